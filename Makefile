@@ -1,0 +1,54 @@
+# Everything here works on a machine that has only python3 (3.11 or newer) and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: help demo test check docs bench clean
+help:
+	@echo "make demo    set up, then randomize, tally and estimate a made population"
+	@echo "make test    set up, then run every check and test"
+	@echo "make check   lint, format, types, doctests, documentation"
+	@echo "make docs    build the documentation into site/"
+	@echo "make bench   speed against other libraries, as ratios in one run"
+
+$(VENV)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "dither needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "python3 cannot make virtual environments; on Debian or Ubuntu install python3-venv"; exit 1; }
+	@touch $@
+
+$(VENV)/run: $(VENV)/venv pyproject.toml
+	@echo "setting up (a minute or two the first time) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fast]'
+	@touch $@
+
+$(VENV)/dev: $(VENV)/run pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fast,pandas,dev]'
+	@touch $@
+
+$(VENV)/bench: $(VENV)/run pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fast,bench]'
+	@touch $@
+
+demo: $(VENV)/run
+	@$(BIN)/dither demo
+
+test: check
+	$(BIN)/pytest -n auto tests
+
+check: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/pytest --doctest-modules src
+	$(BIN)/mkdocs build --quiet --strict
+
+docs: $(VENV)/dev
+	$(BIN)/mkdocs build --strict
+
+bench: $(VENV)/bench
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) site .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,56 @@
+"""dither: noise added on purpose, so that the crowd comes out clear and nobody in it does.
+
+Plan, run and analyse the collection of data under local and shuffle differential privacy. Public names are
+imported when they are first used, so that a client that only randomizes stays light.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dither import mechanisms as mechanisms
+    from dither import privacy as privacy
+    from dither import randomness as randomness
+    from dither.core.channel import Channel as Channel
+    from dither.core.errors import DitherError as DitherError
+    from dither.core.estimate import Estimate as Estimate
+    from dither.core.guarantee import Guarantee as Guarantee
+    from dither.core.mechanism import Mechanism as Mechanism
+    from dither.core.reports import Reports as Reports
+    from dither.core.tally import Tally as Tally
+    from dither.mechanisms import GRR as GRR
+    from dither.mechanisms import Hadamard as Hadamard
+    from dither.mechanisms import LocalHash as LocalHash
+    from dither.mechanisms import SubsetSelection as SubsetSelection
+    from dither.mechanisms import Unary as Unary
+    from dither.mechanisms import registry as registry
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Channel": "dither.core.channel",
+    "DitherError": "dither.core.errors",
+    "Estimate": "dither.core.estimate",
+    "Guarantee": "dither.core.guarantee",
+    "Mechanism": "dither.core.mechanism",
+    "Reports": "dither.core.reports",
+    "Tally": "dither.core.tally",
+    "registry": "dither.mechanisms",
+}
+_ROOMS = ("mechanisms", "privacy", "randomness")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"dither.{name}")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if not name.startswith("_"):
+        mechanisms = import_module("dither.mechanisms")
+        if name in mechanisms.registry:
+            return mechanisms.registry[name]
+    raise AttributeError(f"module 'dither' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*_HOMES, *_ROOMS, *import_module("dither.mechanisms").registry, "__version__"])

@@ -1,0 +1,356 @@
+"""Channels: the exact conditional probabilities of a local randomizer, as a small algebra.
+
+A channel maps an input to a distribution over outputs. Every probability here is a rational made of the
+integers that the sampler uses. What privacy needs from a channel are three functions:
+
+- `ratio()`: the largest P(y|x) / P(y|x'). Its logarithm is the pure epsilon.
+- `divergence(r)`: the largest hockey-stick divergence sum_y max(0, P(y|x) - r P(y|x')) over pairs of
+  inputs. At r = e^epsilon this is the smallest delta for which (epsilon, delta) holds.
+- `blanket()`: the part of the output that does not depend on the input (Balle et al. 2019).
+
+Four forms are enough for the mechanisms here: `TwoLevel` (DESIGN section 3: the input names a favoured
+set), `Table` (any small channel), `Product` (independent coordinates) and `PublicMixture` (a tag that
+the report shows and that was drawn without looking at the input). The large ones never become a matrix:
+their structure gives the same numbers, and the tests compare the two wherever a matrix fits.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import gcd, inf, lcm, log2
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.errors import ParameterError
+from dither.core.exact import exp_below, float_above, log_above
+
+LARGEST_MATRIX = 1 << 20
+CLOSENESS = Fraction(1, 10**9)
+
+
+@dataclass(frozen=True)
+class Blanket:
+    """The input-independent part of a channel: total `mass`, and how it lies over the outputs.
+
+    `law` holds the (unnormalised) probability of every output, or None where it is uniform.
+    """
+
+    mass: Fraction
+    law: tuple[Fraction, ...] | None = None
+
+
+class Channel(ABC):
+    """The exact conditional probabilities P(output | input) of one mechanism."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(number of inputs, number of outputs)."""
+
+    @abstractmethod
+    def ratio(self) -> Fraction | float:
+        """The largest likelihood ratio between two inputs; `inf` where an output is impossible for one."""
+
+    @abstractmethod
+    def divergence(self, ratio: Fraction) -> Fraction:
+        """The largest hockey-stick divergence between two inputs at the given likelihood ratio."""
+
+    @abstractmethod
+    def blanket(self) -> Blanket:
+        """The largest common part of all the conditional distributions, or a proven part of it."""
+
+    @abstractmethod
+    def row(self, x: int) -> list[Fraction]:
+        """P(. | x), output by output."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether `ratio` and `divergence` are attained, or only bounds."""
+        return True
+
+    @property
+    def epsilon(self) -> float:
+        """The pure epsilon of the channel, rounded up."""
+        ratio = self.ratio()
+        return log_above(ratio) if isinstance(ratio, Fraction) else inf
+
+    def profile(self, epsilon: float) -> float:
+        """The smallest delta for which the channel is (epsilon, delta)-private, rounded up.
+
+        >>> TwoLevel(high=3, low=1, favoured=1, outputs=2).profile(0.0)
+        0.5
+        """
+        return float_above(self.divergence(exp_below(epsilon)))
+
+    def matrix(self) -> NDArray[np.object_]:
+        """All the probabilities as exact fractions, one row an input. Only for small alphabets.
+
+        >>> print(TwoLevel(high=3, low=1, favoured=1, outputs=2).matrix())
+        [[Fraction(3, 4) Fraction(1, 4)]
+         [Fraction(1, 4) Fraction(3, 4)]]
+        """
+        inputs, outputs = self.shape
+        if inputs * outputs > LARGEST_MATRIX:
+            raise ParameterError(
+                f"a matrix with 2^{log2(inputs) + log2(outputs):.0f} entries is too large to write down; "
+                "use ratio(), profile() or blanket(), which work from the structure"
+            )
+        table = np.empty((inputs, outputs), dtype=object)
+        for x in range(inputs):
+            table[x] = self.row(x)
+        return table
+
+
+def _itself(x: int) -> Sequence[int]:
+    return (x,)
+
+
+@dataclass(frozen=True)
+class TwoLevel(Channel):
+    """Weight `high` for each favoured output, `low` for each other: the law that `core.draw` samples.
+
+    `favoured` of the `outputs` are favoured, whatever the input, so that the total weight is constant.
+    `apart` is the largest number of outputs that one input favours and another does not. `members(x)`
+    lists the favoured outputs of x (only needed for `row` and `matrix`); by default x favours itself.
+    """
+
+    high: int
+    low: int
+    favoured: int
+    outputs: int
+    apart: int = 1
+    inputs: int | None = None
+    members: Callable[[int], Sequence[int]] = field(default=_itself, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not (0 < self.favoured < self.outputs and self.low > 0 and self.high > 0):
+            raise ParameterError("a two-level law needs 0 < favoured < outputs and positive weights")
+
+    @classmethod
+    def fit(
+        cls,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        favoured: int,
+        outputs: int,
+        apart: int = 1,
+        inputs: int | None = None,
+        members: Callable[[int], Sequence[int]] = _itself,
+        weights: Sequence[int] | None = None,
+    ) -> "TwoLevel":
+        """The law with the largest high/low that keeps (epsilon, delta), in as few machine words as can be.
+
+        With r = e^epsilon the condition apart * (high - r low) <= delta * W, where
+        W = favoured * high + (outputs - favoured) * low, reads
+
+            high <= low * (apart * r + delta * (outputs - favoured)) / (apart - delta * favoured).
+
+        `low` is chosen to fill a 64-bit word, which makes a rejected word about as rare as one in 2^40; then
+        `high` is the floor of the right-hand side, with r rounded down. Where one word is too coarse for an
+        epsilon within 1e-9 (relative to epsilon below 1), two words are used, then three. Above
+        epsilon = 16 the largest ratio that fits one word is taken, and the certificate states it.
+
+        `weights=(high, low)` skips the choice: a stored plan brings its own integers.
+        """
+        if weights is not None:
+            high, low = weights
+            return cls(high, low, favoured, outputs, apart, inputs, members)
+        share = gcd(favoured, outputs - favoured)
+        inside, outside = favoured // share, (outputs - favoured) // share
+        for words in range(1, 33):
+            digits = 40 + 25 * words
+            limit, loss = 1 << 64 * words, Fraction(delta)
+            room = apart - loss * favoured
+            if room <= 0:
+                raise ParameterError("delta is too large for these parameters: the true value would be sent in clear")
+            slope = (apart * exp_below(epsilon, digits) + loss * (outputs - favoured)) / room
+            low = max(1, int(limit / (inside * slope + outside)))
+            high = min(int(low * slope), (limit - outside * low) // inside)
+            if high < low:
+                continue
+            law = cls(high, low, favoured, outputs, apart, inputs, members)
+            if words == 1 and epsilon > 16 or law._close_to(epsilon, loss):
+                return law
+        raise ParameterError("epsilon is too small for these parameters: no report would carry information")
+
+    def _close_to(self, epsilon: float, delta: Fraction) -> bool:
+        if delta:
+            missing = delta - self.divergence(exp_below(epsilon, 200))
+            return missing <= max(delta * CLOSENESS, Fraction(1, self.total))
+        return Fraction(epsilon) - Fraction(self.epsilon) <= CLOSENESS * min(1, Fraction(epsilon))
+
+    @property
+    def total(self) -> int:
+        """W: the sum of all weights, the same for every input."""
+        return self.favoured * self.high + (self.outputs - self.favoured) * self.low
+
+    @property
+    def inside(self) -> Fraction:
+        """The probability that the report falls into the favoured set."""
+        return Fraction(self.favoured * self.high, self.total)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.outputs if self.inputs is None else self.inputs), self.outputs
+
+    def ratio(self) -> Fraction:
+        return Fraction(max(self.high, self.low), min(self.high, self.low))
+
+    def divergence(self, ratio: Fraction) -> Fraction:
+        # Outputs favoured by the first input alone gain high - r low each, those favoured by the second alone
+        # low - r high; the others (1 - r) times their weight. Only a gain above zero counts, and r >= 1.
+        gains = (self.high - ratio * self.low, self.low - ratio * self.high)
+        return self.apart * sum(max(Fraction(0), gain) for gain in gains) / self.total
+
+    def blanket(self) -> Blanket:
+        # Every output keeps the smaller weight under every input; more is common only where all inputs agree on it.
+        return Blanket(Fraction(self.outputs * min(self.low, self.high), self.total))
+
+    def row(self, x: int) -> list[Fraction]:
+        weights = [self.low] * self.outputs
+        for y in self.members(x):
+            weights[y] = self.high
+        return [Fraction(weight, self.total) for weight in weights]
+
+
+@dataclass(frozen=True)
+class Table(Channel):
+    """Any small channel, as integer weights: one row an input, every row with the same sum.
+
+    >>> Table(((3, 1), (1, 3))).ratio()
+    Fraction(3, 1)
+    """
+
+    weights: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        if len({(len(row), sum(row)) for row in self.weights}) != 1 or min(map(min, self.weights)) < 0:
+            raise ParameterError("a table needs rows of equal length and equal sum, without negative weights")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.weights), len(self.weights[0])
+
+    def ratio(self) -> Fraction | float:
+        columns = [column for column in zip(*self.weights, strict=True) if max(column)]
+        if any(min(column) == 0 for column in columns):
+            return inf
+        return max(Fraction(max(column), min(column)) for column in columns)
+
+    def divergence(self, ratio: Fraction) -> Fraction:
+        rows = [self.row(x) for x in range(len(self.weights))]
+        return max(hockey_stick(a, b, ratio) for a in rows for b in rows)
+
+    def blanket(self) -> Blanket:
+        total = sum(self.weights[0])
+        law = tuple(Fraction(min(column), total) for column in zip(*self.weights, strict=True))
+        return Blanket(sum(law, Fraction(0)), law)
+
+    def row(self, x: int) -> list[Fraction]:
+        total = sum(self.weights[x])
+        return [Fraction(weight, total) for weight in self.weights[x]]
+
+
+@dataclass(frozen=True)
+class Product(Channel):
+    """Independent coordinates that all run the same small channel `factor`.
+
+    The `inputs` are words: `encode(x)` says what each of the `coordinates` is given. `differing` lists, up
+    to symmetry, what two inputs look like in the coordinates where they differ; the others cancel in every
+    likelihood ratio and integrate to one in every divergence, which keeps unary encoding with a million
+    bits as small as one with two. `common()` gives the mass of the blanket where it is known in closed form;
+    otherwise the product of the factors' blankets, which lies under every input, stands in.
+    """
+
+    factor: Table
+    coordinates: int
+    inputs: int
+    encode: Callable[[int], Sequence[int]] = field(compare=False, repr=False)
+    differing: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    common: Callable[[], Fraction] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.inputs, self.factor.shape[1] ** self.coordinates
+
+    def _word(self, letters: Sequence[int]) -> list[Fraction]:
+        """The distribution of the outputs of these coordinates; the last coordinate varies fastest."""
+        law = [Fraction(1)]
+        for letter in letters:
+            law = [before * step for before in law for step in self.factor.row(letter)]
+        return law
+
+    def ratio(self) -> Fraction | float:
+        return max(Table(_whole([self._word(word) for word in pair])).ratio() for pair in self.differing)
+
+    def divergence(self, ratio: Fraction) -> Fraction:
+        return max(
+            hockey_stick(self._word(one), self._word(other), ratio)
+            for pair in self.differing
+            for one, other in (pair, pair[::-1])
+        )
+
+    def blanket(self) -> Blanket:
+        return Blanket(self.common() if self.common else self.factor.blanket().mass ** self.coordinates)
+
+    def row(self, x: int) -> list[Fraction]:
+        return self._word(self.encode(x))
+
+
+@dataclass(frozen=True)
+class PublicMixture(Channel):
+    """A component chosen by a public tag (hash seed, cohort, sampled attribute), drawn without the input.
+
+    The tag is part of the report, so the mixture is at least as private as its worst component. This is
+    what is stated: a device does not choose its tag, but it has to live with the one it drew. `component`
+    stands for the worst tag; `tags` says how many there are, and `assign(x, tag)` which of the component's
+    inputs x becomes under the tag (only needed for `row` and `matrix`).
+    """
+
+    component: Channel
+    tags: int
+    inputs: int
+    assign: Callable[[int, int], int] = field(compare=False, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.inputs, self.tags * self.component.shape[1]
+
+    @property
+    def exact(self) -> bool:
+        return self.component.exact
+
+    def ratio(self) -> Fraction | float:
+        return self.component.ratio()
+
+    def divergence(self, ratio: Fraction) -> Fraction:
+        return self.component.divergence(ratio)
+
+    def blanket(self) -> Blanket:
+        return Blanket(self.component.blanket().mass)
+
+    def row(self, x: int) -> list[Fraction]:
+        return [
+            probability / self.tags
+            for tag in range(self.tags)
+            for probability in self.component.row(self.assign(x, tag))
+        ]
+
+
+def hockey_stick(one: Sequence[Fraction], other: Sequence[Fraction], ratio: Fraction) -> Fraction:
+    """sum_y max(0, one(y) - ratio * other(y)), exactly.
+
+    >>> hockey_stick([Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)], Fraction(2))
+    Fraction(1, 4)
+    """
+    gains = (a - ratio * b for a, b in zip(one, other, strict=True))
+    return sum((gain for gain in gains if gain > 0), Fraction(0))
+
+
+def _whole(rows: Sequence[Sequence[Fraction]]) -> tuple[tuple[int, ...], ...]:
+    """Rows of fractions over one denominator, as integers."""
+    denominator = lcm(*(cell.denominator for row in rows for cell in row))
+    return tuple(tuple(int(cell * denominator) for cell in row) for row in rows)

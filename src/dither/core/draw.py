@@ -1,0 +1,150 @@
+"""The one exact sampler: a draw inside or outside the favoured set, from words, by rejection.
+
+A `TwoLevel` law with integer weights is sampled by one uniform integer u below its total W. Numbering the favoured
+outputs first, u < w*A falls on favoured output u // A, and any other u on output w + (u - w*A) // B. That is the
+whole sampler; a mechanism only has to say which outputs its input favours. `positions` does this. Where there are
+too many outputs to number (subsets of a thousand categories, corners of a cube), `sides` draws only the side, by
+the ratio of the two side weights, and the mechanism draws a uniform element of that side with `below`.
+
+A tape gives words of `bits` random bits, 64 in production. Weights are first multiplied by the largest
+integer that keeps W within the words at hand, and a u at or above W is rejected. Totals too large for one word
+are compared word by word, most significant first. The word size is a property of the tape,
+so the tests run this very code over every tape of short words and count.
+"""
+
+from collections.abc import Callable
+from math import gcd
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.channel import TwoLevel
+from dither.core.errors import ParameterError
+
+Words = NDArray[np.uint64]
+Rows = slice | NDArray[np.integer]
+
+# Lanes: what a word of a row is for. One number a purpose keeps draws of one row independent. Binary digit i of a
+# row's coins is on lane COINS + i, so that one digit of many rows lies together in memory.
+DRAW, TAG, ELEMENT = range(3)
+COINS = 1 << 16
+
+
+class Tape(Protocol):
+    """Where words come from: `randomness.Stream`, or a test that enumerates all of them."""
+
+    @property
+    def bits(self) -> int:
+        """Random bits in a word."""
+        ...
+
+    def words(self, lane: int, rows: Rows, width: int = 1, attempt: int = 0, out: Words | None = None) -> Words:
+        """`width` words for each row; `out` may be used for them."""
+        ...
+
+
+def positions(law: TwoLevel, tape: Tape, rows: Rows) -> Words:
+    """For each row one output of the law, numbered with the favoured ones first: below `law.favoured` means inside."""
+    scale = (1 << tape.bits) // law.total
+    if scale == 0:  # too fine for one word: the side first, then an element of it
+        inside = sides(law, tape, rows)
+        counts = np.where(inside, np.uint64(law.favoured), np.uint64(law.outputs - law.favoured))
+        element = below(counts, tape, rows, lane=ELEMENT)
+        return np.where(inside, element, element + np.uint64(law.favoured))
+    high, low = np.uint64(law.high * scale), np.uint64(law.low * scale)
+    edge, last = np.uint64(law.favoured * law.high * scale), np.uint64(law.total * scale - 1)
+
+    def place(words: Words, _) -> tuple[Words, NDArray[np.bool_]]:
+        u = words[:, 0]
+        outside = (u - edge) // low + np.uint64(law.favoured)
+        favoured = u // high if law.favoured > 1 else np.uint64(0)
+        return np.where(u < edge, favoured, outside), u <= last
+
+    return _settled(place, tape, rows, 1, DRAW)
+
+
+def sides(law: TwoLevel, tape: Tape, rows: Rows) -> NDArray[np.bool_]:
+    """For each row, whether the draw falls inside the favoured set. Counts and weights may be of any size."""
+    share = gcd(law.favoured, law.outputs - law.favoured)
+    inside = law.favoured // share * law.high
+    total = law.total // share
+    width = -(-(total - 1).bit_length() // tape.bits)
+    scale = (1 << width * tape.bits) // total
+    edge = _digits(inside * scale, width, tape.bits)
+    end = _digits(total * scale - 1, width, tape.bits)
+
+    def place(words: Words, _) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        return _less(words, edge), ~_less(end, words)
+
+    return _settled(place, tape, rows, width, DRAW)
+
+
+def below(bound: int | Words, tape: Tape, rows: Rows, *, lane: int, width: int = 1) -> NDArray:
+    """For each row an exact uniform integer in [0, bound).
+
+    The bound is one integer of any size (beyond the word, the result holds Python integers), or an array with a
+    bound for each row, or, with `width` > 1, an array with a bound for each (row, word) or a single row of bounds
+    for all rows; then the words of a row are accepted or rejected together.
+    """
+    if isinstance(bound, int):
+        if bound < 1:
+            raise ParameterError("a uniform integer needs a bound of at least 1")
+        if bound > 1 << tape.bits:
+            return _big_below(bound, tape, rows, lane)
+        if bound == 1 << 64:  # does not fit its own words; every word is accepted
+            return tape.words(lane, rows)[:, 0]
+        bounds = np.full((1, 1), bound, dtype=np.uint64)
+    else:
+        bounds = bound.reshape(-1, 1) if bound.ndim == 1 else bound
+    top = np.uint64((1 << tape.bits) - 1)
+
+    def place(words: Words, pending: Rows) -> tuple[Words, NDArray[np.bool_]]:
+        limits = bounds if len(bounds) == 1 else bounds[pending]
+        tail = (top % limits + np.uint64(1)) % limits  # 2^bits mod bound: the words past the last full round
+        return words % limits, (words <= top - tail).all(axis=1)
+
+    drawn = _settled(place, tape, rows, width, lane)
+    return drawn[:, 0] if width == 1 else drawn
+
+
+def _settled(place: Callable, tape: Tape, rows: Rows, width: int, lane: int) -> NDArray:
+    """Apply `place` to each row's words; rows whose words were rejected read the next attempt until all are settled."""
+    words = tape.words(lane, rows, width)
+    result, accepted = place(words, slice(None))
+    attempt = 0
+    while not accepted.all():
+        attempt += 1
+        pending = np.flatnonzero(~accepted)
+        numbers = rows.start + pending if isinstance(rows, slice) else rows[pending]
+        again, settled = place(tape.words(lane, numbers, width, attempt), pending)
+        result[pending[settled]] = again[settled]
+        accepted[pending[settled]] = True
+    return result
+
+
+def _big_below(bound: int, tape: Tape, rows: Rows, lane: int) -> NDArray[np.object_]:
+    width = -(-(bound - 1).bit_length() // tape.bits)
+    limit = (1 << width * tape.bits) // bound * bound
+
+    def place(words: Words, _) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
+        numbers = np.zeros(len(words), dtype=object)
+        for column in words.T:
+            numbers = numbers * (1 << tape.bits) + column.astype(object)
+        return numbers % bound, np.asarray(numbers < limit, dtype=bool)
+
+    return _settled(place, tape, rows, width, lane)
+
+
+def _digits(number: int, width: int, bits: int) -> Words:
+    """A number as words of `bits` bits, most significant first."""
+    mask = (1 << bits) - 1
+    return np.array([[number >> bits * (width - 1 - i) & mask for i in range(width)]], dtype=np.uint64)
+
+
+def _less(left: Words, right: Words) -> NDArray[np.bool_]:
+    """Row by row, whether the number with digits `left` is below the one with digits `right`."""
+    verdict = np.zeros(max(len(left), len(right)), dtype=bool)
+    for a, b in zip(left.T[::-1], right.T[::-1], strict=True):
+        verdict = (a < b) | ((a == b) & verdict)
+    return verdict

@@ -1,0 +1,44 @@
+"""Errors that say what to do next, and never hold a raw value.
+
+Every refusal of the library is a `DitherError`. Each kind is also the built-in exception that a caller
+would expect (`ValueError`, `TypeError`, `ImportError`), so ordinary handlers work. A message may name an
+attribute, a rule and a row; it never quotes what stood in that row, because messages end up in logs.
+"""
+
+
+class DitherError(Exception):
+    """Anything that dither refuses."""
+
+
+class ParameterError(DitherError, ValueError):
+    """A mechanism, plan or call was given a parameter that has no meaning."""
+
+
+class DomainError(DitherError, ValueError):
+    """A value to be randomized lies outside the declared domain, or has the wrong type."""
+
+
+class ReportError(DitherError, ValueError):
+    """Reports that no honest client of this mechanism can have sent."""
+
+
+class TallyError(DitherError, ValueError):
+    """Tallies that cannot be merged, read or decoded."""
+
+
+class EmptyError(DitherError, ValueError):
+    """An estimate was asked of no reports."""
+
+
+class MissingExtra(DitherError, ImportError):
+    """An optional dependency is needed; the message names the extra that brings it."""
+
+
+def require(module: str, extra: str):
+    """Import an optional module, or say which extra to install."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingExtra(f"this needs {module.partition('.')[0]}: pip install 'dither[{extra}]'") from None

@@ -1,0 +1,105 @@
+"""Estimates: numbers with honest error bars.
+
+An `Estimate` is a value (or an array of values), a standard error for each, the number of reports, and the
+guarantee under which they were collected. `interval` gives normal intervals; `simultaneous=True` widens them
+(Bonferroni) so that *all* of them hold at once with the stated probability, which is what a reader of a table with
+a thousand rows assumes.
+
+The standard error describes the randomness of the reports given the users' values: the truth it brackets is the share
+among the users who reported, not among a population they were drawn from.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.errors import ParameterError, require
+from dither.core.guarantee import Guarantee
+from dither.show.table import Table
+
+_SHOWN = 10
+
+
+class Interval(NamedTuple):
+    """Lower and upper ends, elementwise."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """`value` with `stderr`, from `n` reports under `guarantee`."""
+
+    value: NDArray[np.float64]
+    stderr: NDArray[np.float64]
+    n: int
+    guarantee: Guarantee
+    question: str = "value"
+    labels: Sequence[str] | None = None
+    source: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
+        """Normal intervals that each cover the truth with probability `level`, or all at once if `simultaneous`."""
+        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+            raise ParameterError("level must lie between 0 and 1, for example 0.95")
+        miss = (1 - level) / (self.value.size if simultaneous else 1)
+        reach = -NormalDist().inv_cdf(miss / 2) * self.stderr
+        return Interval(self.value - reach, self.value + reach)
+
+    def table(self, level: float = 0.95, *, most: int | None = None) -> Table:
+        """One row an item, in order; with `most`, only that many, largest values first."""
+        value, stderr = np.atleast_1d(self.value), np.atleast_1d(self.stderr)
+        low, high = (np.atleast_1d(end) for end in self.interval(level))
+        rows = np.arange(value.size)
+        if most is not None and most < value.size:
+            rows = np.argsort(-value, kind="stable")[:most]
+        labels = self.labels if self.labels is not None else range(value.size)
+        return Table(
+            {
+                "item": [labels[row] for row in rows],
+                self.question: value[rows],
+                "stderr": stderr[rows],
+                f"low {level:.0%}": low[rows],
+                f"high {level:.0%}": high[rows],
+            }
+        )
+
+    def to_pandas(self, level: float = 0.95) -> Any:
+        """All rows as a pandas DataFrame."""
+        return require("pandas", "pandas").DataFrame(self.table(level).columns)
+
+    def to_arrow(self, level: float = 0.95) -> Any:
+        """All rows as a pyarrow Table."""
+        return require("pyarrow", "fast").table(self.table(level).columns)
+
+    def explain(self) -> str:
+        """In words: what was estimated, from what, how, and what was promised."""
+        spread = np.atleast_1d(self.stderr)
+        size = f"{spread.min():.3g}" if spread.min() == spread.max() else f"{spread.min():.3g} to {spread.max():.3g}"
+        lines = [
+            f"The {self.question} of {spread.size:,} item{'s' * (spread.size != 1)}, estimated from {self.n:,} reports.",
+            f"Collected with {self.source}." if self.source else "",
+            f"Privacy of each report: {self.guarantee}.",
+            f"Standard errors: {size}. They cover the randomness of the reports, not the sampling of the users.",
+            *self.notes,
+        ]
+        return "\n".join(line for line in lines if line)
+
+    def __repr__(self) -> str:
+        return f"{self._title()}\n{self.table(most=_SHOWN)}{self._rest()}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self._title()}</p>{self.table(most=_SHOWN)._repr_html_()}<p>{self._rest().strip()}</p>"
+
+    def _title(self) -> str:
+        return f"Estimate of {self.question} from {self.n:,} reports, {self.guarantee}"
+
+    def _rest(self) -> str:
+        rest = np.size(self.value) - _SHOWN
+        return f"\n... and {rest:,} smaller ones; table() shows all" if rest > 0 else ""

@@ -1,0 +1,75 @@
+"""Outward-rounded arithmetic: the only road between e^epsilon and the integers of a sampler.
+
+A guarantee is an inequality between integers, `A <= e^epsilon * B`, and e^epsilon is irrational. So it is
+enclosed: `exp_below` returns a rational that is never above e^epsilon, and `log_above` a float that is
+never below the logarithm of a rational. Both stand on `decimal`, whose `exp` and `ln` are correctly
+rounded, and step one unit outward to be safe. Nothing in this module is approximate in the direction
+that would cost a user privacy.
+"""
+
+import math
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+
+# e^x for x beyond this does not change any answer: no sampler here has weights of 11,000 bits.
+_LARGEST_EXPONENT = Decimal(8000)
+_EXPONENTS = {"Emax": 10**9, "Emin": -(10**9)}
+
+
+def exp_below(epsilon: float, digits: int = 60) -> Fraction:
+    """A rational just below e^epsilon, right to `digits` significant digits.
+
+    >>> float(exp_below(1.0))
+    2.718281828459045
+    >>> exp_below(1e9) == exp_below(8000)  # saturates, still below
+    True
+    """
+    context = Context(prec=digits, **_EXPONENTS)
+    exponent = min(Decimal(epsilon), _LARGEST_EXPONENT)
+    if exponent == 0:
+        return Fraction(1)
+    return Fraction(context.next_minus(exponent.exp(context)))
+
+
+def log_above(ratio: Fraction) -> float:
+    """A float at or just above ln(ratio).
+
+    >>> log_above(Fraction(3)), log_above(Fraction(1))
+    (1.0986122886681098, 0.0)
+    """
+    if ratio == 1:
+        return 0.0
+    # ln(a/b) = ln a - ln b may cancel: carry as many more digits as the integers have.
+    digits = 50 + (ratio.numerator.bit_length() + ratio.denominator.bit_length()) // 3
+    context = Context(prec=digits, rounding=ROUND_CEILING, **_EXPONENTS)
+    upper = context.next_plus(Decimal(ratio.numerator).ln(context))
+    lower = context.next_minus(Decimal(ratio.denominator).ln(context))
+    return float_above(Fraction(context.subtract(upper, lower)))
+
+
+def float_above(number: Fraction) -> float:
+    """The smallest float that is not below `number`.
+
+    >>> float_above(Fraction(1, 3)) >= Fraction(1, 3)
+    True
+    """
+    nearest = float(number)
+    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+
+
+def upward(number: float, digits: int = 9) -> str:
+    """`number` as text with `digits` significant digits, rounded up: a printed guarantee is never too good.
+
+    >>> upward(0.99999999999), upward(1.0000000001), upward(0.0)
+    ('1', '1.00000001', '0')
+    """
+    if not math.isfinite(number):
+        return str(number)
+    if number == 0:
+        return "0"
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(number))
+    text = f"{rounded:f}" if -5 < rounded.adjusted() < digits else f"{rounded:e}"
+    mantissa, mark, exponent = text.partition("e")
+    if "." in mantissa:
+        mantissa = mantissa.rstrip("0").rstrip(".")
+    return mantissa + mark + exponent

@@ -1,0 +1,59 @@
+"""What is promised to the person who reports, and how it is known.
+
+A `Guarantee` is a plain value: (epsilon, delta)-local differential privacy of one report under replacement of
+its input by any other. `established` says how it is known:
+
+- `exact`: computed from the integers that the sampler uses, and attained by some pair of inputs;
+- `bound`: proved, but perhaps not attained;
+- `simulated`: there is none. The reports came from a seed, and whoever knows the seed knows the noise.
+
+All roundings go up.
+"""
+
+from dataclasses import dataclass
+from math import inf
+
+from dither.core.channel import Channel
+from dither.core.errors import ParameterError
+from dither.core.exact import upward
+
+KINDS = ("exact", "bound", "simulated")
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """(epsilon, delta), and how it was established.
+
+    >>> print(Guarantee(1.0, 1e-6))
+    epsilon 1, delta 0.000001 (exact)
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    established: str = "exact"
+
+    def __post_init__(self) -> None:
+        if self.established not in KINDS or not self.epsilon >= 0 or not 0 <= self.delta <= 1:
+            raise ParameterError(f"a guarantee has epsilon >= 0, delta in [0, 1], established in {KINDS}")
+
+    @classmethod
+    def of(cls, channel: Channel, epsilon: float, delta: float) -> "Guarantee":
+        """The guarantee of a channel: its pure epsilon where no delta was declared, else delta at the declared epsilon."""
+        established = "exact" if channel.exact else "bound"
+        if delta == 0:
+            return cls(channel.epsilon, 0.0, established)
+        return cls(epsilon, channel.profile(epsilon), established)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether there is no guarantee because the reports came from a seed."""
+        return self.established == "simulated"
+
+    def __str__(self) -> str:
+        if self.simulated:
+            return "none (simulated from a seed)"
+        delta = f", delta {upward(self.delta)}" if self.delta else ""
+        return f"epsilon {upward(self.epsilon)}{delta} ({self.established})"
+
+
+NO_GUARANTEE = Guarantee(inf, 0.0, "simulated")

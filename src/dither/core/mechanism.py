@@ -1,0 +1,228 @@
+"""Mechanisms: frozen values that define one local protocol completely.
+
+Client and server side stand in one class, because both must use the same probabilities, and these come from the
+same integers. A concrete mechanism is a frozen dataclass with the parameters of the field, one more field `weights`
+for its integers, and a few short methods; the verbs that users call are here and the same for all.
+
+`weights=None` chooses the integers when the mechanism is made. A stored plan passes the integers that it was
+certified with, and they are certified again: a mechanism whose integers do not keep the declared guarantee does
+not come into being.
+"""
+
+import hashlib
+import json
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.channel import Channel
+from dither.core.checks import checked_delta, checked_epsilon
+from dither.core.draw import Tape
+from dither.core.errors import EmptyError, ParameterError, ReportError, TallyError
+from dither.core.estimate import Estimate
+from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.core.parallel import each_chunk, sum_chunks
+from dither.core.reports import Reports
+from dither.core.tally import Tally
+from dither.randomness import Stream
+
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Of one calibrated report, for each input: bias, variance, third absolute central moment."""
+
+    bias: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    third: NDArray[np.float64]
+
+
+class Domain(Protocol):
+    """What a value may be."""
+
+    def check(self, values: Any, invalid: Any = "error") -> NDArray:
+        """The values as an array inside the domain, or an error that does not quote them."""
+        ...
+
+
+class Reading(Protocol):
+    """What is asked of a value, apart from how its report is randomized: shared by a family of mechanisms."""
+
+    @property
+    def domain(self) -> Domain:
+        """What a value may be."""
+        ...
+
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str) -> Estimate:
+        """Values and standard errors from a tally that is not empty."""
+        ...
+
+    def moments(self, x: Any) -> Moments:
+        """Bias, variance and third absolute central moment of one calibrated report, given the input."""
+        ...
+
+
+class Mechanism(ABC):
+    """One local protocol: what a client sends, a server adds up, an analyst reads off, and what it guarantees."""
+
+    family: ClassVar[str]
+    examples: ClassVar[tuple[Mapping[str, Any], ...]]  # small ones, for tests and tables
+
+    epsilon: float
+    delta: float = 0.0
+    weights: tuple[int, ...] | None
+
+    # What a concrete mechanism supplies ------------------------------------------------------------------------
+
+    @abstractmethod
+    def _validate(self) -> None:
+        """Check and normalise the parameters, with `_freeze`."""
+
+    @abstractmethod
+    def _fit(self) -> tuple[int, ...]:
+        """Choose the integers."""
+
+    @property
+    @abstractmethod
+    def reading(self) -> Reading:
+        """What a value may be, and how a tally of reports becomes an estimate."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype:
+        """The fields of a report."""
+
+    @abstractmethod
+    def channel(self) -> Channel:
+        """The exact conditional probabilities of a report."""
+
+    @abstractmethod
+    def outputs(self) -> NDArray:
+        """Every possible report, in the order of the channel's columns (small alphabets only)."""
+
+    @abstractmethod
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
+        """Write one report for each value. `rows` are the rows' numbers on the tape."""
+
+    @abstractmethod
+    def valid(self, reports: NDArray) -> NDArray[np.bool_]:
+        """Which reports an honest client can have sent."""
+
+    @abstractmethod
+    def _count(self, reports: NDArray) -> NDArray[np.int64]:
+        """The counts of these reports; counts of several parts add up."""
+
+    @property
+    def row_words(self) -> int:
+        """Words of randomness that a row needs: the size of a chunk follows from it."""
+        return 1
+
+    # The verbs -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What one report promises, computed from the integers that are sampled."""
+        return Guarantee.of(self.channel(), self.epsilon, self.delta)
+
+    def randomize(self, values: Any, *, seed: int | None = None, invalid: Any = "error") -> Reports:
+        """One report for each value.
+
+        `seed=None` draws from the operating system's randomness. An integer makes a simulation that can be repeated
+        and that protects nobody: its reports are marked, and estimates from them state no guarantee. `invalid` says
+        what to do with a value outside the domain: `"error"`, or a substitute that the domain defines.
+        """
+        checked = self.reading.domain.check(values, invalid)
+        tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
+        return Reports.wrap(self.sample(checked, tape), self.fingerprint, tape.simulated)
+
+    def sample(self, values: NDArray, tape: Tape) -> NDArray:
+        """Reports for values that lie inside the domain, with the words of any tape: what `randomize` runs and tests enumerate."""
+        reports = np.empty(len(values), dtype=self.dtype)
+        chunk = max(256, _CHUNK_BYTES // (8 * self.row_words))
+        each_chunk(lambda rows: self._fill(reports[rows], values[rows], tape, rows), len(values), chunk)
+        return reports
+
+    def tally(self, reports: NDArray) -> Tally:
+        """The sum over reports. Any split of the reports gives, merged with `+`, the same tally to the bit."""
+        rows = np.atleast_1d(np.asarray(reports))
+        if rows.dtype != self.dtype or rows.ndim != 1:
+            raise ReportError(f"these are not reports of {type(self).__name__}: expected rows of {self.dtype}")
+        maker = getattr(reports, "mechanism", "")
+        if maker and maker != self.fingerprint:
+            raise ReportError("these reports were made by another mechanism, or by this one with other parameters")
+
+        def count(part: slice) -> NDArray[np.int64]:
+            fine = self.valid(rows[part])
+            if not fine.all():
+                row = part.start + int(fine.argmin())
+                raise ReportError(
+                    f"report {row} has a field out of range, so no honest client sent it; nothing was tallied. "
+                    "Keep the good ones with reports[mechanism.valid(reports)]"
+                )
+            return self._count(rows[part])
+
+        chunk = max(1024, 4 * _CHUNK_BYTES // self.dtype.itemsize)
+        counts = sum_chunks(count, len(rows), chunk)
+        if counts is None:
+            counts = self._count(rows)
+        return Tally(self.fingerprint, len(rows), counts, bool(getattr(reports, "simulated", False)))
+
+    def estimate(self, tally: Tally) -> Estimate:
+        """Unbiased values with standard errors."""
+        if tally.mechanism != self.fingerprint:
+            raise TallyError("this tally belongs to another mechanism, or to this one with other parameters")
+        if tally.n == 0:
+            raise EmptyError("there are no reports yet: tally at least one before estimating")
+        return self.reading.estimate(tally, NO_GUARANTEE if tally.simulated else self.guarantee, repr(self))
+
+    def moments(self, x: Any) -> Moments:
+        """Bias, variance and third absolute central moment of one calibrated report, for each input in x."""
+        return self.reading.moments(x)
+
+    # Identity --------------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name, parameters and integers: all that defines the protocol, ready for JSON."""
+        parameters = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {"mechanism": type(self).__name__, **parameters, "weights": list(self.weights or ())}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`: the stored integers are kept, and certified again."""
+        parameters = dict(stored)
+        if parameters.pop("mechanism", None) != cls.__name__:
+            raise ParameterError(f"this description is not one of {cls.__name__}")
+        try:
+            return cls(**{**parameters, "weights": tuple(parameters["weights"])})
+        except (TypeError, KeyError):
+            pass
+        raise ParameterError(f"this description has missing or unknown parameters for {cls.__name__}")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of `to_dict`: equal exactly for equal protocols."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __post_init__(self) -> None:
+        self._freeze(epsilon=checked_epsilon(self.epsilon))
+        if any(field.name == "delta" for field in fields(self)):  # type: ignore[arg-type]
+            self._freeze(delta=checked_delta(self.delta))
+        self._validate()
+        weights = self._fit() if self.weights is None else self.weights
+        if not all(isinstance(weight, numbers.Integral) and weight > 0 for weight in weights):
+            raise ParameterError("weights must be positive whole numbers")
+        self._freeze(weights=tuple(map(int, weights)))
+        if self.guarantee.epsilon > self.epsilon or self.guarantee.delta > self.delta:
+            raise ParameterError("these weights do not keep the declared guarantee; leave them out to have them chosen")
+
+    def _freeze(self, **parameters: Any) -> None:
+        for name, value in parameters.items():
+            object.__setattr__(self, name, value)

@@ -1,0 +1,112 @@
+"""Reports: what leaves a device, as rows of a NumPy structured array with a fixed dtype.
+
+`Reports` is such an array with two facts attached: the fingerprint of the mechanism that made it, and whether it was
+simulated from a seed. Both travel through slices, concatenation, pickles, Arrow and Parquet. Anything that behaves
+like a NumPy array works on it; a plain array with the right dtype may be tallied too.
+
+In Arrow a field is a column of the same unsigned integer type, and packed bits are fixed-size binary.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dither.core.errors import ReportError, require
+
+
+class Reports(np.ndarray):
+    """A structured array of reports that remembers which mechanism made it, and from what kind of randomness."""
+
+    mechanism: str = ""
+    simulated: bool = False
+
+    @classmethod
+    def wrap(cls, rows: np.ndarray, mechanism: str = "", simulated: bool = False) -> "Reports":
+        """The same memory, with the two facts attached."""
+        reports = rows.view(cls)
+        reports.mechanism, reports.simulated = mechanism, simulated
+        return reports
+
+    def __array_finalize__(self, obj: Any) -> None:
+        self.mechanism = getattr(obj, "mechanism", "")
+        self.simulated = getattr(obj, "simulated", False)
+
+    def __array_function__(self, func, types, args, kwargs):
+        result = super().__array_function__(func, types, args, kwargs)
+        if isinstance(result, Reports):  # joined: one simulated part marks the whole
+            parts = list(_reports_in((args, kwargs)))
+            names = {part.mechanism for part in parts if part.mechanism}
+            if len(names) > 1:
+                raise ReportError("these reports were made by different mechanisms; keep them apart and tally each")
+            result.mechanism = names.pop() if names else ""
+            result.simulated = any(part.simulated for part in parts)
+        return result
+
+    def __reduce__(self):
+        build, arguments, state = super().__reduce__()[:3]
+        return build, arguments, (state, self.mechanism, self.simulated)
+
+    def __setstate__(self, state) -> None:
+        inner, self.mechanism, self.simulated = state
+        super().__setstate__(inner)
+
+    def to_arrow(self) -> Any:
+        """A `pyarrow.Table` with one column a field; the two facts go into its metadata."""
+        arrow = require("pyarrow", "fast")
+        columns = {name: _column(arrow, np.asarray(self[name])) for name in self.dtype.names or ()}
+        facts = {
+            b"dither.mechanism": self.mechanism.encode(),
+            b"dither.simulated": b"01"[self.simulated : self.simulated + 1],
+        }
+        return arrow.table(columns).replace_schema_metadata(facts)
+
+    @classmethod
+    def from_arrow(cls, table: Any) -> "Reports":
+        """The inverse of `to_arrow`, also for a table read back from Parquet."""
+        arrow = require("pyarrow", "fast")
+        facts = table.schema.metadata or {}
+        if b"dither.mechanism" not in facts:
+            raise ReportError("this Arrow table was not written by dither: its metadata names no mechanism")
+        if any(column.null_count for column in table.columns):
+            raise ReportError("reports have no missing fields; this Arrow table has some")
+        dtype = np.dtype([(field.name, _numpy_type(arrow, field.type)) for field in table.schema])
+        rows = np.empty(len(table), dtype=dtype)
+        for name, column in zip(table.schema.names, table.columns, strict=True):
+            rows[name] = _cells(arrow, column, dtype[name])
+        return cls.wrap(rows, facts[b"dither.mechanism"].decode(), facts.get(b"dither.simulated") != b"0")
+
+
+def _reports_in(thing: Any):
+    if isinstance(thing, Reports):
+        yield thing
+    elif isinstance(thing, list | tuple):
+        for part in thing:
+            yield from _reports_in(part)
+    elif isinstance(thing, dict):
+        yield from _reports_in(list(thing.values()))
+
+
+def _column(arrow: Any, cells: np.ndarray) -> Any:
+    cells = np.ascontiguousarray(cells)
+    if cells.dtype.kind != "V":
+        return arrow.array(cells)
+    width = cells.dtype.itemsize
+    return arrow.FixedSizeBinaryArray.from_buffers(arrow.binary(width), len(cells), [None, arrow.py_buffer(cells)])
+
+
+def _numpy_type(arrow: Any, kind: Any) -> np.dtype:
+    if arrow.types.is_fixed_size_binary(kind):
+        return np.dtype(f"V{kind.byte_width}")
+    if arrow.types.is_unsigned_integer(kind):
+        return np.dtype(kind.to_pandas_dtype())
+    raise ReportError(f"a report has no field of Arrow type {kind}")
+
+
+def _cells(arrow: Any, column: Any, dtype: np.dtype) -> np.ndarray:
+    if dtype.kind != "V":
+        return column.to_numpy()
+    parts = [
+        np.frombuffer(chunk.buffers()[1], dtype=dtype, count=len(chunk), offset=chunk.offset * dtype.itemsize)
+        for chunk in column.chunks
+    ]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)

@@ -1,0 +1,94 @@
+"""Tallies: sums over reports. Data, no logic.
+
+A tally is an array of integers, the number of reports behind it and the fingerprint of the mechanism it
+belongs to. Integers add without rounding, so reports may be split over threads, files or machines in any way
+and merged in any order: the result is the same to the bit. Tallies of different mechanisms refuse to merge,
+because their counts mean different things.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.errors import TallyError
+
+_FORMAT = "dither tally 1"
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """`counts` summed over `n` reports of one mechanism; `a + b` merges, `sum(tallies)` too."""
+
+    mechanism: str
+    n: int
+    counts: NDArray[np.int64]
+    simulated: bool = False
+
+    def __post_init__(self) -> None:
+        counts = np.array(self.counts, dtype=np.int64, order="C", copy=True)
+        counts.flags.writeable = False
+        object.__setattr__(self, "counts", counts)
+
+    def __add__(self, other: "Tally") -> "Tally":
+        if not isinstance(other, Tally):
+            return NotImplemented
+        if self.mechanism != other.mechanism or self.counts.shape != other.counts.shape:
+            raise TallyError(
+                "these tallies belong to different mechanisms (or to the same one with other parameters); "
+                "estimate each on its own"
+            )
+        simulated = self.simulated or other.simulated
+        return Tally(self.mechanism, self.n + other.n, self.counts + other.counts, simulated)
+
+    def __radd__(self, other: Any) -> "Tally":
+        return self if other == 0 else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tally):
+            return NotImplemented
+        return self.to_bytes() == other.to_bytes()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Tally(n={self.n:,}, counts of shape {self.counts.shape}, mechanism {self.mechanism[:12]})"
+
+    def to_bytes(self) -> bytes:
+        """The same bytes for the same tally, on every machine."""
+        return msgspec.msgpack.encode(
+            {
+                "format": _FORMAT,
+                "mechanism": self.mechanism,
+                "n": self.n,
+                "simulated": self.simulated,
+                "shape": list(self.counts.shape),
+                "counts": self.counts.astype("<i8").tobytes(),
+            }
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Tally":
+        """The inverse of `to_bytes`; refuses anything that is not exactly a tally."""
+        try:
+            stored = msgspec.msgpack.decode(data, type=_Stored)
+        except msgspec.MsgspecError:
+            stored = None
+        if stored is None or stored.format != _FORMAT:
+            raise TallyError("these bytes are not a tally that this version of dither can read")
+        size = int(np.prod(stored.shape, dtype=object)) if stored.shape else 1
+        if len(stored.counts) != 8 * size or stored.n < 0 or min(stored.shape, default=0) < 0:
+            raise TallyError("these bytes are a damaged tally: its parts do not fit together")
+        counts = np.frombuffer(stored.counts, dtype="<i8").reshape(stored.shape)
+        return cls(stored.mechanism, stored.n, counts, stored.simulated)
+
+
+class _Stored(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    mechanism: str
+    n: int
+    simulated: bool
+    shape: list[int]
+    counts: bytes

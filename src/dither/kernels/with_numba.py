@@ -1,0 +1,98 @@
+"""The loops in Numba. Only `kernels` imports this module, and only when a tally needs it.
+
+Every loop releases the interpreter lock and runs on one thread; `core.parallel` gives each thread its share of the
+rows.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dither.core import hashing
+
+_mixed = njit(hashing.mixed, inline="always")
+_ITEMS = 4096  # categories at a time: their counters stay in the first-level cache
+_PLANES = 8
+
+
+def hash_support(seeds: NDArray[np.uint64], values: NDArray, k: int, g: int) -> NDArray[np.int64]:
+    """See `kernels.hash_support`. A hash is in bucket y if it lies in [edges[y], edges[y+1]): no division in the loop."""
+    low, high = hashing.halves(seeds)
+    edges = hashing.edges(g)
+    start, width = edges[:-1].astype(np.uint32), np.diff(edges).astype(np.uint32)
+    index = values.astype(np.intp)
+    counts = np.zeros(k, dtype=np.uint32)
+    _hash_support(low, high, start[index], width[index], np.arange(k, dtype=np.uint32) * hashing.SPREAD, counts)
+    return counts.astype(np.int64)
+
+
+@njit(nogil=True, cache=True)
+def _hash_support(low, high, start, width, spread, counts):
+    for first in range(0, spread.size, _ITEMS):
+        items = spread[first : first + _ITEMS]
+        block = counts[first : first + _ITEMS]
+        for i in range(low.size):
+            a, b, edge, reach = low[i], high[i], start[i], width[i]
+            for v in range(items.size):
+                block[v] += np.uint32(np.uint32(_mixed(items[v], a, b) - edge) < reach)
+
+
+def bit_counts(packed: NDArray[np.uint8], k: int) -> NDArray[np.int64]:
+    """See `kernels.bit_counts`. Eight bit planes hold a counter up to 255 for every bit; they are emptied when full."""
+    rows, width = packed.shape
+    words = -(-width // 8)
+    padded = np.zeros((rows, 8 * words), dtype=np.uint8)
+    padded[:, :width] = packed
+    counts = np.zeros(64 * words, dtype=np.int64)
+    _bit_counts(padded.view("<u8").astype(np.uint64, copy=False), counts)
+    return counts[:k]
+
+
+@njit(inline="always")
+def _add(a, b, c):
+    """Sum and carry of three one-bit numbers, 64 at a time."""
+    half = a ^ b
+    return half ^ c, (a & b) | (half & c)
+
+
+@njit(nogil=True, cache=True)
+def _bit_counts(words, counts):
+    rows, width = words.shape
+    planes = np.zeros((_PLANES, width), dtype=np.uint64)
+    held = 0
+    row = 0
+    while row < rows:
+        if row + 8 <= rows:
+            # Eight rows at once: seven adders bring them down to one carry into the plane of eights.
+            for j in range(width):
+                one, a = _add(planes[0, j], words[row, j], words[row + 1, j])
+                one, b = _add(one, words[row + 2, j], words[row + 3, j])
+                two, c = _add(planes[1, j], a, b)
+                one, a = _add(one, words[row + 4, j], words[row + 5, j])
+                one, b = _add(one, words[row + 6, j], words[row + 7, j])
+                two, d = _add(two, a, b)
+                four, carry = _add(planes[2, j], c, d)
+                planes[0, j], planes[1, j], planes[2, j] = one, two, four
+                for plane in range(3, _PLANES):
+                    above = planes[plane, j] & carry
+                    planes[plane, j] ^= carry
+                    carry = above
+            row += 8
+            held += 8
+        else:
+            for j in range(width):
+                carry = words[row, j]
+                for plane in range(_PLANES):
+                    above = planes[plane, j] & carry
+                    planes[plane, j] ^= carry
+                    carry = above
+            row += 1
+            held += 1
+        if held > 255 - 8 or row == rows:
+            for plane in range(_PLANES):
+                for j in range(width):
+                    word = planes[plane, j]
+                    planes[plane, j] = 0
+                    for bit in range(64):
+                        counts[64 * j + bit] += np.int64((word >> np.uint64(bit)) & np.uint64(1)) << plane
+            held = 0

@@ -1,0 +1,74 @@
+"""The local randomizers, one family a file, found by name in `registry`.
+
+The registry is a lazy table of names: a module is imported when its mechanism is first asked for. The command
+line, the documentation, the benchmarks, the audit and the contract tests all iterate over it, so a
+mechanism is added in one place: its file, and its line here.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dither.core.errors import ParameterError
+from dither.core.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from dither.mechanisms.grr import GRR
+    from dither.mechanisms.hadamard import Hadamard
+    from dither.mechanisms.localhash import LocalHash
+    from dither.mechanisms.subset import SubsetSelection
+    from dither.mechanisms.unary import Unary
+
+_HOMES = {
+    "GRR": "dither.mechanisms.grr",
+    "Unary": "dither.mechanisms.unary",
+    "LocalHash": "dither.mechanisms.localhash",
+    "SubsetSelection": "dither.mechanisms.subset",
+    "Hadamard": "dither.mechanisms.hadamard",
+}
+
+__all__ = ["GRR", "Hadamard", "LocalHash", "SubsetSelection", "Unary", "load", "registry"]
+
+
+class Registry(Mapping[str, type[Mechanism]]):
+    """Every mechanism by its name.
+
+    >>> registry["GRR"](k=3, epsilon=1.0)
+    GRR(k=3, epsilon=1.0, delta=0.0)
+    """
+
+    def __getitem__(self, name: str) -> type[Mechanism]:
+        if name not in _HOMES:
+            raise KeyError(name)
+        return getattr(import_module(_HOMES[name]), name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+    def find(self, name: str) -> type[Mechanism]:
+        """The mechanism with this name in any case, or an error that lists the names."""
+        for known in _HOMES:
+            if known.lower() == name.lower():
+                return self[known]
+        raise ParameterError(f"no mechanism has this name; there are {', '.join(_HOMES)}")
+
+
+registry = Registry()
+
+
+def load(stored: Mapping[str, Any]) -> Mechanism:
+    """A mechanism from its `to_dict`: the stored integers are kept, and certified again.
+
+    >>> load(registry["GRR"](k=3, epsilon=1.0).to_dict()).k
+    3
+    """
+    return registry.find(str(stored.get("mechanism", ""))).from_dict(stored)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return registry[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,72 @@
+"""From support counts to frequencies: the reading that all categorical mechanisms share.
+
+Whatever a report looks like, it *supports* some categories: the one it names, the bits it sets, the values its hash
+sends to its bucket. A report supports its own value with probability p and any other with probability q. So the
+count C_v of supporting reports among n, of which a share f_v holds v, has mean n (q + f_v (p - q)), and
+
+    estimate   f_v = (C_v / n - q) / (p - q)
+    variance   [f_v p (1 - p) + (1 - f_v) q (1 - q)] / (n (p - q)^2)        (002 eq. 43, exact for every f_v)
+
+The standard error uses the estimate, cut to [0, 1], in place of f_v. p and q are rationals of the sampler's integers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.domain import Categories
+from dither.core.estimate import Estimate
+from dither.core.guarantee import Guarantee
+from dither.core.mechanism import Moments
+from dither.core.tally import Tally
+
+Counts = NDArray[np.int64]
+Shares = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """The reading of k categories; `supports` turns a tally's counts into support counts where they are not the same."""
+
+    k: int
+    p: Fraction
+    q: Fraction
+    supports: Callable[[Counts], Counts] | None = field(default=None, compare=False)
+
+    @property
+    def domain(self) -> Categories:
+        """The numbers of the categories."""
+        return Categories(self.k)
+
+    def value(self, tally: Tally) -> Shares:
+        """Unbiased frequencies."""
+        counts = self.supports(tally.counts) if self.supports else tally.counts
+        return (counts / tally.n - float(self.q)) / float(self.p - self.q)
+
+    def variance(self, frequency: Shares | float) -> Shares:
+        """The variance that one report contributes, averaged over users of whom this share holds the category."""
+        own, other = (float(r * (1 - r) / (self.p - self.q) ** 2) for r in (self.p, self.q))
+        share = np.clip(frequency, 0.0, 1.0)
+        return share * own + (1 - share) * other
+
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str) -> Estimate:
+        """Frequencies of all categories with their standard errors."""
+        value = self.value(tally)
+        stderr = np.sqrt(self.variance(value) / tally.n)
+        note = (
+            f"A report supports its own value with probability {float(self.p):.6g} and any other with "
+            f"{float(self.q):.6g}; the estimate undoes this and is unbiased."
+        )
+        return Estimate(value, stderr, tally.n, guarantee, "frequency", source=source, notes=(note,))
+
+    def moments(self, x: Any) -> Moments:
+        """For each input (rows) the moments of its calibrated report about each category (columns)."""
+        own = self.domain.check(x)[:, None] == np.arange(self.k)
+        gap = abs(self.p - self.q)
+        variance = [float(r * (1 - r) / gap**2) for r in (self.p, self.q)]
+        third = [float(r * (1 - r) * (r**2 + (1 - r) ** 2) / gap**3) for r in (self.p, self.q)]
+        return Moments(np.zeros(own.shape), np.where(own, *variance), np.where(own, *third))

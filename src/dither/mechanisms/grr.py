@@ -1,0 +1,84 @@
+"""Generalized randomized response: say the true category, or now and then any other.
+
+The favoured set is the value itself, so w = 1 of M = k outputs (DESIGN section 3). With integers A and B and
+W = A + (k-1) B the report is the true category with probability p = A / W and any given other with q = B / W.
+
+Guarantee: P(y|x) / P(y|x') is A/B, 1 or B/A, so epsilon = ln(A/B). With delta (002 eq. 45, sound and tight) the one
+output favoured by x alone gains A - e^epsilon B, so delta = (A - e^epsilon B) / W.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.channel import TwoLevel
+from dither.core.checks import checked_count
+from dither.core.draw import Tape, positions
+from dither.core.mechanism import Mechanism
+from dither.mechanisms.frequency import Frequencies
+
+
+@dataclass(frozen=True)
+class GRR(Mechanism):
+    """Randomized response over k categories.
+
+    Best for few categories or a large epsilon.
+
+    >>> mechanism = GRR(k=4, epsilon=1.0)
+    >>> mechanism.guarantee.epsilon
+    1.0
+    >>> reports = mechanism.randomize([0, 1, 1, 3], seed=1)
+    >>> mechanism.estimate(mechanism.tally(reports)).value.shape
+    (4,)
+    """
+
+    k: int
+    epsilon: float
+    delta: float = 0.0
+    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    family = "categorical"
+    examples = (
+        {"k": 4, "epsilon": 1.0},
+        {"k": 2, "epsilon": 0.1},
+        {"k": 5, "epsilon": 2.0, "delta": 1e-3},
+    )
+
+    def _validate(self) -> None:
+        self._freeze(k=checked_count("k", self.k, 2, 1 << 40))
+
+    def _fit(self) -> tuple[int, ...]:
+        return self.law.high, self.law.low
+
+    @cached_property
+    def law(self) -> TwoLevel:
+        """The integers and their meaning, as the sampler and the certificate read them."""
+        return TwoLevel.fit(self.epsilon, self.delta, favoured=1, outputs=self.k, weights=self.weights)
+
+    @cached_property
+    def reading(self) -> Frequencies:
+        return Frequencies(self.k, self.law.inside, (1 - self.law.inside) / (self.k - 1))
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        return np.dtype([("value", np.min_scalar_type(self.k - 1))])
+
+    def channel(self) -> TwoLevel:
+        return self.law
+
+    def outputs(self) -> NDArray:
+        return np.arange(self.k).astype(self.dtype)
+
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
+        # Position 0 is the favoured output; adding it to x modulo k runs through the others in order.
+        y = values.astype(np.uint64) + positions(self.law, tape, rows)
+        k = np.uint64(self.k)
+        reports["value"] = np.where(y >= k, y - k, y)
+
+    def valid(self, reports: NDArray) -> NDArray[np.bool_]:
+        return reports["value"] < self.k
+
+    def _count(self, reports: NDArray) -> NDArray[np.int64]:
+        return np.bincount(reports["value"], minlength=self.k)

@@ -1,0 +1,163 @@
+"""Local hashing: hash the value into g buckets, then randomized response over the buckets.
+
+Each report carries its own public hash function (a 64-bit seed) and one bucket. The favoured output is the bucket
+of the value, w = 1 of g, so the guarantee is that of randomized response over g values, for the worst hash
+function. The report supports every category that its hash sends to its bucket: p = A / W for the true one, q = 1/g
+for any other (002 eq. 55; the hash must behave like independent values for this, see `core.hashing`).
+
+The best g (002 eq. 57; e^epsilon + 1 for delta = 0) balances the loss from hashing against the noise of many
+buckets. The printed closed form cancels for small delta; `best_buckets` is the same root written without
+cancellation (ERRATA), and the better of its two integer neighbours by the exact variance is taken, with p
+recomputed for that integer.
+
+**Cohorts.** With a seed of its own for every user the server evaluates n * k hashes. `cohorts=C` shares C numbered
+hash functions, and the tally is a C x g table. `mechanisms.cohorts` reads it.
+"""
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither import kernels
+from dither.core.channel import PublicMixture, TwoLevel
+from dither.core.checks import checked_count
+from dither.core.draw import TAG, Tape, Words, below, positions
+from dither.core.errors import ParameterError
+from dither.core.hashing import MOST_CATEGORIES, buckets, public_seeds
+from dither.core.mechanism import Mechanism, Reading
+from dither.mechanisms.cohorts import CohortFrequencies
+from dither.mechanisms.frequency import Frequencies
+
+MOST_BUCKETS = 1 << 16
+
+
+@dataclass(frozen=True)
+class LocalHash(Mechanism):
+    """Randomized response over a hash (OLH).
+
+    Small reports and a variance that does not grow with k. `g=None` takes the best number of buckets.
+    `cohorts=None` gives every report a hash function of its own; a number shares that many, for a server cost that
+    does not grow with n * k.
+
+    >>> LocalHash(k=1000, epsilon=1.0).g
+    4
+    """
+
+    k: int
+    epsilon: float
+    delta: float = 0.0
+    g: int | None = None
+    cohorts: int | None = None
+    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    family = "categorical"
+    examples = (
+        {"k": 6, "epsilon": 1.0},
+        {"k": 5, "epsilon": 1.0, "cohorts": 7},
+        {"k": 4, "epsilon": 0.5, "g": 2, "cohorts": 5},
+        {"k": 5, "epsilon": 2.0, "delta": 1e-3, "cohorts": 4},
+    )
+
+    def _validate(self) -> None:
+        self._freeze(k=checked_count("k", self.k, 2, MOST_CATEGORIES))
+        if self.g is None:
+            self._freeze(g=_best_integer(self.k, self.epsilon, self.delta))
+        self._freeze(g=checked_count("g", self.g, 2, MOST_BUCKETS))
+        if self.cohorts is not None:
+            self._freeze(cohorts=checked_count("cohorts", self.cohorts, 1, 1 << 24))
+
+    def _fit(self) -> tuple[int, ...]:
+        return self.law.high, self.law.low
+
+    @cached_property
+    def law(self) -> TwoLevel:
+        """The integers and their meaning, as the sampler and the certificate read them."""
+        return TwoLevel.fit(self.epsilon, self.delta, favoured=1, outputs=self.g or 2, weights=self.weights)
+
+    @cached_property
+    def reading(self) -> Reading:
+        p, g = self.law.inside, self.g or 2
+        if self.cohorts is None:
+            return Frequencies(self.k, p, Fraction(1, g))
+        return CohortFrequencies(self.k, g, self.cohorts, p)
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        value = ("value", np.min_scalar_type(self.law.outputs - 1))
+        if self.cohorts is None:
+            return np.dtype([("seed", np.uint64), value])
+        return np.dtype([("cohort", np.min_scalar_type(self.cohorts - 1)), value])
+
+    def channel(self) -> PublicMixture:
+        def assign(x: int, tag: int) -> int:
+            seed = np.uint64(tag) if self.cohorts is None else public_seeds(self.cohorts)[tag]
+            return int(buckets(seed, np.uint64(x), self.law.outputs)[0])
+
+        return PublicMixture(self.law, self.cohorts or 1 << 64, self.k, assign)
+
+    def outputs(self) -> NDArray:
+        if self.cohorts is None:
+            raise ParameterError("there are 2^64 hash functions: too many reports to list")
+        g = self.law.outputs
+        reports = np.empty(self.cohorts * g, dtype=self.dtype)
+        reports["cohort"], reports["value"] = np.divmod(np.arange(len(reports)), g)
+        return reports
+
+    @property
+    def row_words(self) -> int:
+        return 2
+
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
+        if self.cohorts is None:
+            seeds = tape.words(TAG, rows)[:, 0]
+            reports["seed"] = seeds
+        else:
+            cohort = below(self.cohorts, tape, rows, lane=TAG)
+            reports["cohort"] = cohort
+            seeds = self._cohort_seeds[cohort.astype(np.intp)]
+        g = np.uint64(self.law.outputs)
+        y = buckets(seeds, values, self.law.outputs) + positions(self.law, tape, rows)
+        reports["value"] = np.where(y >= g, y - g, y)
+
+    @cached_property
+    def _cohort_seeds(self) -> Words:
+        return public_seeds(self.cohorts or 0)
+
+    def valid(self, reports: NDArray) -> NDArray[np.bool_]:
+        fine = reports["value"] < self.law.outputs
+        return fine if self.cohorts is None else fine & (reports["cohort"] < self.cohorts)
+
+    def _count(self, reports: NDArray) -> NDArray[np.int64]:
+        g = self.law.outputs
+        if self.cohorts is None:
+            return kernels.hash_support(reports["seed"], reports["value"], self.k, g)
+        cells = reports["cohort"].astype(np.intp) * g + reports["value"]
+        return np.bincount(cells, minlength=self.cohorts * g).reshape(self.cohorts, g)
+
+
+def best_buckets(epsilon: float, delta: float = 0.0) -> float:
+    """The real g that minimises the variance for rare categories; infinite where none does (delta too large).
+
+    >>> round(best_buckets(1.0, 1e-6), 6)
+    3.718299
+    """
+    gain = math.expm1(epsilon)
+    inner = (1 - delta) * (gain + delta - 9 * (gain + 1) * delta)
+    if inner < 0:
+        return math.inf
+    return 2 * gain * (gain + 2 - 2 * delta) / (gain * (1 - 3 * delta) + math.sqrt(gain * inner))
+
+
+def _best_integer(k: int, epsilon: float, delta: float) -> int:
+    most = min(max(k, 2), MOST_BUCKETS)
+    about = min(best_buckets(min(epsilon, 50.0), delta), float(most))
+    ratio = math.exp(min(epsilon, 50.0))
+
+    def cost(g: int) -> float:  # 002 eq. 56
+        return (ratio + g - 1) ** 2 / ((g - 1) * (ratio + g * delta - 1) ** 2)
+
+    return min((min(max(2, g), most) for g in (math.floor(about), math.ceil(about))), key=cost)

@@ -1,0 +1,183 @@
+"""Unary encoding: one bit a category, each randomized on its own.
+
+The value x becomes the word with a single one at x. The bit at x is reported as one with probability p, every other
+bit with probability q < p. Two inputs differ in two bits, and the worst word has a one for x and a zero for x', so
+
+    e^epsilon = p (1 - q) / (q (1 - p)),      delta = p (1 - q) - e^epsilon q (1 - p)        (002 eq. 48, sound and
+    tight)
+
+Three choices of q (002 section 5, Wang et al. 2017): *optimal* q = 1/(e^epsilon + 1), the variance optimum for rare
+categories (OUE); *symmetric* p + q = 1 (SPRR, basic RAPPOR); or any other with `q=`.
+
+**Short coins.** k coins a user are the cost here. So q is rounded to a multiple of 2^-b with b of about ten to
+twenty-five, and p, of which there is one coin a user, takes up the rounding in a 64-bit word: epsilon stays what it
+was to 1e-9. A coin with b bits needs b random bits, and 64 coins are settled at once by b words: reading q's binary
+digits from the most significant, a coin whose word bit is below the digit comes up one, above it zero, and equal
+stays open (and is zero at the end, as u = q is not below q). The rounding costs less than 1e-6 of the variance.
+"""
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.channel import Product, Table, TwoLevel
+from dither.core.checks import checked_count
+from dither.core.draw import COINS, Tape, Words, positions
+from dither.core.errors import ParameterError
+from dither.core.exact import exp_below
+from dither.core.mechanism import Mechanism
+from dither.mechanisms.frequency import Frequencies
+from dither.mechanisms.packing import MOST_BITS, as_bytes, bit_counts, bits_dtype, packed, padding_is_clear
+
+KINDS = ("optimal", "symmetric")
+
+
+@dataclass(frozen=True)
+class Unary(Mechanism):
+    """One randomized bit a category.
+
+    `kind="optimal"` (OUE) or `"symmetric"` (SPRR), or any `q`.
+
+    >>> Unary(k=100, epsilon=1.0).dtype.itemsize   # bytes a report
+    13
+    """
+
+    k: int
+    epsilon: float
+    delta: float = 0.0
+    kind: str = "optimal"
+    q: float | None = None
+    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    family = "categorical"
+    examples = (
+        {"k": 3, "epsilon": 1.0},
+        {"k": 4, "epsilon": 0.5, "kind": "symmetric"},
+        {"k": 3, "epsilon": 2.0, "delta": 1e-3, "kind": "symmetric"},
+        {"k": 3, "epsilon": 1.0, "q": 0.1},
+    )
+
+    def _validate(self) -> None:
+        self._freeze(k=checked_count("k", self.k, 2, MOST_BITS))
+        if self.kind not in KINDS:
+            raise ParameterError(f"kind must be one of {', '.join(KINDS)}")
+        if self.q is not None and not (isinstance(self.q, float) and 0 < self.q < 1):
+            raise ParameterError("q must be a float between 0 and 1, or left out")
+
+    def _fit(self) -> tuple[int, ...]:
+        """(A, B, Q, 2^b): p = A / (A + B), q = Q / 2^b."""
+        ratio, delta = exp_below(self.epsilon), Fraction(self.delta)
+        wanted, extra = self._wanted_q(float(min(ratio, 1 << 60)), self.delta)
+        bits = math.ceil(-math.log2(wanted)) + extra
+        short = max(1, round(Fraction(wanted) * (1 << bits)))
+        q = Fraction(short, 1 << bits)
+        # 002 eq. 49, rounded down: the largest p with p (1 - q) <= r q (1 - p) + delta.
+        high = int((1 << 64) * (q * ratio + delta) / (1 - q + q * ratio))
+        high = min(high, (1 << 64) - 1)
+        if Fraction(high, 1 << 64) <= q:
+            raise ParameterError("epsilon is too small for these parameters: no report would carry information")
+        return high, (1 << 64) - high, q.numerator, q.denominator
+
+    def _wanted_q(self, ratio: float, delta: float) -> tuple[float, int]:
+        """q before rounding, and how many more binary digits than its size to keep."""
+        if self.q is not None:
+            return self.q, 22
+        if self.kind == "symmetric":  # 002 eq. 51, with (sqrt(y) - 1) / (ratio - 1) written without cancellation
+            return (1 - delta) / (math.sqrt(ratio * (1 - delta) + delta) + 1), 22
+        return 1 / (ratio + 1), 10
+
+    @cached_property
+    def law(self) -> TwoLevel:
+        """The coin at the true category: p = high / (high + low)."""
+        return TwoLevel(self._integers[0], self._integers[1], favoured=1, outputs=2)
+
+    @property
+    def _integers(self) -> tuple[int, ...]:
+        assert self.weights is not None
+        return self.weights
+
+    @cached_property
+    def reading(self) -> Frequencies:
+        return Frequencies(self.k, self.law.inside, Fraction(self._integers[2], self._integers[3]))
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        return bits_dtype(self.k)
+
+    def channel(self) -> Product:
+        p, q = self.reading.p, self.reading.q
+        whole = p.denominator * q.denominator
+        bit = Table(tuple((int(whole * (1 - r)), int(whole * r)) for r in (q, p)))
+        return Product(
+            bit,
+            coordinates=self.k,
+            inputs=self.k,
+            encode=lambda x: [int(v == x) for v in range(self.k)],
+            differing=(((1, 0), (0, 1)),),
+            common=lambda: self._common(p, q),
+        )
+
+    def _common(self, p: Fraction, q: Fraction) -> Fraction:
+        # P(word|x) is the all-q law times p/q if the word has a one at x, (1-p)/(1-q) if not. The least over x is
+        # the latter, unless the word is all ones.
+        ones = q**self.k
+        return (1 - p) / (1 - q) * (1 - ones) + p / q * ones
+
+    def outputs(self) -> NDArray:
+        words = np.arange(1 << self.k)[:, None] >> np.arange(self.k)[::-1] & 1  # the last coordinate varies fastest
+        return packed(words, self.k)
+
+    @property
+    def row_words(self) -> int:
+        return 4 * -(-self.k // 64)  # the words of one digit, and the arrays that hold what is settled and open
+
+    @cached_property
+    def _digits(self) -> NDArray[np.bool_]:
+        """q's binary digits, most significant first."""
+        _, _, short, whole = self._integers
+        bits = whole.bit_length() - 1
+        return np.array([short >> bits - 1 - i & 1 for i in range(bits)], dtype=bool)
+
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
+        coins = self._coins(tape, rows)
+        target, index, bit = as_bytes(reports), values // 8, np.uint8(1) << (values % 8).astype(np.uint8)
+        target[:] = coins
+        row = np.arange(len(values))
+        own = positions(self.law, tape, rows) == 0
+        target[row, index] = np.where(own, target[row, index] | bit, target[row, index] & ~bit)
+
+    def _coins(self, tape: Tape, rows: slice) -> NDArray[np.uint8]:
+        """For each row k independent coins with probability q, packed."""
+        groups = -(-self.k // tape.bits)
+        ones = np.zeros((rows.stop - rows.start, groups), dtype=np.uint64)
+        open_, buffer = ~ones, np.empty_like(ones)
+        for lane, digit in enumerate(self._digits, start=COINS):
+            word = tape.words(lane, rows, groups, out=buffer)
+            zeros = np.invert(word, out=word)
+            if digit:  # a zero bit is below the digit: these coins come up one
+                zeros &= open_
+                ones |= zeros
+                open_ ^= zeros
+            else:  # a one bit is above the digit: these coins come up zero
+                open_ &= zeros
+        return _joined(ones, tape.bits, self.k)
+
+    def valid(self, reports: NDArray) -> NDArray[np.bool_]:
+        return padding_is_clear(reports, self.k)
+
+    def _count(self, reports: NDArray) -> NDArray[np.int64]:
+        return bit_counts(reports, self.k)
+
+
+def _joined(words: Words, bits: int, k: int) -> NDArray[np.uint8]:
+    """The first k bits of words that hold `bits` each, as packed bytes with a clear padding."""
+    if bits != 64:  # short words, in tests
+        loose = words[:, :, None] >> np.arange(bits, dtype=np.uint64) & np.uint64(1)
+        return as_bytes(packed(loose.reshape(len(words), -1)[:, :k], k))
+    if k % 64:
+        words[:, -1] &= np.uint64((1 << k % 64) - 1)
+    return words.astype("<u8", copy=False).view(np.uint8)[:, : -(-k // 8)]

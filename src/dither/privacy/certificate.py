@@ -1,0 +1,57 @@
+"""Certificates: the exact (epsilon, delta) of the sampler that runs.
+
+Nothing is sampled and no float is trusted. The probabilities are rationals of the integers that the sampler uses.
+Where the channel is small it is written out and every pair of inputs is compared; the structural formula, which is
+what serves the large ones, must then agree exactly, or the certificate is refused.
+"""
+
+from fractions import Fraction
+from typing import Protocol
+
+from dither.core.channel import Channel, Table, _whole
+from dither.core.errors import DitherError
+from dither.core.exact import exp_below
+from dither.core.guarantee import Guarantee
+
+_ENUMERATED = 1 << 14
+
+
+class Certifiable(Protocol):
+    """What a certificate needs to see of a mechanism."""
+
+    @property
+    def epsilon(self) -> float:
+        """The declared epsilon."""
+        ...
+
+    @property
+    def delta(self) -> float:
+        """The declared delta."""
+        ...
+
+    def channel(self) -> Channel:
+        """The exact conditional probabilities of a report."""
+        ...
+
+
+def certify(mechanism: Certifiable) -> Guarantee:
+    """The guarantee of one report, exactly: by enumeration where the domain is small, by structure where it is large.
+
+    >>> from dither.mechanisms import GRR
+    >>> print(certify(GRR(k=1000, epsilon=1.0)))
+    epsilon 1 (exact)
+    """
+    channel = mechanism.channel()
+    inputs, outputs = channel.shape
+    if inputs * outputs <= _ENUMERATED and inputs <= 64:
+        _compare(channel, exp_below(mechanism.epsilon))
+    return Guarantee.of(channel, mechanism.epsilon, mechanism.delta)
+
+
+def _compare(channel: Channel, ratio: Fraction) -> None:
+    table = Table(_whole([channel.row(x) for x in range(channel.shape[0])]))
+    largest, stated = table.ratio(), channel.ratio()
+    within = largest <= stated and table.divergence(ratio) <= channel.divergence(ratio)
+    attained = largest == stated or not channel.exact
+    if not (within and attained):
+        raise DitherError("enumeration contradicts the structural certificate; please report this as a bug")
