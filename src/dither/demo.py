@@ -65,7 +65,7 @@ def run(console: Console, *, users: int, epsilon: float, seed: int | None) -> No
         name: [] for name in ("attribute", "mechanism", "categories", "reports", "bytes", "guarantee")
     }
     console.print(
-        f"[bold]{users:,} users[/] are asked one of {len(asked)} questions each, and answer it with epsilon {epsilon:g}."
+        f"[bold]{users:,} users[/] are asked one of {len(asked)} questions each and answer with epsilon {epsilon:g}."
     )
     bar = Progress(
         TextColumn("{task.description:<26}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console

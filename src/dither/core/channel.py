@@ -172,7 +172,7 @@ class TwoLevel(Channel):
             if high < low:
                 continue
             law = cls(high, low, favoured, outputs, apart, inputs, members)
-            if words == 1 and epsilon > 16 or law._close_to(epsilon, loss):
+            if (words == 1 and epsilon > 16) or law._close_to(epsilon, loss):
                 return law
         raise ParameterError("epsilon is too small for these parameters: no report would carry information")
 
@@ -225,6 +225,12 @@ class Table(Channel):
     """
 
     weights: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Fraction]]) -> "Table":
+        """Rows of fractions, brought to one denominator."""
+        whole = lcm(*(cell.denominator for row in rows for cell in row))
+        return cls(tuple(tuple(int(cell * whole) for cell in row) for row in rows))
 
     def __post_init__(self) -> None:
         if len({(len(row), sum(row)) for row in self.weights}) != 1 or min(map(min, self.weights)) < 0:
@@ -284,7 +290,7 @@ class Product(Channel):
         return law
 
     def ratio(self) -> Fraction | float:
-        return max(Table(_whole([self._word(word) for word in pair])).ratio() for pair in self.differing)
+        return max(Table.of([self._word(word) for word in pair]).ratio() for pair in self.differing)
 
     def divergence(self, ratio: Fraction) -> Fraction:
         return max(
@@ -348,9 +354,3 @@ def hockey_stick(one: Sequence[Fraction], other: Sequence[Fraction], ratio: Frac
     """
     gains = (a - ratio * b for a, b in zip(one, other, strict=True))
     return sum((gain for gain in gains if gain > 0), Fraction(0))
-
-
-def _whole(rows: Sequence[Sequence[Fraction]]) -> tuple[tuple[int, ...], ...]:
-    """Rows of fractions over one denominator, as integers."""
-    denominator = lcm(*(cell.denominator for row in rows for cell in row))
-    return tuple(tuple(int(cell * denominator) for cell in row) for row in rows)

@@ -30,7 +30,7 @@ class EmptyError(DitherError, ValueError):
     """An estimate was asked of no reports."""
 
 
-class MissingExtra(DitherError, ImportError):
+class MissingExtraError(DitherError, ImportError):
     """An optional dependency is needed; the message names the extra that brings it."""
 
 
@@ -41,4 +41,4 @@ def require(module: str, extra: str):
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise MissingExtra(f"this needs {module.partition('.')[0]}: pip install 'dither[{extra}]'") from None
+        raise MissingExtraError(f"this needs {module.partition('.')[0]}: pip install 'dither[{extra}]'") from None

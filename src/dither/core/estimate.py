@@ -83,7 +83,7 @@ class Estimate:
         spread = np.atleast_1d(self.stderr)
         size = f"{spread.min():.3g}" if spread.min() == spread.max() else f"{spread.min():.3g} to {spread.max():.3g}"
         lines = [
-            f"The {self.question} of {spread.size:,} item{'s' * (spread.size != 1)}, estimated from {self.n:,} reports.",
+            f"The {self.question} of {spread.size:,} item{'s' * (spread.size != 1)}, from {self.n:,} reports.",
             f"Collected with {self.source}." if self.source else "",
             f"Privacy of each report: {self.guarantee}.",
             f"Standard errors: {size}. They cover the randomness of the reports, not the sampling of the users.",

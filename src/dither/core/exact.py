@@ -8,12 +8,15 @@ that would cost a user privacy.
 """
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
 # e^x for x beyond this does not change any answer: no sampler here has weights of 11,000 bits.
 _LARGEST_EXPONENT = Decimal(8000)
-_EXPONENTS = {"Emax": 10**9, "Emin": -(10**9)}
+
+
+def _context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:
+    return Context(prec=digits, rounding=rounding, Emax=10**9, Emin=-(10**9))
 
 
 def exp_below(epsilon: float, digits: int = 60) -> Fraction:
@@ -24,7 +27,7 @@ def exp_below(epsilon: float, digits: int = 60) -> Fraction:
     >>> exp_below(1e9) == exp_below(8000)  # saturates, still below
     True
     """
-    context = Context(prec=digits, **_EXPONENTS)
+    context = _context(digits)
     exponent = min(Decimal(epsilon), _LARGEST_EXPONENT)
     if exponent == 0:
         return Fraction(1)
@@ -41,7 +44,7 @@ def log_above(ratio: Fraction) -> float:
         return 0.0
     # ln(a/b) = ln a - ln b may cancel: carry as many more digits as the integers have.
     digits = 50 + (ratio.numerator.bit_length() + ratio.denominator.bit_length()) // 3
-    context = Context(prec=digits, rounding=ROUND_CEILING, **_EXPONENTS)
+    context = _context(digits, ROUND_CEILING)
     upper = context.next_plus(Decimal(ratio.numerator).ln(context))
     lower = context.next_minus(Decimal(ratio.denominator).ln(context))
     return float_above(Fraction(context.subtract(upper, lower)))

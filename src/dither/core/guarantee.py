@@ -25,7 +25,7 @@ class Guarantee:
     """(epsilon, delta), and how it was established.
 
     >>> print(Guarantee(1.0, 1e-6))
-    epsilon 1, delta 0.000001 (exact)
+    epsilon 1, delta 1e-6 (exact)
     """
 
     epsilon: float
@@ -38,7 +38,7 @@ class Guarantee:
 
     @classmethod
     def of(cls, channel: Channel, epsilon: float, delta: float) -> "Guarantee":
-        """The guarantee of a channel: its pure epsilon where no delta was declared, else delta at the declared epsilon."""
+        """What a channel promises: its pure epsilon, or with a declared delta, its delta at the declared epsilon."""
         established = "exact" if channel.exact else "bound"
         if delta == 0:
             return cls(channel.epsilon, 0.0, established)

@@ -39,9 +39,9 @@ def mixed(spread, low, high):
 
 def buckets(seeds: NDArray[np.uint64], categories: NDArray, g: int) -> NDArray[np.uint64]:
     """The bucket of each category under the hash function with that seed; the two arrays broadcast."""
-    low, high = halves(np.atleast_1d(seeds))
-    scrambled = mixed(np.atleast_1d(categories).astype(np.uint32) * SPREAD, low, high)
-    return (scrambled.astype(np.uint64) * np.uint64(g)) >> np.uint64(32)
+    low, high = halves(seeds)
+    scrambled = mixed(categories.astype(np.uint32) * SPREAD, low, high)
+    return np.right_shift(scrambled.astype(np.uint64) * np.uint64(g), np.uint64(32))
 
 
 def halves(seeds: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:

@@ -89,12 +89,12 @@ class Mechanism(ABC):
     def _fit(self) -> tuple[int, ...]:
         """Choose the integers."""
 
-    @property
+    @cached_property
     @abstractmethod
     def reading(self) -> Reading:
         """What a value may be, and how a tally of reports becomes an estimate."""
 
-    @property
+    @cached_property
     @abstractmethod
     def dtype(self) -> np.dtype:
         """The fields of a report."""
@@ -143,7 +143,7 @@ class Mechanism(ABC):
         return Reports.wrap(self.sample(checked, tape), self.fingerprint, tape.simulated)
 
     def sample(self, values: NDArray, tape: Tape) -> NDArray:
-        """Reports for values that lie inside the domain, with the words of any tape: what `randomize` runs and tests enumerate."""
+        """Reports for values inside the domain, with the words of any tape: `randomize` runs it, tests enumerate it."""
         reports = np.empty(len(values), dtype=self.dtype)
         chunk = max(256, _CHUNK_BYTES // (8 * self.row_words))
         each_chunk(lambda rows: self._fill(reports[rows], values[rows], tape, rows), len(values), chunk)

@@ -6,11 +6,12 @@ never depend on the cut: randomness is addressed by row, and tallies are sums of
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
+from itertools import pairwise
 from operator import add
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Part = TypeVar("Part")
 
@@ -30,8 +31,12 @@ def each_chunk(work: Callable[[slice], object], rows: int, chunk: int) -> None:
 
 def sum_chunks(work: Callable[[slice], Part], rows: int, chunk: int) -> Part | None:
     """The sum of `work` over consecutive slices that cover the rows; None if there are none."""
-    parts = _spread(lambda span: reduce(add, map(work, _cut(span, chunk))), rows, chunk)
-    return reduce(add, parts) if parts else None
+    parts = _spread(lambda span: _total(map(work, _cut(span, chunk))), rows, chunk)
+    return _total(parts) if parts else None
+
+
+def _total(parts: Iterable[Any]) -> Any:
+    return reduce(add, parts)
 
 
 def _spread(work: Callable[[slice], Part], rows: int, chunk: int) -> list[Part]:
@@ -40,7 +45,7 @@ def _spread(work: Callable[[slice], Part], rows: int, chunk: int) -> list[Part]:
     if workers <= 1:
         return [work(slice(0, rows))] if rows else []
     edges = [rows * i // workers for i in range(workers + 1)]
-    shares = [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+    shares = [slice(a, b) for a, b in pairwise(edges)]
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(work, shares))
 

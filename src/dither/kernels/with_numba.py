@@ -16,7 +16,7 @@ _PLANES = 8
 
 
 def hash_support(seeds: NDArray[np.uint64], values: NDArray, k: int, g: int) -> NDArray[np.int64]:
-    """See `kernels.hash_support`. A hash is in bucket y if it lies in [edges[y], edges[y+1]): no division in the loop."""
+    """See `kernels.hash_support`. A hash is in bucket y if it lies in [edges[y], edges[y+1]): no division needed."""
     low, high = hashing.halves(seeds)
     edges = hashing.edges(g)
     start, width = edges[:-1].astype(np.uint32), np.diff(edges).astype(np.uint32)

@@ -83,7 +83,9 @@ class CohortFrequencies:
         solved = self._solved(value, tally)
         if solved is not None and solved[1].mean() < variance.mean():
             value, variance = solved
-            note = f"{self.cohorts:,} shared hash functions: the collisions between categories are known and were solved for."
+            note = (
+                f"{self.cohorts:,} shared hash functions: the collisions of categories are known and were solved for."
+            )
         return Estimate(value, np.sqrt(variance), tally.n, guarantee, "frequency", source=source, notes=(note,))
 
     def _widened(self, value: NDArray[np.float64], n: int) -> NDArray[np.float64]:
@@ -117,7 +119,7 @@ class CohortFrequencies:
             cells = _one_hot(bucket, self.g)
             together += cells @ cells.T
         matrix = (together / self.cohorts - 1 / self.g) * self.g / (self.g - 1)
-        return np.linalg.inv(matrix) if np.linalg.cond(matrix) < 1e8 else None
+        return np.linalg.inv(matrix).astype(np.float64) if np.linalg.cond(matrix) < 1e8 else None
 
     def moments(self, x: Any) -> Moments:
         """Of the plain report, averaged over hash functions."""

@@ -30,7 +30,7 @@ Shares = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Frequencies:
-    """The reading of k categories; `supports` turns a tally's counts into support counts where they are not the same."""
+    """The reading of k categories; `supports` turns a tally's counts into support counts where they differ."""
 
     k: int
     p: Fraction

@@ -64,9 +64,8 @@ class LocalHash(Mechanism):
 
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, MOST_CATEGORIES))
-        if self.g is None:
-            self._freeze(g=_best_integer(self.k, self.epsilon, self.delta))
-        self._freeze(g=checked_count("g", self.g, 2, MOST_BUCKETS))
+        g = _best_integer(self.k, self.epsilon, self.delta) if self.g is None else self.g
+        self._freeze(g=checked_count("g", g, 2, MOST_BUCKETS))
         if self.cohorts is not None:
             self._freeze(cohorts=checked_count("cohorts", self.cohorts, 1, 1 << 24))
 
@@ -94,8 +93,8 @@ class LocalHash(Mechanism):
 
     def channel(self) -> PublicMixture:
         def assign(x: int, tag: int) -> int:
-            seed = np.uint64(tag) if self.cohorts is None else public_seeds(self.cohorts)[tag]
-            return int(buckets(seed, np.uint64(x), self.law.outputs)[0])
+            seeds = np.array([tag], dtype=np.uint64) if self.cohorts is None else self._cohort_seeds[[tag]]
+            return int(buckets(seeds, np.array([x]), self.law.outputs)[0])
 
         return PublicMixture(self.law, self.cohorts or 1 << 64, self.k, assign)
 

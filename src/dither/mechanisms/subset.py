@@ -51,11 +51,12 @@ class SubsetSelection(Mechanism):
 
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, MOST_CATEGORIES))
-        if self.size is None:
-            about = int(self.k / (math.exp(min(self.epsilon, 50.0)) + 1))
-            sizes = [size for size in (about, about + 1) if 1 <= size < self.k]
-            object.__setattr__(self, "size", min(sizes, key=self._cost))
-        self._freeze(size=checked_count("size", self.size, 1, self.k - 1))
+        size = self._best_size() if self.size is None else self.size
+        self._freeze(size=checked_count("size", size, 1, self.k - 1))
+
+    def _best_size(self) -> int:
+        about = int(self.k / (math.exp(min(self.epsilon, 50.0)) + 1))
+        return min((size for size in (about, about + 1) if 1 <= size < self.k), key=self._cost)
 
     def _cost(self, size: int) -> float:
         return float(replace(self, size=size).reading.variance(0.0))

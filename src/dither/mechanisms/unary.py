@@ -110,8 +110,7 @@ class Unary(Mechanism):
 
     def channel(self) -> Product:
         p, q = self.reading.p, self.reading.q
-        whole = p.denominator * q.denominator
-        bit = Table(tuple((int(whole * (1 - r)), int(whole * r)) for r in (q, p)))
+        bit = Table.of([(1 - r, r) for r in (q, p)])
         return Product(
             bit,
             coordinates=self.k,

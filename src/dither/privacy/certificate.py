@@ -8,7 +8,7 @@ what serves the large ones, must then agree exactly, or the certificate is refus
 from fractions import Fraction
 from typing import Protocol
 
-from dither.core.channel import Channel, Table, _whole
+from dither.core.channel import Channel, Table
 from dither.core.errors import DitherError
 from dither.core.exact import exp_below
 from dither.core.guarantee import Guarantee
@@ -49,7 +49,7 @@ def certify(mechanism: Certifiable) -> Guarantee:
 
 
 def _compare(channel: Channel, ratio: Fraction) -> None:
-    table = Table(_whole([channel.row(x) for x in range(channel.shape[0])]))
+    table = Table.of([channel.row(x) for x in range(channel.shape[0])])
     largest, stated = table.ratio(), channel.ratio()
     within = largest <= stated and table.divergence(ratio) <= channel.divergence(ratio)
     attained = largest == stated or not channel.exact
