@@ -203,7 +203,7 @@ class TwoLevel(Channel):
         # Outputs favoured by the first input alone gain high - r low each, those favoured by the second alone
         # low - r high; the others (1 - r) times their weight. Only a gain above zero counts, and r >= 1.
         gains = (self.high - ratio * self.low, self.low - ratio * self.high)
-        return self.apart * sum(max(Fraction(0), gain) for gain in gains) / self.total
+        return self.apart * sum((max(Fraction(0), gain) for gain in gains), Fraction(0)) / self.total
 
     def blanket(self) -> Blanket:
         # Every output keeps the smaller weight under every input; more is common only where all inputs agree on it.

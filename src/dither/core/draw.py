@@ -44,24 +44,43 @@ class Tape(Protocol):
         ...
 
 
-def positions(law: TwoLevel, tape: Tape, rows: Rows) -> Words:
-    """For each row one output of the law, numbered with the favoured ones first: below `law.favoured` means inside."""
+def positions(law: TwoLevel, tape: Tape, rows: Rows, favoured: Words | None = None) -> Words:
+    """For each row one output of the law, numbered with the favoured ones first: below `law.favoured` means inside.
+
+    `favoured` gives each row its own number of favoured outputs, at most `law.favoured`, under the *same* total: a
+    total that shrank with it would cost privacy. What the missing ones leave over falls on the row's other
+    outputs evenly, so outside the favoured set a second draw is needed.
+    """
     scale = (1 << tape.bits) // law.total
-    if scale == 0:  # too fine for one word: the side first, then an element of it
-        inside = sides(law, tape, rows)
-        counts = np.where(inside, np.uint64(law.favoured), np.uint64(law.outputs - law.favoured))
-        element = below(counts, tape, rows, lane=ELEMENT)
-        return np.where(inside, element, element + np.uint64(law.favoured))
+    if scale == 0:
+        return _side_then_element(law, tape, rows, favoured)
     high, low = np.uint64(law.high * scale), np.uint64(law.low * scale)
-    edge, last = np.uint64(law.favoured * law.high * scale), np.uint64(law.total * scale - 1)
+    last = np.uint64(law.total * scale - 1)
+    inside = np.uint64(law.favoured) if favoured is None else favoured
 
-    def place(words: Words, _) -> tuple[Words, NDArray[np.bool_]]:
+    def place(words: Words, pending: Rows) -> tuple[Words, NDArray[np.bool_]]:
         u = words[:, 0]
-        outside = (u - edge) // low + np.uint64(law.favoured)
-        favoured = u // high if law.favoured > 1 else np.uint64(0)
-        return np.where(u < edge, favoured, outside), u <= last
+        within = inside if favoured is None else favoured[pending]
+        edge = within * high
+        outside = (u - edge) // low + within if favoured is None else within
+        first = u // high if law.favoured > 1 else np.uint64(0)
+        return np.where(u < edge, first, outside), u <= last
 
-    return _settled(place, tape, rows, 1, DRAW)
+    drawn = _settled(place, tape, rows, 1, DRAW)
+    if favoured is None:
+        return drawn
+    other = below(np.uint64(law.outputs) - favoured, tape, rows, lane=ELEMENT)
+    return np.where(drawn < favoured, drawn, favoured + other)
+
+
+def _side_then_element(law: TwoLevel, tape: Tape, rows: Rows, favoured: Words | None) -> Words:
+    """`positions` for a law too fine for one word."""
+    if favoured is not None:
+        raise ParameterError("rows with their own number of favoured outputs need a law that fits one word")
+    inside = sides(law, tape, rows)
+    counts = np.where(inside, np.uint64(law.favoured), np.uint64(law.outputs - law.favoured))
+    element = below(counts, tape, rows, lane=ELEMENT)
+    return np.where(inside, element, element + np.uint64(law.favoured))
 
 
 def sides(law: TwoLevel, tape: Tape, rows: Rows) -> NDArray[np.bool_]:
@@ -102,7 +121,7 @@ def below(bound: int | Words, tape: Tape, rows: Rows, *, lane: int, width: int =
     def place(words: Words, pending: Rows) -> tuple[Words, NDArray[np.bool_]]:
         limits = bounds if len(bounds) == 1 else bounds[pending]
         tail = (top % limits + np.uint64(1)) % limits  # 2^bits mod bound: the words past the last full round
-        return words % limits, (words <= top - tail).all(axis=1)
+        return words % limits, np.all(words <= top - tail, axis=1)
 
     drawn = _settled(place, tape, rows, width, lane)
     return drawn[:, 0] if width == 1 else drawn

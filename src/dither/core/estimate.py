@@ -62,7 +62,7 @@ class Estimate:
         labels = self.labels if self.labels is not None else range(value.size)
         return Table(
             {
-                "item": [labels[row] for row in rows],
+                "item": [labels[int(row)] for row in rows],
                 self.question: value[rows],
                 "stderr": stderr[rows],
                 f"low {level:.0%}": low[rows],

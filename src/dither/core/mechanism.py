@@ -205,6 +205,9 @@ class Mechanism(ABC):
             pass
         raise ParameterError(f"this description has missing or unknown parameters for {cls.__name__}")
 
+    def __reduce__(self):
+        return type(self).from_dict, (self.to_dict(),)  # a pickle holds no cache, and is certified again
+
     @cached_property
     def fingerprint(self) -> str:
         """A hash of `to_dict`: equal exactly for equal protocols."""

@@ -90,8 +90,12 @@ class CohortFrequencies:
 
     def _widened(self, value: NDArray[np.float64], n: int) -> NDArray[np.float64]:
         noise = self.plain.variance(value) / n
-        squares = np.maximum(value**2 - noise, 0.0)  # unbiased for f^2 before the cut
-        return noise + (squares.sum() - squares) / ((self.g - 1) * self.cohorts)
+        spread = 1 / ((self.g - 1) * self.cohorts)
+        # The squares of the estimates hold noise and collisions themselves: on average their sum is
+        # sum(f^2) (1 + (k - 1) spread) + sum(noise).
+        power = max(((value**2).sum() - noise.sum()) / (1 + (self.k - 1) * spread), 0.0)
+        own = np.clip(value**2 - noise - power * spread, 0.0, power)
+        return noise + (power - own) * spread
 
     def _solved(self, value: NDArray[np.float64], tally: Tally) -> tuple[NDArray, NDArray] | None:
         if self._inverse is None:

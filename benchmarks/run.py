@@ -1,0 +1,187 @@
+"""The speed benchmark: dither against its peers, and alone on ten million users.
+
+    make bench                                   the whole, a few minutes
+    python benchmarks/run.py --quick             a smoke test
+    python benchmarks/run.py --write             also rewrites the results in benchmarks/README.md
+
+A figure is worth little without the machine and the minute it was taken in. So peers and dither are
+measured in the same run, in turns, and ratios are printed; the targets beside the figures say what dither sets out to
+reach on two cores. A missed target is printed, not raised: speed on a shared machine is no test.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+import alone
+import peers
+import race
+from figures import Row, Target, markdown, short, table, verdict
+from measure import Machine
+from race import COHORTS, EPSILON, K
+
+README = Path(__file__).with_name("README.md")
+BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+PACKAGES = ("numpy", "numba", "pure-ldp", "multi-freq-ldpy")
+WIDTH = 140  # of the table, where the output is no terminal
+
+HASHES = Target(1.5e9)
+GRR_CLIENT = Target(20e6)
+UNARY_BYTES = Target(125, at_least=False)
+MEMORY = Target(200, at_least=False)
+FLAT = Target(4, of_ratio=True, at_least=False)  # n * k would be a hundred times
+FEW, MANY = 100, 10_000
+
+Step = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many users take part in a race, and how many when dither runs alone."""
+
+    race: int
+    alone: int
+
+
+FULL, QUICK = Size(10**5, 10**7), Size(10**4, 10**6)
+
+
+@click.command(help=(__doc__ or "").split("\n")[0])
+@click.option("--quick", is_flag=True, help="A smoke test: few users, so that fixed costs blur the figures.")
+@click.option("--write", is_flag=True, help="Rewrite the results in benchmarks/README.md.")
+def main(quick: bool, write: bool) -> None:
+    """Measure, print, and with --write keep."""
+    if quick and write:
+        raise click.UsageError("a smoke test is not worth keeping: use --write without --quick")
+    if absent := peers.missing():
+        raise click.ClickException(f"{', '.join(absent)} missing: run `make bench`, or pip install -e '.[fast,bench]'")
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    machine = Machine.here(PACKAGES)
+    size = QUICK if quick else FULL
+    with _progress(console, steps=1 + 3 * len(race.contests()) + len(_jobs())) as step:
+        rows, starts = measured(size, step)
+    console.print(str(machine), highlight=False)
+    console.print(f"k = {K:,} categories, epsilon = {EPSILON:g}; clients draw secure randomness")
+    for line in starts:
+        console.print(line, highlight=False)
+    console.print(table(rows))
+    console.print(verdict(rows), highlight=False)
+    if quick:
+        console.print("A smoke test: the targets are meant for the whole run.")
+    if write:
+        _keep(_section(machine, starts, rows))
+        console.print(f"Results written to {README.parent.name}/{README.name}")
+
+
+def measured(size: Size, step: Step) -> tuple[list[Row], list[str]]:
+    """All the figures, and what starting took."""
+    step("starting compiled loops")
+    first, later = alone.run_starts()
+    races = race.contests()
+    theirs = 0.0
+    rows: list[Row] = []
+    for contest in races:
+        step(f"{contest.name}: warming up")
+        theirs += race.warm_up(contest)[1]
+        step(f"{contest.name}: clients")
+        rows.append(race.client_row(contest, size.race))
+        step(f"{contest.name}: servers")
+        rows.append(race.server_row(contest, size.race))
+    figures: dict[tuple[str, int], alone.Figures] = {}
+    for name, mechanism, parameters in _jobs():
+        step(f"{name}, k = {parameters['k']:,}: alone")
+        figures[name, parameters["k"]] = alone.run_collect(mechanism, size.alone, **parameters)
+    for name, k in figures:
+        if k == K:
+            rows += _alone_rows(name, figures[name, k])
+    for name in dict.fromkeys(name for name, k in figures if k == MANY):
+        rows += _flat_rows(name, {k: figures[name, k] for k in (FEW, K, MANY)})
+    starts = [
+        f"JIT start-up of dither, not in the table: {first:.1f} s to build the loops once, "
+        f"{later:.1f} s to load them in every later process",
+        f"JIT start-up of the peers, not in the table: {theirs:.1f} s in every process",
+    ]
+    return rows, starts
+
+
+def _jobs() -> list[tuple[str, str, dict]]:
+    """(name, mechanism, parameters) of everything that runs alone."""
+    shared = f"LocalHash, {COHORTS} cohorts"
+    jobs: list[tuple[str, str, dict]] = [
+        ("LocalHash", "LocalHash", {"k": K}),
+        (shared, "LocalHash", {"k": K, "cohorts": COHORTS}),
+        ("Unary", "Unary", {"k": K}),
+        ("GRR", "GRR", {"k": K}),
+        ("Hadamard", "Hadamard", {"k": K}),
+    ]
+    for k in (FEW, MANY):
+        jobs += [(shared, "LocalHash", {"k": k, "cohorts": COHORTS}), ("Hadamard", "Hadamard", {"k": k})]
+    return [(name, mechanism, {**parameters, "epsilon": EPSILON}) for name, mechanism, parameters in jobs]
+
+
+def _alone_rows(name: str, found: alone.Figures) -> list[Row]:
+    n = found.users
+    rows = [
+        Row(name, "randomize, users/s", n, n / found.randomize, target=GRR_CLIENT if name == "GRR" else None),
+        Row(name, "tally, users/s", n, n / found.tally),
+    ]
+    if name == "LocalHash":
+        rows.append(Row(name, "tally, hashes/s", n, n * K / found.tally, target=HASHES))
+    rows.append(Row(name, "report, bytes", n, found.report_bytes, target=UNARY_BYTES if name == "Unary" else None))
+    rows.append(Row(name, "tally memory, MB", n, found.tally_memory / 1e6, target=MEMORY))
+    return rows
+
+
+def _flat_rows(name: str, found: dict[int, alone.Figures]) -> list[Row]:
+    """Time against the number of categories; the ratio is to the fewest."""
+    rows = []
+    for k, figures in found.items():
+        target, versus = (None, None) if k == FEW else (FLAT, found[FEW].tally)
+        rows.append(Row(name, f"tally, s, k={short(k)}", figures.users, figures.tally, versus=versus, target=target))
+    for k, figures in found.items():
+        rows.append(Row(name, f"first estimate, s, k={short(k)}", figures.users, figures.first_estimate))
+    return rows
+
+
+@contextmanager
+def _progress(console: Console, steps: int) -> Iterator[Step]:
+    """A bar on the terminal; `step` names what begins now."""
+    columns = TextColumn("{task.description:<36}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=steps)
+        begun = False
+
+        def step(name: str) -> None:
+            nonlocal begun
+            bar.update(task, description=name, advance=1 if begun else 0)
+            begun = True
+
+        yield step
+
+
+def _section(machine: Machine, starts: list[str], rows: list[Row]) -> str:
+    """The generated part of the README."""
+    facts = [f"Measured on {date.today().isoformat()} by `python benchmarks/run.py --write`.", f"Machine: {machine}."]
+    facts.append(f"k = {K:,}, epsilon = {EPSILON:g}; G, M and k are 10^9, 10^6 and 10^3.")
+    notes = "\n".join(f"- {line.rstrip('.')}." for line in (*facts, *starts))
+    return f"{notes}\n\n{markdown(rows)}\n\n{verdict(rows)}"
+
+
+def _keep(section: str) -> None:
+    before, _, rest = README.read_text().partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise click.ClickException(f"{README.name} has lost its two markers, {BEGIN} and {END}")
+    README.write_text(f"{before}{BEGIN}\n{section}\n{END}{after}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""Every registered mechanism keeps the contract."""
+
+import pickle
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+
+import dither
+from contract import checks
+from dither.core.errors import DitherError, DomainError, EmptyError, ParameterError, ReportError, TallyError
+from dither.core.mechanism import Mechanism
+from dither.mechanisms import load
+
+EXAMPLES = checks.examples()
+every = pytest.mark.parametrize("mechanism", EXAMPLES, ids=checks.label)
+each_name = pytest.mark.parametrize("name", list(dither.registry))
+
+
+def test_the_registry_has_the_public_names():
+    assert {"GRR", "Unary", "LocalHash", "SubsetSelection", "Hadamard"} <= set(dither.registry)
+    for name, cls in dither.registry.items():
+        assert cls.__name__ == name
+        assert getattr(dither, name) is getattr(dither.mechanisms, name) is cls
+        assert cls.examples
+        assert cls.__doc__
+
+
+@every
+def test_certificate(mechanism: Mechanism):
+    checks.check_certificate(mechanism)
+
+
+@every
+def test_channel(mechanism: Mechanism):
+    checks.check_channel(mechanism)
+
+
+@every
+def test_sampler_over_all_tapes(mechanism: Mechanism):
+    checks.check_sampler(mechanism)
+
+
+@every
+def test_estimator_by_enumeration(mechanism: Mechanism):
+    checks.check_estimator(mechanism)
+
+
+@every
+def test_merging(mechanism: Mechanism):
+    checks.check_merging(mechanism)
+
+
+@every
+def test_plumbing(mechanism: Mechanism):
+    checks.check_plumbing(mechanism)
+
+
+@every
+def test_coverage(mechanism: Mechanism):
+    k = mechanism.channel().shape[0]
+    skewed = 1.0 / np.arange(1, k + 1) ** 1.5
+    checks.check_coverage(mechanism, skewed / skewed.sum(), collections=1500, users=1000, seed=11)
+
+
+@every
+def test_outputs_are_all_reports(mechanism: Mechanism):
+    if mechanism.channel().shape[1] > 1 << 16:
+        with pytest.raises(ParameterError):
+            mechanism.outputs()
+        return
+    assert checks.reports_are_distinct(mechanism)
+    assert mechanism.valid(mechanism.outputs()).all()
+
+
+@every
+def test_stored_and_loaded_mechanisms_are_the_same(mechanism: Mechanism):
+    again = load(mechanism.to_dict())
+    assert again == mechanism
+    assert again.fingerprint == mechanism.fingerprint
+    assert again.weights == mechanism.weights
+    assert pickle.loads(pickle.dumps(mechanism)) == mechanism
+
+
+@every
+def test_integers_that_break_the_promise_are_refused(mechanism: Mechanism):
+    stored = mechanism.to_dict()
+    stored["weights"][0] += stored["weights"][0] // 100 + 1
+    with pytest.raises(ParameterError):
+        load(stored)
+
+
+@every
+def test_reports_survive_arrow_and_parquet(mechanism: Mechanism, tmp_path):
+    reports = mechanism.randomize(np.arange(257) % mechanism.channel().shape[0], seed=3)
+    parquet.write_table(reports.to_arrow(), tmp_path / "reports.parquet", row_group_size=100)
+    for table in (reports.to_arrow(), parquet.read_table(tmp_path / "reports.parquet")):
+        again = dither.Reports.from_arrow(table)
+        assert (again == reports).all()
+        assert (again.mechanism, again.simulated) == (mechanism.fingerprint, True)
+        assert mechanism.tally(again) == mechanism.tally(reports)
+
+
+@every
+def test_secure_reports_differ_and_promise(mechanism: Mechanism):
+    values = np.zeros(2000, dtype=np.int64)
+    one, two = mechanism.randomize(values), mechanism.randomize(values)
+    assert (one != two).any()
+    assert not one.simulated
+    assert mechanism.estimate(mechanism.tally(one)).guarantee == mechanism.guarantee
+    simulated = mechanism.randomize(values, seed=1)
+    assert simulated.simulated
+    mixed = mechanism.tally(one) + mechanism.tally(simulated)
+    for tally in (mechanism.tally(simulated), mixed):
+        promise = mechanism.estimate(tally).guarantee
+        assert promise.simulated
+        assert promise.epsilon == np.inf
+
+
+SECRET = 987654321
+
+
+@every
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0, 1, SECRET],
+        [0, -SECRET],
+        [0.5, SECRET],
+        ["0", str(SECRET)],
+        [[0, SECRET]],
+        [None, SECRET],
+        [0, 2**64 + SECRET],
+        [float("nan"), SECRET],
+        np.array([SECRET], dtype="datetime64[s]"),
+        [True, False],
+        [[0], [1, SECRET]],
+    ],
+    ids=str,
+)
+def test_bad_values_are_refused_and_not_quoted(mechanism: Mechanism, values):
+    with pytest.raises(DomainError) as caught:
+        mechanism.randomize(values)
+    chain, messages = caught.value, []
+    while chain is not None:
+        messages.append(str(chain) + repr(chain))
+        chain = chain.__context__
+    assert str(SECRET) not in " ".join(messages)
+
+
+@every
+def test_a_substitute_stands_in_for_bad_values(mechanism: Mechanism):
+    good = mechanism.randomize([0, 1, 1, 0], seed=9)
+    assert (mechanism.randomize([0, SECRET, 1, 0], seed=9, invalid=1) == good).all()
+    for invalid in ("clip", -1, SECRET, 1.5):
+        with pytest.raises(ParameterError):
+            mechanism.randomize([0], invalid=invalid)
+
+
+@every
+def test_nothing_in_nothing_out(mechanism: Mechanism):
+    reports = mechanism.randomize([])
+    assert len(reports) == 0
+    assert reports.dtype == mechanism.dtype
+    tally = mechanism.tally(reports)
+    assert tally.n == 0
+    with pytest.raises(EmptyError):
+        mechanism.estimate(tally)
+    full = mechanism.tally(mechanism.randomize([0, 1], seed=1))
+    assert full + tally == full
+
+
+@every
+def test_a_single_value_is_one_report(mechanism: Mechanism):
+    reports = mechanism.randomize(1)
+    assert reports.shape == (1,)
+    assert mechanism.tally(reports[0]).n == 1
+
+
+@every
+def test_forged_reports_are_refused(mechanism: Mechanism):
+    reports = np.asarray(mechanism.randomize(np.zeros(100, dtype=int), seed=2)).copy()
+    forged = reports.copy()
+    forged.view(np.uint8).reshape(100, -1)[37] = 255  # every field at its largest
+    fine = mechanism.valid(forged)
+    assert fine.tolist() == [row != 37 for row in range(100)]
+    with pytest.raises(ReportError, match="report 37"):
+        mechanism.tally(forged)
+    assert mechanism.tally(forged[fine]).n == 99
+    for wrong in (np.zeros(3), np.zeros(3, dtype=[("other", "u8")]), reports[None]):
+        with pytest.raises(ReportError):
+            mechanism.tally(wrong)
+
+
+@every
+def test_what_belongs_to_others_is_refused(mechanism: Mechanism):
+    other = dither.GRR(k=77, epsilon=0.3)
+    reports = other.randomize([1, 2], seed=1)
+    with pytest.raises(ReportError):
+        mechanism.tally(reports)
+    with pytest.raises(TallyError):
+        mechanism.estimate(other.tally(reports))
+    with pytest.raises(TallyError):
+        mechanism.tally(mechanism.randomize([0], seed=1)) + other.tally(reports)
+
+
+@each_name
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": 0},
+        {"epsilon": -1.0},
+        {"epsilon": float("nan")},
+        {"epsilon": float("inf")},
+        {"epsilon": "1"},
+        {"epsilon": True},
+        {"epsilon": None},
+        {"k": 1},
+        {"k": 0},
+        {"k": -3},
+        {"k": 2.5},
+        {"k": True},
+        {"k": 2**80},
+        {"delta": -1e-9},
+        {"delta": 1.0},
+        {"delta": float("nan")},
+        {"weights": (0, 1)},
+        {"weights": (1.5, 1)},
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_refused(name: str, change: dict):
+    cls = dither.registry[name]
+    example = dict(cls.examples[0])
+    if "delta" in change and "delta" not in cls.__dataclass_fields__:
+        return
+    with pytest.raises(DitherError):
+        cls(**{**example, **change})
+
+
+@every
+def test_epsilon_within_1e_9_over_the_range(mechanism: Mechanism):
+    parameters = {key: value for key, value in mechanism.to_dict().items() if key not in ("mechanism", "weights")}
+    for epsilon in (1e-6, 1e-3, 0.1, 1 / 3, 1.0, 2.7, 5.0, 10.0, 16.0):
+        for delta in {0.0, mechanism.delta}:
+            changed = {**parameters, "epsilon": epsilon} | ({"delta": delta} if "delta" in parameters else {})
+            checks.check_certificate(type(mechanism)(**changed))
+
+
+@every
+def test_above_16_the_certificate_states_what_is_delivered(mechanism: Mechanism):
+    parameters = {key: value for key, value in mechanism.to_dict().items() if key not in ("mechanism", "weights", "q")}
+    for epsilon in (17.0, 40.0, 100.0, 5000.0):
+        promise = type(mechanism)(**{**parameters, "epsilon": epsilon}).guarantee
+        assert 16 < promise.epsilon <= epsilon
+
+
+@every
+def test_nothing_raw_in_representations(mechanism: Mechanism):
+    text = repr(mechanism) + str(mechanism.guarantee) + repr(mechanism.tally(mechanism.randomize([1], seed=4)))
+    assert "weights" not in text
+    assert len(text) < 500

@@ -1,0 +1,174 @@
+"""The categorical mechanisms beyond the contract: golden numbers, optimal choices, and readings in closed form."""
+
+from fractions import Fraction
+from itertools import product
+from math import exp, log
+
+import numpy as np
+import pytest
+
+from dither import GRR, Hadamard, LocalHash, SubsetSelection, Unary
+from dither.core.errors import ParameterError
+from dither.mechanisms.hadamard import _code, walsh_hadamard
+from dither.mechanisms.localhash import best_buckets
+
+
+def rare(mechanism) -> float:
+    """Var/N for a category that almost nobody holds (002 eq. 44)."""
+    return float(mechanism.reading.variance(0.0))
+
+
+def golden(value: float, printed: str) -> bool:
+    """Whether a value rounds to the digits that are printed."""
+    return f"{value:.{len(printed.partition('.')[2])}f}" == f"{float(printed):.{len(printed.partition('.')[2])}f}"
+
+
+@pytest.mark.parametrize(("k", "printed"), [(2, ".92067"), (10, "3.6302"), (100, "34.109")])
+def test_golden_grr(k, printed):
+    assert golden(rare(GRR(k, 1.0, 1e-6)), printed)
+
+
+def test_golden_symmetric_unary():
+    assert golden(rare(Unary(10, 1.0, 1e-6, kind="symmetric")), "3.9177")
+
+
+def test_golden_local_hash():
+    mechanism = LocalHash(1000, 1.0, 1e-6)
+    assert mechanism.g == 4
+    assert golden(rare(mechanism), "3.6916")
+    g = best_buckets(1.0, 1e-6)
+    assert golden(g, "3.718299")
+    real = (exp(1) + g - 1) ** 2 / ((g - 1) * (exp(1) + g * 1e-6 - 1) ** 2)
+    assert golden(real, "3.6827")
+    assert golden(rare(LocalHash(1000, 1.0)), "3.6917")  # GOLDEN, 004
+
+
+def test_grr_is_002_equation_45():
+    for k, epsilon, delta in product((2, 5, 100), (0.1, 1.0, 4.0), (0.0, 1e-6, 1e-2)):
+        mechanism, e = GRR(k, epsilon, delta), exp(epsilon)
+        assert float(mechanism.reading.p) == pytest.approx((e + (k - 1) * delta) / (e + k - 1), rel=1e-12)
+        assert float(mechanism.reading.q) == pytest.approx((1 - delta) / (e + k - 1), rel=1e-12)
+
+
+def test_unary_follows_002_equations_49_to_51():
+    for epsilon, delta in product((0.1, 1.0, 4.0, 12.0), (0.0, 1e-6, 1e-2)):
+        e = exp(epsilon)
+        optimal = Unary(5, epsilon, delta).reading
+        assert float(optimal.q) == pytest.approx(1 / (e + 1), rel=2**-10)
+        symmetric = Unary(5, epsilon, delta, kind="symmetric").reading
+        root = (e * (1 - delta) + delta) ** 0.5
+        assert float(symmetric.q) == pytest.approx((root - 1) / (e - 1), rel=1e-6)
+        assert float(symmetric.p + symmetric.q) == pytest.approx(1.0, abs=1e-6)
+        for reading in (optimal, symmetric, Unary(5, epsilon, delta, q=0.3).reading):
+            p, q = float(reading.p), float(reading.q)
+            assert p * (1 - q) == pytest.approx(e * q * (1 - p) + delta, rel=1e-9)
+
+
+def test_short_coins_cost_less_than_a_millionth_of_the_variance():
+    for epsilon in np.geomspace(0.01, 16, 60):
+        e = exp(epsilon)
+        assert rare(Unary(3, epsilon)) <= 4 * e / (e - 1) ** 2 * (1 + 1e-6)
+
+
+def test_unary_blanket_is_what_all_inputs_share():
+    for k in (2, 3, 5):
+        channel = Unary(k, 1.0).channel()
+        assert channel.blanket().mass == sum(min(column) for column in channel.matrix().T)
+
+
+@pytest.mark.parametrize("q", [0.0, 1.0, -0.1, 1.5, float("nan"), "0.5", 1])
+def test_unary_refuses_a_q_that_is_no_probability(q):
+    with pytest.raises(ParameterError):
+        Unary(5, 1.0, q=q)
+
+
+def test_unary_refuses_unknown_kinds():
+    with pytest.raises(ParameterError, match="optimal, symmetric"):
+        Unary(5, 1.0, kind="best")
+
+
+def test_subset_size_is_the_best_of_all_sizes():
+    for k, epsilon in product((2, 3, 4, 7, 20, 50), (0.05, 0.3, 1.0, 2.0, 5.0)):
+        chosen = SubsetSelection(k, epsilon)
+        best = min(rare(SubsetSelection(k, epsilon, size)) for size in range(1, k))
+        assert rare(chosen) <= best * (1 + 1e-12)
+
+
+def test_subset_selection_is_never_worse_than_the_others():
+    for k, epsilon in product((2, 5, 20), (0.1, 1.0, 3.0)):
+        subset = rare(SubsetSelection(k, epsilon))
+        for other in (GRR(k, epsilon), Unary(k, epsilon), LocalHash(k, epsilon), Hadamard(k, epsilon)):
+            assert subset <= rare(other) * (1 + 1e-9)
+
+
+def test_buckets_are_the_best_of_all_integers():
+    for epsilon, delta in product((0.1, 0.5, 1.0, 2.0, 4.0), (0.0, 1e-26, 1e-12, 1e-6, 1e-3)):
+        chosen = LocalHash(500, epsilon, delta)
+        assert chosen.g is not None
+        # The variance falls again where almost every bucket number is new; the search is over the first valley.
+        valley = range(2, max(3, int(min(best_buckets(epsilon, delta), 400)) + 3))
+        best = min(rare(LocalHash(500, epsilon, delta, g)) for g in valley)
+        assert rare(chosen) <= best * (1 + 1e-9)
+
+
+def test_best_buckets_do_not_cancel():
+    assert best_buckets(1.0, 1e-26) == pytest.approx(exp(1) + 1, rel=1e-12)
+    assert best_buckets(1.0, 0.0) == pytest.approx(exp(1) + 1, rel=1e-12)
+    assert best_buckets(1.0, 0.2) == float("inf")
+
+
+def test_local_hash_with_ideal_hash_functions():
+    # Over all functions from k categories to g buckets: the true category is supported with p, any other with 1/g.
+    k, mechanism = 3, LocalHash(3, 1.0, g=3)
+    p, law = mechanism.reading.p, mechanism.law  # type: ignore[attr-defined]
+    functions = list(product(range(3), repeat=k))
+    for x, v in product(range(k), repeat=2):
+        support = Fraction(0)
+        for function in functions:
+            support += Fraction(law.high if function[x] == function[v] else law.low, law.total)
+        assert support / len(functions) == (p if x == v else Fraction(1, 3))
+
+
+def test_hadamard_codes_are_a_bijection_on_each_half():
+    for row in range(1, 32):
+        index = np.arange(16, dtype=np.uint64)
+        rows = np.full(16, row, dtype=np.uint64)
+        halves = [_code(rows, index, np.full(16, odd)).tolist() for odd in (False, True)]
+        assert sorted(halves[0] + halves[1]) == list(range(32))
+        assert all((row & code).bit_count() % 2 == odd for odd, half in enumerate(halves) for code in half)
+
+
+def test_walsh_hadamard_is_the_matrix():
+    counts = np.random.default_rng(1).integers(0, 1000, 64)
+    signs = np.array([[(-1) ** (r & j).bit_count() for j in range(64)] for r in range(64)])
+    assert (walsh_hadamard(counts) == signs @ counts).all()
+    assert (walsh_hadamard(walsh_hadamard(counts)) == 64 * counts).all()
+
+
+@pytest.mark.parametrize("k", [255, 256, 257, 65535, 65536, 65537, 70_000])
+def test_reports_are_as_small_as_can_be(k):
+    assert GRR(k, 1.0).dtype.itemsize == (1 if k <= 256 else 2 if k <= 65536 else 4)
+    assert Unary(k, 1.0).dtype.itemsize == -(-k // 8)
+
+
+@pytest.mark.parametrize("k", [1000, 1 << 32, 1 << 40])
+def test_many_categories(k):
+    mechanism = GRR(k, 2.0)
+    reports = mechanism.randomize(np.array([0, k - 1, k // 2]), seed=1)
+    assert mechanism.valid(reports).all()
+    assert mechanism.epsilon - mechanism.guarantee.epsilon <= 1e-9
+
+
+@pytest.mark.parametrize("k", [7, 8, 9, 63, 64, 65, 1000])
+def test_the_true_bit_lands_where_it_belongs(k):
+    # With epsilon 40 a one outside the true bit has probability e^-40 and the true bit comes up in most reports.
+    mechanism = Unary(k, 40.0)
+    reports = mechanism.randomize(np.repeat([0, k // 2, k - 1], 100), seed=1)
+    counts = mechanism.tally(reports).counts
+    assert set(np.flatnonzero(counts)) == {0, k // 2, k - 1}
+
+
+def test_epsilon_is_the_logarithm_of_the_integers():
+    for mechanism in (GRR(10, 1.5), LocalHash(10, 1.5), SubsetSelection(10, 1.5), Hadamard(10, 1.5)):
+        assert mechanism.weights is not None
+        assert mechanism.guarantee.epsilon == pytest.approx(log(Fraction(*mechanism.weights)), rel=1e-15)
