@@ -21,7 +21,7 @@ from dither.core.exact import exp_below, log_above
 from dither.core.mechanism import Mechanism
 from dither.mechanisms.frequency import Frequencies
 
-MOST_TAPE_BITS = 20
+MOST_TAPE_BITS = 18
 
 
 def examples() -> list[Mechanism]:
@@ -115,7 +115,8 @@ def _short_law(mechanism: Mechanism, limit: int) -> Mechanism | None:
     law, ratio = mechanism.law, exp_below(mechanism.epsilon)  # type: ignore[attr-defined]
     for low in range(limit // law.outputs, 0, -1):
         high = floor(low * ratio)
-        if high > low and law.favoured * high + (law.outputs - law.favoured) * low <= limit:
+        total = law.favoured * high + (law.outputs - law.favoured) * low
+        if high > low and total <= limit and limit % total:  # some words must be rejected, or rejection goes untested
             return replace(mechanism, weights=(high, low))  # type: ignore[type-var]
     return None
 
@@ -127,7 +128,7 @@ def _short_unary(mechanism: Mechanism) -> Mechanism:
         return Fraction(weights[0] * (8 - weights[2]), weights[2] * weights[1])
 
     most = exp_below(mechanism.epsilon) * Fraction(3, 2)
-    choices = [(a, 8 - a, b, 8) for a in range(1, 8) for b in range(1, a)]
+    choices = [(a, 8 - a, b, 8) for a in range(1, 8) for b in range(1, a, 2)]
     weights = max((choice for choice in choices if ratio(choice) <= most), key=ratio)
     return replace(mechanism, epsilon=float(log_above(ratio(weights))), delta=0.0, weights=weights)  # type: ignore
 

@@ -1,0 +1,216 @@
+"""Broken on purpose: each mutant changes the code the way a tired programmer might, and the contract must notice.
+
+A mutant is a patch and the check that has to fail under it. Before, the same check passes on the same mechanism (the
+contract suite runs it), so a failure here would mean that the check is blind.
+"""
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dither
+from contract import checks
+from dither.core import draw, mechanism
+from dither.core.channel import TwoLevel
+from dither.mechanisms import grr, hadamard, localhash, packing, subset, unary
+from dither.mechanisms.frequency import Frequencies
+from dither.mechanisms.packing import as_bytes
+
+GRR = dither.GRR(k=4, epsilon=1.0)
+HADAMARD = dither.Hadamard(k=3, epsilon=1.0)
+HASH = dither.LocalHash(k=5, epsilon=1.0, cohorts=7)
+SUBSET = dither.SubsetSelection(k=4, epsilon=0.2)
+UNARY = dither.Unary(k=3, epsilon=1.0)
+MODULES = {"GRR": grr, "Hadamard": hadamard, "LocalHash": localhash}
+
+one_word = pytest.mark.parametrize("victim", [GRR, HADAMARD, HASH], ids=checks.label)
+
+
+def caught(check: Any, victim: Any) -> bool:
+    """Whether the check fails on the victim as it is now."""
+    try:
+        check(victim)
+    except AssertionError:
+        return True
+    return False
+
+
+def swap_sampler(monkeypatch, victim, change) -> None:
+    """Let the victim's sampler draw from a changed law; certificate and estimator keep the right one."""
+    real = draw.positions
+    module = MODULES[type(victim).__name__]
+    monkeypatch.setattr(module, "positions", lambda law, tape, rows: real(change(law), tape, rows))
+
+
+@one_word
+def test_p_off_by_one_per_cent(monkeypatch, victim):
+    swap_sampler(monkeypatch, victim, lambda law: replace(law, high=law.high - law.high // 100))
+    assert caught(checks.check_sampler, victim)
+
+
+@one_word
+def test_swapped_weights(monkeypatch, victim):
+    swap_sampler(monkeypatch, victim, lambda law: replace(law, high=law.low, low=law.high))
+    assert caught(checks.check_sampler, victim)
+    assert caught(checks.check_plumbing, victim)
+
+
+@one_word
+def test_no_rejection(monkeypatch, victim):
+    # Every word is taken as it comes: the words past the last full round fall on the last output.
+    def settled(place, tape, rows, width, lane):
+        return np.minimum(place(tape.words(lane, rows, width), slice(None))[0], 3)
+
+    monkeypatch.setattr(draw, "_settled", settled)
+    assert caught(checks.check_sampler, victim)
+
+
+def test_biased_uniform(monkeypatch):
+    def modulo(bound, tape, rows, *, lane, width=1):
+        return tape.words(lane, rows)[:, 0] % np.uint64(bound)
+
+    monkeypatch.setattr(localhash, "below", modulo)  # the cohort of a report
+    assert caught(checks.check_sampler, HASH)
+
+
+def test_strict_edge(monkeypatch):
+    # u <= edge instead of u < edge: one word in 2^12 on the wrong side.
+    def positions(law, tape, rows):
+        u = tape.words(draw.DRAW, rows)[:, 0]
+        scale = (1 << tape.bits) // law.total
+        high, low = np.uint64(law.high * scale), np.uint64(law.low * scale)
+        return np.where(
+            u <= high, np.uint64(0), np.minimum((u - high) // low + np.uint64(1), np.uint64(law.outputs - 1))
+        )
+
+    monkeypatch.setattr(grr, "positions", positions)
+    assert caught(checks.check_sampler, GRR)
+
+
+def test_certificate_of_another_law(monkeypatch):
+    # The certificate reads other integers than the sampler.
+    victim = dither.GRR(k=4, epsilon=1.0)
+    monkeypatch.setattr(dither.GRR, "channel", lambda self: replace(self.law, high=self.law.high - 1))
+    assert caught(checks.check_sampler, victim)
+
+
+@pytest.mark.parametrize("victim", [GRR, HADAMARD, SUBSET], ids=checks.label)
+def test_estimator_with_a_wrong_p(victim):
+    right = victim.reading
+    mutant = replace(victim)
+    mutant.__dict__["reading"] = Frequencies(right.k, right.p * Fraction(99, 100), right.q, right.supports)
+    assert caught(checks.check_estimator, mutant)
+
+
+@pytest.mark.parametrize("victim", [GRR, UNARY, SUBSET], ids=checks.label)
+def test_small_frequency_approximation_of_the_variance(monkeypatch, victim):
+    real = Frequencies.variance
+    monkeypatch.setattr(Frequencies, "variance", lambda self, f: real(self, np.zeros_like(f)))
+    assert caught(checks.check_estimator, victim)
+
+
+def test_standard_errors_too_small(monkeypatch):
+    real = Frequencies.variance
+    monkeypatch.setattr(Frequencies, "variance", lambda self, f: real(self, f) * 0.7)
+    shares = np.array([0.5, 0.3, 0.1, 0.1])
+    with pytest.raises(AssertionError):
+        checks.check_coverage(GRR, shares, collections=6000, users=1000, seed=11)
+
+
+def test_coins_that_read_their_digits_backwards(monkeypatch):
+    real = dither.Unary._digits.func  # type: ignore[attr-defined]
+    monkeypatch.setattr(dither.Unary, "_digits", property(lambda self: real(self)[::-1]))
+    assert caught(checks.check_sampler, dither.Unary(k=3, epsilon=1.0))
+
+
+def test_a_true_bit_that_is_never_cleared(monkeypatch):
+    # A published library does this to its RAPPOR: the true bit may only be set, never cleared.
+    def fill(self, reports, values, tape, rows):
+        target = as_bytes(reports)
+        target[:] = self._coins(tape, rows)
+        target[np.arange(len(values)), values // 8] |= np.uint8(1) << (values % 8).astype(np.uint8)
+
+    monkeypatch.setattr(dither.Unary, "_fill", fill)
+    assert caught(checks.check_sampler, UNARY)
+
+
+def test_coins_that_read_the_same_word_for_every_digit(monkeypatch):
+    one_lane = lambda digits, start: ((start, digit) for digit in digits)  # noqa: E731
+    monkeypatch.setattr(unary, "enumerate", one_lane, raising=False)
+    assert caught(checks.check_sampler, UNARY)
+    assert caught(checks.check_plumbing, UNARY)
+
+
+def test_subsets_without_redrawing_ties(monkeypatch):
+    def others(self, values, size, tape, rows):
+        words = tape.words(draw.ELEMENT, rows, self.k).copy()
+        words[np.arange(len(rows)), values] = (1 << tape.bits) - 1
+        chosen = np.zeros((len(rows), self.k), dtype=bool)
+        np.put_along_axis(chosen, np.argsort(words, axis=1, kind="stable")[:, :size], True, axis=1)
+        return chosen
+
+    monkeypatch.setattr(subset.SubsetSelection, "_others", others)
+    assert caught(checks.check_sampler, SUBSET)
+
+
+def test_subset_sides_swapped(monkeypatch):
+    monkeypatch.setattr(subset, "sides", lambda law, tape, rows: ~draw.sides(law, tape, rows))
+    assert caught(checks.check_sampler, SUBSET)
+
+
+def test_hadamard_parity_flipped(monkeypatch):
+    real = hadamard._code
+    monkeypatch.setattr(hadamard, "_code", lambda row, index, odd: real(row, index, ~odd))
+    assert caught(checks.check_sampler, HADAMARD)
+
+
+def test_a_value_that_is_sent_in_clear(monkeypatch):
+    def fill(self, reports, values, tape, rows):
+        reports["value"] = values
+
+    monkeypatch.setattr(dither.GRR, "_fill", fill)
+    assert caught(checks.check_sampler, GRR)
+
+
+def test_integers_one_per_cent_too_strong():
+    assert GRR.weights is not None
+    law = TwoLevel.fit(1.0, favoured=1, outputs=4, weights=(GRR.weights[0] * 101 // 100, GRR.weights[1]))
+    mutant = replace(GRR)
+    mutant.__dict__["law"] = law
+    mutant.__dict__.pop("guarantee", None)
+    assert caught(checks.check_certificate, mutant)
+
+
+def test_a_structure_that_understates(monkeypatch):
+    # Half the true divergence: enumeration refuses the certificate.
+    victim, real = dither.GRR(k=5, epsilon=2.0, delta=1e-3), TwoLevel.divergence
+    monkeypatch.setattr(TwoLevel, "divergence", lambda self, ratio: real(self, ratio) / 2)
+    with pytest.raises(dither.DitherError, match="enumeration contradicts"):
+        dither.privacy.certify(victim)
+    assert caught(checks.check_channel, victim)
+
+
+def test_a_tally_that_loses_a_report(monkeypatch):
+    real = mechanism.sum_chunks
+    monkeypatch.setattr(mechanism, "sum_chunks", lambda work, rows, chunk: real(work, rows - (rows > 500), chunk))
+    assert caught(checks.check_merging, GRR)
+
+
+def test_bit_counts_off_by_one_column(monkeypatch):
+    real = packing.kernels.bit_counts
+    monkeypatch.setattr(packing.kernels, "bit_counts", lambda packed, k: np.roll(real(packed, k), 1))
+    assert caught(checks.check_estimator, UNARY)
+
+
+def test_noise_that_depends_on_the_cut(monkeypatch):
+    real = mechanism.Mechanism.sample
+
+    def sample(self, values, tape):
+        reports = real(self, values, tape)
+        return reports if len(values) < 3000 else np.roll(reports, 1)
+
+    monkeypatch.setattr(mechanism.Mechanism, "sample", sample)
+    assert caught(checks.check_merging, GRR)
