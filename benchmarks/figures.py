@@ -76,7 +76,7 @@ class Row:
             "fastest peer, users": f"{self.peer.library}, {short(self.peer.users)}" if self.peer else "",
             "ratio": "" if self.ratio is None else short(self.ratio),
             "target": "" if self.target is None else str(self.target),
-            "": {None: "", True: "met", False: "not met"}[self.met],
+            "verdict": {None: "", True: "met", False: "not met"}[self.met],
         }
 
 

@@ -74,19 +74,20 @@ def subset_selection(k: int, epsilon: float) -> list[Peer]:
 def _pure_ldp(
     name: str, categories: int, epsilon: float, *, only_client: Mapping[str, Any] | None = None, **both: Any
 ) -> Peer:
-    """A pair of classes of pure-ldp. Its categories count from one."""
+    """A pair of classes of pure-ldp. Its categories count from one unless an `index_mapper` says otherwise."""
     oracles = import_module("pure_ldp.frequency_oracles")
+    both["index_mapper"] = lambda value: value
     client = getattr(oracles, f"{name}Client")(epsilon, categories, **both, **(only_client or {}))
 
     def randomize(values: Values) -> Reports:
-        return [client.privatise(value + 1) for value in values]
+        return list(map(client.privatise, values))
 
     def serve() -> Callable[[Reports], Sequence[float]]:
         server = getattr(oracles, f"{name}Server")(epsilon, categories, **both)
 
         def estimate(reports: Reports) -> Sequence[float]:
             server.aggregate_all(reports)
-            return server.estimate_all(range(1, categories + 1), suppress_warnings=True)
+            return server.estimate_all(range(categories), suppress_warnings=True)
 
         return estimate
 

@@ -145,14 +145,12 @@ def test_coins_that_read_the_same_word_for_every_digit(monkeypatch):
 
 
 def test_subsets_without_redrawing_ties(monkeypatch):
-    def others(self, values, size, tape, rows):
-        words = tape.words(draw.ELEMENT, rows, self.k).copy()
-        words[np.arange(len(rows)), values] = (1 << tape.bits) - 1
-        chosen = np.zeros((len(rows), self.k), dtype=bool)
-        np.put_along_axis(chosen, np.argsort(words, axis=1, kind="stable")[:, :size], True, axis=1)
-        return chosen
+    def smallest(self, words, values, sizes, bits):
+        words[np.arange(len(values)), values] = (1 << bits) - 1
+        order = np.argsort(words, axis=1, kind="stable").argsort(axis=1)
+        return order < sizes[:, None], np.ones(len(values), dtype=bool)
 
-    monkeypatch.setattr(subset.SubsetSelection, "_others", others)
+    monkeypatch.setattr(subset.SubsetSelection, "_smallest", smallest)
     assert caught(checks.check_sampler, SUBSET)
 
 

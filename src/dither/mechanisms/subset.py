@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
-from dither.core.draw import ELEMENT, Tape, sides
+from dither.core.draw import ELEMENT, Tape, Words, sides
 from dither.core.mechanism import Mechanism
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.packing import as_bytes, bit_counts, bits_dtype, packed, padding_is_clear
@@ -67,7 +67,7 @@ class SubsetSelection(Mechanism):
     @cached_property
     def law(self) -> TwoLevel:
         """The integers and their meaning, as the sampler and the certificate read them."""
-        k, size = self.k, self.size or 1
+        k, size = self.k, self._size
         return TwoLevel.fit(
             self.epsilon,
             favoured=math.comb(k - 1, size - 1),
@@ -78,12 +78,17 @@ class SubsetSelection(Mechanism):
             weights=self.weights,
         )
 
+    @property
+    def _size(self) -> int:
+        assert self.size is not None
+        return self.size
+
     def _subsets(self) -> list[tuple[int, ...]]:
-        return list(combinations(range(self.k), self.size or 1))
+        return list(combinations(range(self.k), self._size))
 
     @cached_property
     def reading(self) -> Frequencies:
-        p, size, others = self.law.inside, self.size or 1, self.k - 1
+        p, size, others = self.law.inside, self._size, self.k - 1
         return Frequencies(self.k, p, Fraction(size - 1, others) * p + Fraction(size, others) * (1 - p))
 
     @cached_property
@@ -106,29 +111,31 @@ class SubsetSelection(Mechanism):
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
         inside = sides(self.law, tape, rows)
-        chosen = np.empty((len(values), self.k), dtype=bool)
-        for side in (True, False):
-            here = np.flatnonzero(inside == side)
-            if here.size:
-                chosen[here] = self._others(values[here], (self.size or 1) - side, tape, rows.start + here)
+        chosen = self._others(values, np.where(inside, self._size - 1, self._size), tape, rows)
         chosen[np.arange(len(values)), values] = inside
         as_bytes(reports)[:] = np.packbits(chosen, axis=1, bitorder="little")
 
-    def _others(self, values: NDArray, size: int, tape: Tape, rows: NDArray) -> NDArray[np.bool_]:
-        """For each row a uniform set of `size` categories other than its value."""
-        chosen = np.zeros((len(rows), self.k), dtype=bool)
-        open_ = np.arange(len(rows) if size else 0)
+    def _others(self, values: NDArray, sizes: NDArray, tape: Tape, rows: slice) -> NDArray[np.bool_]:
+        """For each row a uniform set of the given size, among the categories other than its value."""
+        chosen, settled = self._smallest(tape.words(ELEMENT, rows, self.k), values, sizes, tape.bits)
         attempt = 0
-        while open_.size:
-            words = tape.words(ELEMENT, rows[open_], self.k, attempt).copy()
-            own = np.arange(len(open_)), values[open_]
-            words[own] = np.uint64((1 << tape.bits) - 1)  # never among the smallest, unless at a tie
-            edge = np.partition(words, size - 1, axis=1)[:, size - 1 : size]
-            below = words <= edge
-            settled = (below.sum(axis=1) == size) & ~below[own]
-            chosen[open_[settled]] = below[settled]
-            open_, attempt = open_[~settled], attempt + 1
+        while not settled.all():
+            attempt += 1
+            again = np.flatnonzero(~settled)
+            words = tape.words(ELEMENT, rows.start + again, self.k, attempt)
+            chosen[again], settled[again] = self._smallest(words, values[again], sizes[again], tape.bits)
         return chosen
+
+    def _smallest(self, words: Words, values: NDArray, sizes: NDArray, bits: int) -> tuple[NDArray, NDArray]:
+        """Which categories have the smallest words, and whether their number came out right."""
+        own = np.arange(len(values)), values
+        words[own] = np.uint64((1 << bits) - 1)  # never among the smallest, unless at a tie
+        chosen = np.zeros(words.shape, dtype=bool)
+        for size in np.unique(sizes[sizes > 0]):
+            here = np.flatnonzero(sizes == size)
+            edge = np.partition(words[here], size - 1, axis=1)[:, size - 1 : size]
+            chosen[here] = words[here] <= edge
+        return chosen, (chosen.sum(axis=1) == sizes) & ~chosen[own]
 
     def valid(self, reports: NDArray) -> NDArray[np.bool_]:
         sizes = np.bitwise_count(as_bytes(reports)).sum(axis=1, dtype=np.int64)
