@@ -1,7 +1,7 @@
 """The libraries that dither races against, behind one small interface.
 
 Two Python libraries offer the same frequency oracles: pure-ldp (one object a side, a method call a user) and
-multi-freq-ldpy (a function call a user, partly compiled with Numba). Each is used as its own documentation does, in the
+multi-freq-ldpy (a function call a user, partly compiled with Numba). Each is used as its own README does, in the
 form that suits it: values are a list of Python integers, reports a list of whatever the client returns. Nothing of
 theirs is changed or copied.
 

@@ -90,7 +90,7 @@ def measured(size: Size, step: Step) -> tuple[list[Row], list[str]]:
     rows: list[Row] = []
     for contest in races:
         step(f"{contest.name}: warming up")
-        theirs += race.warm_up(contest)[1]
+        theirs += race.warm_up(contest)
         step(f"{contest.name}: clients")
         rows.append(race.client_row(contest, size.race))
         step(f"{contest.name}: servers")
@@ -105,9 +105,9 @@ def measured(size: Size, step: Step) -> tuple[list[Row], list[str]]:
     for name in dict.fromkeys(name for name, k in figures if k == MANY):
         rows += _flat_rows(name, {k: figures[name, k] for k in (FEW, K, MANY)})
     starts = [
-        f"JIT start-up of dither, not in the table: {first:.1f} s to build the loops once, "
-        f"{later:.1f} s to load them in every later process",
-        f"JIT start-up of the peers, not in the table: {theirs:.1f} s in every process",
+        f"JIT start-up of dither, not in the table: {first:.1f} s to import Numba and build the loops "
+        f"once, {later:.1f} s to import it and load them in every later process",
+        f"JIT start-up of the peers, not in the table: {theirs:.1f} s to compile, in every process",
     ]
     return rows, starts
 

@@ -1,8 +1,8 @@
 """Tapes that run through every possibility, so that the production sampler can be counted instead of sampled.
 
 `EveryTape(bits, lanes)` has one row for every combination of short words on the listed lanes; row r reads its words off
-the binary digits of r, the first lane from the lowest ones. A row that is rejected on a lane is handed small
-different words, which are accepted, and noted. The law of the sampler is the law given acceptance, lane by lane: what a
+the binary digits of r, the first lane from the lowest ones. A row that is rejected on a lane is handed other
+words until it is settled, and noted. The law of the sampler is the law given acceptance, lane by lane: what a
 later lane rejects is drawn again without touching the earlier ones. `odds` therefore gives every row that was never
 rejected an exact probability, the product over lanes of one over the number of words that are accepted there, given
 the words before.
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.draw import Rows, Words
+from dither.randomness import Stream
 
 
 class EveryTape:
@@ -26,11 +27,11 @@ class EveryTape:
         self._rejected = {lane: np.zeros(self.rows, dtype=bool) for lane in lanes}
 
     def words(self, lane: int, rows: Rows, width: int = 1, attempt: int = 0, out: Words | None = None) -> Words:
-        """The digits of the row's number, or small different words once the first ones were rejected."""
+        """The digits of the row's number, or other words once these were rejected."""
         numbers = np.arange(self.rows, dtype=np.uint64)[rows]
         if attempt:
             self._rejected[lane][rows] = True
-            return np.tile(np.arange(width, dtype=np.uint64), (len(numbers), 1))
+            return _later_words(lane, len(numbers), width, attempt, self.bits)
         first, _ = self._digits(lane)
         shifts = np.arange(first, first + width, dtype=np.uint64) * np.uint64(self.bits)
         return numbers[:, None] >> shifts & np.uint64((1 << self.bits) - 1)
@@ -65,8 +66,15 @@ class ProbeTape:
         """Different words for each row, and a note."""
         self.lanes[lane] = width
         numbers = np.arange(1 << self.bits, dtype=np.uint64)[rows]
-        steps = np.arange(width, dtype=np.uint64)
-        return steps + numbers[:, None] * np.uint64(attempt == 0) & np.uint64((1 << self.bits) - 1)
+        if attempt:
+            return _later_words(lane, len(numbers), width, attempt, self.bits)
+        return np.arange(width, dtype=np.uint64) + numbers[:, None] & np.uint64((1 << self.bits) - 1)
+
+
+def _later_words(lane: int, rows: int, width: int, attempt: int, bits: int) -> Words:
+    """Arbitrary words for a later attempt: sooner or later they are accepted."""
+    words = Stream.seeded(1, "later attempts").words(lane, slice(0, rows), width, attempt)
+    return words & np.uint64((1 << bits) - 1)
 
 
 def lanes_read(sample: Callable[[int, ProbeTape], object], bits: int) -> dict[int, int]:

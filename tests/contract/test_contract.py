@@ -201,7 +201,7 @@ def test_what_belongs_to_others_is_refused(mechanism: Mechanism):
     with pytest.raises(TallyError):
         mechanism.estimate(other.tally(reports))
     with pytest.raises(TallyError):
-        mechanism.tally(mechanism.randomize([0], seed=1)) + other.tally(reports)
+        sum([mechanism.tally(mechanism.randomize([0], seed=1)), other.tally(reports)])
 
 
 @each_name
@@ -232,7 +232,7 @@ def test_what_belongs_to_others_is_refused(mechanism: Mechanism):
 def test_bad_parameters_are_refused(name: str, change: dict):
     cls = dither.registry[name]
     example = dict(cls.examples[0])
-    if "delta" in change and "delta" not in cls.__dataclass_fields__:
+    if "delta" in change and "delta" not in cls(**example).to_dict():
         return
     with pytest.raises(DitherError):
         cls(**{**example, **change})

@@ -113,6 +113,6 @@ def test_guarantees_are_values():
     assert Guarantee(1.0) == Guarantee(1.0, 0.0, "exact")
     assert str(Guarantee(0.99999999999999)) == "epsilon 1 (exact)"
     assert str(Guarantee(inf, 0.0, "simulated")) == "none (simulated from a seed)"
-    for broken in ((float("nan"),), (-1.0,), (1.0, 2.0), (1.0, 0.0, "hoped")):
+    for epsilon, delta, established in ((float("nan"), 0, "exact"), (-1, 0, "exact"), (1, 2, "exact"), (1, 0, "?")):
         with pytest.raises(ParameterError):
-            Guarantee(*broken)
+            Guarantee(epsilon, delta, established)

@@ -27,6 +27,7 @@ from dither.core.errors import ParameterError
 from dither.core.exact import exp_below, float_above, log_above
 
 LARGEST_MATRIX = 1 << 20
+MOST_NUMBERED = 1 << 30
 CLOSENESS = Fraction(1, 10**9)
 
 
@@ -148,9 +149,9 @@ class TwoLevel(Channel):
 
             high <= low * (apart * r + delta * (outputs - favoured)) / (apart - delta * favoured).
 
-        `low` is chosen to fill a 64-bit word, which makes a rejected word about as rare as one in 2^40; then
-        `high` is the floor of the right-hand side, with r rounded down. Where one word is too coarse for an
-        epsilon within 1e-9 (relative to epsilon below 1), two words are used, then three. Above
+        `low` is chosen to fill a 64-bit word, so that a word is rejected with probability about (inside * high/low
+        + outside) / 2^64; then `high` is the floor of the right-hand side, with r rounded down. Where one word is
+        too coarse to keep the ratio within 1e-9 (relative to epsilon below 1), two are used, then three. Above
         epsilon = 16 the largest ratio that fits one word is taken, and the certificate states it.
 
         `weights=(high, low)` skips the choice: a stored plan brings its own integers.
@@ -158,29 +159,24 @@ class TwoLevel(Channel):
         if weights is not None:
             high, low = weights
             return cls(high, low, favoured, outputs, apart, inputs, members)
-        share = gcd(favoured, outputs - favoured)
+        # Outputs that can be numbered are drawn in one go; of too many, only the ratio of the two sides matters.
+        share = 1 if outputs <= MOST_NUMBERED else gcd(favoured, outputs - favoured)
         inside, outside = favoured // share, (outputs - favoured) // share
         for words in range(1, 33):
             digits = 40 + 25 * words
             limit, loss = 1 << 64 * words, Fraction(delta)
             room = apart - loss * favoured
             if room <= 0:
-                raise ParameterError("delta is too large for these parameters: the true value would be sent in clear")
+                raise ParameterError("delta is too large for these parameters: a report would always be favoured")
             slope = (apart * exp_below(epsilon, digits) + loss * (outputs - favoured)) / room
             low = max(1, int(limit / (inside * slope + outside)))
             high = min(int(low * slope), (limit - outside * low) // inside)
-            if high < low:
+            if high <= low:
                 continue
-            law = cls(high, low, favoured, outputs, apart, inputs, members)
-            if (words == 1 and epsilon > 16) or law._close_to(epsilon, loss):
-                return law
+            missing = slope * low / high - 1  # and ln(slope) is at least 1 - 1/slope
+            if (words == 1 and epsilon > 16) or missing <= CLOSENESS * min(1, 1 - 1 / slope):
+                return cls(high, low, favoured, outputs, apart, inputs, members)
         raise ParameterError("epsilon is too small for these parameters: no report would carry information")
-
-    def _close_to(self, epsilon: float, delta: Fraction) -> bool:
-        if delta:
-            missing = delta - self.divergence(exp_below(epsilon, 200))
-            return missing <= max(delta * CLOSENESS, Fraction(1, self.total))
-        return Fraction(epsilon) - Fraction(self.epsilon) <= CLOSENESS * min(1, Fraction(epsilon))
 
     @property
     def total(self) -> int:

@@ -5,12 +5,18 @@ import numbers
 
 from dither.core.errors import ParameterError
 
+SMALLEST_EPSILON = 1e-12
+
 
 def checked_epsilon(epsilon: float) -> float:
     """A finite, positive privacy budget, as a float."""
     number = _real("epsilon", epsilon)
     if not math.isfinite(number) or number <= 0:
         raise ParameterError("epsilon must be a finite number above 0, for example epsilon=1.0")
+    if number < SMALLEST_EPSILON:
+        raise ParameterError(
+            f"epsilon must be at least {SMALLEST_EPSILON:g}: below, no crowd is large enough to learn from"
+        )
     return number
 
 

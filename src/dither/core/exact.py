@@ -11,8 +11,8 @@ import math
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
-# e^x for x beyond this does not change any answer: no sampler here has weights of 11,000 bits.
-_LARGEST_EXPONENT = Decimal(8000)
+# e^x for x beyond this does not change any answer: no sampler here has weights of 2,100 bits.
+_LARGEST_EXPONENT = Decimal(1500)
 
 
 def _context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:
@@ -24,7 +24,7 @@ def exp_below(epsilon: float, digits: int = 60) -> Fraction:
 
     >>> float(exp_below(1.0))
     2.718281828459045
-    >>> exp_below(1e9) == exp_below(8000)  # saturates, still below
+    >>> exp_below(1e9) == exp_below(1500)  # saturates, still below
     True
     """
     context = _context(digits)
@@ -65,12 +65,16 @@ def upward(number: float, digits: int = 9) -> str:
 
     >>> upward(0.99999999999), upward(1.0000000001), upward(0.0)
     ('1', '1.00000001', '0')
+    >>> upward(0.1), upward(1 / 3)  # a float that has a short name is called by it
+    ('0.1', '0.333333334')
     """
     if not math.isfinite(number):
         return str(number)
     if number == 0:
         return "0"
-    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(number))
+    shortest = Decimal(repr(float(number)))
+    short = len(shortest.normalize().as_tuple().digits) <= digits
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(shortest if short else Decimal(number))
     text = f"{rounded:f}" if -5 < rounded.adjusted() < digits else f"{rounded:e}"
     mantissa, mark, exponent = text.partition("e")
     if "." in mantissa:

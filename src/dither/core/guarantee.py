@@ -3,7 +3,8 @@
 A `Guarantee` is a plain value: (epsilon, delta)-local differential privacy of one report under replacement of
 its input by any other. `established` says how it is known:
 
-- `exact`: computed from the integers that the sampler uses, and attained by some pair of inputs;
+- `exact`: computed from the integers that the sampler uses, and attained by some pair of inputs (where a report shows
+  a public tag, such as a hash seed, under the worst tag);
 - `bound`: proved, but perhaps not attained;
 - `simulated`: there is none. The reports came from a seed, and whoever knows the seed knows the noise.
 
@@ -40,7 +41,7 @@ class Guarantee:
     def of(cls, channel: Channel, epsilon: float, delta: float) -> "Guarantee":
         """What a channel promises: its pure epsilon, or with a declared delta, its delta at the declared epsilon."""
         established = "exact" if channel.exact else "bound"
-        if delta == 0:
+        if delta == 0 or channel.epsilon <= epsilon:
             return cls(channel.epsilon, 0.0, established)
         return cls(epsilon, channel.profile(epsilon), established)
 

@@ -11,7 +11,6 @@ not come into being.
 
 import hashlib
 import json
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.channel import Channel
-from dither.core.checks import checked_delta, checked_epsilon
+from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.draw import Tape
 from dither.core.errors import EmptyError, ParameterError, ReportError, TallyError
 from dither.core.estimate import Estimate
@@ -74,6 +73,7 @@ class Mechanism(ABC):
 
     family: ClassVar[str]
     examples: ClassVar[tuple[Mapping[str, Any], ...]]  # small ones, for tests and tables
+    weight_count: ClassVar[int] = 2
 
     epsilon: float
     delta: float = 0.0
@@ -219,12 +219,20 @@ class Mechanism(ABC):
         if any(field.name == "delta" for field in fields(self)):  # type: ignore[arg-type]
             self._freeze(delta=checked_delta(self.delta))
         self._validate()
-        weights = self._fit() if self.weights is None else self.weights
-        if not all(isinstance(weight, numbers.Integral) and weight > 0 for weight in weights):
-            raise ParameterError("weights must be positive whole numbers")
-        self._freeze(weights=tuple(map(int, weights)))
+        if self.weights is None:
+            self._freeze(weights=self._fit())
+        else:
+            self._freeze(weights=self._checked_weights(self.weights))
+        if self.channel().ratio() == 1:
+            raise ParameterError("these weights treat all outputs alike: no report would carry information")
         if self.guarantee.epsilon > self.epsilon or self.guarantee.delta > self.delta:
             raise ParameterError("these weights do not keep the declared guarantee; leave them out to have them chosen")
+
+    def _checked_weights(self, weights: Any) -> tuple[int, ...]:
+        """Integers from outside, checked for their form; the certificate checks what they promise."""
+        if not isinstance(weights, tuple | list) or len(weights) != self.weight_count:
+            raise ParameterError(f"weights must be {self.weight_count} whole numbers, or left out")
+        return tuple(checked_count("a weight", weight, 1) for weight in weights)
 
     def _freeze(self, **parameters: Any) -> None:
         for name, value in parameters.items():

@@ -14,6 +14,7 @@ from operator import add
 from typing import Any, TypeVar
 
 Part = TypeVar("Part")
+_WORTH_A_THREAD = 1 << 14  # rows; starting a thread costs about as much as randomizing a few thousand
 
 
 def threads() -> int:
@@ -41,7 +42,7 @@ def _total(parts: Iterable[Any]) -> Any:
 
 def _spread(work: Callable[[slice], Part], rows: int, chunk: int) -> list[Part]:
     """One contiguous share of the rows for each thread."""
-    workers = min(threads(), -(-rows // chunk))
+    workers = min(threads(), -(-rows // min(chunk, _WORTH_A_THREAD)))
     if workers <= 1:
         return [work(slice(0, rows))] if rows else []
     edges = [rows * i // workers for i in range(workers + 1)]

@@ -8,16 +8,18 @@ collide the same way again and again: the plain reading f_v = (C_v / n - 1/g) / 
 
 so one frequent category u shifts every other by K[v, u] f_u, which no number of users repairs. Two honest readings:
 
-- **solved**: K is public, so K^-1 times the plain reading is unbiased. Its variance per report is the second
-  moment of the decoded report, estimated by its mean over the reports, less f_v (what a noiseless report would have).
-  Needs a regular K, so C (g - 1) >= k, and pays for it when C (g - 1) is not much larger than k.
-- **widened**: the plain reading, with the variance of the collisions over the choice of hash functions added:
-  sum over u != v of f_u^2 / ((g - 1) C). On average over categories the intervals cover; for one category the
-  shift is fixed for as long as the cohorts are.
+- **solved**: K is public, and frequencies sum to one, so M = K + 11' gives the unbiased reading M^-1 (plain + 1) where
+  M is regular, which needs C (g - 1) + 1 >= k. It pays with variance when C (g - 1) is not much larger than k. The
+  variance is the exact one of the decoded report, at the distribution that is nearest to the estimate.
+- **partly solved**: only for the categories that stand out of the noise; their shifts are taken off the others. The
+  collisions of the rest stay as noise: over the choice of hash functions they have variance sum of
+  f_u^2 / ((g - 1) C), which is added. On average over categories these intervals cover; for one category the shift is
+  fixed for as long as the cohorts are.
 
 The reading with the smaller average variance is taken; `explain()` says which.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -31,11 +33,17 @@ from dither.core.estimate import Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.hashing import buckets, public_seeds
 from dither.core.mechanism import Moments
+from dither.core.simplex import onto_simplex
 from dither.core.tally import Tally
 from dither.mechanisms.frequency import Frequencies
 
-_MOST_WORK = 10**11  # cohorts * g * k^2 multiplications, a few seconds; beyond, collisions are only added to the error
+_MOST_WORK = 10**11  # multiplications for the whole matrix, a few seconds; beyond, it is only solved in part
+_MOST_FREQUENT = 256
+_WORST_CONDITION = 1e10  # in the 1-norm, which is about k times that of a well-behaved matrix
+_STANDS_OUT = 4.0  # standard errors
 _BLOCK = 1 << 22
+
+Shares = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,104 @@ class CohortFrequencies:
         """The reading that would be right if hash functions were not shared."""
         return Frequencies(self.k, self.p, Fraction(1, self.g), supports=self._supports)
 
-    def _blocks(self):
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str) -> Estimate:
+        """Frequencies with standard errors, by the better of the two readings."""
+        (value, variance), solved = self._partly_solved(tally), self._solved(tally)
+        note = (
+            f"{self.cohorts:,} shared hash functions: the shifts by frequent categories were taken off; the other "
+            "collisions are part of the standard errors, which hold on average over categories."
+        )
+        if solved is not None and solved[1].mean() < variance.mean():
+            value, variance = solved
+            note = (
+                f"{self.cohorts:,} shared hash functions: the collisions of categories are known and were solved for."
+            )
+        return Estimate(value, np.sqrt(variance), tally.n, guarantee, "frequency", source=source, notes=(note,))
+
+    def moments(self, x: Any) -> Moments:
+        """Of the plain report, averaged over hash functions."""
+        return self.plain.moments(x)
+
+    # Partly solved ---------------------------------------------------------------------------------------------
+
+    @property
+    def _collision_variance(self) -> float:
+        """The variance of K[v, u] over the choice of hash functions."""
+        return 1 / ((self.g - 1) * self.cohorts)
+
+    def _partly_solved(self, tally: Tally) -> tuple[Shares, Shares]:
+        plain = self.plain.value(tally)
+        value, variance = plain, self._with_collisions(plain, np.zeros(0, dtype=np.intp), tally.n)
+        most = min(_MOST_FREQUENT, (self.g - 1) * self.cohorts // 4) if self.cohorts > 4 else 0
+        for _ in range(3):  # taking off the largest shifts uncovers further categories
+            frequent = np.flatnonzero(value > _STANDS_OUT * np.sqrt(variance))
+            frequent = frequent[np.argsort(-value[frequent], kind="stable")][:most]
+            if frequent.size == 0:
+                break
+            shifts = self._collisions(frequent)
+            inverse = np.linalg.pinv(shifts[frequent])
+            solved = inverse @ plain[frequent]
+            value = plain - shifts @ solved
+            value[frequent] = solved
+            variance = self._with_collisions(value, frequent, tally.n)
+            spread = variance[frequent].copy()
+            variance += shifts**2 @ spread
+            variance[frequent] = inverse**2 @ spread
+        return value, variance
+
+    def _with_collisions(self, value: Shares, solved: NDArray[np.intp], n: int) -> Shares:
+        """The noise of the reports, and the collisions with the categories that were not solved for."""
+        noise = self.plain.variance(value) / n
+        rest = np.ones(self.k, dtype=bool)
+        rest[solved] = False
+        # The squares of the estimates hold noise and collisions themselves: on average their sum over the rest is
+        # sum(f^2) (1 + (number - 1) * collision variance) + sum(noise). And sum(f^2) cannot exceed one.
+        number = max(int(rest.sum()), 1)
+        squares = ((value**2 - noise)[rest]).sum() / (1 + (number - 1) * self._collision_variance)
+        return noise + np.clip(squares, 0.0, 1.0) * self._collision_variance
+
+    def _collisions(self, categories: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The columns of K for these categories."""
+        together = np.zeros((self.k, categories.size))
+        for _, bucket in self._blocks():
+            together += _one_hot(bucket, self.g) @ _one_hot(bucket[:, categories], self.g).T
+        return (together / self.cohorts - 1 / self.g) * self.g / (self.g - 1)
+
+    # Solved ----------------------------------------------------------------------------------------------------
+
+    def _solved(self, tally: Tally) -> tuple[Shares, Shares] | None:
+        if self._inverse is None:
+            return None
+        value = self._inverse @ (self.plain.value(tally) + 1)
+        # A report (c, y) decodes to M^-1 (z + 1) with z_v = (1{v in bucket y} - 1/g) / (p - 1/g): its mean square
+        # under the reports that the nearest distribution would produce, less the square of its mean.
+        likely = onto_simplex(value)
+        row_sums = self._inverse.sum(axis=1, keepdims=True)
+        gap, low = float(self.p - Fraction(1, self.g)), float((1 - self.p) / (self.g - 1))
+        square = np.zeros(self.k)
+        for _, bucket in self._blocks():
+            cells = _one_hot(bucket, self.g)
+            decoded = (self._inverse @ cells - row_sums / self.g) / gap + row_sums
+            reports = (low + (float(self.p) - low) * (likely @ cells)) / self.cohorts
+            square += decoded**2 @ reports
+        return value, np.maximum(square - likely, 0.0) / tally.n
+
+    @cached_property
+    def _inverse(self) -> NDArray[np.float64] | None:
+        """M^-1, or None where M is singular or too large."""
+        if self.cohorts * (self.g - 1) + 1 < self.k or self.cohorts * self.g * self.k**2 > _MOST_WORK:
+            return None
+        matrix = self._collisions(np.arange(self.k)) + 1
+        try:
+            inverse = np.linalg.inv(matrix).astype(np.float64)
+        except np.linalg.LinAlgError:
+            return None
+        condition = np.linalg.norm(matrix, 1) * np.linalg.norm(inverse, 1)
+        return inverse if condition < _WORST_CONDITION else None
+
+    # Hash tables -----------------------------------------------------------------------------------------------
+
+    def _blocks(self) -> Iterator[tuple[slice, NDArray[np.intp]]]:
         """Cohorts a few at a time: their numbers, and the bucket of every category under each."""
         seeds = public_seeds(self.cohorts)
         height = max(1, _BLOCK // (self.k * self.g))
@@ -71,63 +176,6 @@ class CohortFrequencies:
         for rows, bucket in self._blocks():
             total += np.take_along_axis(counts[rows], bucket, axis=1).sum(axis=0)
         return total
-
-    def estimate(self, tally: Tally, guarantee: Guarantee, source: str) -> Estimate:
-        """Frequencies with standard errors, by the better of the two readings."""
-        value = self.plain.value(tally)
-        variance = self._widened(value, tally.n)
-        note = (
-            f"{self.cohorts:,} shared hash functions: the standard errors include the accidental collisions of "
-            "categories, on average over categories."
-        )
-        solved = self._solved(value, tally)
-        if solved is not None and solved[1].mean() < variance.mean():
-            value, variance = solved
-            note = (
-                f"{self.cohorts:,} shared hash functions: the collisions of categories are known and were solved for."
-            )
-        return Estimate(value, np.sqrt(variance), tally.n, guarantee, "frequency", source=source, notes=(note,))
-
-    def _widened(self, value: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-        noise = self.plain.variance(value) / n
-        spread = 1 / ((self.g - 1) * self.cohorts)
-        # The squares of the estimates hold noise and collisions themselves: on average their sum is
-        # sum(f^2) (1 + (k - 1) spread) + sum(noise).
-        power = max(((value**2).sum() - noise.sum()) / (1 + (self.k - 1) * spread), 0.0)
-        own = np.clip(value**2 - noise - power * spread, 0.0, power)
-        return noise + (power - own) * spread
-
-    def _solved(self, value: NDArray[np.float64], tally: Tally) -> tuple[NDArray, NDArray] | None:
-        if self._inverse is None:
-            return None
-        exact = self._inverse @ value
-        # The decoded report is a row of K^-1 times plain scores (1{hash = y} - 1/g) / (p - 1/g). Its mean square
-        # over the reports, a block of cohorts at a time: `sums` holds, for each cohort and bucket, the row's sum
-        # over that bucket.
-        centre = self._inverse.sum(axis=1, keepdims=True) / self.g
-        square = np.zeros(self.k)
-        for rows, bucket in self._blocks():
-            sums = self._inverse @ _one_hot(bucket, self.g)
-            square += (sums - centre) ** 2 @ tally.counts[rows].ravel()
-        gap = float(self.p - Fraction(1, self.g))
-        share = np.clip(exact, 0.0, 1.0)
-        return exact, np.maximum(square / gap**2 / tally.n - share, 0.0) / tally.n
-
-    @cached_property
-    def _inverse(self) -> NDArray[np.float64] | None:
-        """K^-1, or None where K is singular or too large."""
-        if self.cohorts * (self.g - 1) < self.k or self.cohorts * self.g * self.k**2 > _MOST_WORK:
-            return None
-        together = np.zeros((self.k, self.k))
-        for _, bucket in self._blocks():
-            cells = _one_hot(bucket, self.g)
-            together += cells @ cells.T
-        matrix = (together / self.cohorts - 1 / self.g) * self.g / (self.g - 1)
-        return np.linalg.inv(matrix).astype(np.float64) if np.linalg.cond(matrix) < 1e8 else None
-
-    def moments(self, x: Any) -> Moments:
-        """Of the plain report, averaged over hash functions."""
-        return self.plain.moments(x)
 
 
 def _one_hot(bucket: NDArray[np.intp], g: int) -> NDArray[np.float64]:

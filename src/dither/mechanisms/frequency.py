@@ -53,6 +53,11 @@ class Frequencies:
         share = np.clip(frequency, 0.0, 1.0)
         return share * own + (1 - share) * other
 
+    @property
+    def total_variance(self) -> float:
+        """The variances that one report contributes to all categories, summed: the same for every population."""
+        return float(self.variance(1.0) + (self.k - 1) * self.variance(0.0))
+
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str) -> Estimate:
         """Frequencies of all categories with their standard errors."""
         value = self.value(tally)

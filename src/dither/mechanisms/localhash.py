@@ -5,10 +5,13 @@ of the value, w = 1 of g, so the guarantee is that of randomized response over g
 function. The report supports every category that its hash sends to its bucket: p = A / W for the true one, q = 1/g
 for any other (002 eq. 55; the hash must behave like independent values for this, see `core.hashing`).
 
-The best g (002 eq. 57; e^epsilon + 1 for delta = 0) balances the loss from hashing against the noise of many
-buckets. The printed closed form cancels for small delta; `best_buckets` is the same root written without
-cancellation (ERRATA), and the better of its two integer neighbours by the exact variance is taken, with p
-recomputed for that integer.
+The best g balances the loss from hashing against the noise of many buckets. For rare categories it is the root of
+002 eq. 57 (e^epsilon + 1 for delta = 0); the printed closed form cancels for small delta, and `best_buckets` is the
+same root written without cancellation (ERRATA). Summed over all categories, whatever the population, the best g for
+delta = 0 is 1 + sqrt(E ((k-1) E + 1) / (k - 1 + E)), E = e^epsilon. It is the same for many categories and smaller
+for few. The integer beside either with the smallest total variance is taken, and p recomputed for it. (With a delta
+near or above 1/9 a huge g would do better still: delta then acts as the probability of showing the hash. This is
+not sought.)
 
 **Cohorts.** With a seed of its own for every user the server evaluates n * k hashes. `cohorts=C` shares C numbered
 hash functions, and the tally is a C x g table. `mechanisms.cohorts` reads it.
@@ -139,7 +142,7 @@ class LocalHash(Mechanism):
 
 
 def best_buckets(epsilon: float, delta: float = 0.0) -> float:
-    """The real g that minimises the variance for rare categories; infinite where none does (delta too large).
+    """The real g where the variance of rare categories has its valley; infinite where it has none (delta too large).
 
     >>> round(best_buckets(1.0, 1e-6), 6)
     3.718299
@@ -152,11 +155,15 @@ def best_buckets(epsilon: float, delta: float = 0.0) -> float:
 
 
 def _best_integer(k: int, epsilon: float, delta: float) -> int:
-    most = min(max(k, 2), MOST_BUCKETS)
-    about = min(best_buckets(min(epsilon, 50.0), delta), float(most))
-    ratio = math.exp(min(epsilon, 50.0))
+    """The integer with the smallest total variance, beside the valley of rare categories and that of all of them."""
+    gain = math.expm1(min(epsilon, 50.0))
+    ratio = gain + 1
+    balanced = 1 + math.sqrt(ratio * ((k - 1) * ratio + 1) / (k - 1 + ratio))  # all categories, delta = 0
+    valleys = [valley for valley in (balanced, best_buckets(min(epsilon, 50.0), delta)) if math.isfinite(valley)]
+    beside = [side(min(valley, MOST_BUCKETS)) for valley in valleys for side in (math.floor, math.ceil)]
 
-    def cost(g: int) -> float:  # 002 eq. 56
-        return (ratio + g - 1) ** 2 / ((g - 1) * (ratio + g * delta - 1) ** 2)
+    def cost(g: int) -> float:
+        p, q = (ratio + (g - 1) * delta) / (ratio + g - 1), 1 / g
+        return (p * (1 - p) + (k - 1) * q * (1 - q)) / (p - q) ** 2
 
-    return min((min(max(2, g), most) for g in (math.floor(about), math.ceil(about))), key=cost)
+    return min((max(2, g) for g in beside), key=cost)

@@ -4,12 +4,13 @@ The outputs are the C(k, size) subsets of a fixed size; the input favours the C(
 numbers are huge, but only their ratio size : k - size matters for the side: inside with weight size * A against (k
 - size) * B. Then the rest of the subset is uniform: size - 1, or size, of the k - 1 other categories.
 
-A uniform m-subset of others is the m smallest of independent uniform words, one for each. If the edge is a tie, the
-row is drawn again: ties do not care about names, so the accepted subset is exactly uniform.
+A uniform m-subset of others is the m smallest of independent uniform keys, one for each (half a word). If the edge
+is a tie, the row is drawn again: ties do not care about names, so the accepted subset is exactly uniform.
 
-Support: p = size A / (size A + (k - size) B), and another category v is in the set with
-q = p (size - 1)/(k - 1) + (1 - p) size/(k - 1). The size that minimises the variance lies beside k / (e^epsilon + 1)
-(Ye and Barg 2018); both neighbours are tried. No mechanism over k categories has a smaller variance than this one.
+Support: p = size A / (size A + (k - size) B), and another category v is in the set with q = p (size - 1)/(k - 1) +
+(1 - p) size/(k - 1). The sum of the variances over all categories is the same for every population, and smallest at
+one of the two sizes beside k / (e^epsilon + 1), which are both tried. No report with the same epsilon has a smaller
+sum: see `docs/categorical.md` for the argument (after Ye and Barg 2018).
 """
 
 import math
@@ -35,7 +36,7 @@ MOST_CATEGORIES = 1 << 16
 class SubsetSelection(Mechanism):
     """A random subset that favours the value.
 
-    The smallest variance there is; `size=None` takes the best size.
+    The smallest total variance that epsilon allows; `size=None` takes the best size.
 
     >>> SubsetSelection(k=100, epsilon=1.0).size
     27
@@ -59,7 +60,7 @@ class SubsetSelection(Mechanism):
         return min((size for size in (about, about + 1) if 1 <= size < self.k), key=self._cost)
 
     def _cost(self, size: int) -> float:
-        return float(replace(self, size=size).reading.variance(0.0))
+        return replace(self, size=size).reading.total_variance
 
     def _fit(self) -> tuple[int, ...]:
         return self.law.high, self.law.low
@@ -107,7 +108,7 @@ class SubsetSelection(Mechanism):
 
     @property
     def row_words(self) -> int:
-        return self.k
+        return 2 * self.k
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
         inside = sides(self.law, tape, rows)
@@ -117,24 +118,29 @@ class SubsetSelection(Mechanism):
 
     def _others(self, values: NDArray, sizes: NDArray, tape: Tape, rows: slice) -> NDArray[np.bool_]:
         """For each row a uniform set of the given size, among the categories other than its value."""
-        chosen, settled = self._smallest(tape.words(ELEMENT, rows, self.k), values, sizes, tape.bits)
+        width = -(-self.k // 2)
+        chosen, settled = self._smallest(tape.words(ELEMENT, rows, width), values, sizes, tape.bits // 2)
         attempt = 0
         while not settled.all():
             attempt += 1
             again = np.flatnonzero(~settled)
-            words = tape.words(ELEMENT, rows.start + again, self.k, attempt)
-            chosen[again], settled[again] = self._smallest(words, values[again], sizes[again], tape.bits)
+            words = tape.words(ELEMENT, rows.start + again, width, attempt)
+            chosen[again], settled[again] = self._smallest(words, values[again], sizes[again], tape.bits // 2)
         return chosen
 
-    def _smallest(self, words: Words, values: NDArray, sizes: NDArray, bits: int) -> tuple[NDArray, NDArray]:
-        """Which categories have the smallest words, and whether their number came out right."""
+    def _smallest(self, words: Words, values: NDArray, sizes: NDArray, half: int) -> tuple[NDArray, NDArray]:
+        """Which categories have the smallest keys, and whether their number came out right. A word holds two keys."""
+        top = np.uint64((1 << half) - 1)
+        keys = np.empty((*words.shape, 2), dtype=np.uint32)
+        keys[:, :, 0], keys[:, :, 1] = words & top, words >> np.uint64(half) & top
+        keys = keys.reshape(len(words), -1)[:, : self.k]
         own = np.arange(len(values)), values
-        words[own] = np.uint64((1 << bits) - 1)  # never among the smallest, unless at a tie
-        chosen = np.zeros(words.shape, dtype=bool)
+        keys[own] = top  # never among the smallest, unless at a tie
+        chosen = np.zeros(keys.shape, dtype=bool)
         for size in np.unique(sizes[sizes > 0]):
             here = np.flatnonzero(sizes == size)
-            edge = np.partition(words[here], size - 1, axis=1)[:, size - 1 : size]
-            chosen[here] = words[here] <= edge
+            edge = np.partition(keys[here], size - 1, axis=1)[:, size - 1 : size]
+            chosen[here] = keys[here] <= edge
         return chosen, (chosen.sum(axis=1) == sizes) & ~chosen[own]
 
     def valid(self, reports: NDArray) -> NDArray[np.bool_]:

@@ -9,17 +9,19 @@ bit with probability q < p. Two inputs differ in two bits, and the worst word ha
 Three choices of q (002 section 5, Wang et al. 2017): *optimal* q = 1/(e^epsilon + 1), the variance optimum for rare
 categories (OUE); *symmetric* p + q = 1 (SPRR, basic RAPPOR); or any other with `q=`.
 
-**Short coins.** k coins a user are the cost here. So q is rounded to a multiple of 2^-b with b of about ten to
-twenty-five, and p, of which there is one coin a user, takes up the rounding in a 64-bit word: epsilon stays what it
-was to 1e-9. A coin with b bits needs b random bits, and 64 coins are settled at once by b words: reading q's binary
-digits from the most significant, a coin whose word bit is below the digit comes up one, above it zero, and equal
-stays open (and is zero at the end, as u = q is not below q). The rounding costs less than 1e-6 of the variance.
+**Short coins.** k coins a user are the cost here. So q is rounded to a multiple of 2^-b with b about 12 (optimal)
+or 24 (the others) at epsilon 1 and some more above, and p, of which there is one coin a user, takes up the rounding
+in a 64-bit word: epsilon stays what it was to 1e-9. A coin with b bits needs b random bits, and 64 coins are
+settled at once by b words: reading q's binary digits from the most significant, a coin whose word bit is below the
+digit comes up one, above it zero, and equal stays open (and is zero at the end, as u = q is not below q). The
+rounding costs less than 1e-6 of the variance.
 """
 
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +56,7 @@ class Unary(Mechanism):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "categorical"
+    weight_count = 4
     examples = (
         {"k": 3, "epsilon": 1.0},
         {"k": 4, "epsilon": 0.5, "kind": "symmetric"},
@@ -73,7 +76,7 @@ class Unary(Mechanism):
         ratio, delta = exp_below(self.epsilon), Fraction(self.delta)
         wanted, extra = self._wanted_q(float(min(ratio, 1 << 60)), self.delta)
         bits = math.ceil(-math.log2(wanted)) + extra
-        short = max(1, round(Fraction(wanted) * (1 << bits)))
+        short = min(max(1, round(Fraction(wanted) * (1 << bits))), (1 << bits) - 1)
         q = Fraction(short, 1 << bits)
         # 002 eq. 49, rounded down: the largest p with p (1 - q) <= r q (1 - p) + delta.
         high = int((1 << 64) * (q * ratio + delta) / (1 - q + q * ratio))
@@ -81,6 +84,12 @@ class Unary(Mechanism):
         if Fraction(high, 1 << 64) <= q:
             raise ParameterError("epsilon is too small for these parameters: no report would carry information")
         return high, (1 << 64) - high, q.numerator, q.denominator
+
+    def _checked_weights(self, weights: Any) -> tuple[int, ...]:
+        high, low, short, whole = super()._checked_weights(weights)
+        if whole & (whole - 1) or not short < whole:  # the coins read q digit by digit
+            raise ParameterError("the fourth weight must be a power of two above the third: they are q's binary digits")
+        return high, low, short, whole
 
     def _wanted_q(self, ratio: float, delta: float) -> tuple[float, int]:
         """q before rounding, and how many more binary digits than its size to keep."""
