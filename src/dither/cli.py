@@ -63,7 +63,7 @@ def certify(name: str | None, parameters: Sequence[str], as_json: bool) -> None:
         return
     if name is not None:
         facts = _facts(made[0])
-        _print(Table({"": list(facts), repr(made[0]): [_plain(fact) for fact in facts.values()]}))
+        _print(Table({"": list(facts), type(made[0]).__name__: [_plain(fact) for fact in facts.values()]}))
         return
     promises = [dither.privacy.certify(mechanism) for mechanism in made]
     table = Table(
@@ -120,9 +120,11 @@ def _make(name: str, parameters: Sequence[str]) -> Any:
 def _value(text: str) -> Any:
     for kind in (int, float):
         try:
-            return kind(text)
+            number = kind(text)
         except ValueError:
             continue
+        exponent = "e" in text.lower() and isinstance(number, float) and number.is_integer()
+        return int(number) if exponent else number  # 1e6 categories are a whole number of them
     return None if text == "None" else text
 
 
@@ -132,7 +134,8 @@ def _facts(mechanism: Any) -> dict[str, Any]:
     channel = mechanism.channel()
     ratio, (inputs, outputs) = channel.ratio(), channel.shape
     return {
-        "mechanism": mechanism.to_dict() | {"weights": [str(weight) for weight in mechanism.weights]},
+        "parameters": {key: value for key, value in mechanism.to_dict().items() if key != "weights"},
+        "integers": [str(weight) for weight in mechanism.weights],
         "epsilon": promise.epsilon,
         "delta": promise.delta,
         "established": promise.established,
@@ -146,5 +149,5 @@ def _facts(mechanism: Any) -> dict[str, Any]:
 
 def _plain(fact: Any) -> str:
     if isinstance(fact, dict):
-        return "integers " + ", ".join(fact["weights"])
-    return str(fact)
+        return " ".join(f"{key}={value}" for key, value in fact.items() if value is not None and key != "mechanism")
+    return ", ".join(fact) if isinstance(fact, list) else str(fact)

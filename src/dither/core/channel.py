@@ -8,10 +8,10 @@ integers that the sampler uses. What privacy needs from a channel are three func
   inputs. At r = e^epsilon this is the smallest delta for which (epsilon, delta) holds.
 - `blanket()`: the part of the output that does not depend on the input (Balle et al. 2019).
 
-Four forms are enough for the mechanisms here: `TwoLevel` (DESIGN section 3: the input names a favoured
-set), `Table` (any small channel), `Product` (independent coordinates) and `PublicMixture` (a tag that
-the report shows and that was drawn without looking at the input). The large ones never become a matrix:
-their structure gives the same numbers, and the tests compare the two wherever a matrix fits.
+Four forms are enough for the mechanisms here: `TwoLevel` (the input names a favoured set), `Table` (any small
+channel), `Product` (independent coordinates) and `PublicMixture` (a tag that the report shows and that was drawn
+without looking at the input). The large ones never become a matrix: their structure gives the same numbers, and the
+tests compare the two wherever a matrix fits.
 """
 
 from abc import ABC, abstractmethod

@@ -1,5 +1,6 @@
 """What a value may be, and the refusal of everything else without ever quoting it."""
 
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,15 +20,22 @@ class Categories:
     def check(self, values: Any, invalid: int | str = "error") -> NDArray[np.integer]:
         """The values as a one-dimensional integer array inside the domain.
 
-        `invalid="error"` refuses a value outside; a category number puts that category in its place, silently,
-        since on a device even the fact that something was wrong is a fact about the user.
+        `invalid="error"` refuses a value outside; a category number puts that category in place of anything that is
+        not a whole number inside, silently: on a device, that something was wrong is itself a fact about its user.
 
         >>> Categories(3).check([0, 2, 9], invalid=2)
         array([0, 2, 2])
+        >>> Categories(3).check([0, None, "x"], invalid=1)
+        array([0, 1, 1])
         """
         array = _array(values)
-        outside = (array < 0) | (array >= self.k) if array.size else np.zeros(0, dtype=bool)
         if invalid == "error":
+            if array.dtype.kind not in "iu":
+                raise DomainError(
+                    f"values must have an integer dtype, not {_KINDS.get(array.dtype.kind, 'another')}; "
+                    "encode categories as 0 .. k-1 first"
+                )
+            outside = (array < 0) | (array >= self.k)
             if outside.any():
                 row = int(outside.argmax())
                 raise DomainError(
@@ -37,10 +45,17 @@ class Categories:
             return array
         if isinstance(invalid, str):
             raise ParameterError('invalid must be "error" or the number of a category to use instead')
-        return np.where(outside, checked_count("invalid", invalid, 0, self.k - 1), array)
+        substitute = checked_count("invalid", invalid, 0, self.k - 1)
+        if array.dtype.kind not in "iu":
+            whole = [isinstance(value, numbers.Integral) and not isinstance(value, bool) for value in array.tolist()]
+            array = np.where(whole, array, -1).astype(object)
+        return np.where((array >= 0) & (array < self.k), array, substitute).astype(np.int64)
 
 
-def _array(values: Any) -> NDArray[np.integer]:
+_KINDS = {"f": "floating point", "U": "text", "S": "bytes", "b": "boolean", "O": "Python objects", "M": "dates"}
+
+
+def _array(values: Any) -> NDArray:
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, OverflowError):
@@ -49,10 +64,4 @@ def _array(values: Any) -> NDArray[np.integer]:
         array = array.reshape(1)
     if array is None or array.ndim != 1:
         raise DomainError("values must be one-dimensional: one category number for each user")
-    if array.size == 0:
-        return array.astype(np.int64)
-    if array.dtype.kind not in "iu":
-        raise DomainError(
-            f"values must have an integer dtype, not {array.dtype.name}; encode categories as 0 .. k-1 first"
-        )
-    return array
+    return array if array.size else array.astype(np.int64)

@@ -10,7 +10,7 @@ among the users who reported, not among a population they were drawn from.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -44,6 +44,16 @@ class Estimate:
     source: str = ""
     notes: tuple[str, ...] = field(default=())
 
+    def __post_init__(self) -> None:
+        if np.shape(self.value) != np.shape(self.stderr):
+            raise ParameterError("an estimate needs one standard error for each value")
+        if self.labels is not None and len(self.labels) != np.size(self.value):
+            raise ParameterError(f"an estimate of {np.size(self.value)} items needs as many labels")
+
+    def with_labels(self, labels: Sequence[str]) -> "Estimate":
+        """The same estimate, with a name for each item."""
+        return replace(self, labels=tuple(labels))
+
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Normal intervals that each cover the truth with probability `level`, or all at once if `simultaneous`."""
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
@@ -54,29 +64,31 @@ class Estimate:
 
     def table(self, level: float = 0.95, *, most: int | None = None) -> Table:
         """One row an item, in order; with `most`, only that many, largest values first."""
+        columns = self._columns(level, most)
+        return Table(columns | {"item": [str(item) for item in columns["item"]]})
+
+    def to_pandas(self, level: float = 0.95) -> Any:
+        """All rows as a pandas DataFrame."""
+        return require("pandas", "pandas").DataFrame(self._columns(level))
+
+    def to_arrow(self, level: float = 0.95) -> Any:
+        """All rows as a pyarrow Table."""
+        return require("pyarrow", "fast").table(self._columns(level))
+
+    def _columns(self, level: float, most: int | None = None) -> dict[str, Any]:
         value, stderr = np.atleast_1d(self.value), np.atleast_1d(self.stderr)
         low, high = (np.atleast_1d(end) for end in self.interval(level))
         rows = np.arange(value.size)
         if most is not None and most < value.size:
             rows = np.argsort(-value, kind="stable")[:most]
         labels = self.labels if self.labels is not None else range(value.size)
-        return Table(
-            {
-                "item": [labels[int(row)] for row in rows],
-                self.question: value[rows],
-                "stderr": stderr[rows],
-                f"low {level:.0%}": low[rows],
-                f"high {level:.0%}": high[rows],
-            }
-        )
-
-    def to_pandas(self, level: float = 0.95) -> Any:
-        """All rows as a pandas DataFrame."""
-        return require("pandas", "pandas").DataFrame(self.table(level).columns)
-
-    def to_arrow(self, level: float = 0.95) -> Any:
-        """All rows as a pyarrow Table."""
-        return require("pyarrow", "fast").table(self.table(level).columns)
+        return {
+            "item": [labels[int(row)] for row in rows],
+            self.question: value[rows],
+            "stderr": stderr[rows],
+            f"low {100 * level:.6g}%": low[rows],
+            f"high {100 * level:.6g}%": high[rows],
+        }
 
     def explain(self) -> str:
         """In words: what was estimated, from what, how, and what was promised."""
@@ -98,7 +110,7 @@ class Estimate:
         return f"<p>{self._title()}</p>{self.table(most=_SHOWN)._repr_html_()}<p>{self._rest().strip()}</p>"
 
     def _title(self) -> str:
-        return f"Estimate of {self.question} from {self.n:,} reports, {self.guarantee}"
+        return f"Estimate of {self.question} from {self.n:,} reports; {self.guarantee}"
 
     def _rest(self) -> str:
         rest = np.size(self.value) - _SHOWN

@@ -52,7 +52,7 @@ class Guarantee:
 
     def __str__(self) -> str:
         if self.simulated:
-            return "none (simulated from a seed)"
+            return "no guarantee (simulated from a seed)"
         delta = f", delta {upward(self.delta)}" if self.delta else ""
         return f"epsilon {upward(self.epsilon)}{delta} ({self.established})"
 

@@ -2,10 +2,10 @@
 
 A local-hash report carries its own hash function, so the server evaluates a hash for every report and every
 category: it must be fast, and it must behave like independent uniform values. Two-wise independent families are not
-enough (with several hashed items the false-collision rate of 003 comes out wrong, ERRATA), so this is a mixing
-hash: the category, spread by an odd multiplier, is added to one half of the 64-bit seed and goes through three
-rounds of xor-shift and multiply on 32-bit words, with the other half of the seed injected after the first. The
-32-bit result is cut into g buckets of equal size (to within one part in 2^32/g). Thirty-two-bit steps, because
+enough (with several hashed items the false-collision rate of 003 comes out wrong, docs/papers.md), so this is a
+mixing hash: the category, spread by an odd multiplier, is added to one half of the 64-bit seed and goes through
+three rounds of xor-shift and multiply on 32-bit words, with the other half of the seed injected after the first.
+The 32-bit result is cut into g buckets of equal size (to within one part in 2^32/g). Thirty-two-bit steps, because
 sixteen of them fit into one vector instruction.
 
 The hash carries no privacy: it is public, and certificates hold for the worst function of the family. What it

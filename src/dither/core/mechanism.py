@@ -112,8 +112,8 @@ class Mechanism(ABC):
         """Write one report for each value. `rows` are the rows' numbers on the tape."""
 
     @abstractmethod
-    def valid(self, reports: NDArray) -> NDArray[np.bool_]:
-        """Which reports an honest client can have sent."""
+    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
+        """Which reports have all their fields in range."""
 
     @abstractmethod
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
@@ -151,15 +151,13 @@ class Mechanism(ABC):
 
     def tally(self, reports: NDArray) -> Tally:
         """The sum over reports. Any split of the reports gives, merged with `+`, the same tally to the bit."""
-        rows = np.atleast_1d(np.asarray(reports))
-        if rows.dtype != self.dtype or rows.ndim != 1:
-            raise ReportError(f"these are not reports of {type(self).__name__}: expected rows of {self.dtype}")
+        rows = self._rows(reports)
         maker = getattr(reports, "mechanism", "")
         if maker and maker != self.fingerprint:
             raise ReportError("these reports were made by another mechanism, or by this one with other parameters")
 
         def count(part: slice) -> NDArray[np.int64]:
-            fine = self.valid(rows[part])
+            fine = self._valid(rows[part])
             if not fine.all():
                 row = part.start + int(fine.argmin())
                 raise ReportError(
@@ -174,8 +172,20 @@ class Mechanism(ABC):
             counts = self._count(rows)
         return Tally(self.fingerprint, len(rows), counts, bool(getattr(reports, "simulated", False)))
 
+    def valid(self, reports: NDArray) -> NDArray[np.bool_]:
+        """Which reports an honest client can have sent: keep them with `reports[mechanism.valid(reports)]`."""
+        return self._valid(self._rows(reports))
+
+    def _rows(self, reports: Any) -> NDArray:
+        rows = np.atleast_1d(np.asarray(reports))
+        if rows.dtype != self.dtype or rows.ndim != 1:
+            raise ReportError(f"these are not reports of {type(self).__name__}: expected rows of {self.dtype}")
+        return rows
+
     def estimate(self, tally: Tally) -> Estimate:
         """Unbiased values with standard errors."""
+        if not isinstance(tally, Tally):
+            raise TallyError("an estimate is read off a tally: mechanism.estimate(mechanism.tally(reports))")
         if tally.mechanism != self.fingerprint:
             raise TallyError("this tally belongs to another mechanism, or to this one with other parameters")
         if tally.n == 0:

@@ -19,6 +19,7 @@ class Reports(np.ndarray):
 
     mechanism: str = ""
     simulated: bool = False
+    __array_priority__ = 1.0  # type: ignore[assignment]  # joined with plain arrays, the result is still Reports
 
     @classmethod
     def wrap(cls, rows: np.ndarray, mechanism: str = "", simulated: bool = False) -> "Reports":

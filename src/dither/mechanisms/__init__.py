@@ -48,6 +48,9 @@ class Registry(Mapping[str, type[Mechanism]]):
     def __len__(self) -> int:
         return len(_HOMES)
 
+    def __repr__(self) -> str:
+        return f"registry of {len(self)} mechanisms: {', '.join(self)}"
+
     def find(self, name: str) -> type[Mechanism]:
         """The mechanism with this name in any case, or an error that lists the names."""
         for known in _HOMES:

@@ -16,7 +16,7 @@ so one frequent category u shifts every other by K[v, u] f_u, which no number of
   f_u^2 / ((g - 1) C), which is added. On average over categories these intervals cover; for one category the shift is
   fixed for as long as the cohorts are.
 
-The reading with the smaller average variance is taken; `explain()` says which.
+The solved reading is taken unless its average variance is more than a tenth above the other's; `explain()` says which.
 """
 
 from collections.abc import Iterator
@@ -40,6 +40,7 @@ from dither.mechanisms.frequency import Frequencies
 _MOST_WORK = 10**11  # multiplications for the whole matrix, a few seconds; beyond, it is only solved in part
 _MOST_FREQUENT = 256
 _WORST_CONDITION = 1e10  # in the 1-norm, which is about k times that of a well-behaved matrix
+_PRICE = 1.1  # of the variance, for error bars that hold for every single category
 _STANDS_OUT = 4.0  # standard errors
 _BLOCK = 1 << 22
 
@@ -72,7 +73,7 @@ class CohortFrequencies:
             f"{self.cohorts:,} shared hash functions: the shifts by frequent categories were taken off; the other "
             "collisions are part of the standard errors, which hold on average over categories."
         )
-        if solved is not None and solved[1].mean() < variance.mean():
+        if solved is not None and solved[1].mean() < _PRICE * variance.mean():
             value, variance = solved
             note = (
                 f"{self.cohorts:,} shared hash functions: the collisions of categories are known and were solved for."

@@ -1,6 +1,6 @@
 """Generalized randomized response: say the true category, or now and then any other.
 
-The favoured set is the value itself, so w = 1 of M = k outputs (DESIGN section 3). With integers A and B and
+The favoured set is the value itself, so w = 1 of M = k outputs (docs/exact.md). With integers A and B and
 W = A + (k-1) B the report is the true category with probability p = A / W and any given other with q = B / W.
 
 Guarantee: P(y|x) / P(y|x') is A/B, 1 or B/A, so epsilon = ln(A/B). With delta (002 eq. 45, sound and tight) the one
@@ -77,7 +77,7 @@ class GRR(Mechanism):
         k = np.uint64(self.k)
         reports["value"] = np.where(y >= k, y - k, y)
 
-    def valid(self, reports: NDArray) -> NDArray[np.bool_]:
+    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
         return reports["value"] < self.k
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:

@@ -92,7 +92,7 @@ class Hadamard(Mechanism):
         outside = position >= half
         reports["code"] = _code(values.astype(np.uint64) + _ONE, np.where(outside, position - half, position), outside)
 
-    def valid(self, reports: NDArray) -> NDArray[np.bool_]:
+    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
         return reports["code"] < self.codes
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:

@@ -7,11 +7,11 @@ for any other (002 eq. 55; the hash must behave like independent values for this
 
 The best g balances the loss from hashing against the noise of many buckets. For rare categories it is the root of
 002 eq. 57 (e^epsilon + 1 for delta = 0); the printed closed form cancels for small delta, and `best_buckets` is the
-same root written without cancellation (ERRATA). Summed over all categories, whatever the population, the best g for
-delta = 0 is 1 + sqrt(E ((k-1) E + 1) / (k - 1 + E)), E = e^epsilon. It is the same for many categories and smaller
-for few. The integer beside either with the smallest total variance is taken, and p recomputed for it. (With a delta
-near or above 1/9 a huge g would do better still: delta then acts as the probability of showing the hash. This is
-not sought.)
+same root written without cancellation (docs/papers.md). Summed over all categories, whatever the population, the
+best g for delta = 0 is 1 + sqrt(E ((k-1) E + 1) / (k - 1 + E)), E = e^epsilon. It is the same for many categories
+and smaller for few. The integer beside either with the smallest total variance is taken, and p recomputed for it.
+(With a delta near or above 1/9 a huge g would do better still: delta then acts as the probability of showing the
+hash. This is not sought.)
 
 **Cohorts.** With a seed of its own for every user the server evaluates n * k hashes. `cohorts=C` shares C numbered
 hash functions, and the tally is a C x g table. `mechanisms.cohorts` reads it.
@@ -129,7 +129,7 @@ class LocalHash(Mechanism):
     def _cohort_seeds(self) -> Words:
         return public_seeds(self.cohorts or 0)
 
-    def valid(self, reports: NDArray) -> NDArray[np.bool_]:
+    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
         fine = reports["value"] < self.law.outputs
         return fine if self.cohorts is None else fine & (reports["cohort"] < self.cohorts)
 

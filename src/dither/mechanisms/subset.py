@@ -143,7 +143,7 @@ class SubsetSelection(Mechanism):
             chosen[here] = keys[here] <= edge
         return chosen, (chosen.sum(axis=1) == sizes) & ~chosen[own]
 
-    def valid(self, reports: NDArray) -> NDArray[np.bool_]:
+    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
         sizes = np.bitwise_count(as_bytes(reports)).sum(axis=1, dtype=np.int64)
         return padding_is_clear(reports, self.k) & (sizes == self.size)
 

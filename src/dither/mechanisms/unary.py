@@ -174,7 +174,7 @@ class Unary(Mechanism):
                 open_ &= zeros
         return _joined(ones, tape.bits, self.k)
 
-    def valid(self, reports: NDArray) -> NDArray[np.bool_]:
+    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
         return padding_is_clear(reports, self.k)
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
