@@ -94,30 +94,32 @@ class Mechanism(ABC):
     def reading(self) -> Reading:
         """What a value may be, and how a tally of reports becomes an estimate."""
 
-    @cached_property
-    @abstractmethod
-    def dtype(self) -> np.dtype:
-        """The fields of a report."""
-
     @abstractmethod
     def channel(self) -> Channel:
         """The exact conditional probabilities of a report."""
 
     @abstractmethod
-    def outputs(self) -> NDArray:
-        """Every possible report, in the order of the channel's columns (small alphabets only)."""
-
-    @abstractmethod
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
         """Write one report for each value. `rows` are the rows' numbers on the tape."""
 
-    @abstractmethod
+    # What it changes where a report is more than one number, an output of its channel ---------------------------
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        """The fields of a report."""
+        return np.dtype([("value", np.min_scalar_type(self.channel().shape[1] - 1))])
+
+    def outputs(self) -> NDArray:
+        """Every possible report, in the order of the channel's columns (small alphabets only)."""
+        return np.arange(self.channel().shape[1]).astype(self.dtype)
+
     def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
         """Which reports have all their fields in range."""
+        return reports["value"] < self.channel().shape[1]
 
-    @abstractmethod
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         """The counts of these reports; counts of several parts add up."""
+        return np.bincount(reports["value"], minlength=self.channel().shape[1])
 
     @property
     def row_words(self) -> int:

@@ -61,24 +61,11 @@ class GRR(Mechanism):
     def reading(self) -> Frequencies:
         return Frequencies(self.k, self.law.inside, (1 - self.law.inside) / (self.k - 1))
 
-    @cached_property
-    def dtype(self) -> np.dtype:
-        return np.dtype([("value", np.min_scalar_type(self.k - 1))])
-
     def channel(self) -> TwoLevel:
         return self.law
-
-    def outputs(self) -> NDArray:
-        return np.arange(self.k).astype(self.dtype)
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
         # Position 0 is the favoured output; adding it to x modulo k runs through the others in order.
         y = values.astype(np.uint64) + positions(self.law, tape, rows)
         k = np.uint64(self.k)
         reports["value"] = np.where(y >= k, y - k, y)
-
-    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
-        return reports["value"] < self.k
-
-    def _count(self, reports: NDArray) -> NDArray[np.int64]:
-        return np.bincount(reports["value"], minlength=self.k)

@@ -76,27 +76,14 @@ class Hadamard(Mechanism):
     def _supports(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return (counts.sum() + walsh_hadamard(counts)[1 : self.k + 1]) // 2
 
-    @cached_property
-    def dtype(self) -> np.dtype:
-        return np.dtype([("code", np.min_scalar_type(self.codes - 1))])
-
     def channel(self) -> TwoLevel:
         return self.law
-
-    def outputs(self) -> NDArray:
-        return np.arange(self.codes).astype(self.dtype)
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
         position = positions(self.law, tape, rows)
         half = np.uint64(self.codes // 2)
         outside = position >= half
-        reports["code"] = _code(values.astype(np.uint64) + _ONE, np.where(outside, position - half, position), outside)
-
-    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
-        return reports["code"] < self.codes
-
-    def _count(self, reports: NDArray) -> NDArray[np.int64]:
-        return np.bincount(reports["code"], minlength=self.codes)
+        reports["value"] = _code(values.astype(np.uint64) + _ONE, np.where(outside, position - half, position), outside)
 
 
 def _code(row: Words, index: Words, odd: NDArray[np.bool_]) -> Words:
