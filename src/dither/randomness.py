@@ -4,11 +4,12 @@ A `Stream` is AES-256 in counter mode under one key: an endless, random-access t
 key comes from the operating system, or from a hash of a seed for simulations; nothing else in dither makes
 randomness, and no float is involved.
 
-**Every row owns its words.** Word j of row i in lane l at attempt a is a pure function of the key and of
-(l, a, i, j): the counter block is written as lane | attempt | position. So a simulated report does not depend on how
-the rows were cut into chunks, on threads, or on which rows had to be drawn again. A *lane* is one purpose (the
-draw, the hash seed, ...). An *attempt* starts when a word was rejected: exact sampling below a bound needs
-rejection, and a rejected row reads its next words from the next attempt, leaving all the others alone.
+**Every row owns its words.** Word j of row i in lane l at attempt a is a pure function of the key and of (l, a, i,
+j), as long as a lane is always read with the same number of words a row: the counter block is written as lane |
+attempt | position. So a simulated report does not depend on how the rows were cut into chunks, on threads, or on
+which rows had to be drawn again. A *lane* is one purpose (the draw, the hash seed, ...). An *attempt* starts when a
+word was rejected: exact sampling below a bound needs rejection, and a rejected row reads its next words from the
+next attempt, leaving all the others alone.
 
 **Fork.** A stream keyed from the operating system remembers its process and takes a fresh key when it wakes up in
 another, so a forked worker never repeats its parent's noise. Parallel workers of one simulation

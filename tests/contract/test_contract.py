@@ -151,7 +151,13 @@ def test_bad_values_are_refused_and_not_quoted(mechanism: Mechanism, values):
 @every
 def test_a_substitute_stands_in_for_bad_values(mechanism: Mechanism):
     good = mechanism.randomize([0, 1, 1, 0], seed=9)
-    assert (mechanism.randomize([0, SECRET, 1, 0], seed=9, invalid=1) == good).all()
+    for junk in (SECRET, None, "x", 0.5, float("nan"), True, 2**70, b"x", 1j, object()):
+        assert (mechanism.randomize([0, junk, 1, 0], seed=9, invalid=1) == good).all()
+    for values in (np.array([0.0, np.nan, 1.0, 0.0]), np.array([0, -1, 1, 0]), np.array([0, 99, 1, 0], dtype=np.uint8)):
+        assert (mechanism.randomize(values, seed=9, invalid=1) == good).all()
+    ones = mechanism.randomize([1, 1], seed=9)
+    for junk in (["a", "b"], [b"a", b"b"], [0.5, 1.0], np.array([1, 2], dtype="datetime64[s]"), [True, False]):
+        assert (mechanism.randomize(junk, seed=9, invalid=1) == ones).all()
     for invalid in ("clip", -1, SECRET, 1.5):
         with pytest.raises(ParameterError):
             mechanism.randomize([0], invalid=invalid)

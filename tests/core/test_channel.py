@@ -112,7 +112,7 @@ def test_laws_that_make_no_sense(arguments):
 def test_guarantees_are_values():
     assert Guarantee(1.0) == Guarantee(1.0, 0.0, "exact")
     assert str(Guarantee(0.99999999999999)) == "epsilon 1 (exact)"
-    assert str(Guarantee(inf, 0.0, "simulated")) == "none (simulated from a seed)"
+    assert str(Guarantee(inf, 0.0, "simulated")) == "no guarantee (simulated from a seed)"
     for epsilon, delta, established in ((float("nan"), 0, "exact"), (-1, 0, "exact"), (1, 2, "exact"), (1, 0, "?")):
         with pytest.raises(ParameterError):
             Guarantee(epsilon, delta, established)

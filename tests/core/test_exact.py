@@ -235,6 +235,7 @@ def test_printed_numbers_look_plain():
         100.0: "100",
         123456789.0: "123456789",
         123456789.5: "123456790",
+        1e9: "1e+9",
         1e10: "1e+10",
         math.inf: "inf",
         -math.inf: "-inf",

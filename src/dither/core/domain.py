@@ -1,6 +1,7 @@
 """What a value may be, and the refusal of everything else without ever quoting it."""
 
 import numbers
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,39 +21,47 @@ class Categories:
     def check(self, values: Any, invalid: int | str = "error") -> NDArray[np.integer]:
         """The values as a one-dimensional integer array inside the domain.
 
-        `invalid="error"` refuses a value outside; a category number puts that category in place of anything that is
-        not a whole number inside, silently: on a device, that something was wrong is itself a fact about its user.
+        `invalid="error"` refuses a value outside. A category number puts that category in place of anything that is
+        not a category, silently: on a device, that something was wrong is itself a fact about its user. (A float
+        that is a whole number then counts as that number, since one missing value turns a column of integers into
+        floats.)
 
-        >>> Categories(3).check([0, 2, 9], invalid=2)
-        array([0, 2, 2])
-        >>> Categories(3).check([0, None, "x"], invalid=1)
-        array([0, 1, 1])
+        >>> Categories(3).check([0, 2, 9, None, "x", 1.0], invalid=2)
+        array([0, 2, 2, 2, 2, 1])
         """
-        array = _array(values)
         if invalid == "error":
-            if array.dtype.kind not in "iu":
-                raise DomainError(
-                    f"values must have an integer dtype, not {_KINDS.get(array.dtype.kind, 'another')}; "
-                    "encode categories as 0 .. k-1 first"
-                )
-            outside = (array < 0) | (array >= self.k)
-            if outside.any():
-                row = int(outside.argmax())
-                raise DomainError(
-                    f"row {row}: the value is not a category number from 0 to {self.k - 1}; "
-                    "pass invalid=<a category> to put that category in place of such values"
-                )
-            return array
+            return self._inside(_array(values))
         if isinstance(invalid, str):
             raise ParameterError('invalid must be "error" or the number of a category to use instead')
         substitute = checked_count("invalid", invalid, 0, self.k - 1)
+        if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu":
+            return np.array([self._category(item, substitute) for item in _items(values)], dtype=np.int64)
+        array = _array(values)
+        return np.where((array >= 0) & (array < self.k), array, substitute)
+
+    def _inside(self, array: NDArray) -> NDArray[np.integer]:
         if array.dtype.kind not in "iu":
-            whole = [isinstance(value, numbers.Integral) and not isinstance(value, bool) for value in array.tolist()]
-            array = np.where(whole, array, -1).astype(object)
-        return np.where((array >= 0) & (array < self.k), array, substitute).astype(np.int64)
+            raise DomainError(
+                f"values must have an integer dtype, not {_KINDS.get(array.dtype.kind, 'another')}; "
+                "encode categories as 0 .. k-1 first"
+            )
+        outside = (array < 0) | (array >= self.k)
+        if outside.any():
+            raise DomainError(
+                f"row {int(outside.argmax())}: the value is not a category number from 0 to {self.k - 1}; "
+                "pass invalid=<a category> to put that category in place of such values"
+            )
+        return array
+
+    def _category(self, item: Any, substitute: int) -> int:
+        whole = isinstance(item, numbers.Integral) and not isinstance(item, bool)
+        whole = whole or (isinstance(item, float | np.floating) and float(item).is_integer())
+        number = int(item) if whole else -1
+        return number if 0 <= number < self.k else substitute
 
 
 _KINDS = {"f": "floating point", "U": "text", "S": "bytes", "b": "boolean", "O": "Python objects", "M": "dates"}
+_SHAPE = "values must be one-dimensional: one category number for each user"
 
 
 def _array(values: Any) -> NDArray:
@@ -63,5 +72,14 @@ def _array(values: Any) -> NDArray:
     if array is not None and array.ndim == 0:
         array = array.reshape(1)
     if array is None or array.ndim != 1:
-        raise DomainError("values must be one-dimensional: one category number for each user")
+        raise DomainError(_SHAPE)
     return array if array.size else array.astype(np.int64)
+
+
+def _items(values: Any) -> list[Any]:
+    """The values one by one, as they are: an array of one type for all would turn numbers beside a text into texts."""
+    items = values.tolist() if hasattr(values, "tolist") else values
+    items = list(items) if isinstance(items, Iterable) and not isinstance(items, str | bytes) else [items]
+    if any(isinstance(item, list | tuple | np.ndarray) for item in items):
+        raise DomainError(_SHAPE)
+    return items

@@ -14,6 +14,7 @@ so the tests run this very code over every tape of short words and count.
 
 from collections.abc import Callable
 from math import gcd
+from operator import index
 from typing import Protocol
 
 import numpy as np
@@ -106,7 +107,10 @@ def below(bound: int | Words, tape: Tape, rows: Rows, *, lane: int, width: int =
     bound for each row, or, with `width` > 1, an array with a bound for each (row, word) or a single row of bounds
     for all rows; then the words of a row are accepted or rejected together.
     """
-    if isinstance(bound, int):
+    if isinstance(bound, np.ndarray):
+        bounds = bound.reshape(-1, 1) if bound.ndim == 1 else bound
+    else:
+        bound = index(bound)
         if bound < 1:
             raise ParameterError("a uniform integer needs a bound of at least 1")
         if bound > 1 << tape.bits:
@@ -114,8 +118,6 @@ def below(bound: int | Words, tape: Tape, rows: Rows, *, lane: int, width: int =
         if bound == 1 << 64:  # does not fit its own words; every word is accepted
             return tape.words(lane, rows)[:, 0]
         bounds = np.full((1, 1), bound, dtype=np.uint64)
-    else:
-        bounds = bound.reshape(-1, 1) if bound.ndim == 1 else bound
     top = np.uint64((1 << tape.bits) - 1)
 
     def place(words: Words, pending: Rows) -> tuple[Words, NDArray[np.bool_]]:

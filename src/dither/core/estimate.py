@@ -9,6 +9,7 @@ The standard error describes the randomness of the reports given the users' valu
 among the users who reported, not among a population they were drawn from.
 """
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
@@ -107,7 +108,8 @@ class Estimate:
         return f"{self._title()}\n{self.table(most=_SHOWN)}{self._rest()}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{self._title()}</p>{self.table(most=_SHOWN)._repr_html_()}<p>{self._rest().strip()}</p>"
+        title, rest = html.escape(self._title()), self._rest().strip()
+        return f"<p>{title}</p>{self.table(most=_SHOWN)._repr_html_()}<p>{rest}</p>"
 
     def _title(self) -> str:
         return f"Estimate of {self.question} from {self.n:,} reports; {self.guarantee}"

@@ -20,7 +20,7 @@ _WORTH_A_THREAD = 1 << 14  # rows; starting a thread costs about as much as rand
 def threads() -> int:
     """How many threads to use: the environment variable DITHER_THREADS, or the cores this process may use."""
     asked = os.environ.get("DITHER_THREADS", "")
-    if asked.isdigit() and int(asked) > 0:
+    if asked.isdecimal() and int(asked) > 0:
         return int(asked)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -7,6 +7,7 @@ like a NumPy array works on it; a plain array with the right dtype may be tallie
 In Arrow a field is a column of the same unsigned integer type, and packed bits are fixed-size binary.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,13 +33,18 @@ class Reports(np.ndarray):
         self.mechanism = getattr(obj, "mechanism", "")
         self.simulated = getattr(obj, "simulated", False)
 
+    def __getitem__(self, key):
+        item = super().__getitem__(key)
+        # One report stays an array, of no dimension: a plain NumPy record would forget both facts.
+        return super().__getitem__((key, ...)) if isinstance(item, np.void) and self.dtype.names else item
+
     def __array_function__(self, func, types, args, kwargs):
+        parts = list(_reports_in((args, kwargs)))
+        names = {part.mechanism for part in parts if part.mechanism}
+        if len(names) > 1:
+            raise ReportError("these reports were made by different mechanisms; keep them apart and tally each")
         result = super().__array_function__(func, types, args, kwargs)
-        if isinstance(result, Reports):  # joined: one simulated part marks the whole
-            parts = list(_reports_in((args, kwargs)))
-            names = {part.mechanism for part in parts if part.mechanism}
-            if len(names) > 1:
-                raise ReportError("these reports were made by different mechanisms; keep them apart and tally each")
+        if isinstance(result, Reports):
             result.mechanism = names.pop() if names else ""
             result.simulated = any(part.simulated for part in parts)
         return result
@@ -80,7 +86,7 @@ class Reports(np.ndarray):
 def _reports_in(thing: Any):
     if isinstance(thing, Reports):
         yield thing
-    elif isinstance(thing, list | tuple):
+    elif isinstance(thing, Sequence) and not isinstance(thing, str | bytes):
         for part in thing:
             yield from _reports_in(part)
     elif isinstance(thing, dict):

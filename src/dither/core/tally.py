@@ -41,7 +41,10 @@ class Tally:
                 "estimate each on its own"
             )
         simulated = self.simulated or other.simulated
-        return Tally(self.mechanism, self.n + other.n, self.counts + other.counts, simulated)
+        counts = self.counts + other.counts
+        if (((self.counts ^ counts) & (other.counts ^ counts)) < 0).any():
+            raise TallyError("these tallies are too large to add: a count would not fit 64 bits")
+        return Tally(self.mechanism, self.n + other.n, counts, simulated)
 
     def __radd__(self, other: Any) -> "Tally":
         return self if other == 0 else NotImplemented
@@ -74,15 +77,24 @@ class Tally:
         """The inverse of `to_bytes`; refuses anything that is not exactly a tally."""
         try:
             stored = msgspec.msgpack.decode(data, type=_Stored)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             stored = None
         if stored is None or stored.format != _FORMAT:
             raise TallyError("these bytes are not a tally that this version of dither can read")
         size = int(np.prod(stored.shape, dtype=object)) if stored.shape else 1
         if len(stored.counts) != 8 * size or stored.n < 0 or min(stored.shape, default=0) < 0:
             raise TallyError("these bytes are a damaged tally: its parts do not fit together")
-        counts = np.frombuffer(stored.counts, dtype="<i8").reshape(stored.shape)
-        return cls(stored.mechanism, stored.n, counts, stored.simulated)
+        try:
+            counts = np.frombuffer(stored.counts, dtype="<i8").reshape(stored.shape)
+        except ValueError:
+            counts = np.zeros(0, dtype=np.int64)
+        tally = cls(stored.mechanism, stored.n, counts, stored.simulated)
+        if tally.to_bytes() != bytes(data):  # also a shape that NumPy refused, or a field that was given twice
+            raise TallyError("these bytes are a damaged tally: they are not what a tally writes")
+        return tally
+
+    def __reduce__(self):
+        return Tally, (self.mechanism, self.n, self.counts, self.simulated)
 
 
 class _Stored(msgspec.Struct, forbid_unknown_fields=True):

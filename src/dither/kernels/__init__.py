@@ -35,7 +35,7 @@ def _loops() -> ModuleType:
             from dither.kernels import with_numba as loops
 
             return loops
-        except ImportError:
+        except (ImportError, RuntimeError):  # not installed, or nowhere to keep its compiled code
             pass
     from dither.kernels import with_numpy as loops
 

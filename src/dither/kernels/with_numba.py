@@ -26,7 +26,8 @@ def hash_support(seeds: NDArray[np.uint64], values: NDArray, k: int, g: int) -> 
     return counts.astype(np.int64)
 
 
-@njit(nogil=True, cache=True)
+# Not cached on disk: Numba would not notice that `core.hashing`, another file, has changed.
+@njit(nogil=True)
 def _hash_support(low, high, start, width, spread, counts):
     for first in range(0, spread.size, _ITEMS):
         items = spread[first : first + _ITEMS]

@@ -58,7 +58,7 @@ class Table:
 
         drawn = Drawn(box=SIMPLE_HEAD)
         for name, column in self.columns.items():
-            drawn.add_column(name, justify="right" if self._numeric(column) else "left", overflow="fold")
+            drawn.add_column(Text(name), justify="right" if self._numeric(column) else "left", overflow="fold")
         for row in self.rows():
             drawn.add_row(*map(Text, row))
         return drawn

@@ -1,0 +1,214 @@
+"""The `dither` command: it prints what the library computes, and answers a mistake by one line, not by a traceback."""
+
+import json
+import re
+from fractions import Fraction
+from importlib.metadata import version
+
+import pytest
+from click.testing import CliRunner, Result
+
+import dither
+from dither.cli import main
+from dither.core.exact import log_above
+from dither.mechanisms import load
+
+PLAIN = {"COLUMNS": "100", "FORCE_COLOR": None, "NO_COLOR": "1", "TERM": "dumb"}
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner(env=PLAIN).invoke(main, arguments)
+
+
+def printed(*arguments: str) -> str:
+    """What a command prints when all is well."""
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    return result.stdout
+
+
+def words(text: str) -> str:
+    """The text without the layout of the table."""
+    return " ".join(text.split())
+
+
+def test_version():
+    assert printed("--version").strip() == f"dither, version {dither.__version__}"
+    assert version("dither") == dither.__version__
+
+
+def test_help_names_every_command():
+    text = printed("--help")
+    for command in ("mechanisms", "certify", "demo"):
+        assert command in text
+        assert printed(command, "--help").startswith(f"Usage: main {command}")
+
+
+def test_mechanisms_lists_the_registry():
+    text = printed("mechanisms")
+    for name, cls in dither.registry.items():
+        assert name in text
+        assert cls.family in text
+    assert "k, epsilon, delta=0.0" in text
+    assert "weights" not in text
+
+
+# Certificates -------------------------------------------------------------------------------------------------------
+
+
+def test_certify_everything():
+    rows = [line.split() for line in printed("certify").splitlines()]
+    for name, cls in dither.registry.items():
+        assert sum(row[:1] == [name] for row in rows) == len(cls.examples)
+    assert not any("bound" in row for row in rows)
+
+
+def test_certify_everything_as_json():
+    facts = json.loads(printed("certify", "--json"))
+    made = [cls(**example) for cls in dither.registry.values() for example in cls.examples]
+    assert [fact["fingerprint"] for fact in facts] == [mechanism.fingerprint for mechanism in made]
+    for fact, mechanism in zip(facts, made, strict=True):
+        promise = dither.privacy.certify(mechanism)
+        assert (fact["epsilon"], fact["delta"], fact["established"]) == (
+            promise.epsilon,
+            promise.delta,
+            promise.established,
+        )
+        assert [int(weight) for weight in fact["integers"]] == list(mechanism.weights or ())
+        assert fact["bytes a report"] == mechanism.dtype.itemsize
+        if mechanism.delta == 0:
+            assert log_above(Fraction(fact["largest likelihood ratio"])) == fact["epsilon"]
+
+
+def test_a_json_certificate_is_enough_to_make_the_mechanism():
+    (fact,) = json.loads(printed("certify", "Unary", "k=7", "epsilon=0.5", "kind=symmetric", "--json"))
+    again = load({**fact["parameters"], "weights": [int(weight) for weight in fact["integers"]]})
+    assert again == dither.Unary(7, 0.5, kind="symmetric")
+    assert again.fingerprint == fact["fingerprint"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mechanism"),
+    [
+        (("GRR", "k=1000", "epsilon=1"), dither.GRR(1000, 1.0)),
+        (("grr", "epsilon=1", "k=1000"), dither.GRR(1000, 1.0)),
+        (("GRR", "k=1e6", "epsilon=0.1"), dither.GRR(10**6, 0.1)),
+        (("LocalHash", "k=50", "epsilon=1", "delta=1e-6"), dither.LocalHash(50, 1.0, 1e-6)),
+        (("LocalHash", "k=50", "epsilon=1", "cohorts=None", "g=3"), dither.LocalHash(50, 1.0, g=3)),
+        (("Unary", "k=5", "epsilon=1", "q=0.25"), dither.Unary(5, 1.0, q=0.25)),
+        (("SubsetSelection", "k=1000", "epsilon=1"), dither.SubsetSelection(1000, 1.0)),
+    ],
+    ids=lambda part: " ".join(part) if isinstance(part, tuple) else "",
+)
+def test_certify_one(arguments, mechanism):
+    text = words(printed("certify", *arguments))
+    promise = dither.privacy.certify(mechanism)
+    assert f" epsilon {promise.epsilon!r} " in text
+    assert f" delta {promise.delta!r} " in text
+    assert f" established {promise.established} " in text
+    assert mechanism.fingerprint in text.replace(" ", "")
+    (fact,) = json.loads(printed("certify", "--json", *arguments))
+    assert fact["fingerprint"] == mechanism.fingerprint
+
+
+def test_huge_alphabets_are_named_by_their_size():
+    (fact,) = json.loads(printed("certify", "SubsetSelection", "k=1000", "epsilon=1", "--json"))
+    assert re.fullmatch(r"about 2\^\d+", fact["outputs"])
+    assert fact["inputs"] == "1000"
+
+
+# Mistakes -----------------------------------------------------------------------------------------------------------
+
+MISTAKES = {
+    "unknown mechanism": ("certify", "Nope"),
+    "unknown mechanism with parameters": ("certify", "Nope", "k=4"),
+    "unknown key": ("certify", "GRR", "k=4", "epsilon=1", "colour=2"),
+    "no value": ("certify", "GRR", "k=4", "epsilon"),
+    "a key that is not for users": ("certify", "GRR", "k=4", "epsilon=1", "weights=3"),
+    "missing parameter": ("certify", "GRR", "k=4"),
+    "no parameters": ("certify", "GRR"),
+    "text for a number": ("certify", "GRR", "k=four", "epsilon=1"),
+    "fraction for a count": ("certify", "GRR", "k=4.5", "epsilon=1"),
+    "empty value": ("certify", "GRR", "k=", "epsilon=1"),
+    "NaN epsilon": ("certify", "GRR", "k=4", "epsilon=nan"),
+    "infinite epsilon": ("certify", "GRR", "k=4", "epsilon=inf"),
+    "zero epsilon": ("certify", "GRR", "k=4", "epsilon=0"),
+    "negative epsilon": ("certify", "GRR", "k=4", "epsilon=-1"),
+    "NaN delta": ("certify", "GRR", "k=4", "epsilon=1", "delta=nan"),
+    "too large a delta": ("certify", "GRR", "k=4", "epsilon=1", "delta=1"),
+    "one category": ("certify", "GRR", "k=1", "epsilon=1"),
+    "too many categories": ("certify", "Hadamard", "k=1e20", "epsilon=1"),
+    "unknown kind": ("certify", "Unary", "k=4", "epsilon=1", "kind=best"),
+    "mistake with --json": ("certify", "GRR", "k=4", "epsilon=nan", "--json"),
+    "few users": ("demo", "--users", "50"),
+    "negative users": ("demo", "--users", "-1"),
+    "NaN epsilon in the demo": ("demo", "--users", "2000", "--epsilon", "nan"),
+    "zero epsilon in the demo": ("demo", "--users", "2000", "--epsilon", "0"),
+}
+
+
+@pytest.mark.parametrize("arguments", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_answered_by_one_line(arguments):
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)  # not an exception of the library, which would be a traceback
+    assert result.stdout == ""
+    assert re.fullmatch(r"Error: .+\n", result.stderr)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("frobnicate",), ("demo", "--seed", "x"), ("demo", "--users", "many"), ("--what",)]
+)
+def test_a_mistake_in_the_command_itself(arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)
+    assert "Error: " in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_messages_say_what_to_do():
+    assert ", ".join(dither.registry) in run("certify", "Nope").stderr
+    assert "GRR takes k, epsilon, delta=0.0" in run("certify", "GRR", "k=4").stderr
+    for unknown in ("colour=2", "weights=3", "colour"):
+        assert (
+            "write parameters as KEY=VALUE; GRR takes k, eps"
+            in run("certify", "GRR", "k=4", "epsilon=1", unknown).stderr
+        )
+    assert "epsilon must be a finite number above 0" in run("certify", "GRR", "k=4", "epsilon=nan").stderr
+
+
+# Demonstration ------------------------------------------------------------------------------------------------------
+
+
+def test_the_demonstration_with_a_seed():
+    text = printed("demo", "--users", "2000", "--seed", "1")
+    assert "2,000 users" in text
+    rows = [line.split() for line in text.splitlines()]
+    for attribute in ("job", "commute", "app", "town"):
+        assert any(attribute in row for row in rows)
+    for mechanism in ("GRR", "Unary", "Hadamard", "LocalHash"):
+        assert any(mechanism in row for row in rows)
+    verdicts = [row[-1] for row in rows if row and row[-1] in ("yes", "no") and "to" in row]
+    assert len(verdicts) == 12
+    assert "simulated" in words(text)
+    assert "without any guarantee" in words(text)
+
+
+def estimates(text: str) -> list[str]:
+    """The lines of the first table, without what depends on the clock."""
+    return [line for line in text.splitlines() if " to " in line]
+
+
+def test_a_seed_repeats_the_demonstration():
+    first, again, other = (estimates(printed("demo", "--users", "500", "--seed", seed)) for seed in ("7", "7", "8"))
+    assert len(first) == 12
+    assert first == again
+    assert first != other
+
+
+def test_the_demonstration_without_a_seed_has_a_guarantee():
+    text = words(printed("demo", "--users", "500", "--epsilon", "2"))
+    assert "simulated" not in text
+    assert text.count("epsilon 2 (exact)") == 4

@@ -1,0 +1,251 @@
+"""The compiled loops and the NumPy loops give the same integers, and a plain count agrees with both.
+
+Shapes are chosen where loops go wrong: no rows, one row, around eight rows (the adder takes eight at once), around 255
+(where eight bit planes are full), a number of bits that is not a multiple of eight or of 64, and more categories than
+fit into a block. What runs without Numba runs in processes of its own, because the choice is made once.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import dither
+from dither import kernels
+from dither.core.hashing import buckets
+from dither.kernels import with_numpy
+from dither.randomness import Stream
+
+with_numba = pytest.importorskip("dither.kernels.with_numba")
+
+both = pytest.mark.parametrize("loops", [with_numba, with_numpy], ids=["numba", "numpy"])
+ROWS = [0, 1, 7, 8, 9, 15, 16, 17, 247, 248, 249, 255, 256, 257, 511, 1000]
+WIDTHS = [1, 2, 7, 8, 9, 63, 64, 65, 100, 127, 128, 129, 1000]
+
+
+# Bits ---------------------------------------------------------------------------------------------------------------
+
+
+def random_bits(rows: int, k: int) -> NDArray[np.uint8]:
+    """Packed rows; the bits beyond k are random too, and must not be counted."""
+    width = -(-k // 8)
+    return Stream.seeded(1, "bits").words(0, slice(0, rows), -(-width // 8)).view(np.uint8)[:, :width]
+
+
+def plain_bit_counts(packed: NDArray[np.uint8], k: int) -> list[int]:
+    return [int((packed[:, v // 8] >> np.uint8(v % 8) & np.uint8(1)).sum(dtype=np.int64)) for v in range(k)]
+
+
+def counts_bits(function: Callable[[NDArray[np.uint8], int], NDArray[np.int64]]) -> bool:
+    """Whether the function counts right on random, empty and full rows of every shape."""
+    for rows in ROWS:
+        for k in WIDTHS:
+            packed = random_bits(rows, k)
+            full = np.full_like(packed, 255)
+            found = function(packed, k)
+            if found.shape != (k,) or found.dtype != np.int64 or found.tolist() != plain_bit_counts(packed, k):
+                return False
+            if function(full, k).tolist() != [rows] * k or function(full ^ full, k).any():
+                return False
+    return True
+
+
+@both
+def test_bits_are_counted(loops: ModuleType):
+    assert counts_bits(loops.bit_counts)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        lambda packed, k: with_numpy.bit_counts(packed, k) % 256,  # a bit plane too few
+        lambda packed, k: with_numpy.bit_counts(packed[: len(packed) // 8 * 8], k),  # the last rows forgotten
+        lambda packed, k: with_numpy.bit_counts(packed, 8 * packed.shape[1]),  # the padding counted
+        lambda packed, k: with_numpy.bit_counts(packed, k).astype(np.int32),
+        lambda packed, k: np.unpackbits(packed, axis=1, count=k).sum(axis=0, dtype=np.int64),  # highest bit first
+    ],
+)
+def test_bits_counted_wrong_are_noticed(mutant):
+    assert not counts_bits(mutant)
+
+
+@both
+def test_bits_in_any_memory(loops: ModuleType):
+    packed = random_bits(300, 100)
+    expected = plain_bit_counts(packed, 100)
+    spaced = np.zeros((600, 26), dtype=np.uint8)
+    spaced[::2, ::2] = packed
+    fixed = packed.copy()
+    fixed.flags.writeable = False
+    for memory in (spaced[::2, ::2], np.asfortranarray(packed), fixed, packed[::-1]):
+        assert loops.bit_counts(memory, 100).tolist() == expected
+    assert not fixed.flags.writeable
+
+
+@both
+def test_bits_of_many_rows(loops: ModuleType):
+    # Past one block of the NumPy loop, and many fillings of the bit planes.
+    packed = random_bits(20_001, 70)
+    assert loops.bit_counts(packed, 70).tolist() == plain_bit_counts(packed, 70)
+
+
+# Hashes -------------------------------------------------------------------------------------------------------------
+
+
+def hashed(rows: int, g: int, dtype: str = "u2") -> tuple[NDArray[np.uint64], NDArray]:
+    words = Stream.seeded(2, "reports").words(0, slice(0, rows), 2)
+    return words[:, 0], (words[:, 1] % np.uint64(g)).astype(dtype)
+
+
+def plain_support(seeds: NDArray[np.uint64], values: NDArray, k: int, g: int) -> list[int]:
+    return [int((buckets(seeds, np.full(1, v), g) == values).sum()) for v in range(k)]
+
+
+SHAPES = [
+    (rows, k, g) for rows in (0, 1, 7, 8, 9, 255, 256, 257, 1000) for k in (1, 2, 7, 8, 9, 63, 65) for g in (2, 4)
+]
+SHAPES += [(257, 33, g) for g in range(2, 301)]
+SHAPES += [(50, 10, g) for g in (1023, 4099, 65535, 65536)]
+
+
+def counts_support(function: Callable[..., NDArray[np.int64]]) -> bool:
+    """Whether the function counts the supporting reports right for every shape."""
+    for rows, k, g in SHAPES:
+        seeds, values = hashed(rows, g)
+        found = function(seeds, values, k, g)
+        if found.shape != (k,) or found.dtype != np.int64 or found.tolist() != plain_support(seeds, values, k, g):
+            return False
+    return True
+
+
+@both
+def test_support_is_counted(loops: ModuleType):
+    assert counts_support(loops.hash_support)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        lambda seeds, values, k, g: with_numpy.hash_support(seeds, values, k, g + 1),
+        lambda seeds, values, k, g: with_numpy.hash_support(seeds[:-1], values[:-1], k, g),
+        lambda seeds, values, k, g: np.roll(with_numpy.hash_support(seeds, values, k, g), 1),
+        lambda seeds, values, k, g: with_numpy.hash_support(seeds & np.uint64((1 << 32) - 1), values, k, g),
+    ],
+)
+def test_support_counted_wrong_is_noticed(mutant):
+    assert not counts_support(mutant)
+
+
+@pytest.mark.parametrize(("rows", "k", "g"), [(9, 4095, 3), (9, 4096, 3), (9, 4097, 4), (40, 9001, 5), (300, 8192, 2)])
+def test_more_categories_than_a_block(rows, k, g):
+    seeds, values = hashed(rows, g)
+    found = with_numba.hash_support(seeds, values, k, g)
+    assert found.tolist() == with_numpy.hash_support(seeds, values, k, g).tolist()
+    sample = [0, 1, 4094, 4095, 4096, 8191, 8192, k - 1]
+    assert [found[v] for v in sample if v < k] == [
+        int((buckets(seeds, np.full(1, v), g) == values).sum()) for v in sample if v < k
+    ]
+
+
+@both
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u8", "i8", ">u4"])
+def test_reports_in_any_memory(loops: ModuleType, dtype):
+    seeds, values = hashed(101, 5)
+    expected = plain_support(seeds, values, 20, 5)
+    reports = np.zeros(202, dtype=[("seed", np.uint64), ("value", dtype)])  # unaligned, with gaps, read-only
+    reports["seed"][::2], reports["value"][::2] = seeds, values
+    reports.flags.writeable = False
+    assert loops.hash_support(reports["seed"][::2], reports["value"][::2], 20, 5).tolist() == expected
+
+
+# Which loops run ----------------------------------------------------------------------------------------------------
+
+TALLY = """
+import hashlib, sys
+import numpy as np
+import dither
+from dither import kernels
+{before}
+values = np.arange(5000) % 37
+tallies = b""
+for mechanism in (dither.LocalHash(37, 1.0), dither.Unary(37, 1.0), dither.SubsetSelection(37, 1.0)):
+    tallies += mechanism.tally(mechanism.randomize(values, seed=3)).to_bytes()
+print(kernels.compiled(), hashlib.sha256(tallies).hexdigest(), "numba" in sys.modules)
+"""
+
+
+def tallied(before: str = "", **environment: str) -> list[str]:
+    environment = {name: text for name, text in os.environ.items() if name != "DITHER_NUMBA"} | environment
+    script = [sys.executable, "-c", TALLY.format(before=before)]
+    return subprocess.run(script, env=environment, capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.fixture(scope="module")
+def with_compiled_loops() -> list[str]:
+    return tallied()
+
+
+def test_numba_is_used_where_it_is_installed(with_compiled_loops):
+    assert with_compiled_loops[0] == "True"
+
+
+def test_numba_can_be_turned_off(with_compiled_loops):
+    assert tallied(DITHER_NUMBA="0") == ["False", with_compiled_loops[1], "False"]
+    assert tallied(DITHER_NUMBA="1") == with_compiled_loops
+
+
+def test_without_numba_the_tally_is_the_same(with_compiled_loops):
+    compiled, digest, _ = tallied("sys.modules['numba'] = None")
+    assert (compiled, digest) == ("False", with_compiled_loops[1])
+
+
+UNUSABLE = """
+def njit(*arguments, **options):
+    raise RuntimeError("cannot cache function: no locator available")
+sys.modules["numba"] = type(sys)("numba")
+sys.modules["numba"].njit = njit
+"""
+
+
+def test_a_numba_that_cannot_be_used_does_not_stop_a_tally(with_compiled_loops):
+    # In a container whose packages are read-only and whose user has no home, numba finds no place for its cache.
+    compiled, digest, _ = tallied(UNUSABLE)
+    assert (compiled, digest) == ("False", with_compiled_loops[1])
+
+
+STALE = """
+import numpy as np
+from dither.kernels import with_numba, with_numpy
+seeds, values = np.arange(1000, dtype=np.uint64) * np.uint64(0x123456789ABCDEF), np.arange(1000) % 4
+print(np.array_equal(with_numba.hash_support(seeds, values, 10, 4), with_numpy.hash_support(seeds, values, 10, 4)))
+"""
+
+
+def test_a_changed_hash_is_compiled_again(tmp_path):
+    copy = tmp_path / "dither"
+    shutil.copytree(Path(dither.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def agree() -> str:
+        script = [sys.executable, "-c", STALE]
+        return subprocess.run(script, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+    first = agree()
+    hashing = copy / "core" / "hashing.py"
+    source = hashing.read_text()
+    hashing.write_text(source.replace("0xED5AD4BB", "0xED5AD4BD"))
+    assert source != hashing.read_text()
+    assert (first, agree()) == ("True", "True")
+
+
+def test_the_room_hands_on_what_it_is_given():
+    seeds, values = hashed(20, 4)
+    assert kernels.hash_support(seeds, values, 6, 4).tolist() == plain_support(seeds, values, 6, 4)
+    assert kernels.bit_counts(random_bits(20, 9), 9).tolist() == plain_bit_counts(random_bits(20, 9), 9)
