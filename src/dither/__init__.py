@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from dither.core.reports import Reports as Reports
     from dither.core.tally import Tally as Tally
     from dither.mechanisms import GRR as GRR
+    from dither.mechanisms import Duchi as Duchi
     from dither.mechanisms import Hadamard as Hadamard
     from dither.mechanisms import LocalHash as LocalHash
+    from dither.mechanisms import Piecewise as Piecewise
+    from dither.mechanisms import SquareWave as SquareWave
     from dither.mechanisms import SubsetSelection as SubsetSelection
     from dither.mechanisms import Unary as Unary
     from dither.mechanisms import registry as registry

@@ -16,8 +16,10 @@ from scipy.stats import binom, chi2
 
 import dither
 from contract.tapes import EveryTape, lanes_read
-from dither.core.channel import PublicMixture
+from dither.core.channel import PublicMixture, TwoLevel
+from dither.core.domain import Interval
 from dither.core.exact import exp_below, log_above
+from dither.core.lattice import split
 from dither.core.mechanism import Mechanism
 from dither.mechanisms.frequency import Frequencies
 
@@ -53,7 +55,8 @@ def check_channel(mechanism: Mechanism) -> None:
     if channel.shape[1] > 1 << 16:
         assert isinstance(channel, PublicMixture)
         channel = channel.component
-    matrix = channel.matrix()
+    inputs = channel.shape[0]
+    matrix = np.array([channel.row(x) for x in (range(inputs) if inputs <= 16 else (0, 1, inputs // 2, inputs - 1))])
     assert all(sum(row) == 1 for row in matrix)
     assert all(probability > 0 for row in matrix for probability in row)
     assert channel.ratio() == max(max(column) / min(column) for column in matrix.T)
@@ -70,14 +73,22 @@ def check_channel(mechanism: Mechanism) -> None:
 def check_sampler(mechanism: Mechanism) -> None:
     """The production sampler, over every tape of short words, gives exactly the channel's probabilities."""
     small, bits = with_short_weights(mechanism)
-    for x in range(small.channel().shape[0]):
+    for value in sampled_inputs(small):
         tape = EveryTape(bits, _lanes(small, bits))
-        reports = small.sample(np.full(tape.rows, x), tape)
+        reports = small.sample(np.full(tape.rows, value), tape)
         rows, inverse = tape.odds()
         found: dict[bytes, Fraction] = {}
         for (report, odds), count in Counter(zip(as_bytes(reports[rows]), inverse.tolist(), strict=True)).items():
             found[report] = found.get(report, Fraction(0)) + Fraction(count, odds)
-        assert found == _law(small, x, tape)
+        assert found == _law(small, value, tape)
+
+
+def sampled_inputs(mechanism: Mechanism) -> NDArray:
+    """All inputs of the channel if they are few, else some; and for numbers also one between lattice points."""
+    inputs = mechanism.inputs()
+    if isinstance(mechanism.reading.domain, Interval):
+        return np.append(inputs[np.unique([0, len(inputs) // 2, -1])], 0.3)
+    return inputs
 
 
 def as_bytes(reports: NDArray) -> list[bytes]:
@@ -89,8 +100,8 @@ def _lanes(mechanism: Mechanism, bits: int) -> dict[int, int]:
     return lanes_read(lambda rows, tape: mechanism.sample(np.zeros(rows, dtype=np.int64), tape), bits)
 
 
-def _law(mechanism: Mechanism, x: int, tape: EveryTape) -> dict[bytes, Fraction]:
-    """Report, as bytes, to its probability given x."""
+def _law(mechanism: Mechanism, value: float, tape: EveryTape) -> dict[bytes, Fraction]:
+    """Report, as bytes, to its probability given the value."""
     channel = mechanism.channel()
     if isinstance(channel, PublicMixture) and channel.tags == 1 << 64:  # on short words there are fewer hash seeds
         channel = replace(channel, tags=1 << tape.bits)
@@ -98,7 +109,19 @@ def _law(mechanism: Mechanism, x: int, tape: EveryTape) -> dict[bytes, Fraction]
         outputs["seed"], outputs["value"] = np.divmod(np.arange(len(outputs)), channel.component.shape[1])
     else:
         outputs = mechanism.outputs()
-    return dict(zip(as_bytes(outputs), channel.row(x), strict=True))
+    law = [Fraction(0)] * len(outputs)
+    for x, share in rounding(mechanism, value, tape.bits).items():
+        law = [before + share * added for before, added in zip(law, channel.row(x), strict=True)]
+    return dict(zip(as_bytes(outputs), law, strict=True))
+
+
+def rounding(mechanism: Mechanism, value: float, bits: int = 64) -> dict[int, Fraction]:
+    """Which rows of the channel a value becomes, and how often."""
+    if not isinstance(mechanism.reading.domain, Interval):
+        return {int(value): Fraction(1)}
+    lower, fraction, digits = split(np.array([value]), mechanism.channel().shape[0] - 1, bits)
+    up = Fraction(int(fraction[0]), 1 << digits)
+    return {row: share for row, share in ((int(lower[0]), 1 - up), (int(lower[0]) + 1, up)) if share}
 
 
 def with_short_weights(mechanism: Mechanism) -> tuple[Mechanism, int]:
@@ -112,12 +135,17 @@ def with_short_weights(mechanism: Mechanism) -> tuple[Mechanism, int]:
 
 
 def _short_law(mechanism: Mechanism, limit: int) -> Mechanism | None:
-    law, ratio = mechanism.law, exp_below(mechanism.epsilon)  # type: ignore[attr-defined]
-    for low in range(limit // law.outputs, 0, -1):
+    law, ratio = mechanism.channel(), exp_below(mechanism.epsilon)
+    law = law.component if isinstance(law, PublicMixture) else law
+    assert isinstance(law, TwoLevel)
+    assert mechanism.weights is not None
+    lattice = tuple(min(size, most) for size, most in zip(mechanism.weights[2:], (3, 5), strict=False))
+    favoured, outputs = (lattice[0], sum(lattice)) if lattice else (law.favoured, law.outputs)
+    for low in range(limit // outputs, 0, -1):
         high = floor(low * ratio)
-        total = law.favoured * high + (law.outputs - law.favoured) * low
+        total = favoured * high + (outputs - favoured) * low
         if high > low and total <= limit and limit % total:  # some words must be rejected, or rejection goes untested
-            return replace(mechanism, weights=(high, low))  # type: ignore[type-var]
+            return replace(mechanism, weights=(high, low, *lattice))  # type: ignore[type-var]
     return None
 
 
@@ -134,28 +162,41 @@ def _short_unary(mechanism: Mechanism) -> Mechanism:
 
 
 def check_estimator(mechanism: Mechanism) -> None:
-    """By enumeration of all reports: unbiased, and variance and third moment as `moments` says."""
-    if not isinstance(mechanism.reading, Frequencies) or mechanism.channel().shape[1] > 1 << 16:
+    """By enumeration of all reports: unbiased, moments as `moments` says, and standard errors that follow from them."""
+    if isinstance(mechanism.channel(), PublicMixture):
         return  # shared and private hash functions have their own exact tests
-    outputs = mechanism.outputs()
-    decoded = np.array([mechanism.estimate(mechanism.tally(outputs[[i]])).value for i in range(len(outputs))])
+    outputs, inputs = mechanism.outputs(), mechanism.inputs()
+    decoded = np.array([np.atleast_1d(mechanism.estimate(mechanism.tally(report)).value) for report in outputs])
     law = mechanism.channel().matrix().astype(float)
-    truth = np.eye(law.shape[0])
+    truth = np.eye(len(inputs)) if isinstance(mechanism.reading, Frequencies) else inputs[:, None]
     np.testing.assert_allclose(law @ decoded, truth, atol=1e-9)
     centred = np.abs(decoded[None, :, :] - truth[:, None, :])
-    moments = mechanism.moments(np.arange(law.shape[0]))
+    moments = mechanism.moments(inputs)
+    variance, third = (moment.reshape(len(inputs), -1) for moment in (moments.variance, moments.third))
     np.testing.assert_allclose(moments.bias, 0.0, atol=1e-9)
-    np.testing.assert_allclose(np.einsum("xy,xyv->xv", law, centred**2), moments.variance, rtol=1e-9)
-    np.testing.assert_allclose(np.einsum("xy,xyv->xv", law, centred**3), moments.third, rtol=1e-9)
-    # The standard error at the expected counts is the standard deviation that enumeration gives.
-    shares = np.arange(1, law.shape[0] + 1) / np.arange(1, law.shape[0] + 1).sum()
-    np.testing.assert_allclose(mechanism.reading.variance(shares), shares @ moments.variance, rtol=1e-9)
+    np.testing.assert_allclose(np.einsum("xy,xyv->xv", law, centred**2), variance, rtol=1e-9)
+    np.testing.assert_allclose(np.einsum("xy,xyv->xv", law, centred**3), third, rtol=1e-9)
+    if isinstance(mechanism.reading, Frequencies):
+        held = np.arange(1, len(inputs) + 1) / np.arange(1, len(inputs) + 1).sum()
+        np.testing.assert_allclose(mechanism.reading.variance(held), held @ variance, rtol=1e-9)
+    # At the expected counts of a population, estimate and standard error are what enumeration gives.
+    shares = np.arange(1, len(inputs) + 1) / np.arange(1, len(inputs) + 1).sum()
+    counts = np.round(shares @ law * 10**13).astype(np.int64)
+    estimate = mechanism.estimate(dither.Tally(mechanism.fingerprint, int(counts.sum()), counts))
+    if counts.size != decoded.shape[0] or mechanism.tally(outputs[:1]).counts.size != counts.size:
+        return  # the tally is not a histogram of reports: `moments` are all there is to compare
+    np.testing.assert_allclose(np.atleast_1d(estimate.value), shares @ truth, atol=1e-8)
+    stated, true = np.atleast_1d(estimate.stderr) ** 2 * estimate.n, shares @ variance
+    signs_only = (
+        len(outputs) == 2 and len(truth[0]) == 1
+    )  # no magnitude: the error bar may be too wide, never too narrow
+    assert (stated >= true * (1 - 1e-6)).all() if signs_only else np.allclose(stated, true, rtol=1e-6)
 
 
 def check_merging(mechanism: Mechanism, seed: int = 5) -> None:
     """Any split of the reports merges to the same bytes, and reports do not depend on how rows were cut."""
-    inputs = mechanism.channel().shape[0]
-    values = np.arange(3001) % inputs
+    inputs = mechanism.inputs()
+    values = inputs[np.arange(3001) % len(inputs)]
     reports = mechanism.randomize(values, seed=seed)
     whole = mechanism.tally(reports)
     generator = np.random.default_rng(seed)
@@ -173,10 +214,12 @@ def check_plumbing(mechanism: Mechanism, alarm: float = 1e-8) -> None:
     if channel.shape[1] > 1 << 16:
         return
     outputs = {report: i for i, report in enumerate(as_bytes(mechanism.outputs()))}
-    for x in range(channel.shape[0]):
-        reports = mechanism.randomize(np.full(40_000, x), seed=1000 + x)
+    for x, value in enumerate(sampled_inputs(mechanism)):
+        reports = mechanism.randomize(np.full(40_000, value), seed=1000 + x)
+        rows = rounding(mechanism, value).items()
+        mixed = [float(share) * np.array(channel.row(row), dtype=float) for row, share in rows]
+        expected = np.sum(mixed, axis=0) * len(reports)
         found = Counter(outputs[report] for report in as_bytes(np.asarray(reports)))
-        expected = np.array([float(p) for p in channel.row(x)]) * len(reports)
         counts = np.array([found[i] for i in range(len(expected))])
         keep = expected >= 5
         pooled = np.append(expected[keep], expected[~keep].sum()), np.append(counts[keep], counts[~keep].sum())
@@ -185,18 +228,20 @@ def check_plumbing(mechanism: Mechanism, alarm: float = 1e-8) -> None:
         assert statistic < chi2.isf(alarm, cells - 1)
 
 
-def check_coverage(mechanism: Mechanism, frequencies: NDArray, *, collections: int, users: int, seed: int) -> None:
+def check_coverage(mechanism: Mechanism, values: NDArray, *, collections: int, seed: int) -> None:
     """95% intervals cover 94% to 96% (the normal approximation is allowed a point), false alarm 2e-8.
 
-    One category of every simulated collection is looked at, so that the collections are independent.
+    One number of every simulated collection is looked at, so that the collections are independent.
     """
-    values = np.repeat(np.arange(len(frequencies)), np.round(frequencies * users).astype(int))[:users]
-    truth = np.bincount(values, minlength=len(frequencies)) / len(values)
+    if isinstance(mechanism.reading.domain, Interval):
+        truth = np.atleast_1d(values.mean())
+    else:
+        truth = np.bincount(values, minlength=len(mechanism.inputs())) / len(values)
     reports = mechanism.randomize(np.tile(values, collections), seed=seed)
     covered = 0
     for i, part in enumerate(np.split(reports, collections)):
-        low, high = mechanism.estimate(mechanism.tally(part)).interval(0.95)
-        v = i % len(frequencies)
+        low, high = (np.atleast_1d(end) for end in mechanism.estimate(mechanism.tally(part)).interval(0.95))
+        v = i % len(truth)
         covered += bool(low[v] <= truth[v] <= high[v])
     assert binom.ppf(1e-8, collections, 0.94) <= covered <= binom.isf(1e-8, collections, 0.96)
 

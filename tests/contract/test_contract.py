@@ -8,6 +8,7 @@ import pytest
 
 import dither
 from contract import checks
+from dither.core.domain import Interval
 from dither.core.errors import DitherError, DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.core.mechanism import Mechanism
 from dither.mechanisms import load
@@ -58,9 +59,13 @@ def test_plumbing(mechanism: Mechanism):
 
 @every
 def test_coverage(mechanism: Mechanism):
-    k = mechanism.channel().shape[0]
-    skewed = 1.0 / np.arange(1, k + 1) ** 1.5
-    checks.check_coverage(mechanism, skewed / skewed.sum(), collections=1500, users=1000, seed=11)
+    inputs, users = mechanism.inputs(), 1000
+    if isinstance(mechanism.reading.domain, Interval):
+        values = np.linspace(-0.9, 0.5, users)
+    else:
+        shares = 1.0 / np.arange(1, len(inputs) + 1) ** 1.5
+        values = inputs[np.searchsorted(np.cumsum(shares) / shares.sum(), (np.arange(users) + 0.5) / users)]
+    checks.check_coverage(mechanism, values, collections=1500, seed=11)
 
 
 @every
@@ -92,7 +97,7 @@ def test_integers_that_break_the_promise_are_refused(mechanism: Mechanism):
 
 @every
 def test_reports_survive_arrow_and_parquet(mechanism: Mechanism, tmp_path):
-    reports = mechanism.randomize(np.arange(257) % mechanism.channel().shape[0], seed=3)
+    reports = mechanism.randomize(np.resize(mechanism.inputs(), 257), seed=3)
     parquet.write_table(reports.to_arrow(), tmp_path / "reports.parquet", row_group_size=100)
     for table in (reports.to_arrow(), parquet.read_table(tmp_path / "reports.parquet")):
         again = dither.Reports.from_arrow(table)
@@ -148,7 +153,11 @@ def test_bad_values_are_refused_and_not_quoted(mechanism: Mechanism, values):
     assert str(SECRET) not in " ".join(messages)
 
 
-@every
+CATEGORICAL = [mechanism for mechanism in EXAMPLES if not isinstance(mechanism.reading.domain, Interval)]
+NUMERIC = [mechanism for mechanism in EXAMPLES if isinstance(mechanism.reading.domain, Interval)]
+
+
+@pytest.mark.parametrize("mechanism", CATEGORICAL, ids=checks.label)
 def test_a_substitute_stands_in_for_bad_values(mechanism: Mechanism):
     good = mechanism.randomize([0, 1, 1, 0], seed=9)
     for junk in (SECRET, None, "x", 0.5, float("nan"), True, 2**70, b"x", 1j, object()):
@@ -161,6 +170,20 @@ def test_a_substitute_stands_in_for_bad_values(mechanism: Mechanism):
     for invalid in ("clip", -1, SECRET, 1.5):
         with pytest.raises(ParameterError):
             mechanism.randomize([0], invalid=invalid)
+
+
+@pytest.mark.parametrize("mechanism", NUMERIC, ids=checks.label)
+def test_clipping_has_to_be_asked_for(mechanism: Mechanism):
+    good = mechanism.randomize([0.5, 1.0, -1.0, 0.0, 0.0], seed=9)
+    for junk in (float("nan"), None, "x", b"x", 1j, True, object()):
+        assert (mechanism.randomize([0.5, SECRET, -float("inf"), junk, 0], seed=9, invalid="clip") == good).all()
+    assert (mechanism.randomize(np.array([0.5, 7, -7, np.nan, 0]), seed=9, invalid="clip") == good).all()
+    for invalid in ("wrap", 0, None):
+        with pytest.raises(ParameterError):
+            mechanism.randomize([0.5], invalid=invalid)
+    for outside in (1.0000001, -1.0000001, float("nan"), float("inf")):
+        with pytest.raises(DomainError, match="row 1"):
+            mechanism.randomize([0.0, outside])
 
 
 @every
@@ -238,7 +261,7 @@ def test_what_belongs_to_others_is_refused(mechanism: Mechanism):
 def test_bad_parameters_are_refused(name: str, change: dict):
     cls = dither.registry[name]
     example = dict(cls.examples[0])
-    if "delta" in change and "delta" not in cls(**example).to_dict():
+    if not set(change) <= set(cls(**example).to_dict()):
         return
     with pytest.raises(DitherError):
         cls(**{**example, **change})

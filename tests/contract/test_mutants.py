@@ -115,9 +115,9 @@ def test_small_frequency_approximation_of_the_variance(monkeypatch, victim):
 def test_standard_errors_too_small(monkeypatch):
     real = Frequencies.variance
     monkeypatch.setattr(Frequencies, "variance", lambda self, f: real(self, f) * 0.7)
-    shares = np.array([0.5, 0.3, 0.1, 0.1])
+    values = np.repeat(np.arange(4), [500, 300, 100, 100])
     with pytest.raises(AssertionError):
-        checks.check_coverage(GRR, shares, collections=6000, users=1000, seed=11)
+        checks.check_coverage(GRR, values, collections=6000, seed=11)
 
 
 def test_coins_that_read_their_digits_backwards(monkeypatch):

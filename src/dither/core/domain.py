@@ -39,6 +39,10 @@ class Categories:
         array = _array(values)
         return np.where((array >= 0) & (array < self.k), array, substitute)
 
+    def points(self, count: int) -> NDArray[np.int64]:
+        """The first `count` categories."""
+        return np.arange(count)
+
     def _inside(self, array: NDArray) -> NDArray[np.integer]:
         if array.dtype.kind not in "iu":
             raise DomainError(
@@ -61,7 +65,7 @@ class Categories:
 
 
 _KINDS = {"f": "floating point", "U": "text", "S": "bytes", "b": "boolean", "O": "Python objects", "M": "dates"}
-_SHAPE = "values must be one-dimensional: one category number for each user"
+_SHAPE = "values must be one-dimensional: one value for each user"
 
 
 def _array(values: Any) -> NDArray:
@@ -83,3 +87,46 @@ def _items(values: Any) -> list[Any]:
     if any(isinstance(item, list | tuple | np.ndarray) for item in items):
         raise DomainError(_SHAPE)
     return items
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Real numbers from -1 to 1."""
+
+    def check(self, values: Any, invalid: str = "error") -> NDArray[np.float64]:
+        """The values as floats inside the domain.
+
+        `invalid="clip"` moves what lies outside to the nearer end, and what is no number (NaN, a text) to 0.
+
+        >>> Interval().check([0.5, 7.0, float("nan"), "x"], invalid="clip").tolist()
+        [0.5, 1.0, 0.0, 0.0]
+        """
+        if invalid == "clip":
+            numbers_only = [_number(item) for item in _items(values)] if not _is_float(values) else values
+            array = np.asarray(numbers_only, dtype=np.float64)
+            return np.clip(np.nan_to_num(array, nan=0.0), -1.0, 1.0)
+        if invalid != "error":
+            raise ParameterError('invalid must be "error" or "clip"')
+        array = _array(values)
+        if array.dtype.kind not in "iuf":
+            raise DomainError(f"values must be numbers, not {_KINDS.get(array.dtype.kind, 'another type')}")
+        outside = ~((array >= -1) & (array <= 1))  # NaN compares false, and is outside
+        if outside.any():
+            raise DomainError(
+                f"row {int(outside.argmax())}: the value is not a number from -1 to 1; scale the attribute first, "
+                'or pass invalid="clip"'
+            )
+        return array.astype(np.float64)
+
+    def points(self, count: int) -> NDArray[np.float64]:
+        """`count` equally spaced values, from -1 to 1."""
+        return np.linspace(-1.0, 1.0, count)
+
+
+def _is_float(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype.kind in "iuf" and values.ndim == 1
+
+
+def _number(item: Any) -> float:
+    real = isinstance(item, numbers.Real) and not isinstance(item, bool)
+    return float(item) if real else float("nan")

@@ -50,6 +50,10 @@ class Domain(Protocol):
         """The values as an array inside the domain, or an error that does not quote them."""
         ...
 
+    def points(self, count: int) -> NDArray:
+        """`count` values that stand for all."""
+        ...
+
 
 class Reading(Protocol):
     """What is asked of a value, apart from how its report is randomized: shared by a family of mechanisms."""
@@ -108,6 +112,10 @@ class Mechanism(ABC):
     def dtype(self) -> np.dtype:
         """The fields of a report."""
         return np.dtype([("value", np.min_scalar_type(self.channel().shape[1] - 1))])
+
+    def inputs(self) -> NDArray:
+        """The values that the channel's rows belong to."""
+        return self.reading.domain.points(self.channel().shape[0])
 
     def outputs(self) -> NDArray:
         """Every possible report, in the order of the channel's columns (small alphabets only)."""
@@ -184,15 +192,16 @@ class Mechanism(ABC):
             raise ReportError(f"these are not reports of {type(self).__name__}: expected rows of {self.dtype}")
         return rows
 
-    def estimate(self, tally: Tally) -> Estimate:
-        """Unbiased values with standard errors."""
+    def estimate(self, tally: Tally, reading: Reading | None = None) -> Estimate:
+        """Unbiased values with standard errors; `reading` reads the same counts in another way."""
         if not isinstance(tally, Tally):
             raise TallyError("an estimate is read off a tally: mechanism.estimate(mechanism.tally(reports))")
         if tally.mechanism != self.fingerprint:
             raise TallyError("this tally belongs to another mechanism, or to this one with other parameters")
         if tally.n == 0:
             raise EmptyError("there are no reports yet: tally at least one before estimating")
-        return self.reading.estimate(tally, NO_GUARANTEE if tally.simulated else self.guarantee, repr(self))
+        guarantee = NO_GUARANTEE if tally.simulated else self.guarantee
+        return (reading or self.reading).estimate(tally, guarantee, repr(self))
 
     def moments(self, x: Any) -> Moments:
         """Bias, variance and third absolute central moment of one calibrated report, for each input in x."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dither.mechanisms.localhash import LocalHash
     from dither.mechanisms.subset import SubsetSelection
     from dither.mechanisms.unary import Unary
+    from dither.mechanisms.window import Duchi, Piecewise, SquareWave
 
 _HOMES = {
     "GRR": "dither.mechanisms.grr",
@@ -25,9 +26,23 @@ _HOMES = {
     "LocalHash": "dither.mechanisms.localhash",
     "SubsetSelection": "dither.mechanisms.subset",
     "Hadamard": "dither.mechanisms.hadamard",
+    "Piecewise": "dither.mechanisms.window",
+    "SquareWave": "dither.mechanisms.window",
+    "Duchi": "dither.mechanisms.window",
 }
 
-__all__ = ["GRR", "Hadamard", "LocalHash", "SubsetSelection", "Unary", "load", "registry"]
+__all__ = [
+    "GRR",
+    "Duchi",
+    "Hadamard",
+    "LocalHash",
+    "Piecewise",
+    "SquareWave",
+    "SubsetSelection",
+    "Unary",
+    "load",
+    "registry",
+]
 
 
 class Registry(Mapping[str, type[Mechanism]]):

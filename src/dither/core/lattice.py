@@ -1,0 +1,30 @@
+"""From real numbers to lattice points, without bias and without floats in the draw.
+
+A number x in [-1, 1] lies between two of the `steps` + 1 lattice points -1, -1 + 2/steps, ..., 1. It is rounded to the
+lower or the upper one at random, such that the mean is x. The position between them is an integer numerator over 2^r (x
+itself is read with about 40 to 60 binary digits), and the coin compares r bits of a word with it. Which point comes out
+is all that the mechanism sees: its guarantee holds for every pair of points, hence for every mixture of them.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.draw import Rows, Tape, Words
+
+ROUNDING = 1 << 17  # its own lane on the tape
+MOST_STEPS = 1 << 20
+
+
+def split(values: NDArray[np.float64], steps: int, bits: int = 64) -> tuple[Words, Words, int]:
+    """The lower lattice point of each value, the numerator of its distance to it, and the digits r of that fraction."""
+    digits = min(62 - steps.bit_length(), bits)
+    fixed = np.rint((values + 1.0) * 2.0 ** (digits - 1)).astype(np.uint64)
+    scaled = fixed * np.uint64(steps)
+    return scaled >> np.uint64(digits), scaled & np.uint64((1 << digits) - 1), digits
+
+
+def rounded(values: NDArray[np.float64], steps: int, tape: Tape, rows: Rows) -> Words:
+    """For each value a lattice point beside it, with mean at the value."""
+    lower, fraction, digits = split(values, steps, tape.bits)
+    coin = tape.words(ROUNDING, rows)[:, 0] >> np.uint64(tape.bits - digits)
+    return lower + (coin < fraction)

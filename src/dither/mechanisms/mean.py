@@ -1,0 +1,58 @@
+"""From counts of outputs to a mean: the reading that the one-dimensional numeric mechanisms share.
+
+A report is an output y of a channel with a calibrated score z_y, whose mean given the input x is x. The estimate is
+the average score. Its variance, given the users' values, is the average of Var(z | x) = r0 + (r2 - 1) x^2, where
+E[z^2 | x] = r0 + r2 x^2 at the points of the lattice. Where r2 > 0 the reports themselves tell the mean square of
+the values, (average z^2 - r0) / r2, and this is put in; where r2 = 0 (signs carry no magnitude) the square of the
+estimated mean stands in, which can only make the error bar too wide.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.domain import Interval
+from dither.core.estimate import Estimate
+from dither.core.guarantee import Guarantee
+from dither.core.mechanism import Moments
+from dither.core.tally import Tally
+
+
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """The reading of a mean: a score for each output, and how score and squared score grow with the input.
+
+    The mean score of x is `slope` * x: one for a calibrated reading, less for a naive one.
+    """
+
+    scores: NDArray[np.float64]
+    square_at_zero: float
+    square_growth: float
+    slope: float
+    exact_moments: Callable[[NDArray[np.float64]], Moments] = field(repr=False)
+
+    @property
+    def domain(self) -> Interval:
+        """Numbers from -1 to 1."""
+        return Interval()
+
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str) -> Estimate:
+        """The mean with its standard error."""
+        shares = tally.counts / tally.n
+        value = float(shares @ self.scores)
+        square = float(shares @ self.scores**2)
+        least = (value / self.slope) ** 2
+        power = (square - self.square_at_zero) / self.square_growth if self.square_growth else least
+        power = min(max(power, least), 1.0)
+        variance = self.square_at_zero + (self.square_growth - self.slope**2) * power
+        variance = max(variance, 0.0)
+        note = f"Each report is calibrated to be unbiased, with a standard deviation of about {variance**0.5:.3g}."
+        stderr = np.float64((variance / tally.n) ** 0.5)
+        return Estimate(np.float64(value), stderr, tally.n, guarantee, "mean", source=source, notes=(note,))  # type: ignore
+
+    def moments(self, x: Any) -> Moments:
+        """Of one calibrated report, for each input."""
+        return self.exact_moments(self.domain.check(x))
