@@ -178,6 +178,9 @@ def test_many_categories(k):
     reports = mechanism.randomize(np.array([0, k - 1, k // 2]), seed=1)
     assert mechanism.valid(reports).all()
     assert mechanism.epsilon - mechanism.guarantee.epsilon <= 1e-9
+    if k > 1000:
+        with pytest.raises(ParameterError, match="does not fit"):
+            mechanism.tally(reports)
 
 
 @pytest.mark.parametrize("k", [7, 8, 9, 63, 64, 65, 1000])

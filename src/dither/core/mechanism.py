@@ -32,6 +32,7 @@ from dither.core.tally import Tally
 from dither.randomness import Stream
 
 _CHUNK_BYTES = 1 << 20
+MOST_COUNTED = 1 << 30  # counts of eight bytes
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,12 @@ class Mechanism(ABC):
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         """The counts of these reports; counts of several parts add up."""
-        return np.bincount(reports["value"], minlength=self.channel().shape[1])
+        outputs = self.channel().shape[1]
+        if outputs > MOST_COUNTED:
+            raise ParameterError(
+                f"a tally of 2^{outputs.bit_length() - 1} counts does not fit; ask for fewer categories"
+            )
+        return np.bincount(reports["value"], minlength=outputs)
 
     @property
     def row_words(self) -> int:
