@@ -464,3 +464,15 @@ def test_no_other_module_makes_randomness():
 )
 def test_another_source_would_be_found(mutant):
     assert sources_in(mutant)
+
+
+def test_secure_keys_are_whole_keys_of_the_operating_system(monkeypatch):
+    asked = []
+
+    def urandom(count: int) -> bytes:
+        asked.append(count)
+        return bytes(range(count))
+
+    monkeypatch.setattr("dither.randomness.os.urandom", urandom)
+    assert Stream.secure()._key == bytes(range(32))
+    assert asked == [32]

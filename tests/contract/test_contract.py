@@ -289,3 +289,35 @@ def test_nothing_raw_in_representations(mechanism: Mechanism):
     text = repr(mechanism) + str(mechanism.guarantee) + repr(mechanism.tally(mechanism.randomize([1], seed=4)))
     assert "weights" not in text
     assert len(text) < 500
+
+
+@every
+def test_the_same_mechanism_with_another_epsilon_is_another_mechanism(mechanism: Mechanism):
+    parameters = {key: value for key, value in mechanism.to_dict().items() if key not in ("mechanism", "weights")}
+    other = type(mechanism)(**{**parameters, "epsilon": mechanism.epsilon * 0.9})
+    if other.dtype == mechanism.dtype:
+        with pytest.raises(ReportError, match="another mechanism"):
+            mechanism.tally(other.randomize(mechanism.inputs()[:2], seed=1))
+    stored = mechanism.to_dict()
+    stored["weights"] = [stored["weights"][0] - 1, *stored["weights"][1:]]
+    assert load(stored).fingerprint != mechanism.fingerprint
+
+
+@every
+def test_a_refusal_names_the_row(mechanism: Mechanism):
+    good = mechanism.inputs()[:2]
+    just_outside = 1.0 + 2**-40 if isinstance(mechanism.reading.domain, Interval) else len(mechanism.inputs())
+    with pytest.raises(DomainError, match="row 2"):
+        mechanism.randomize([*good, just_outside, just_outside])
+    reports = np.asarray(mechanism.randomize(np.resize(good, 50_000), seed=1)).copy()
+    reports.view(np.uint8).reshape(50_000, -1)[45_678] = 255  # far enough for another chunk, on another thread
+    with pytest.raises(ReportError, match="report 45678"):
+        mechanism.tally(reports)
+
+
+@every
+def test_every_draw_has_a_lane_of_its_own(mechanism: Mechanism):
+    lanes = checks._lanes(mechanism, 8)
+    words = {"Unary": 1 + len(getattr(mechanism, "_digits", ())), "LocalHash": 2, "SubsetSelection": 2}
+    windows = 2 if isinstance(mechanism.reading.domain, Interval) else 1
+    assert len(lanes) >= words.get(type(mechanism).__name__, windows)

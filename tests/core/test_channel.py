@@ -116,3 +116,11 @@ def test_guarantees_are_values():
     for epsilon, delta, established in ((float("nan"), 0, "exact"), (-1, 0, "exact"), (1, 2, "exact"), (1, 0, "?")):
         with pytest.raises(ParameterError):
             Guarantee(epsilon, delta, established)
+
+
+def test_a_bound_is_called_a_bound():
+    class Loose(TwoLevel):
+        exact = False  # type: ignore[assignment]
+
+    assert Guarantee.of(Loose(3, 1, 1, 2), 2.0, 0.0).established == "bound"
+    assert Guarantee.of(TwoLevel(3, 1, 1, 2), 2.0, 0.0).established == "exact"

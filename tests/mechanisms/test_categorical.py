@@ -196,3 +196,38 @@ def test_epsilon_is_the_logarithm_of_the_integers():
     for mechanism in (GRR(10, 1.5), LocalHash(10, 1.5), SubsetSelection(10, 1.5), Hadamard(10, 1.5)):
         assert mechanism.weights is not None
         assert mechanism.guarantee.epsilon == pytest.approx(log(Fraction(*mechanism.weights)), rel=1e-15)
+
+
+def test_standard_errors_are_the_formula():
+    for mechanism in (GRR(5, 1.0), Unary(5, 1.0), LocalHash(5, 1.0), SubsetSelection(5, 1.0), Hadamard(5, 1.0)):
+        tally = mechanism.tally(mechanism.randomize(np.zeros(500, dtype=int), seed=1))
+        estimate = mechanism.estimate(tally)
+        p, q = float(mechanism.reading.p), float(mechanism.reading.q)  # type: ignore[attr-defined]
+        f = np.minimum(np.maximum(estimate.value, 0), 1)
+        expected = np.sqrt((f * p * (1 - p) + (1 - f) * q * (1 - q)) / 500) / (p - q)
+        np.testing.assert_allclose(estimate.stderr, expected, rtol=1e-12)
+
+
+def test_forged_fields_one_by_one():
+    shared = LocalHash(30, 1.0, g=4, cohorts=9)
+    reports = np.asarray(shared.randomize(np.arange(30), seed=1)).copy()
+    for field, value in (("cohort", 9), ("value", 4)):
+        forged = reports.copy()
+        forged[field][3] = value
+        assert shared.valid(forged).tolist() == [row != 3 for row in range(30)]
+    subset = SubsetSelection(16, 1.0, size=4)
+    for size in (0, 3, 5, 16):
+        forged = np.zeros(1, dtype=subset.dtype)
+        forged.view(np.uint8)[:] = np.packbits(np.arange(16) < size, bitorder="little")
+        assert not subset.valid(forged)[0]
+
+
+def test_hadamard_has_a_row_for_every_category_beside_the_constant_one():
+    for k, codes in ((2, 4), (3, 4), (4, 8), (7, 8), (8, 16), (1000, 1024), (1024, 2048)):
+        assert Hadamard(k, 1.0).codes == codes
+
+
+def test_hash_seeds_use_all_their_bits():
+    seeds = LocalHash(10, 1.0).randomize(np.zeros(200, dtype=int), seed=1)["seed"]
+    assert np.bitwise_or.reduce(np.asarray(seeds)) == np.uint64(2**64 - 1)
+    assert len(np.unique(np.asarray(seeds))) == 200
