@@ -71,6 +71,10 @@ class Stream:
         """An independent stream for a worker; the same labels give the same stream."""
         return type(self)(_digest(self._live_key(), *labels), simulated=self.simulated)
 
+    def slots(self, label: str, number: int) -> "Stream":
+        """An independent stream for the parts of a row: slot s of row i is row i * number + s of it."""
+        return self.spawn("slots", label, str(number))
+
     def words(self, lane: int, rows: Rows, width: int = 1, attempt: int = 0, out: Words | None = None) -> Words:
         """`width` words for each of the rows: a range as a slice, or any rows as an index array.
 

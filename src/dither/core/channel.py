@@ -8,9 +8,9 @@ integers that the sampler uses. What privacy needs from a channel are three func
   inputs. At r = e^epsilon this is the smallest delta for which (epsilon, delta) holds.
 - `blanket()`: the part of the output that does not depend on the input (Balle et al. 2019).
 
-Four forms are enough for the mechanisms here: `TwoLevel` (the input names a favoured set), `Table` (any small
-channel), `Product` (independent coordinates) and `PublicMixture` (a tag that the report shows and that was drawn
-without looking at the input). The large ones never become a matrix: their structure gives the same numbers, and the
+Few forms are enough for the mechanisms here: `TwoLevel` (the input names a favoured set), `Table` (any small
+channel), `Product` (one input, encoded in independent coordinates), `Independent` (coordinates with inputs of their own)
+and `PublicMixture` (a tag that the report shows and that was drawn without looking at the input). The large ones never become a matrix: their structure gives the same numbers, and the
 tests compare the two wherever a matrix fits.
 """
 
@@ -18,17 +18,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import gcd, inf, lcm, log2
+from math import gcd, inf, lcm, log2, prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.errors import ParameterError
-from dither.core.exact import exp_below, float_above, log_above
+from dither.core.exact import exp_below, float_above, log_above, root_below
 
 LARGEST_MATRIX = 1 << 20
 MOST_NUMBERED = 1 << 30
 CLOSENESS = Fraction(1, 10**9)
+_MOST_CONVOLVED = 100  # coordinates whose exact divergence is worked out; it takes a fraction of a second
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Channel(ABC):
 
     @property
     def exact(self) -> bool:
-        """Whether `ratio` and `divergence` are attained, or only bounds."""
+        """Whether `divergence` is attained, or only a bound. `ratio` always is attained."""
         return True
 
     @property
@@ -303,23 +305,121 @@ class Product(Channel):
 
 
 @dataclass(frozen=True)
+class Independent(Channel):
+    """Coordinates that each run their own channel, of which any `asked` answer: those of the worst choice are stated.
+
+    Two inputs may differ in every coordinate, so likelihood ratios multiply, and the product is attained. A divergence
+    is exact where all coordinates share one two-level law (see `_convolved`). Otherwise it is the bound of basic
+    composition: with the ratio split evenly, the divergences of the coordinates add.
+    """
+
+    factors: tuple[Channel, ...]
+    asked: int
+
+    @classmethod
+    def all_of(cls, factors: Sequence[Channel]) -> "Independent":
+        """Every coordinate answers."""
+        return cls(tuple(factors), len(factors))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        shapes = [factor.shape for factor in self.factors]
+        return prod(inputs for inputs, _ in shapes), prod(sorted((outputs for _, outputs in shapes))[-self.asked :])
+
+    @property
+    def exact(self) -> bool:
+        return isinstance(self._same, TwoLevel) and self.asked <= _MOST_CONVOLVED
+
+    @property
+    def _same(self) -> Channel | None:
+        return self.factors[0] if all(factor == self.factors[0] for factor in self.factors) else None
+
+    def _worst(self, cost: Callable[[Channel], Any]) -> list[Any]:
+        """The largest costs of `asked` coordinates; equal channels are priced once."""
+        prices: list[tuple[Channel, Any]] = []
+        costs = []
+        for factor in self.factors:
+            known = [price for other, price in prices if other is factor]
+            price = known[0] if known else cost(factor)
+            if not known:
+                prices.append((factor, price))
+            costs.append(price)
+        return sorted(costs)[-self.asked :]
+
+    def ratio(self) -> Fraction | float:
+        return prod(self._worst(lambda factor: factor.ratio()), start=Fraction(1))
+
+    def divergence(self, ratio: Fraction) -> Fraction:
+        if ratio >= self.ratio():
+            return Fraction(0)
+        if isinstance(self._same, TwoLevel) and self.exact:
+            return _convolved(self._same, self.asked, ratio)
+        share = root_below(ratio, self.asked)
+        return min(Fraction(1), sum(self._worst(lambda factor: factor.divergence(share)), Fraction(0)))
+
+    def blanket(self) -> Blanket:
+        least = sorted(factor.blanket().mass for factor in self.factors)[: self.asked]
+        return Blanket(prod(least, start=Fraction(1)))
+
+    def row(self, x: int) -> list[Fraction]:
+        law = [Fraction(1)]
+        for factor, letter in zip(self.factors, self.letters(x), strict=True):
+            law = [before * step for before in law for step in factor.row(letter)]
+        return law
+
+    def letters(self, x: int) -> list[int]:
+        """What input x gives to each coordinate; the last varies fastest."""
+        found = []
+        for factor in reversed(self.factors):
+            x, letter = divmod(x, factor.shape[0])
+            found.append(letter)
+        return found[::-1]
+
+
+def _convolved(law: TwoLevel, times: int, ratio: Fraction) -> Fraction:
+    """The divergence of `times` independent draws of one two-level law.
+
+    The worst pair of inputs differs by `apart` favoured outputs in each coordinate: a closer pair is a mixture of that
+    pair and of a draw that tells nothing, and divergence is convex. A coordinate then multiplies the likelihood ratio
+    by high/low with weight apart * high, by low/high with weight apart * low, and leaves it alone otherwise; the number of ups
+    less the number of downs tells the ratio.
+    """
+    up, down = law.apart * law.high, law.apart * law.low
+    steps = [down, law.total - up - down, up]
+    weights = [1]  # of (ups - downs) = -number, ..., number
+    for _ in range(times):
+        longer = [0] * (len(weights) + 2)
+        for i, weight in enumerate(weights):
+            for j, step in enumerate(steps):
+                longer[i + j] += weight * step
+        weights = longer
+    gain = Fraction(law.low, law.high)
+    lost = (
+        weight * (1 - ratio * gain ** (excess - times)) for excess, weight in enumerate(weights) if excess > times
+    )
+    return sum((part for part in lost if part > 0), Fraction(0)) / law.total**times
+
+
+@dataclass(frozen=True)
 class PublicMixture(Channel):
-    """A component chosen by a public tag (hash seed, cohort, sampled attribute), drawn without the input.
+    """A component chosen by a public tag (hash seed, cohort, sampled dimensions), drawn without the input.
 
     The tag is part of the report, so the mixture is at least as private as its worst component. This is
     what is stated: a device does not choose its tag, but it has to live with the one it drew. `component`
-    stands for the worst tag; `tags` says how many there are, and `assign(x, tag)` which of the component's
-    inputs x becomes under the tag (only needed for `row` and `matrix`).
+    stands for the worst tag; `tags` says how many there are, and `given(x, tag)` the distribution of the rest of the report
+    under the tag (only needed for `row` and `matrix`). Tags are equally likely unless `odds` says otherwise.
     """
 
     component: Channel
     tags: int
     inputs: int
-    assign: Callable[[int, int], int] = field(compare=False, repr=False)
+    given: Callable[[int, int], Sequence[Fraction]] = field(compare=False, repr=False)
+    outputs: int | None = None
+    odds: tuple[Fraction, ...] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.inputs, self.tags * self.component.shape[1]
+        return self.inputs, self.tags * self.component.shape[1] if self.outputs is None else self.outputs
 
     @property
     def exact(self) -> bool:
@@ -336,9 +436,9 @@ class PublicMixture(Channel):
 
     def row(self, x: int) -> list[Fraction]:
         return [
-            probability / self.tags
+            probability * (Fraction(1, self.tags) if self.odds is None else self.odds[tag])
             for tag in range(self.tags)
-            for probability in self.component.row(self.assign(x, tag))
+            for probability in self.given(x, tag)
         ]
 
 

@@ -1,7 +1,11 @@
-"""What a value may be, and the refusal of everything else without ever quoting it."""
+"""What a value may be, and the refusal of everything else without ever quoting it.
+
+A record of d dimensions is a row of a table. `Records` looks at a table of floats in place: it is never copied, since a
+mechanism reads only the few dimensions that it sampled.
+"""
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +14,7 @@ from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
 from dither.core.errors import DomainError, ParameterError
+from dither.core.parallel import each_chunk
 
 
 @dataclass(frozen=True)
@@ -130,3 +135,119 @@ def _is_float(values: Any) -> bool:
 def _number(item: Any) -> float:
     real = isinstance(item, numbers.Real) and not isinstance(item, bool)
     return float(item) if real else float("nan")
+
+
+@dataclass(frozen=True)
+class Records:
+    """Rows of d values, each in a domain of its own. `domains` has one entry for each dimension, or one for all."""
+
+    d: int
+    domains: tuple[Categories | Interval, ...]
+
+    def of(self, dimension: int) -> Categories | Interval:
+        """The domain of one dimension."""
+        return self.domains[dimension % len(self.domains)]
+
+    @property
+    def numeric(self) -> bool:
+        """Whether every dimension is a number from -1 to 1."""
+        return all(isinstance(domain, Interval) for domain in self.domains)
+
+    def check(self, values: Any, invalid: Any = "error") -> NDArray:
+        """The records as a table with d columns: an array of rows, a mapping of columns, or a data frame.
+
+        `invalid` is `"error"`, `"clip"` if all dimensions are numbers, or a list with an entry for each dimension. A
+        table of floats whose dimensions are all numbers is not copied; with `"clip"` it is not even looked at here, since
+        what is read from it is clipped then.
+        """
+        columns = _columns(values)
+        if columns is not None:
+            if len(columns) != self.d:
+                raise DomainError(f"records must have {self.d} columns")
+            rules = self._rules(invalid)
+            checked = [self._column(j, column, rules[j]) for j, column in enumerate(columns)]
+            if len({len(column) for column in checked}) != 1:
+                raise DomainError("the columns of a table must have the same length")
+            return np.column_stack(checked)
+        table = self._table(values)
+        if self.numeric and table.dtype.kind == "f" and invalid in ("error", "clip"):
+            if invalid == "error":
+                _inside_everywhere(table)
+            return table
+        rules = self._rules(invalid)
+        checked = [self._column(j, table[:, j], rules[j]) for j in range(self.d)]
+        return np.column_stack(checked) if len(table) else np.zeros((0, self.d))
+
+    def points(self, count: int) -> NDArray:
+        """`count` records that stand for all: the corners of the cube come first."""
+        columns = [self.of(j).points(2) for j in range(self.d)]
+        numbers_ = np.arange(count)
+        return np.column_stack([column[numbers_ >> (j % 60) & 1] for j, column in enumerate(columns)]).astype(float)
+
+    def _rules(self, invalid: Any) -> list[Any]:
+        if isinstance(invalid, Sequence) and not isinstance(invalid, str):
+            if len(invalid) != self.d:
+                raise ParameterError(f"invalid must have one entry for each of the {self.d} dimensions")
+            return list(invalid)
+        return [invalid] * self.d
+
+    def _column(self, j: int, column: Any, invalid: Any) -> NDArray:
+        domain, reason = self.of(j), ""
+        if invalid == "error" and isinstance(domain, Categories):
+            column = _whole(column)
+        try:
+            return domain.check(column, invalid)
+        except DomainError as error:  # never quotes a value
+            reason = str(error)
+        raise DomainError(f"dimension {j}, {reason}")
+
+    def _table(self, values: Any) -> NDArray:
+        try:
+            table = np.asarray(values)
+        except (ValueError, TypeError, OverflowError):
+            table = None  # the message of the conversion may quote a value: leave its handler before raising
+        if table is not None and table.size == 0 and table.ndim <= 2:
+            return np.zeros((0, self.d))
+        if table is not None and table.ndim == 1 and len(table) == self.d:
+            table = table[None, :]  # one record
+        if table is None or table.ndim != 2 or table.shape[1] != self.d:
+            raise DomainError(f"values must be a table with one row for each user and {self.d} columns")
+        return table
+
+
+def _columns(values: Any) -> list[Any] | None:
+    """The columns of a mapping, a structured array or a data frame; None if it is a plain table."""
+    if isinstance(values, Mapping):
+        return list(values.values())
+    if isinstance(values, np.ndarray) and values.dtype.names:
+        return [values[name] for name in values.dtype.names]
+    if hasattr(values, "columns") and hasattr(values, "iloc"):
+        return [values.iloc[:, j].to_numpy() for j in range(values.shape[1])]
+    return None
+
+
+def _whole(column: Any) -> Any:
+    """Floats that are whole numbers as integers: in a table with numbers, categories are floats too."""
+    array = np.asarray(column)
+    if array.dtype.kind == "f" and array.ndim == 1:
+        whole = np.isfinite(array) & (np.abs(array) < 2.0**53)
+        whole &= np.where(whole, array, 0.5) == np.rint(np.where(whole, array, 0.5))
+        return np.where(whole, array, -1).astype(np.int64)  # no category is -1
+    return column
+
+
+def _inside_everywhere(table: NDArray[np.floating]) -> None:
+    """Refuse a table of floats with an entry outside [-1, 1], without making anything as large as it."""
+
+    def look(rows: slice) -> None:
+        part = table[rows]
+        # The least and the greatest of numbers with a NaN among them is NaN, which compares false.
+        if not (part.min() >= -1 and part.max() <= 1):
+            outside = ~((part >= -1) & (part <= 1))
+            row, dimension = divmod(int(outside.argmax()), part.shape[1])
+            raise DomainError(
+                f"row {rows.start + row}, dimension {dimension}: the value is not a number from -1 to 1; scale the "
+                'attribute first, or pass invalid="clip"'
+            )
+
+    each_chunk(look, len(table), max(1, (1 << 17) // max(table.shape[1], 1)))

@@ -44,6 +44,20 @@ class Tape(Protocol):
         """`width` words for each row; `out` may be used for them."""
         ...
 
+    def slots(self, label: str, number: int) -> "Tape":
+        """An independent tape with `number` rows for each row of this one: slot s of row i is its row i * number + s."""
+        ...
+
+
+def count_of(rows: Rows) -> int:
+    """How many rows these are."""
+    return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+
+
+def some_of(rows: Rows, chosen: NDArray[np.integer]) -> Rows:
+    """The numbers of the rows at these places."""
+    return rows.start + chosen if isinstance(rows, slice) else rows[chosen]
+
 
 def positions(law: TwoLevel, tape: Tape, rows: Rows, favoured: Words | None = None) -> Words:
     """For each row one output of the law, numbered with the favoured ones first: below `law.favoured` means inside.
@@ -137,8 +151,7 @@ def _settled(place: Callable, tape: Tape, rows: Rows, width: int, lane: int) -> 
     while not accepted.all():
         attempt += 1
         pending = np.flatnonzero(~accepted)
-        numbers = rows.start + pending if isinstance(rows, slice) else rows[pending]
-        again, settled = place(tape.words(lane, numbers, width, attempt), pending)
+        again, settled = place(tape.words(lane, some_of(rows, pending), width, attempt), pending)
         result[pending[settled]] = again[settled]
         accepted[pending[settled]] = True
     return result

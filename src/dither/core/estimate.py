@@ -10,7 +10,7 @@ among the users who reported, not among a population they were drawn from.
 """
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -117,3 +117,32 @@ class Estimate:
     def _rest(self) -> str:
         rest = np.size(self.value) - _SHOWN
         return f"\n... and {rest:,} smaller ones; table() shows all" if rest > 0 else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates(Mapping[Any, Estimate]):
+    """Several statistics from the same reports: a mapping from each to its `Estimate`."""
+
+    parts: Mapping[Any, Estimate]
+
+    def __getitem__(self, key: Any) -> Estimate:
+        return self.parts[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def explain(self) -> str:
+        """Each part in words."""
+        return "\n\n".join(f"{key}: {estimate.explain()}" for key, estimate in self.items())
+
+    def __repr__(self) -> str:
+        shown = list(self.items())[:_SHOWN]
+        rest = len(self) - len(shown)
+        parts = [f"[{key!r}] {estimate!r}" for key, estimate in shown]
+        return "\n".join([*parts, *([f"... and {rest:,} more"] if rest else [])])
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<h4>{html.escape(str(key))}</h4>{part._repr_html_()}" for key, part in self.items())

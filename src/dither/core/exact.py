@@ -50,6 +50,33 @@ def log_above(ratio: Fraction) -> float:
     return float_above(Fraction(context.subtract(upper, lower)))
 
 
+def root_below(number: Fraction, degree: int) -> Fraction:
+    """A rational at or just below the root of a number that is at least 1: its power never exceeds the number.
+
+    >>> float(root_below(Fraction(8), 3)), root_below(Fraction(5), 1)
+    (2.0, Fraction(5, 1))
+    """
+    if degree == 1:
+        return number
+    digits = 60
+    context = _context(digits + 20)
+    log = Decimal(number.numerator).ln(context) - Decimal(number.denominator).ln(context)
+    guess = Fraction(_context(digits).create_decimal((log / degree).exp(context)))
+    while guess**degree > number:
+        guess -= guess / 10 ** (digits - 2)
+    return max(guess, Fraction(1))
+
+
+def share_below(total: float, parts: int) -> float:
+    """The largest float of which `parts` do not add up to more than `total`.
+
+    >>> share_below(1.0, 3) * 3 <= 1.0, share_below(1.0, 4)
+    (True, 0.25)
+    """
+    share = total / parts
+    return share if Fraction(share) * parts <= Fraction(total) else math.nextafter(share, 0.0)
+
+
 def float_above(number: Fraction) -> float:
     """The smallest float that is not below `number`.
 

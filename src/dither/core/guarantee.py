@@ -40,10 +40,9 @@ class Guarantee:
     @classmethod
     def of(cls, channel: Channel, epsilon: float, delta: float) -> "Guarantee":
         """What a channel promises: its pure epsilon, or with a declared delta, its delta at the declared epsilon."""
-        established = "exact" if channel.exact else "bound"
         if delta == 0 or channel.epsilon <= epsilon:
-            return cls(channel.epsilon, 0.0, established)
-        return cls(epsilon, channel.profile(epsilon), established)
+            return cls(channel.epsilon)
+        return cls(epsilon, channel.profile(epsilon), "exact" if channel.exact else "bound")
 
     @property
     def simulated(self) -> bool:

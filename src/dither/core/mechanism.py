@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import Channel
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
-from dither.core.draw import Tape
+from dither.core.draw import Rows, Tape
 from dither.core.errors import EmptyError, ParameterError, ReportError, TallyError
 from dither.core.estimate import Estimate
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
@@ -64,8 +64,15 @@ class Reading(Protocol):
         """What a value may be."""
         ...
 
-    def estimate(self, tally: Tally, guarantee: Guarantee, source: str) -> Estimate:
-        """Values and standard errors from a tally that is not empty."""
+    def worst_variance(self, share: float = 1.0) -> float:
+        """The largest variance of one report, averaged over items, where a random share of the users is asked."""
+        ...
+
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
+        """Values and standard errors from a tally that is not empty.
+
+        `among` users might have been asked, without looking at their values, and those who were stand for them.
+        """
         ...
 
     def moments(self, x: Any) -> Moments:
@@ -82,7 +89,7 @@ class Mechanism(ABC):
 
     epsilon: float
     delta: float = 0.0
-    weights: tuple[int, ...] | None
+    weights: tuple[Any, ...] | None
 
     # What a concrete mechanism supplies ------------------------------------------------------------------------
 
@@ -91,7 +98,7 @@ class Mechanism(ABC):
         """Check and normalise the parameters, with `_freeze`."""
 
     @abstractmethod
-    def _fit(self) -> tuple[int, ...]:
+    def _fit(self) -> tuple[Any, ...]:
         """Choose the integers."""
 
     @cached_property
@@ -104,7 +111,7 @@ class Mechanism(ABC):
         """The exact conditional probabilities of a report."""
 
     @abstractmethod
-    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         """Write one report for each value. `rows` are the rows' numbers on the tape."""
 
     # What it changes where a report is more than one number, an output of its channel ---------------------------
@@ -217,8 +224,8 @@ class Mechanism(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Name, parameters and integers: all that defines the protocol, ready for JSON."""
-        parameters = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        return {"mechanism": type(self).__name__, **parameters, "weights": list(self.weights or ())}
+        parameters = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        return {"mechanism": type(self).__name__, **parameters}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
@@ -255,7 +262,7 @@ class Mechanism(ABC):
         if self.guarantee.epsilon > self.epsilon or self.guarantee.delta > self.delta:
             raise ParameterError("these weights do not keep the declared guarantee; leave them out to have them chosen")
 
-    def _checked_weights(self, weights: Any) -> tuple[int, ...]:
+    def _checked_weights(self, weights: Any) -> tuple[Any, ...]:
         """Integers from outside, checked for their form; the certificate checks what they promise."""
         if not isinstance(weights, tuple | list) or len(weights) != self.weight_count:
             raise ParameterError(f"weights must be {self.weight_count} whole numbers, or left out")
@@ -264,3 +271,8 @@ class Mechanism(ABC):
     def _freeze(self, **parameters: Any) -> None:
         for name, value in parameters.items():
             object.__setattr__(self, name, value)
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists, as JSON has them."""
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

@@ -29,6 +29,9 @@ _HOMES = {
     "Piecewise": "dither.mechanisms.window",
     "SquareWave": "dither.mechanisms.window",
     "Duchi": "dither.mechanisms.window",
+    "Sampled": "dither.mechanisms.sampled",
+    "Split": "dither.mechanisms.sampled",
+    "SampledDuchi": "dither.mechanisms.sampled",
 }
 
 __all__ = [

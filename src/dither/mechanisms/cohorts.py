@@ -35,7 +35,7 @@ from dither.core.hashing import buckets, public_seeds
 from dither.core.mechanism import Moments
 from dither.core.simplex import onto_simplex
 from dither.core.tally import Tally
-from dither.mechanisms.frequency import Frequencies
+from dither.mechanisms.frequency import Frequencies, unasked_variance
 
 _MOST_WORK = 10**11  # multiplications for the whole matrix, a few seconds; beyond, it is only solved in part
 _MOST_FREQUENT = 256
@@ -66,7 +66,11 @@ class CohortFrequencies:
         """The reading that would be right if hash functions were not shared."""
         return Frequencies(self.k, self.p, Fraction(1, self.g), supports=self._supports)
 
-    def estimate(self, tally: Tally, guarantee: Guarantee, source: str) -> Estimate:
+    def worst_variance(self, share: float = 1.0) -> float:
+        """That of the plain reading: what solving costs depends on the population."""
+        return self.plain.worst_variance(share)
+
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
         """Frequencies with standard errors, by the better of the two readings."""
         (value, variance), solved = self._partly_solved(tally), self._solved(tally)
         note = (
@@ -78,7 +82,8 @@ class CohortFrequencies:
             note = (
                 f"{self.cohorts:,} shared hash functions: the collisions of categories are known and were solved for."
             )
-        return Estimate(value, np.sqrt(variance), tally.n, guarantee, "frequency", source=source, notes=(note,))
+        stderr = np.sqrt(variance + unasked_variance(value, tally.n, among))
+        return Estimate(value, stderr, tally.n, guarantee, "frequency", source=source, notes=(note,))
 
     def moments(self, x: Any) -> Moments:
         """Of the plain report, averaged over hash functions."""

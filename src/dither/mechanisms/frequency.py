@@ -8,6 +8,7 @@ count C_v of supporting reports among n, of which a share f_v holds v, has mean 
     variance   [f_v p (1 - p) + (1 - f_v) q (1 - q)] / (n (p - q)^2)        (002 eq. 43, exact for every f_v)
 
 The standard error uses the estimate, cut to [0, 1], in place of f_v. p and q are rationals of the sampler's integers.
+Where only a random share of the users was asked, f_v (1 - f_v) (1 - share) is added for each report.
 """
 
 from collections.abc import Callable
@@ -58,10 +59,14 @@ class Frequencies:
         """The variances that one report contributes to all categories, summed: the same for every population."""
         return float(self.variance(1.0) + (self.k - 1) * self.variance(0.0))
 
-    def estimate(self, tally: Tally, guarantee: Guarantee, source: str) -> Estimate:
-        """Frequencies of all categories with their standard errors."""
+    def worst_variance(self, share: float = 1.0) -> float:
+        """The largest variance of one report, averaged over categories, where this share of the users is asked."""
+        return (self.total_variance + (1 - share) * (1 - 1 / self.k)) / self.k
+
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
+        """Frequencies of all categories with standard errors; of the `among` users who might have been asked."""
         value = self.value(tally)
-        stderr = np.sqrt(self.variance(value) / tally.n)
+        stderr = np.sqrt(self.variance(value) / tally.n + unasked_variance(value, tally.n, among))
         note = (
             f"A report supports its own value with probability {float(self.p):.6g} and any other with "
             f"{float(self.q):.6g}; the estimate undoes this and is unbiased."
@@ -75,3 +80,11 @@ class Frequencies:
         variance = [float(r * (1 - r) / gap**2) for r in (self.p, self.q)]
         third = [float(r * (1 - r) * (r**2 + (1 - r) ** 2) / gap**3) for r in (self.p, self.q)]
         return Moments(np.zeros(own.shape), np.where(own, *variance), np.where(own, *third))
+
+
+def unasked_variance(frequency: Shares, n: int, among: int | None) -> Shares | float:
+    """How far the n users who were asked are from all of them, drawn at random, in each frequency."""
+    if among is None:
+        return 0.0
+    share = np.clip(frequency, 0.0, 1.0)
+    return (1 - n / among) * share * (1 - share) / n

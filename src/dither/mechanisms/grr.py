@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
-from dither.core.draw import Tape, positions
+from dither.core.draw import Rows, Tape, positions
 from dither.core.mechanism import Mechanism
 from dither.mechanisms.frequency import Frequencies
 
@@ -64,7 +64,7 @@ class GRR(Mechanism):
     def channel(self) -> TwoLevel:
         return self.law
 
-    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         # Position 0 is the favoured output; adding it to x modulo k runs through the others in order.
         y = values.astype(np.uint64) + positions(self.law, tape, rows)
         k = np.uint64(self.k)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
-from dither.core.draw import Tape, Words, positions
+from dither.core.draw import Rows, Tape, Words, positions
 from dither.core.mechanism import Mechanism
 from dither.mechanisms.frequency import Frequencies
 
@@ -79,7 +79,7 @@ class Hadamard(Mechanism):
     def channel(self) -> TwoLevel:
         return self.law
 
-    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         position = positions(self.law, tape, rows)
         half = np.uint64(self.codes // 2)
         outside = position >= half

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dither import kernels
 from dither.core.channel import PublicMixture, TwoLevel
 from dither.core.checks import checked_count
-from dither.core.draw import TAG, Tape, Words, below, positions
+from dither.core.draw import TAG, Rows, Tape, Words, below, positions
 from dither.core.errors import ParameterError
 from dither.core.hashing import MOST_CATEGORIES, buckets, public_seeds
 from dither.core.mechanism import Mechanism, Reading
@@ -95,11 +95,11 @@ class LocalHash(Mechanism):
         return np.dtype([("cohort", np.min_scalar_type(self.cohorts - 1)), value])
 
     def channel(self) -> PublicMixture:
-        def assign(x: int, tag: int) -> int:
+        def given(x: int, tag: int) -> list[Fraction]:
             seeds = np.array([tag], dtype=np.uint64) if self.cohorts is None else self._cohort_seeds[[tag]]
-            return int(buckets(seeds, np.array([x]), self.law.outputs)[0])
+            return self.law.row(int(buckets(seeds, np.array([x]), self.law.outputs)[0]))
 
-        return PublicMixture(self.law, self.cohorts or 1 << 64, self.k, assign)
+        return PublicMixture(self.law, self.cohorts or 1 << 64, self.k, given)
 
     def outputs(self) -> NDArray:
         if self.cohorts is None:
@@ -113,7 +113,7 @@ class LocalHash(Mechanism):
     def row_words(self) -> int:
         return 2
 
-    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         if self.cohorts is None:
             seeds = tape.words(TAG, rows)[:, 0]
             reports["seed"] = seeds

@@ -5,6 +5,9 @@ the average score. Its variance, given the users' values, is the average of Var(
 E[z^2 | x] = r0 + r2 x^2 at the points of the lattice. Where r2 > 0 the reports themselves tell the mean square of
 the values, (average z^2 - r0) / r2, and this is put in; where r2 = 0 (signs carry no magnitude) the square of the
 estimated mean stands in, which can only make the error bar too wide.
+
+Where only a random share of the users was asked, their mean differs from that of all by a variance of
+(1 - share) (mean square - squared mean) for each report, which is added.
 """
 
 from collections.abc import Callable
@@ -39,8 +42,12 @@ class Mean:
         """Numbers from -1 to 1."""
         return Interval()
 
-    def estimate(self, tally: Tally, guarantee: Guarantee, source: str) -> Estimate:
-        """The mean with its standard error."""
+    def worst_variance(self, share: float = 1.0) -> float:
+        """The largest variance of one report over all populations, where this share of the users is asked."""
+        return self.square_at_zero + max(0.0, self.square_growth - share * self.slope**2)
+
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
+        """The mean with its standard error; of the `among` users from whom the reports were drawn, if more."""
         shares = tally.counts / tally.n
         value = float(shares @ self.scores)
         square = float(shares @ self.scores**2)
@@ -48,7 +55,8 @@ class Mean:
         power = (square - self.square_at_zero) / self.square_growth if self.square_growth else least
         power = min(max(power, least), 1.0)
         variance = self.square_at_zero + (self.square_growth - self.slope**2) * power
-        variance = max(variance, 0.0)
+        unasked = 0.0 if among is None else 1 - tally.n / among
+        variance = max(variance + unasked * (power - least), 0.0)
         note = f"Each report is calibrated to be unbiased, with a standard deviation of about {variance**0.5:.3g}."
         stderr = np.float64((variance / tally.n) ** 0.5)
         return Estimate(np.float64(value), stderr, tally.n, guarantee, "mean", source=source, notes=(note,))  # type: ignore

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
-from dither.core.draw import ELEMENT, Tape, Words, sides
+from dither.core.draw import ELEMENT, Rows, Tape, Words, sides, some_of
 from dither.core.mechanism import Mechanism
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.packing import as_bytes, bit_counts, bits_dtype, packed, padding_is_clear
@@ -110,13 +110,13 @@ class SubsetSelection(Mechanism):
     def row_words(self) -> int:
         return 2 * self.k
 
-    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         inside = sides(self.law, tape, rows)
         chosen = self._others(values, np.where(inside, self._size - 1, self._size), tape, rows)
         chosen[np.arange(len(values)), values] = inside
         as_bytes(reports)[:] = np.packbits(chosen, axis=1, bitorder="little")
 
-    def _others(self, values: NDArray, sizes: NDArray, tape: Tape, rows: slice) -> NDArray[np.bool_]:
+    def _others(self, values: NDArray, sizes: NDArray, tape: Tape, rows: Rows) -> NDArray[np.bool_]:
         """For each row a uniform set of the given size, among the categories other than its value."""
         width = -(-self.k // 2)
         chosen, settled = self._smallest(tape.words(ELEMENT, rows, width), values, sizes, tape.bits // 2)
@@ -124,7 +124,7 @@ class SubsetSelection(Mechanism):
         while not settled.all():
             attempt += 1
             again = np.flatnonzero(~settled)
-            words = tape.words(ELEMENT, rows.start + again, width, attempt)
+            words = tape.words(ELEMENT, some_of(rows, again), width, attempt)
             chosen[again], settled[again] = self._smallest(words, values[again], sizes[again], tape.bits // 2)
         return chosen
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import Product, Table, TwoLevel
 from dither.core.checks import checked_count
-from dither.core.draw import COINS, Tape, Words, positions
+from dither.core.draw import COINS, Rows, Tape, Words, count_of, positions
 from dither.core.errors import ParameterError
 from dither.core.exact import exp_below
 from dither.core.mechanism import Mechanism
@@ -150,7 +150,7 @@ class Unary(Mechanism):
         bits = whole.bit_length() - 1
         return np.array([short >> bits - 1 - i & 1 for i in range(bits)], dtype=bool)
 
-    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         coins = self._coins(tape, rows)
         target, index, bit = as_bytes(reports), values // 8, np.uint8(1) << (values % 8).astype(np.uint8)
         target[:] = coins
@@ -158,10 +158,10 @@ class Unary(Mechanism):
         own = positions(self.law, tape, rows) == 0
         target[row, index] = np.where(own, target[row, index] | bit, target[row, index] & ~bit)
 
-    def _coins(self, tape: Tape, rows: slice) -> NDArray[np.uint8]:
+    def _coins(self, tape: Tape, rows: Rows) -> NDArray[np.uint8]:
         """For each row k independent coins with probability q, packed."""
         groups = -(-self.k // tape.bits)
-        ones = np.zeros((rows.stop - rows.start, groups), dtype=np.uint64)
+        ones = np.zeros((count_of(rows), groups), dtype=np.uint64)
         open_, buffer = ~ones, np.empty_like(ones)
         for lane, digit in enumerate(self._digits, start=COINS):
             word = tape.words(lane, rows, groups, out=buffer)

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
-from dither.core.draw import Tape, positions
+from dither.core.draw import Rows, Tape, positions
 from dither.core.lattice import MOST_STEPS, rounded
 from dither.core.mechanism import Mechanism, Moments
 from dither.mechanisms.mean import Mean
@@ -86,7 +86,7 @@ class Window:
         step = 2 / (self.slope * self.steps)
         return -1 - self.start * step, step
 
-    def fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
+    def fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         """One report for each value: the window starts at the rounded input, and wraps to the outputs outside it."""
         shifted = rounded(values, self.steps, tape, rows) + positions(self.law, tape, rows)
         outputs = np.uint64(self.law.outputs)
@@ -231,7 +231,7 @@ class _WindowMechanism(Mechanism):
     def channel(self) -> TwoLevel:
         return self.window.law
 
-    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: slice) -> None:
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         self.window.fill(reports, values, tape, rows)
 
     @property
