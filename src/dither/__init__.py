@@ -20,9 +20,14 @@ if TYPE_CHECKING:
     from dither.core.tally import Tally as Tally
     from dither.mechanisms import GRR as GRR
     from dither.mechanisms import Duchi as Duchi
+    from dither.mechanisms import Gaussian as Gaussian
     from dither.mechanisms import Hadamard as Hadamard
+    from dither.mechanisms import Laplace as Laplace
     from dither.mechanisms import LocalHash as LocalHash
     from dither.mechanisms import Piecewise as Piecewise
+    from dither.mechanisms import Sampled as Sampled
+    from dither.mechanisms import SampledDuchi as SampledDuchi
+    from dither.mechanisms import Split as Split
     from dither.mechanisms import SquareWave as SquareWave
     from dither.mechanisms import SubsetSelection as SubsetSelection
     from dither.mechanisms import Unary as Unary

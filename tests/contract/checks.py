@@ -8,7 +8,8 @@ channel's fractions. A statistical check states its false-alarm probability.
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from math import floor
+from math import floor, prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +18,16 @@ from scipy.stats import binom, chi2
 import dither
 from contract.tapes import EveryTape, lanes_read
 from dither.core.channel import PublicMixture, TwoLevel
-from dither.core.domain import Interval
+from dither.core.domain import Interval, Records
 from dither.core.exact import exp_below, log_above
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism
+from dither.core.shift import Shift
+from dither.mechanisms.dimensions import Dimensions
 from dither.mechanisms.frequency import Frequencies
 
 MOST_TAPE_BITS = 18
+LARGEST_LISTED = 1 << 16
 
 
 def examples() -> list[Mechanism]:
@@ -36,6 +40,28 @@ def label(mechanism: Mechanism) -> str:
     return repr(mechanism).replace(" ", "")
 
 
+def as_values(mechanism: Mechanism, column: Any) -> Any:
+    """A column of values as the mechanism takes it: for records, the same value in every dimension."""
+    domain = mechanism.reading.domain
+    if not isinstance(domain, Records):
+        return column
+    return (
+        np.repeat(column[:, None], domain.d, axis=1)
+        if isinstance(column, np.ndarray)
+        else [[value] * domain.d for value in column]
+    )
+
+
+def many(value: Any, rows: int) -> NDArray:
+    """The same value for every row."""
+    return np.repeat(np.asarray(value)[None], rows, axis=0)
+
+
+def composed(mechanism: Mechanism) -> bool:
+    """Whether a report consists of several reports."""
+    return isinstance(mechanism.reading, Dimensions)
+
+
 def check_certificate(mechanism: Mechanism) -> None:
     """At most what was declared and within 1e-9 of it; enumeration of all pairs agrees with the structure."""
     promise = dither.privacy.certify(mechanism)
@@ -46,13 +72,19 @@ def check_certificate(mechanism: Mechanism) -> None:
         assert mechanism.epsilon - promise.epsilon <= 1e-9
     else:
         assert promise.epsilon == mechanism.epsilon
-        assert mechanism.delta - promise.delta <= mechanism.delta * 1e-9
+        tight = 1 if not composed(mechanism) else 1 / 1000  # m reports at delta / m each keep less than delta
+        assert promise.delta >= tight * mechanism.delta * (1 - 1e-9)
 
 
 def check_channel(mechanism: Mechanism) -> None:
     """Rows sum to one; ratio, divergence and blanket are those of the written-out matrix."""
     channel = mechanism.channel()
-    if channel.shape[1] > 1 << 16:
+    if composed(mechanism) and max(channel.shape) > LARGEST_LISTED:
+        assert channel.ratio() == _product_of_ratios(mechanism)
+        for part in mechanism.reading.parts:  # type: ignore[attr-defined]
+            check_channel(part)
+        return
+    if channel.shape[1] > LARGEST_LISTED:
         assert isinstance(channel, PublicMixture)
         channel = channel.component
     inputs = channel.shape[0]
@@ -65,29 +97,47 @@ def check_channel(mechanism: Mechanism) -> None:
             sum(max(Fraction(0), a - ratio * b) for a, b in zip(x, y, strict=True)) for x in matrix for y in matrix
         )
         assert enumerated <= channel.divergence(ratio)
-        assert enumerated == channel.divergence(ratio) or isinstance(channel, PublicMixture)
+        shared_hashes = isinstance(channel, PublicMixture) and not composed(mechanism)  # the worst of them is stated
+        assert enumerated == channel.divergence(ratio) or shared_hashes or not channel.exact
     assert channel.blanket().mass <= sum(min(column) for column in matrix.T)
     assert channel.profile(channel.epsilon) == 0
 
 
-def check_sampler(mechanism: Mechanism) -> None:
-    """The production sampler, over every tape of short words, gives exactly the channel's probabilities."""
+def _product_of_ratios(mechanism: Mechanism) -> Fraction:
+    dimensions = mechanism.reading
+    assert isinstance(dimensions, Dimensions)
+    ratios = sorted(Fraction(dimensions.part(j).channel().ratio()) for j in range(dimensions.d))
+    return prod(ratios[-dimensions.m :], start=Fraction(1))
+
+
+def check_sampler(mechanism: Mechanism) -> bool:
+    """The production sampler, over every tape of short words, gives exactly the channel's probabilities.
+
+    False if there are too many tapes, which happens to reports of several reports only.
+    """
     small, bits = with_short_weights(mechanism)
+    if small is None:
+        assert composed(mechanism)
+        return False
     for value in sampled_inputs(small):
         tape = EveryTape(bits, _lanes(small, bits))
-        reports = small.sample(np.full(tape.rows, value), tape)
+        reports = small.sample(many(value, tape.rows), tape)
         rows, inverse = tape.odds()
         found: dict[bytes, Fraction] = {}
         for (report, odds), count in Counter(zip(as_bytes(reports[rows]), inverse.tolist(), strict=True)).items():
             found[report] = found.get(report, Fraction(0)) + Fraction(count, odds)
         assert found == _law(small, value, tape)
+    return True
 
 
 def sampled_inputs(mechanism: Mechanism) -> NDArray:
     """All inputs of the channel if they are few, else some; and for numbers also one between lattice points."""
-    inputs = mechanism.inputs()
-    if isinstance(mechanism.reading.domain, Interval):
+    inputs, domain = mechanism.inputs(), mechanism.reading.domain
+    if isinstance(domain, Interval):
         return np.append(inputs[np.unique([0, len(inputs) // 2, -1])], 0.3)
+    if isinstance(domain, Records):
+        between = [0.3 - 0.1 * j if isinstance(domain.of(j), Interval) else 1 for j in range(domain.d)]
+        return np.vstack([inputs[np.unique([0, len(inputs) // 3, -1])], between])
     return inputs
 
 
@@ -96,11 +146,11 @@ def as_bytes(reports: NDArray) -> list[bytes]:
     return np.ascontiguousarray(reports).view(f"V{reports.dtype.itemsize}").tolist()
 
 
-def _lanes(mechanism: Mechanism, bits: int) -> dict[int, int]:
-    return lanes_read(lambda rows, tape: mechanism.sample(np.zeros(rows, dtype=np.int64), tape), bits)
+def _lanes(mechanism: Mechanism, bits: int) -> dict[Any, int]:
+    return lanes_read(lambda rows, tape: mechanism.sample(many(as_values(mechanism, [0])[0], rows), tape), bits)
 
 
-def _law(mechanism: Mechanism, value: float, tape: EveryTape) -> dict[bytes, Fraction]:
+def _law(mechanism: Mechanism, value: Any, tape: EveryTape) -> dict[bytes, Fraction]:
     """Report, as bytes, to its probability given the value."""
     channel = mechanism.channel()
     if isinstance(channel, PublicMixture) and channel.tags == 1 << 64:  # on short words there are fewer hash seeds
@@ -115,8 +165,10 @@ def _law(mechanism: Mechanism, value: float, tape: EveryTape) -> dict[bytes, Fra
     return dict(zip(as_bytes(outputs), law, strict=True))
 
 
-def rounding(mechanism: Mechanism, value: float, bits: int = 64) -> dict[int, Fraction]:
+def rounding(mechanism: Mechanism, value: Any, bits: int = 64) -> dict[int, Fraction]:
     """Which rows of the channel a value becomes, and how often."""
+    if isinstance(mechanism.reading, Dimensions):
+        return _rounded_record(mechanism.reading, value, bits)
     if not isinstance(mechanism.reading.domain, Interval):
         return {int(value): Fraction(1)}
     lower, fraction, digits = split(np.array([value]), mechanism.channel().shape[0] - 1, bits)
@@ -124,17 +176,43 @@ def rounding(mechanism: Mechanism, value: float, bits: int = 64) -> dict[int, Fr
     return {row: share for row, share in ((int(lower[0]), 1 - up), (int(lower[0]) + 1, up)) if share}
 
 
-def with_short_weights(mechanism: Mechanism) -> tuple[Mechanism, int]:
+def _rounded_record(dimensions: Dimensions, record: Any, bits: int) -> dict[int, Fraction]:
+    rows = {0: Fraction(1)}
+    for j in range(dimensions.d):
+        part = dimensions.part(j)
+        digits = rounding(part, record[j], bits)
+        size = part.channel().shape[0]
+        rows = {row * size + digit: a * b for row, a in rows.items() for digit, b in digits.items()}
+    return rows
+
+
+def with_short_weights(mechanism: Mechanism) -> tuple[Mechanism | None, int]:
     """The same mechanism with weights for words so short that all tapes can be run, and that word length."""
     for bits in range(12, 1, -1):
         for limit in (1 << bits, 1 << 2 * bits):  # a total of two words makes the draw compare word by word
-            short = _short_unary(mechanism) if type(mechanism).__name__ == "Unary" else _short_law(mechanism, limit)
-            if short is not None and sum(_lanes(short, bits).values()) * bits <= MOST_TAPE_BITS:
+            short = _short(mechanism, limit)
+            most = MOST_TAPE_BITS - 3 * composed(mechanism)  # more lanes are slower to read
+            if short is not None and sum(_lanes(short, bits).values()) * bits <= most:
                 return short, bits
-    raise AssertionError("no weights are short enough")
+    return None, 0
+
+
+def _short(mechanism: Mechanism, limit: int) -> Mechanism | None:
+    if isinstance(mechanism.reading, Dimensions):
+        if any(type(part).__name__ == "Unary" for part in mechanism.reading.parts):
+            return None
+        parts = [_short(part, limit) for part in mechanism.reading.parts]
+        weights = tuple(part.weights for part in parts if part is not None)
+        if len(weights) < len(parts):
+            return None
+        return replace(mechanism, weights=weights, delta=0.0)  # type: ignore[type-var]
+    return _short_unary(mechanism) if type(mechanism).__name__ == "Unary" else _short_law(mechanism, limit)
 
 
 def _short_law(mechanism: Mechanism, limit: int) -> Mechanism | None:
+    if isinstance(mechanism.channel(), Shift):
+        table = Shift((9, 7, 4, 2, 1), steps=2, reach=2)
+        return replace(mechanism, epsilon=log_above(table.ratio()), weights=(*table.weights, 2, 2, 1))  # type: ignore
     law, ratio = mechanism.channel(), exp_below(mechanism.epsilon)
     law = law.component if isinstance(law, PublicMixture) else law
     assert isinstance(law, TwoLevel)
@@ -163,6 +241,9 @@ def _short_unary(mechanism: Mechanism) -> Mechanism:
 
 def check_estimator(mechanism: Mechanism) -> None:
     """By enumeration of all reports: unbiased, moments as `moments` says, and standard errors that follow from them."""
+    if isinstance(mechanism.reading, Dimensions):
+        check_records(mechanism)
+        return
     if isinstance(mechanism.channel(), PublicMixture):
         return  # shared and private hash functions have their own exact tests
     outputs, inputs = mechanism.outputs(), mechanism.inputs()
@@ -187,10 +268,58 @@ def check_estimator(mechanism: Mechanism) -> None:
         return  # the tally is not a histogram of reports: `moments` are all there is to compare
     np.testing.assert_allclose(np.atleast_1d(estimate.value), shares @ truth, atol=1e-8)
     stated, true = np.atleast_1d(estimate.stderr) ** 2 * estimate.n, shares @ variance
-    signs_only = (
-        len(outputs) == 2 and len(truth[0]) == 1
-    )  # no magnitude: the error bar may be too wide, never too narrow
+    # Two input points carry no magnitude: the error bar may be too wide, never too narrow.
+    signs_only = len(inputs) == 2 and len(truth[0]) == 1
     assert (stated >= true * (1 - 1e-6)).all() if signs_only else np.allclose(stated, true, rtol=1e-6)
+
+
+def check_records(mechanism: Mechanism) -> None:
+    """Dimension by dimension, by enumeration of all reports about it: unbiased, with the stated moments.
+
+    And at the expected counts of a population, the standard error covers the noise and which users were asked.
+    """
+    dimensions, channel = mechanism.reading, mechanism.channel()
+    assert isinstance(dimensions, Dimensions)
+    if max(channel.shape) > 1024:
+        return
+    outputs, inputs, law = mechanism.outputs(), mechanism.inputs(), channel.matrix()
+    asked = Fraction(dimensions.m, dimensions.d)
+    decoded = [mechanism.estimate(mechanism.tally(report)) for report in outputs]
+    shares = np.arange(1, len(inputs) + 1) / np.arange(1, len(inputs) + 1).sum()
+    counts = sum(
+        np.rint(weight * 10**13).astype(np.int64) * mechanism.tally(report).counts
+        for weight, report in zip(shares @ law.astype(float), outputs, strict=True)
+    )
+    population = mechanism.estimate(dither.Tally(mechanism.fingerprint, 10**13, np.asarray(counts)))
+    for j in range(dimensions.d):
+        part = dimensions.part(j)
+        scores = np.array([np.atleast_1d(_dimension(estimate, j)) for estimate in decoded])
+        about = ~np.isnan(scores[:, 0])
+        given = law[:, about] / asked
+        assert all(sum(row) == 1 for row in given)
+        if isinstance(part.channel(), PublicMixture):
+            continue  # shared hash functions: unbiased over cohorts, not for each report
+        given, scores = given.astype(float), scores[about]
+        truth = np.eye(len(part.inputs()))[inputs[:, j].astype(int)] if scores.shape[1] > 1 else inputs[:, [j]]
+        np.testing.assert_allclose(given @ scores, truth, atol=1e-9)
+        own = part.moments(inputs[:, j] if scores.shape[1] == 1 else inputs[:, j].astype(int))
+        centred = np.abs(scores[None] - truth[:, None])
+        variance = np.einsum("xy,xyv->xv", given, centred**2)
+        np.testing.assert_allclose(variance, own.variance.reshape(variance.shape), rtol=1e-9)
+        np.testing.assert_allclose(np.einsum("xy,xyv->xv", given, centred**3), own.third.reshape(variance.shape))
+        if isinstance(dimensions, Dimensions) and dimensions.domain.numeric:
+            np.testing.assert_allclose(mechanism.moments(inputs).variance[:, j], variance[:, 0], rtol=1e-9)
+        spread = shares @ truth**2 - (shares @ truth) ** 2
+        true = (shares @ variance + (1 - float(asked)) * spread) / float(asked)
+        value, stderr = (np.atleast_1d(_dimension(population, j, name)) for name in ("value", "stderr"))
+        np.testing.assert_allclose(value, shares @ truth, atol=1e-8)
+        stated = stderr**2 * 10**13
+        assert (stated >= true * (1 - 1e-6)).all()
+        assert np.allclose(stated, true, rtol=1e-6) or type(part).__name__ == "Duchi"
+
+
+def _dimension(estimate: Any, j: int, name: str = "value") -> Any:
+    return getattr(estimate, name)[j] if isinstance(estimate, dither.Estimate) else getattr(estimate[j], name)
 
 
 def check_merging(mechanism: Mechanism, seed: int = 5) -> None:
@@ -211,11 +340,11 @@ def check_merging(mechanism: Mechanism, seed: int = 5) -> None:
 def check_plumbing(mechanism: Mechanism, alarm: float = 1e-8) -> None:
     """Seeded production reports follow the channel: chi-square for each input, false alarm `alarm` each."""
     channel = mechanism.channel()
-    if channel.shape[1] > 1 << 16:
+    if max(channel.shape) > LARGEST_LISTED:
         return
     outputs = {report: i for i, report in enumerate(as_bytes(mechanism.outputs()))}
     for x, value in enumerate(sampled_inputs(mechanism)):
-        reports = mechanism.randomize(np.full(40_000, value), seed=1000 + x)
+        reports = mechanism.randomize(many(value, 40_000), seed=1000 + x)
         rows = rounding(mechanism, value).items()
         mixed = [float(share) * np.array(channel.row(row), dtype=float) for row, share in rows]
         expected = np.sum(mixed, axis=0) * len(reports)
@@ -233,17 +362,35 @@ def check_coverage(mechanism: Mechanism, values: NDArray, *, collections: int, s
 
     One number of every simulated collection is looked at, so that the collections are independent.
     """
-    if isinstance(mechanism.reading.domain, Interval):
-        truth = np.atleast_1d(values.mean())
-    else:
-        truth = np.bincount(values, minlength=len(mechanism.inputs())) / len(values)
-    reports = mechanism.randomize(np.tile(values, collections), seed=seed)
+    truth = _truth(mechanism, values)
+    reports = mechanism.randomize(np.tile(values, (collections,) + (1,) * (values.ndim - 1)), seed=seed)
     covered = 0
     for i, part in enumerate(np.split(reports, collections)):
-        low, high = (np.atleast_1d(end) for end in mechanism.estimate(mechanism.tally(part)).interval(0.95))
+        low, high = _ends(mechanism.estimate(mechanism.tally(part)))
         v = i % len(truth)
         covered += bool(low[v] <= truth[v] <= high[v])
     assert binom.ppf(1e-8, collections, 0.94) <= covered <= binom.isf(1e-8, collections, 0.96)
+
+
+def _truth(mechanism: Mechanism, values: NDArray) -> NDArray:
+    if isinstance(mechanism.reading, Dimensions):
+        parts = [mechanism.reading.part(j) for j in range(mechanism.reading.d)]
+        columns = [values[:, j] for j in range(len(parts))]
+        own = [
+            column if isinstance(part.reading.domain, Interval) else column.astype(int)
+            for part, column in zip(parts, columns, strict=True)
+        ]
+        return np.concatenate([_truth(part, column) for part, column in zip(parts, own, strict=True)])
+    if isinstance(mechanism.reading.domain, Interval):
+        return np.atleast_1d(values.mean())
+    return np.bincount(values, minlength=len(mechanism.inputs())) / len(values)
+
+
+def _ends(estimate: Any) -> tuple[NDArray, NDArray]:
+    """The ends of all intervals, one after the other."""
+    parts = [estimate] if isinstance(estimate, dither.Estimate) else list(estimate.values())
+    low, high = zip(*(part.interval(0.95) for part in parts), strict=True)
+    return tuple(np.concatenate([np.atleast_1d(end) for end in ends]) for ends in (low, high))  # type: ignore
 
 
 def reports_are_distinct(mechanism: Mechanism) -> bool:

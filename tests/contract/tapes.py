@@ -9,6 +9,8 @@ the words before.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +20,22 @@ from dither.randomness import Stream
 
 
 class EveryTape:
-    """All tapes of short words: `lanes` maps each lane to the number of words a row reads from it."""
+    """All tapes of short words: `lanes` maps each lane to the number of words a row reads from it.
 
-    def __init__(self, bits: int, lanes: dict[int, int]) -> None:
+    The lanes of a slotted tape are tuples (label, lane); a row reads the words of all its slots from one lane.
+    """
+
+    def __init__(self, bits: int, lanes: dict[Any, int]) -> None:
         self.bits = bits
-        self.lanes = dict(sorted(lanes.items()))
+        self.lanes = dict(sorted(lanes.items(), key=lambda item: _order(item[0])))
         self.rows = 1 << bits * sum(lanes.values())
         self._rejected = {lane: np.zeros(self.rows, dtype=bool) for lane in lanes}
 
-    def words(self, lane: int, rows: Rows, width: int = 1, attempt: int = 0, out: Words | None = None) -> Words:
+    def slots(self, label: str, number: int) -> "Slots":
+        """See `draw.Tape`."""
+        return Slots(self, (label,), number)
+
+    def words(self, lane: Any, rows: Rows, width: int = 1, attempt: int = 0, out: Words | None = None) -> Words:
         """The digits of the row's number, or other words once these were rejected."""
         numbers = np.arange(self.rows, dtype=np.uint64)[rows]
         if attempt:
@@ -49,9 +58,9 @@ class EveryTape:
             kept &= ~rejected
         return rows[kept], inverse[kept]
 
-    def _digits(self, lane: int) -> tuple[int, int]:
+    def _digits(self, lane: Any) -> tuple[int, int]:
         """The first digit of a lane in a row's number, and the first beyond."""
-        first = sum(width for other, width in self.lanes.items() if other < lane)
+        first = sum(width for other, width in self.lanes.items() if _order(other) < _order(lane))
         return first, first + self.lanes[lane]
 
 
@@ -60,9 +69,13 @@ class ProbeTape:
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
-        self.lanes: dict[int, int] = {}
+        self.lanes: dict[Any, int] = {}
 
-    def words(self, lane: int, rows: Rows, width: int = 1, attempt: int = 0, out: Words | None = None) -> Words:
+    def slots(self, label: str, number: int) -> "Slots":
+        """See `draw.Tape`."""
+        return Slots(self, (label,), number)
+
+    def words(self, lane: Any, rows: Rows, width: int = 1, attempt: int = 0, out: Words | None = None) -> Words:
         """Different words for each row, and a note."""
         self.lanes[lane] = width
         numbers = np.arange(1 << self.bits, dtype=np.uint64)[rows]
@@ -71,13 +84,44 @@ class ProbeTape:
         return np.arange(width, dtype=np.uint64) + numbers[:, None] & np.uint64((1 << self.bits) - 1)
 
 
-def _later_words(lane: int, rows: int, width: int, attempt: int, bits: int) -> Words:
+@dataclass(frozen=True)
+class Slots:
+    """A tape with `number` rows for each row of another: slot s of row i reads its share of the words of row i."""
+
+    tape: Any
+    labels: tuple[str, ...]
+    number: int
+
+    @property
+    def bits(self) -> int:
+        """As long as the other's."""
+        return self.tape.bits
+
+    def slots(self, label: str, number: int) -> "Slots":
+        """Slots in slots are slots of the first tape."""
+        return Slots(self.tape, (*self.labels, label), self.number * number)
+
+    def words(self, lane: int, rows: Rows, width: int = 1, attempt: int = 0, out: Words | None = None) -> Words:
+        """Whole rows are read, and the slots that were not asked for are left."""
+        numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else np.asarray(rows)
+        whole, place = np.unique(numbers // self.number, return_inverse=True)
+        words = self.tape.words((*self.labels, lane), whole, width * self.number, attempt)
+        return words.reshape(len(whole), self.number, width)[place, numbers % self.number]
+
+
+def _order(lane: Any) -> tuple[int, Any]:
+    """Lanes of the row itself come before those of its slots: what a slot reads may depend on them."""
+    return (len(lane), lane) if isinstance(lane, tuple) else (0, (lane,))
+
+
+def _later_words(lane: Any, rows: int, width: int, attempt: int, bits: int) -> Words:
     """Arbitrary words for a later attempt: sooner or later they are accepted."""
-    words = Stream.seeded(1, "later attempts").words(lane, slice(0, rows), width, attempt)
+    number = lane if isinstance(lane, int) else sum(map(ord, str(lane)))
+    words = Stream.seeded(1, "later attempts").words(number, slice(0, rows), width, attempt)
     return words & np.uint64((1 << bits) - 1)
 
 
-def lanes_read(sample: Callable[[int, ProbeTape], object], bits: int) -> dict[int, int]:
+def lanes_read(sample: Callable[[int, ProbeTape], object], bits: int) -> dict[Any, int]:
     """The lanes that `sample(rows, tape)` reads."""
     probe = ProbeTape(bits)
     sample(1 << bits, probe)

@@ -8,7 +8,7 @@ import pytest
 
 import dither
 from contract import checks
-from dither.core.domain import Interval
+from dither.core.domain import Categories, Interval
 from dither.core.errors import DitherError, DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.core.mechanism import Mechanism
 from dither.mechanisms import load
@@ -39,7 +39,10 @@ def test_channel(mechanism: Mechanism):
 
 @every
 def test_sampler_over_all_tapes(mechanism: Mechanism):
-    checks.check_sampler(mechanism)
+    enumerated = checks.check_sampler(mechanism)
+    # Reports of several reports may have too many tapes; the first example of each name never has.
+    first = type(mechanism)(**type(mechanism).examples[0])
+    assert enumerated or mechanism != first
 
 
 @every
@@ -59,20 +62,27 @@ def test_plumbing(mechanism: Mechanism):
 
 @every
 def test_coverage(mechanism: Mechanism):
-    inputs, users = mechanism.inputs(), 1000
+    checks.check_coverage(mechanism, population(mechanism, 1000), collections=1500, seed=11)
+
+
+def population(mechanism: Mechanism, users: int) -> np.ndarray:
+    """Users with all kinds of values; the dimensions of a record go through them in different orders."""
+    if checks.composed(mechanism):
+        parts = [population(mechanism.reading.part(j), users) for j in range(mechanism.reading.d)]  # type: ignore
+        return np.column_stack([np.roll(column, 317 * j) for j, column in enumerate(parts)])
     if isinstance(mechanism.reading.domain, Interval):
-        values = np.linspace(-0.9, 0.5, users)
-    else:
-        shares = 1.0 / np.arange(1, len(inputs) + 1) ** 1.5
-        values = inputs[np.searchsorted(np.cumsum(shares) / shares.sum(), (np.arange(users) + 0.5) / users)]
-    checks.check_coverage(mechanism, values, collections=1500, seed=11)
+        return np.linspace(-0.9, 0.5, users)
+    inputs = mechanism.inputs()
+    shares = 1.0 / np.arange(1, len(inputs) + 1) ** 1.5
+    return inputs[np.searchsorted(np.cumsum(shares) / shares.sum(), (np.arange(users) + 0.5) / users)]
 
 
 @every
 def test_outputs_are_all_reports(mechanism: Mechanism):
-    if mechanism.channel().shape[1] > 1 << 16:
-        with pytest.raises(ParameterError):
-            mechanism.outputs()
+    if max(mechanism.channel().shape) > checks.LARGEST_LISTED:
+        if not checks.composed(mechanism):
+            with pytest.raises(ParameterError):
+                mechanism.outputs()
         return
     assert checks.reports_are_distinct(mechanism)
     assert mechanism.valid(mechanism.outputs()).all()
@@ -90,14 +100,21 @@ def test_stored_and_loaded_mechanisms_are_the_same(mechanism: Mechanism):
 @every
 def test_integers_that_break_the_promise_are_refused(mechanism: Mechanism):
     stored = mechanism.to_dict()
-    stored["weights"][0] += stored["weights"][0] // 100 + 1
+    first = first_integers(stored)
+    first[0] += first[0] // 100 + 1
     with pytest.raises(ParameterError):
         load(stored)
 
 
+def first_integers(stored: dict) -> list[int]:
+    """The list in the description that starts with an integer of the first law."""
+    return stored["weights"][0] if isinstance(stored["weights"][0], list) else stored["weights"]
+
+
 @every
 def test_reports_survive_arrow_and_parquet(mechanism: Mechanism, tmp_path):
-    reports = mechanism.randomize(np.resize(mechanism.inputs(), 257), seed=3)
+    inputs = mechanism.inputs()
+    reports = mechanism.randomize(inputs[np.arange(257) % len(inputs)], seed=3)
     parquet.write_table(reports.to_arrow(), tmp_path / "reports.parquet", row_group_size=100)
     for table in (reports.to_arrow(), parquet.read_table(tmp_path / "reports.parquet")):
         again = dither.Reports.from_arrow(table)
@@ -108,7 +125,7 @@ def test_reports_survive_arrow_and_parquet(mechanism: Mechanism, tmp_path):
 
 @every
 def test_secure_reports_differ_and_promise(mechanism: Mechanism):
-    values = np.zeros(2000, dtype=np.int64)
+    values = checks.as_values(mechanism, np.zeros(2000, dtype=np.int64))
     one, two = mechanism.randomize(values), mechanism.randomize(values)
     assert (one != two).any()
     assert not one.simulated
@@ -145,7 +162,7 @@ SECRET = 987654321
 )
 def test_bad_values_are_refused_and_not_quoted(mechanism: Mechanism, values):
     with pytest.raises(DomainError) as caught:
-        mechanism.randomize(values)
+        mechanism.randomize(checks.as_values(mechanism, values))
     chain, messages = caught.value, []
     while chain is not None:
         messages.append(str(chain) + repr(chain))
@@ -153,8 +170,12 @@ def test_bad_values_are_refused_and_not_quoted(mechanism: Mechanism, values):
     assert str(SECRET) not in " ".join(messages)
 
 
-CATEGORICAL = [mechanism for mechanism in EXAMPLES if not isinstance(mechanism.reading.domain, Interval)]
-NUMERIC = [mechanism for mechanism in EXAMPLES if isinstance(mechanism.reading.domain, Interval)]
+CATEGORICAL = [mechanism for mechanism in EXAMPLES if isinstance(mechanism.reading.domain, Categories)]
+NUMERIC = [
+    mechanism
+    for mechanism in EXAMPLES
+    if isinstance(mechanism.reading.domain, Interval) or getattr(mechanism.reading.domain, "numeric", False)
+]
 
 
 @pytest.mark.parametrize("mechanism", CATEGORICAL, ids=checks.label)
@@ -174,16 +195,19 @@ def test_a_substitute_stands_in_for_bad_values(mechanism: Mechanism):
 
 @pytest.mark.parametrize("mechanism", NUMERIC, ids=checks.label)
 def test_clipping_has_to_be_asked_for(mechanism: Mechanism):
-    good = mechanism.randomize([0.5, 1.0, -1.0, 0.0, 0.0], seed=9)
+    def randomized(column, **options):
+        return mechanism.randomize(checks.as_values(mechanism, column), **options)
+
+    good = randomized([0.5, 1.0, -1.0, 0.0, 0.0], seed=9)
     for junk in (float("nan"), None, "x", b"x", 1j, True, object()):
-        assert (mechanism.randomize([0.5, SECRET, -float("inf"), junk, 0], seed=9, invalid="clip") == good).all()
-    assert (mechanism.randomize(np.array([0.5, 7, -7, np.nan, 0]), seed=9, invalid="clip") == good).all()
+        assert (randomized([0.5, SECRET, -float("inf"), junk, 0], seed=9, invalid="clip") == good).all()
+    assert (randomized(np.array([0.5, 7, -7, np.nan, 0]), seed=9, invalid="clip") == good).all()
     for invalid in ("wrap", 0, None):
         with pytest.raises(ParameterError):
-            mechanism.randomize([0.5], invalid=invalid)
+            randomized([0.5], invalid=invalid)
     for outside in (1.0000001, -1.0000001, float("nan"), float("inf")):
         with pytest.raises(DomainError, match="row 1"):
-            mechanism.randomize([0.0, outside])
+            randomized([0.0, outside])
 
 
 @every
@@ -195,20 +219,21 @@ def test_nothing_in_nothing_out(mechanism: Mechanism):
     assert tally.n == 0
     with pytest.raises(EmptyError):
         mechanism.estimate(tally)
-    full = mechanism.tally(mechanism.randomize([0, 1], seed=1))
+    full = mechanism.tally(mechanism.randomize(checks.as_values(mechanism, [0, 1]), seed=1))
     assert full + tally == full
 
 
 @every
 def test_a_single_value_is_one_report(mechanism: Mechanism):
-    reports = mechanism.randomize(1)
+    reports = mechanism.randomize(checks.as_values(mechanism, [1])[0])
     assert reports.shape == (1,)
     assert mechanism.tally(reports[0]).n == 1
 
 
 @every
 def test_forged_reports_are_refused(mechanism: Mechanism):
-    reports = np.asarray(mechanism.randomize(np.zeros(100, dtype=int), seed=2)).copy()
+    zeros = checks.as_values(mechanism, np.zeros(100, dtype=int))
+    reports = np.asarray(mechanism.randomize(zeros, seed=2)).copy()
     forged = reports.copy()
     forged.view(np.uint8).reshape(100, -1)[37] = 255  # every field at its largest
     fine = mechanism.valid(forged)
@@ -230,7 +255,7 @@ def test_what_belongs_to_others_is_refused(mechanism: Mechanism):
     with pytest.raises(TallyError):
         mechanism.estimate(other.tally(reports))
     with pytest.raises(TallyError):
-        sum([mechanism.tally(mechanism.randomize([0], seed=1)), other.tally(reports)])
+        sum([mechanism.tally(mechanism.randomize(mechanism.inputs()[:1], seed=1)), other.tally(reports)])
 
 
 @each_name
@@ -255,6 +280,21 @@ def test_what_belongs_to_others_is_refused(mechanism: Mechanism):
         {"delta": float("nan")},
         {"weights": (0, 1)},
         {"weights": (1.5, 1)},
+        {"d": 0},
+        {"d": -1},
+        {"d": 2.5},
+        {"d": True},
+        {"m": 0},
+        {"m": 99},
+        {"m": 1.0},
+        {"base": "Nonsense"},
+        {"base": "Duchi(epsilon=1.0)"},
+        {"base": "GRR"},
+        {"base": "GRR(k=3, size=2)"},
+        {"base": "import os"},
+        {"base": ["Duchi"] * 7},
+        {"base": 3},
+        {"base": "Sampled(base='Duchi', d=2)"},
     ],
     ids=str,
 )
@@ -271,7 +311,7 @@ def test_bad_parameters_are_refused(name: str, change: dict):
 def test_epsilon_within_1e_9_over_the_range(mechanism: Mechanism):
     parameters = {key: value for key, value in mechanism.to_dict().items() if key not in ("mechanism", "weights")}
     for epsilon in (1e-6, 1e-3, 0.1, 1 / 3, 1.0, 2.7, 5.0, 10.0, 16.0):
-        for delta in {0.0, mechanism.delta}:
+        for delta in {0.0, mechanism.delta} if type(mechanism) is not dither.Gaussian else {mechanism.delta}:
             changed = {**parameters, "epsilon": epsilon} | ({"delta": delta} if "delta" in parameters else {})
             checks.check_certificate(type(mechanism)(**changed))
 
@@ -286,7 +326,11 @@ def test_above_16_the_certificate_states_what_is_delivered(mechanism: Mechanism)
 
 @every
 def test_nothing_raw_in_representations(mechanism: Mechanism):
-    text = repr(mechanism) + str(mechanism.guarantee) + repr(mechanism.tally(mechanism.randomize([1], seed=4)))
+    text = (
+        repr(mechanism)
+        + str(mechanism.guarantee)
+        + repr(mechanism.tally(mechanism.randomize(mechanism.inputs()[1:2], seed=4)))
+    )
     assert "weights" not in text
     assert len(text) < 500
 
@@ -299,17 +343,18 @@ def test_the_same_mechanism_with_another_epsilon_is_another_mechanism(mechanism:
         with pytest.raises(ReportError, match="another mechanism"):
             mechanism.tally(other.randomize(mechanism.inputs()[:2], seed=1))
     stored = mechanism.to_dict()
-    stored["weights"] = [stored["weights"][0] - 1, *stored["weights"][1:]]
+    first_integers(stored)[0] -= 1
     assert load(stored).fingerprint != mechanism.fingerprint
 
 
 @every
 def test_a_refusal_names_the_row(mechanism: Mechanism):
     good = mechanism.inputs()[:2]
-    just_outside = 1.0 + 2**-40 if isinstance(mechanism.reading.domain, Interval) else len(mechanism.inputs())
+    numeric = isinstance(mechanism.reading.domain, Interval) or checks.composed(mechanism)
+    just_outside = checks.as_values(mechanism, [1.0 + 2**-40 if numeric else len(mechanism.inputs())])[0]
     with pytest.raises(DomainError, match="row 2"):
         mechanism.randomize([*good, just_outside, just_outside])
-    reports = np.asarray(mechanism.randomize(np.resize(good, 50_000), seed=1)).copy()
+    reports = np.asarray(mechanism.randomize(good[np.arange(50_000) % 2], seed=1)).copy()
     reports.view(np.uint8).reshape(50_000, -1)[45_678] = 255  # far enough for another chunk, on another thread
     with pytest.raises(ReportError, match="report 45678"):
         mechanism.tally(reports)
@@ -319,5 +364,5 @@ def test_a_refusal_names_the_row(mechanism: Mechanism):
 def test_every_draw_has_a_lane_of_its_own(mechanism: Mechanism):
     lanes = checks._lanes(mechanism, 8)
     words = {"Unary": 1 + len(getattr(mechanism, "_digits", ())), "LocalHash": 2, "SubsetSelection": 2}
-    windows = 2 if isinstance(mechanism.reading.domain, Interval) else 1
+    windows = 2 if isinstance(mechanism.reading.domain, Interval) or checks.composed(mechanism) else 1
     assert len(lanes) >= words.get(type(mechanism).__name__, windows)

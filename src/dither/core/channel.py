@@ -9,9 +9,10 @@ integers that the sampler uses. What privacy needs from a channel are three func
 - `blanket()`: the part of the output that does not depend on the input (Balle et al. 2019).
 
 Few forms are enough for the mechanisms here: `TwoLevel` (the input names a favoured set), `Table` (any small
-channel), `Product` (one input, encoded in independent coordinates), `Independent` (coordinates with inputs of their own)
-and `PublicMixture` (a tag that the report shows and that was drawn without looking at the input). The large ones never become a matrix: their structure gives the same numbers, and the
-tests compare the two wherever a matrix fits.
+channel), `Product` (one input, encoded in independent coordinates), `Independent` (coordinates with inputs of their
+own) and `PublicMixture` (a tag that the report shows and that was drawn without looking at the input). The large
+ones never become a matrix: their structure gives the same numbers, and the tests compare the two wherever a matrix
+fits.
 """
 
 from abc import ABC, abstractmethod
@@ -308,9 +309,9 @@ class Product(Channel):
 class Independent(Channel):
     """Coordinates that each run their own channel, of which any `asked` answer: those of the worst choice are stated.
 
-    Two inputs may differ in every coordinate, so likelihood ratios multiply, and the product is attained. A divergence
-    is exact where all coordinates share one two-level law (see `_convolved`). Otherwise it is the bound of basic
-    composition: with the ratio split evenly, the divergences of the coordinates add.
+    Two inputs may differ in every coordinate, so likelihood ratios multiply, and the product is attained. A
+    divergence is exact where all coordinates share one two-level law (see `_convolved`). Otherwise it is the bound
+    of basic composition: with the ratio split evenly, the divergences of the coordinates add.
     """
 
     factors: tuple[Channel, ...]
@@ -379,10 +380,10 @@ class Independent(Channel):
 def _convolved(law: TwoLevel, times: int, ratio: Fraction) -> Fraction:
     """The divergence of `times` independent draws of one two-level law.
 
-    The worst pair of inputs differs by `apart` favoured outputs in each coordinate: a closer pair is a mixture of that
-    pair and of a draw that tells nothing, and divergence is convex. A coordinate then multiplies the likelihood ratio
-    by high/low with weight apart * high, by low/high with weight apart * low, and leaves it alone otherwise; the number of ups
-    less the number of downs tells the ratio.
+    The worst pair of inputs differs by `apart` favoured outputs in each coordinate: a closer pair is a mixture of
+    that pair and of a draw that tells nothing, and divergence is convex. A coordinate then multiplies the
+    likelihood ratio by high/low with weight apart * high, by low/high with weight apart * low, and leaves it alone
+    otherwise; the number of ups less the number of downs tells the ratio.
     """
     up, down = law.apart * law.high, law.apart * law.low
     steps = [down, law.total - up - down, up]
@@ -394,9 +395,7 @@ def _convolved(law: TwoLevel, times: int, ratio: Fraction) -> Fraction:
                 longer[i + j] += weight * step
         weights = longer
     gain = Fraction(law.low, law.high)
-    lost = (
-        weight * (1 - ratio * gain ** (excess - times)) for excess, weight in enumerate(weights) if excess > times
-    )
+    lost = (weight * (1 - ratio * gain ** (excess - times)) for excess, weight in enumerate(weights) if excess > times)
     return sum((part for part in lost if part > 0), Fraction(0)) / law.total**times
 
 
@@ -404,10 +403,10 @@ def _convolved(law: TwoLevel, times: int, ratio: Fraction) -> Fraction:
 class PublicMixture(Channel):
     """A component chosen by a public tag (hash seed, cohort, sampled dimensions), drawn without the input.
 
-    The tag is part of the report, so the mixture is at least as private as its worst component. This is
-    what is stated: a device does not choose its tag, but it has to live with the one it drew. `component`
-    stands for the worst tag; `tags` says how many there are, and `given(x, tag)` the distribution of the rest of the report
-    under the tag (only needed for `row` and `matrix`). Tags are equally likely unless `odds` says otherwise.
+    The tag is part of the report, so the mixture is at least as private as its worst component. This is what is
+    stated: a device does not choose its tag, but it has to live with the one it drew. `component` stands for the
+    worst tag; `tags` says how many there are, and `given(x, tag)` the distribution of the rest of the report under
+    the tag (only needed for `row` and `matrix`). Tags are equally likely unless `odds` says otherwise.
     """
 
     component: Channel

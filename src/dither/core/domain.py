@@ -1,7 +1,7 @@
 """What a value may be, and the refusal of everything else without ever quoting it.
 
-A record of d dimensions is a row of a table. `Records` looks at a table of floats in place: it is never copied, since a
-mechanism reads only the few dimensions that it sampled.
+A record of d dimensions is a row of a table. `Records` looks at a table of floats in place: it is never copied,
+since a mechanism reads only the few dimensions that it sampled.
 """
 
 import numbers
@@ -156,9 +156,9 @@ class Records:
     def check(self, values: Any, invalid: Any = "error") -> NDArray:
         """The records as a table with d columns: an array of rows, a mapping of columns, or a data frame.
 
-        `invalid` is `"error"`, `"clip"` if all dimensions are numbers, or a list with an entry for each dimension. A
-        table of floats whose dimensions are all numbers is not copied; with `"clip"` it is not even looked at here, since
-        what is read from it is clipped then.
+        `invalid` is `"error"`, `"clip"` if all dimensions are numbers, or a list with an entry for each dimension.
+        A table of floats whose dimensions are all numbers is not copied; with `"clip"` it is not even looked at
+        here, since what is read from it is clipped then.
         """
         columns = _columns(values)
         if columns is not None:
@@ -169,7 +169,7 @@ class Records:
             if len({len(column) for column in checked}) != 1:
                 raise DomainError("the columns of a table must have the same length")
             return np.column_stack(checked)
-        table = self._table(values)
+        table = self._table(values, lenient=invalid != "error")
         if self.numeric and table.dtype.kind == "f" and invalid in ("error", "clip"):
             if invalid == "error":
                 _inside_everywhere(table)
@@ -201,9 +201,10 @@ class Records:
             reason = str(error)
         raise DomainError(f"dimension {j}, {reason}")
 
-    def _table(self, values: Any) -> NDArray:
+    def _table(self, values: Any, lenient: bool) -> NDArray:
         try:
-            table = np.asarray(values)
+            # An array of one type for all would turn numbers beside a text into texts.
+            table = np.asarray(values, dtype=object if lenient and not isinstance(values, np.ndarray) else None)
         except (ValueError, TypeError, OverflowError):
             table = None  # the message of the conversion may quote a value: leave its handler before raising
         if table is not None and table.size == 0 and table.ndim <= 2:
@@ -250,4 +251,4 @@ def _inside_everywhere(table: NDArray[np.floating]) -> None:
                 'attribute first, or pass invalid="clip"'
             )
 
-    each_chunk(look, len(table), max(1, (1 << 17) // max(table.shape[1], 1)))
+    each_chunk(look, len(table), max(1, (1 << 19) // max(table.shape[1], 1)))

@@ -12,7 +12,9 @@ are compared word by word, most significant first. The word size is a property o
 so the tests run this very code over every tape of short words and count.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable
+from functools import lru_cache
 from math import gcd
 from operator import index
 from typing import Protocol
@@ -31,6 +33,8 @@ Rows = slice | NDArray[np.integer]
 DRAW, TAG, ELEMENT = range(3)
 COINS = 1 << 16
 
+_GUIDE_BITS = 12
+
 
 class Tape(Protocol):
     """Where words come from: `randomness.Stream`, or a test that enumerates all of them."""
@@ -45,7 +49,7 @@ class Tape(Protocol):
         ...
 
     def slots(self, label: str, number: int) -> "Tape":
-        """An independent tape with `number` rows for each row of this one: slot s of row i is its row i * number + s."""
+        """An independent tape with `number` rows for each row of this one: row i * number + s is slot s of row i."""
         ...
 
 
@@ -141,6 +145,50 @@ def below(bound: int | Words, tape: Tape, rows: Rows, *, lane: int, width: int =
 
     drawn = _settled(place, tape, rows, width, lane)
     return drawn[:, 0] if width == 1 else drawn
+
+
+def entries(cumulative: tuple[int, ...], tape: Tape, rows: Rows) -> NDArray[np.int32]:
+    """For each row an exact draw from a table of integer weights of any size, given as their running sums.
+
+    The first word u of a row places it in cell u of the unit interval cut into 2^bits; entry i covers the part from
+    cumulative[i-1] to cumulative[i] of the total. A cell that no edge cuts belongs to one entry. In a cell that is
+    cut, the same row draws an exact uniform integer v below the total, and u + v/total is compared with the edges
+    in integers: the entry's probability is then weight/total exactly. In production one row in about 2^54 needs it.
+
+    A small guide over the leading bits of u answers for nearly all rows with a single look-up.
+    """
+    guide, shift, leading = _guide(cumulative, tape.bits)
+    words = tape.words(DRAW, rows)[:, 0]
+    drawn = guide[(words >> np.uint64(shift)).view(np.int64)]
+    near = np.flatnonzero(drawn < 0)
+    drawn[near] = np.searchsorted(leading, words[near])
+    tied = near[leading[drawn[near]] == words[near]]
+    if tied.size:
+        numbers = rows.start + tied if isinstance(rows, slice) else rows[tied]
+        within = below(cumulative[-1], tape, numbers, lane=ELEMENT)
+        drawn[tied] = _exact_entries(cumulative, tape.bits, words[tied].tolist(), within.tolist())
+    return drawn
+
+
+def _exact_entries(cumulative: tuple[int, ...], bits: int, cells: list[int], within: list[int]) -> list[int]:
+    """How many edges lie at or below u + v/total, for each cell u and place v in it: all in integers."""
+    edges, total = [edge << bits for edge in cumulative], cumulative[-1]
+    return [bisect_right(edges, u * total + v) for u, v in zip(cells, within, strict=True)]
+
+
+@lru_cache(maxsize=64)
+def _guide(cumulative: tuple[int, ...], bits: int) -> tuple[NDArray[np.int32], int, Words]:
+    """What the leading bits of a word tell: the entry, or -1 where an edge is near; and the cell of every edge.
+
+    The last edge is the total, beyond all words; it is put at the last word, where a tie is settled exactly.
+    """
+    total = cumulative[-1]
+    leading = np.array([min((edge << bits) // total, (1 << bits) - 1) for edge in cumulative], dtype=np.uint64)
+    shift = max(0, bits - _GUIDE_BITS)
+    first = np.arange(1 << bits - shift, dtype=np.uint64) << np.uint64(shift)
+    before = np.searchsorted(leading, first, side="left")
+    through = np.searchsorted(leading, first + np.uint64((1 << shift) - 1), side="right")
+    return np.where(before == through, before, -1).astype(np.int32), shift, leading
 
 
 def _settled(place: Callable, tape: Tape, rows: Rows, width: int, lane: int) -> NDArray:

@@ -99,7 +99,9 @@ class Estimate:
             f"The {self.question} of {spread.size:,} item{'s' * (spread.size != 1)}, from {self.n:,} reports.",
             f"Collected with {self.source}." if self.source else "",
             f"Privacy of each report: {self.guarantee}.",
-            f"Standard errors: {size}. They cover the randomness of the reports, not the sampling of the users.",
+            "Standard errors: none."
+            if np.isnan(spread).all()
+            else f"Standard errors: {size}. They cover the randomness of the reports, not the sampling of the users.",
             *self.notes,
         ]
         return "\n".join(line for line in lines if line)
@@ -124,6 +126,11 @@ class Estimates(Mapping[Any, Estimate]):
     """Several statistics from the same reports: a mapping from each to its `Estimate`."""
 
     parts: Mapping[Any, Estimate]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of the reports, which is the same for all parts."""
+        return next(iter(self.parts.values())).guarantee
 
     def __getitem__(self, key: Any) -> Estimate:
         return self.parts[key]

@@ -8,7 +8,7 @@ that would cost a user privacy.
 """
 
 import math
-from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
 # e^x for x beyond this does not change any answer: no sampler here has weights of 2,100 bits.
@@ -53,18 +53,20 @@ def log_above(ratio: Fraction) -> float:
 def root_below(number: Fraction, degree: int) -> Fraction:
     """A rational at or just below the root of a number that is at least 1: its power never exceeds the number.
 
-    >>> float(root_below(Fraction(8), 3)), root_below(Fraction(5), 1)
-    (2.0, Fraction(5, 1))
+    >>> 2 - float(root_below(Fraction(8), 3)) < 1e-15, root_below(Fraction(5), 1)
+    (True, Fraction(5, 1))
     """
     if degree == 1:
         return number
-    digits = 60
-    context = _context(digits + 20)
-    log = Decimal(number.numerator).ln(context) - Decimal(number.denominator).ln(context)
-    guess = Fraction(_context(digits).create_decimal((log / degree).exp(context)))
-    while guess**degree > number:
-        guess -= guess / 10 ** (digits - 2)
-    return max(guess, Fraction(1))
+    # ln(a/b) = ln a - ln b may cancel: carry as many more digits as the integers have.
+    digits = 60 + (number.numerator.bit_length() + number.denominator.bit_length()) // 3
+    context = _context(digits)
+    log = context.subtract(Decimal(number.numerator).ln(context), Decimal(number.denominator).ln(context))
+    root = _context(50, ROUND_FLOOR).create_decimal(context.divide(log, Decimal(degree)).exp(context))
+    below = Fraction(root)
+    while below**degree > number:  # cannot happen, but a guarantee hangs on it
+        below -= Fraction(1, 10**48)
+    return max(below, Fraction(1))
 
 
 def share_below(total: float, parts: int) -> float:

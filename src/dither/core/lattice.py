@@ -18,13 +18,19 @@ MOST_STEPS = 1 << 20
 def split(values: NDArray[np.float64], steps: int, bits: int = 64) -> tuple[Words, Words, int]:
     """The lower lattice point of each value, the numerator of its distance to it, and the digits r of that fraction."""
     digits = min(62 - steps.bit_length(), bits)
-    fixed = np.rint((values + 1.0) * 2.0 ** (digits - 1)).astype(np.uint64)
-    scaled = fixed * np.uint64(steps)
-    return scaled >> np.uint64(digits), scaled & np.uint64((1 << digits) - 1), digits
+    place = values + 1.0
+    place *= 2.0 ** (digits - 1)  # in place from here: on many values, memory is the cost
+    scaled = np.rint(place, out=place).astype(np.uint64)
+    scaled *= np.uint64(steps)
+    lower = scaled >> np.uint64(digits)
+    scaled &= np.uint64((1 << digits) - 1)
+    return lower, scaled, digits
 
 
 def rounded(values: NDArray[np.float64], steps: int, tape: Tape, rows: Rows) -> Words:
     """For each value a lattice point beside it, with mean at the value."""
     lower, fraction, digits = split(values, steps, tape.bits)
-    coin = tape.words(ROUNDING, rows)[:, 0] >> np.uint64(tape.bits - digits)
-    return lower + (coin < fraction)
+    coin = tape.words(ROUNDING, rows)[:, 0]
+    coin >>= np.uint64(tape.bits - digits)
+    lower += coin < fraction
+    return lower

@@ -4,7 +4,8 @@
 simulated from a seed. Both travel through slices, concatenation, pickles, Arrow and Parquet. Anything that behaves
 like a NumPy array works on it; a plain array with the right dtype may be tallied too.
 
-In Arrow a field is a column of the same unsigned integer type, and packed bits are fixed-size binary.
+In Arrow a field is a column of the same unsigned integer type, packed bits are fixed-size binary, and a field with
+several values (the dimensions of a record) is a fixed-size list.
 """
 
 from collections.abc import Sequence
@@ -95,6 +96,8 @@ def _reports_in(thing: Any):
 
 def _column(arrow: Any, cells: np.ndarray) -> Any:
     cells = np.ascontiguousarray(cells)
+    if cells.ndim == 2:
+        return arrow.FixedSizeListArray.from_arrays(_column(arrow, cells.reshape(-1)), cells.shape[1])
     if cells.dtype.kind != "V":
         return arrow.array(cells)
     width = cells.dtype.itemsize
@@ -102,6 +105,8 @@ def _column(arrow: Any, cells: np.ndarray) -> Any:
 
 
 def _numpy_type(arrow: Any, kind: Any) -> np.dtype:
+    if arrow.types.is_fixed_size_list(kind):
+        return np.dtype((_numpy_type(arrow, kind.value_type), (kind.list_size,)))
     if arrow.types.is_fixed_size_binary(kind):
         return np.dtype(f"V{kind.byte_width}")
     if arrow.types.is_unsigned_integer(kind):
@@ -110,6 +115,11 @@ def _numpy_type(arrow: Any, kind: Any) -> np.dtype:
 
 
 def _cells(arrow: Any, column: Any, dtype: np.dtype) -> np.ndarray:
+    if dtype.shape:
+        flat = arrow.chunked_array([chunk.flatten() for chunk in column.chunks], type=column.type.value_type)
+        if flat.null_count:
+            raise ReportError("reports have no missing fields; this Arrow table has some")
+        return _cells(arrow, flat, dtype.base).reshape(len(column), *dtype.shape)
     if dtype.kind != "V":
         return column.to_numpy()
     parts = [

@@ -2,8 +2,8 @@
 
 Floyd's algorithm needs m draws: draw s is uniform below d - m + 1 + s, and if its number was taken already, the new
 number d - m + s is taken instead. Every subset comes out equally often. Rows are handled together, so the test for
-"taken already" is m (m - 1) / 2 vector comparisons; where m is more than half of d, the dimensions that are left out are
-drawn instead. The result is sorted: the order of a report's dimensions says nothing.
+"taken already" is m (m - 1) / 2 vector comparisons; where m is more than half of d, the dimensions that are left
+out are drawn instead. The result is sorted: the order of a report's dimensions says nothing.
 """
 
 import numpy as np

@@ -13,9 +13,11 @@ from dither.core.errors import ParameterError
 from dither.core.mechanism import Mechanism
 
 if TYPE_CHECKING:
+    from dither.mechanisms.additive import Gaussian, Laplace
     from dither.mechanisms.grr import GRR
     from dither.mechanisms.hadamard import Hadamard
     from dither.mechanisms.localhash import LocalHash
+    from dither.mechanisms.sampled import Sampled, SampledDuchi, Split
     from dither.mechanisms.subset import SubsetSelection
     from dither.mechanisms.unary import Unary
     from dither.mechanisms.window import Duchi, Piecewise, SquareWave
@@ -29,6 +31,8 @@ _HOMES = {
     "Piecewise": "dither.mechanisms.window",
     "SquareWave": "dither.mechanisms.window",
     "Duchi": "dither.mechanisms.window",
+    "Laplace": "dither.mechanisms.additive",
+    "Gaussian": "dither.mechanisms.additive",
     "Sampled": "dither.mechanisms.sampled",
     "Split": "dither.mechanisms.sampled",
     "SampledDuchi": "dither.mechanisms.sampled",
@@ -37,9 +41,14 @@ _HOMES = {
 __all__ = [
     "GRR",
     "Duchi",
+    "Gaussian",
     "Hadamard",
+    "Laplace",
     "LocalHash",
     "Piecewise",
+    "Sampled",
+    "SampledDuchi",
+    "Split",
     "SquareWave",
     "SubsetSelection",
     "Unary",

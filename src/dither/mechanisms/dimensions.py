@@ -1,12 +1,12 @@
 """Many dimensions from one: what a report of several one-dimensional reports looks like, and how it is read.
 
-A user holds a record of d values. Of these m are reported (all, or a subset that was drawn without looking at the data,
-`core.subsets`), each through the one-dimensional mechanism of its dimension. The values of one dimension then come
-from a random sample of the users, and are read as the mechanism of that dimension reads them, with the standard error
-of the sample added.
+A user holds a record of d values. Of these m are reported (all, or a subset that was drawn without looking at the
+data, `core.subsets`), each through the one-dimensional mechanism of its dimension. The values of one dimension then
+come from a random sample of the users, and are read as the mechanism of that dimension reads them, with the
+standard error of the sample added.
 
-- **Report**: the m dimensions in ascending order (left out if m = d), and m values. Where mechanisms have reports of one
-  number, these are the values; otherwise each is a string of bytes, as long as the longest.
+- **Report**: the m dimensions in ascending order (left out if m = d), and m values. Where mechanisms have reports of
+  one number, these are the values; otherwise each is a string of bytes, as long as the longest.
 - **Tally**: for each dimension, the number of its reports and the counts of its mechanism, one after the other.
 - **Guarantee**: the worst choice of m dimensions. Likelihood ratios multiply, so m reports at epsilon/m keep epsilon.
 
@@ -46,6 +46,10 @@ class Dimensions:
     which: NDArray[np.intp]
     m: int
 
+    def __post_init__(self) -> None:
+        if not all(isinstance(part.reading.domain, Interval | Categories) for part in self.parts):
+            raise ParameterError("a base must be a mechanism for one number or one category")
+
     @property
     def d(self) -> int:
         """How many dimensions a record has."""
@@ -55,12 +59,10 @@ class Dimensions:
         """The mechanism of one dimension."""
         return self.parts[self.which[dimension]]
 
-    @cached_property
+    @property
     def domain(self) -> Records:
         """Rows of d values."""
         domains = [part.reading.domain for part in self.parts]
-        if not all(isinstance(domain, Interval | Categories) for domain in domains):
-            raise ParameterError("a base must be a mechanism for one number or one category")
         chosen = domains if len(domains) == 1 else [domains[part] for part in self.which]
         return Records(self.d, tuple(chosen))  # type: ignore[arg-type]
 
@@ -109,8 +111,7 @@ class Dimensions:
         if self._plain:
             slots[here] = own["value"]
         else:
-            wide = slots.view(np.uint8).reshape(len(slots), -1)
-            wide[here, : own.dtype.itemsize] = own.view(np.uint8).reshape(len(own), -1)
+            _bytes(slots)[here, : own.dtype.itemsize] = _bytes(own)
 
     def _load(self, slots: NDArray, here: Here, part: Mechanism) -> tuple[NDArray, NDArray[np.bool_]]:
         """The part's own reports in these slots, and which of them have nothing beyond its size."""
@@ -119,7 +120,7 @@ class Dimensions:
             own = np.empty(len(values), dtype=part.dtype)
             own["value"] = values  # a forged number may be too large for its part, and is told apart
             return own, own["value"] == values
-        wide = slots.view(np.uint8).reshape(len(slots), -1)[here]
+        wide = _bytes(slots)[here]
         size = part.dtype.itemsize
         own = np.ascontiguousarray(wide[:, :size]).view(part.dtype).reshape(-1)
         return own, ~wide[:, size:].any(axis=1)
@@ -282,6 +283,11 @@ class Dimensions:
                 report[self.dtype.names[-1]][0] = slots  # type: ignore[index]
                 listed.append(report)
         return np.concatenate(listed)
+
+
+def _bytes(rows: NDArray) -> NDArray[np.uint8]:
+    """The memory of the rows, one row each."""
+    return rows.view(np.uint8).reshape(len(rows), rows.dtype.itemsize)
 
 
 def _within(part: Mechanism, values: NDArray) -> NDArray:

@@ -1,9 +1,9 @@
 """Recipes: a mechanism without its budget, as text.
 
-`Sampled` and its kin run one-dimensional mechanisms with a share of their own budget. What they are told is a recipe: a
-mechanism's name with every parameter but epsilon, delta and weights, written as it would be in Python. `"Piecewise"` and
-`"GRR(k=5)"` are recipes; a class, a `functools.partial` of one and a mapping like `{"mechanism": "GRR", "k": 5}`
-become one. As text it compares, prints and is stored the same everywhere.
+`Sampled` and its kin run one-dimensional mechanisms with a share of their own budget. What they are told is a
+recipe: a mechanism's name with every parameter but epsilon, delta and weights, written as it would be in Python.
+`"Piecewise"` and `"GRR(k=5)"` are recipes; a class, a `functools.partial` of one and a mapping like `{"mechanism":
+"GRR", "k": 5}` become one. As text it compares, prints and is stored the same everywhere.
 """
 
 import ast
@@ -29,7 +29,9 @@ def recipe(base: Any) -> str:
     known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     for name in parameters:
         if name in _BUDGET or name not in known:
-            raise ParameterError(f"{cls.__name__} takes no {name} as a base: give {', '.join(_own(known)) or 'nothing'}")
+            raise ParameterError(
+                f"{cls.__name__} takes no {name} as a base: give {', '.join(_own(known)) or 'nothing'}"
+            )
     listed = ", ".join(f"{name}={parameters[name]!r}" for name in known if name in parameters)
     return f"{cls.__name__}({listed})" if listed else cls.__name__
 
@@ -49,7 +51,9 @@ def made(text: str, epsilon: float, delta: float, weights: Any = None) -> Mechan
         return cls(**parameters, **budget)
     except TypeError:
         pass
-    raise ParameterError(f"a base needs all its parameters but epsilon: for example base={cls.__name__!r} with {_ADVICE}")
+    raise ParameterError(
+        f"a base needs all its parameters but epsilon: for example base={cls.__name__!r} with {_ADVICE}"
+    )
 
 
 def _own(known: list[str]) -> list[str]:

@@ -1,19 +1,20 @@
 """Records of d dimensions through any one-dimensional mechanism, with the budget split over those that are reported.
 
-`Sampled` lets each user report m of d dimensions, drawn without looking at the data, at epsilon/m and delta/m each (000
-section III; 002 Algorithm 3). `Split` is m = d. `SampledDuchi` is 002's Mechanism-2: the sign mechanism under
+`Sampled` lets each user report m of d dimensions, drawn without looking at the data, at epsilon/m and delta/m each
+(000 section III; 002 Algorithm 3). `Split` is m = d. `SampledDuchi` is 002's Mechanism-2: the sign mechanism under
 `Sampled`.
 
-**The best m.** A dimension has n m / d reports of variance V(epsilon/m), so the estimate has variance d V(epsilon/m) / (m n).
-`m=None` evaluates this, with the exact worst-case variance V of the integers that would be sampled, for m = 1, 2, ...
-until it grows. (002 takes the floor of a closed form, which is up to a quarter worse.)
+**The best m.** A dimension has n m / d reports of variance V(epsilon/m), so the estimate has variance d
+V(epsilon/m) / (m n). `m=None` evaluates this, with the exact worst-case variance V of the integers that would be
+sampled, for m = 1, 2, ... until it grows. (002 takes the floor of a closed form, which is up to a quarter worse.)
 
-**Why not scale by d/m?** The papers' estimate d/m * z averages over all users, with zeros for those who were not asked. Here
-the reports of a dimension are averaged over those who made them. Given their number this is unbiased as well, and it does
-not pay for the randomness of that number: the variance is smaller by (d/m - 1) times the squared mean.
+**Why not scale by d/m?** The papers' estimate d/m * z averages over all users, with zeros for those who were not
+asked. Here the reports of a dimension are averaged over those who made them. Given their number this is unbiased as
+well, and it does not pay for the randomness of that number: the variance is smaller by (d/m - 1) times the squared
+mean.
 
-**Delta.** m reports with delta/m each keep delta. For equal two-level channels the exact delta of the product is worked
-out, which is smaller; else the guarantee says `bound`.
+**Delta.** m reports with delta/m each keep delta. For equal two-level channels the exact delta of the product is
+worked out, which is smaller; else the guarantee says `bound`.
 """
 
 from abc import abstractmethod
@@ -125,7 +126,7 @@ class _Recorded(Mechanism):
 
     @property
     def row_words(self) -> int:
-        return 2 * self._reported * max(part.row_words for part in self.reading.parts)
+        return self._reported * max(part.row_words for part in self.reading.parts)
 
 
 @dataclass(frozen=True)

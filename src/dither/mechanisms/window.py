@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape, positions
 from dither.core.lattice import MOST_STEPS, rounded
 from dither.core.mechanism import Mechanism, Moments
+from dither.core.tally import Tally
+from dither.mechanisms.distribution import Distribution, Shape
 from dither.mechanisms.mean import Mean
 
 _CLOSE = 5e-4
@@ -242,6 +244,20 @@ class _WindowMechanism(Mechanism):
     def naive(self) -> Mean:
         """The reading that takes outputs as they are: that of 000 and 001. Piecewise is calibrated by construction."""
         return self.reading
+
+    def distribution(self, tally: Tally, bins: int = 64, *, smooth: bool | float = True) -> Distribution:
+        """The share of users in each of `bins` equal bins of [-1, 1]: see `dither.mechanisms.distribution`.
+
+        `smooth=True` is EM with smoothing, whose strength is read off the reports; a number fixes the strength to that
+        of the kernel (1, 2, 1)/4 on as many bins. `smooth=False` is maximum likelihood, for a few bins.
+
+        >>> mechanism = SquareWave(epsilon=1.0)
+        >>> tally = mechanism.tally(mechanism.randomize(np.linspace(0.0, 0.5, 100_000), seed=1))
+        >>> found = mechanism.distribution(tally, bins=4)
+        >>> found.labels[found.value.argmax()]
+        '0.00 to 0.50'
+        """
+        return cast(Distribution, self.estimate(tally, Shape(self.window, bins, smooth)))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,424 @@
+"""Laplace and Gaussian: additive noise on a lattice, drawn from a table of integers.
+
+The input is rounded to one of J + 1 lattice points (without bias, see `core.lattice`), a noise offset is drawn from an
+integer table, and the sum is clamped far outside the domain: the channel is `core.shift.Shift`, and the output y reads
+as the number H (-1 + 2 y / J). There is no float in the draw; noise drawn in floats gives inputs away by its last bits.
+
+- **Laplace**: v[o] = c q^o, q = e^(-epsilon / J). A geometric table is the border of log-concavity, where one rounded
+  digit decides, so it is bent by e^(-eta o^2) with eta = 2^-54: more than rounding can undo, and far too little to be
+  seen in the noise (epsilon gives way by a factor 1 - 2^-36; the certificate may miss 1e-9).
+- **Gaussian**: v[o] = c e^(-o^2 / 2 s^2). The start is the analytic calibration (Balle and Wang 2018; 002 eq. 4) with
+  the diameter 2 of the domain as sensitivity; then s is moved until the exact delta of the *table*, clamped ends
+  included, lies within 1e-9 below the declared one.
+
+The lattice is the coarsest on which the worst-case variance, rounding included, is within 0.05% of the continuum's: 8 /
+epsilon^2 and sigma^2. Rounding adds at most a quarter of a squared step, which asks for a noise of about 14 (Laplace)
+or 25 steps (Gaussian; the discrete Laplace is itself a little narrower than its continuum). A wide noise stretches the
+lattice instead (see `core.shift`; the variance may then be 0.1% below the continuum's): a table has a few hundred
+weights. Clamping starts 24 scales (Laplace) or 7 standard deviations (Gaussian) outside the domain and biases by
+about 1e-11 of a standard deviation at most. For a delta far below the mass clamped there, 1e-12, the clamped Gaussian
+is all but purely private, and needs less noise than the continuum.
+
+What goes wrong: above epsilon = 20 the noise stops shrinking, because the table would need ever more bits; the
+certificate states what is delivered. In d dimensions the sensitivity is 2 sqrt(d), not the printed 2 (002; see
+`gaussian_bound`).
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.checks import checked_count
+from dither.core.draw import Rows, Tape, entries
+from dither.core.errors import ParameterError
+from dither.core.exact import exp_below
+from dither.core.lattice import MOST_STEPS, rounded
+from dither.core.mechanism import Mechanism, Moments
+from dither.core.shift import Shift, noise_shape, noise_table
+from dither.mechanisms.mean import Mean
+
+MOST_EPSILON = 20.0
+LEAST_DELTA = 2.0**-100
+_MOST_WEIGHTS = 1 << 20
+_MOST_WEIGHT = 1 << 1024
+
+_LAPLACE_SCALE, _LAPLACE_REACH = 10, 24  # the scale in steps, at least; the reach in scales
+_BEND = Decimal(2) ** -54
+_GAUSSIAN_SCALE, _GAUSSIAN_REACH = 25, 7  # the standard deviation in steps, at least; the reach in these
+_AIM = 1 - Decimal(2) ** -31  # where in delta the calibration aims: half of 1e-9 below the declared one
+_MISS = Decimal("4e-10")  # and how far beside it may end
+_DEVIATION = Fraction(1, 2**40)
+_NEGLIGIBLE = Decimal("1e-20")
+
+
+@dataclass(frozen=True)
+class Additive:
+    """Clamped additive noise as a numeric protocol: how values become outputs, and outputs scores."""
+
+    law: Shift
+
+    @property
+    def step(self) -> float:
+        """The distance of two lattice points."""
+        return 2 * self.law.stretch / self.law.steps
+
+    def fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
+        """One report for each value."""
+        law = self.law
+        point = rounded(values / law.stretch, law.steps, tape, rows).astype(np.int64)
+        # Entry e is the offset e - R, and outputs are numbered from -T: i + e - R + T = i + e - J.
+        point += entries(law.cumulative, tape, rows)
+        point -= law.steps
+        reports["value"] = np.clip(point, 0, law.shape[1] - 1, out=point)
+
+    def reading(self) -> Mean:
+        """The mean: the output is read as a place on the line."""
+        scores = self.step * (np.arange(self.law.shape[1], dtype=np.float64) - self.law.reach) - self.law.stretch
+        # E[score^2 | x] = zero + growth x^2 at lattice points: two of them tell both. Two points carry no magnitude.
+        steps = self.law.steps
+        x = np.array([-1 + 2 * (steps // 2) / steps, 1.0])
+        at = self.moments(x)
+        mean = x + at.bias
+        square = at.variance + mean**2
+        growth = 0.0 if steps == 1 else float((square[1] - square[0]) / (1 - x[0] ** 2))
+        return Mean(scores, float(square[1]) - growth, growth, float(mean[1]), self.moments)
+
+    def moments(self, x: NDArray[np.float64]) -> Moments:
+        """Exact moments of one score; between two lattice points their mixture."""
+        place = (x / self.law.stretch + 1) / 2 * self.law.steps
+        lower = np.minimum(place.astype(np.int64), self.law.steps - 1)
+        share = place - lower
+        bias = (1 - share) * self._drift[lower] + share * self._drift[lower + 1]
+        mean = share + bias  # of the output, counted from the lower lattice point
+
+        def central(power: int) -> NDArray[np.float64]:
+            return (1 - share) * self._distance(lower, mean, power) + share * self._distance(lower + 1, mean - 1, power)
+
+        return Moments(self.step * bias, self.step**2 * central(2), self.step**3 * central(3))
+
+    @cached_property
+    def _drift(self) -> NDArray[np.float64]:
+        """E[y | i] - i. The mean of min(o, B) above 0 is S(1) + ... + S(B), so one side minus the other remains."""
+        law, sums = self.law, [0]
+        for k in range(1, len(law.weights)):
+            sums.append(sums[-1] + law.tail(k))
+        span = law.reach + law.steps
+        return np.array([(sums[span - i] - sums[law.reach + i]) / law.total for i in range(law.steps + 1)])
+
+    @cached_property
+    def _powers(self) -> NDArray[np.float64]:
+        """Row j, column n: the sum of P(o) o^j over o = 1, ..., n; and in row 4, P(o >= n)."""
+        law = self.law
+        size = len(law.weights)
+        law_of = np.array([weight / law.total for weight in law.weights])
+        law_of[0] = 0.0
+        powers = np.arange(size, dtype=np.float64) ** np.arange(4)[:, None]
+        tails = np.array([law.tail(k) / law.total for k in range(size)])
+        return np.vstack([np.cumsum(law_of * powers, axis=1), tails])
+
+    def _distance(self, i: NDArray[np.int64], centre: NDArray[np.float64], power: int) -> NDArray[np.float64]:
+        """E|y - i - centre|^power at lattice point i, for |centre| <= 1. All large terms are positive."""
+        below, above = self.law.reach + i, self.law.reach + self.law.steps - i
+        tails = self._powers[4]
+        clamped = tails[below] * (below + centre) ** power + tails[above] * (above - centre) ** power
+        middle = self.law.weights[0] / self.law.total * np.abs(centre) ** power
+        return clamped + middle + self._one_side(below - 1, centre, power) + self._one_side(above - 1, -centre, power)
+
+    def _one_side(self, last: NDArray[np.int64], shift: NDArray[np.float64], power: int) -> NDArray[np.float64]:
+        """The sum of P(o) (o + shift)^power over o = 1, ..., last."""
+        parts = (math.comb(power, j) * shift ** (power - j) * self._powers[j, last] for j in range(power + 1))
+        return sum(parts, np.zeros_like(shift))
+
+
+def _words(bits: float) -> int:
+    """Whole words for this many bits, and never less than two."""
+    return 64 * max(2, math.ceil(bits / 64))
+
+
+def _stretch(room: float) -> int:
+    """The largest power of two that is at most `room`, and at least one."""
+    return 1 << max(0, math.floor(math.log2(room)))
+
+
+def laplace_law(epsilon: float) -> Shift:
+    """The Laplace table for a budget: certified within 1e-9 below it, up to an epsilon of 20."""
+    epsilon = min(epsilon, MOST_EPSILON)
+    steps = math.ceil(_LAPLACE_SCALE * epsilon)
+    stretch = _stretch(1 / (_LAPLACE_SCALE * epsilon))
+    with localcontext(Context(prec=80)):
+        ratio = (Decimal(epsilon) * (1 - Decimal(2) ** -36)).exp()
+        # On a stretched lattice tanh(epsilon / 2) is H times smaller than at the lattice points themselves.
+        tangent = stretch * (ratio - 1) / (ratio + 1)
+        slope = ((1 + tangent) / (1 - tangent)).ln() / steps
+        reach = math.ceil(_LAPLACE_REACH / slope)
+        size = reach + steps
+        bits = _words(57 + math.log2(2 / slope) + size * float(slope) / math.log(2))
+        return Shift(noise_table(slope, _BEND, size, bits), steps, reach, stretch)
+
+
+def analytic_sigma(epsilon: float, delta: float, sensitivity: float = 2.0) -> float:
+    """The standard deviation of continuous Gaussian noise with this guarantee (002 eq. 4), in floating point.
+
+    >>> round(analytic_sigma(1.0, 1e-6) ** 2, 2)
+    71.39
+    """
+
+    def loss(sigma: float) -> float:
+        half, drop = sensitivity / (2 * sigma), epsilon * sigma / sensitivity
+        return (math.erfc((drop - half) / 2**0.5) - math.exp(epsilon) * math.erfc((drop + half) / 2**0.5)) / 2
+
+    low, high = sensitivity * 1e-3, sensitivity
+    while loss(high) > delta:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if loss(middle) > delta else (low, middle)
+    return high
+
+
+def gaussian_law(epsilon: float, delta: float) -> Shift:
+    """The Gaussian table for a budget: its delta certified within 1e-9 below the declared one, up to epsilon = 20."""
+    epsilon = min(epsilon, MOST_EPSILON)
+    sigma = analytic_sigma(epsilon, delta)
+    law, found = _calibrated_table(epsilon, delta, sigma)
+    for _ in range(8):  # once was enough, unless delta is so small that the clamp, not the tail, decides
+        if abs(found / sigma - 1) < 0.01:
+            break
+        sigma = found
+        law, found = _calibrated_table(epsilon, delta, sigma)
+    return law
+
+
+def _calibrated_table(epsilon: float, delta: float, sigma: float) -> tuple[Shift, float]:
+    """On the lattice for about this sigma, the table whose exact delta is the declared one; and its sigma."""
+    steps = math.ceil(2 * _GAUSSIAN_SCALE / sigma)
+    stretch = _stretch(sigma / (2 * _GAUSSIAN_SCALE))
+    ratio, scale = exp_below(epsilon), sigma * steps / (2 * stretch)
+    reach = math.ceil(_GAUSSIAN_REACH * scale)
+    size = reach + steps
+    # Bits for the smallest weight, which must stay log-concave, and for delta, beside which roundings must be small.
+    smallest = 48 + math.log2(3 * scale) + (size / scale) ** 2 / 2 / math.log(2)
+    finest = 40 + math.log2(size) + (epsilon - math.log(delta)) / math.log(2)
+    bits = _words(max(smallest, finest))
+
+    def law(curvature: Decimal) -> Shift:
+        return Shift(noise_table(Decimal(0), curvature, size, bits), steps, reach, stretch)
+
+    start = 1 / (2 * Decimal(scale) ** 2)
+    # The gain goes on below zero where the clamp makes the table purely private: nothing flat to get lost on.
+    curvature = _solve(lambda curvature: law(curvature).gain(ratio), start, Fraction(delta))
+    return law(curvature), float(1 / (2 * curvature)) ** 0.5 * 2 * stretch / steps
+
+
+def _solve(loss: Callable[[Decimal], Fraction], start: Decimal, delta: Fraction) -> Decimal:
+    """Where a growing `loss` is between 1e-10 and 1e-9 below delta (relative): false position, Illinois variant."""
+    with localcontext(Context(prec=60)):
+
+        def excess(at: Decimal) -> Decimal:
+            relative = loss(at) / delta
+            return Decimal(relative.numerator) / relative.denominator - _AIM
+
+        low, high = start * Decimal("0.99"), start * Decimal("1.01")
+        below, above = excess(low), excess(high)
+        while below > 0:
+            low, below = low * Decimal("0.8"), excess(low * Decimal("0.8"))
+        while above < 0:
+            high, above = high * Decimal("1.25"), excess(high * Decimal("1.25"))
+        moved = 0  # the side that moved last: if it moves again, the other is given half its weight
+        for _ in range(200):
+            middle = (low * above - high * below) / (above - below)
+            found = excess(middle)
+            if abs(found) < _MISS:
+                return middle
+            if found > 0:
+                high, above, below = middle, found, below / 2 if moved > 0 else below
+            else:
+                low, below, above = middle, found, above / 2 if moved < 0 else above
+            moved = 1 if found > 0 else -1
+    raise ParameterError("no table keeps this delta closely; choose a larger delta, or Laplace, which needs none")
+
+
+def gaussian_bound(s2: Fraction, steps: int, d: int, epsilon: float, deviation: Fraction = _DEVIATION) -> Fraction:
+    """An upper bound on delta at epsilon for d coordinates, each clamped Gaussian noise of variance s2 over J `steps`.
+
+    `deviation` bounds how far the integer table of a coordinate is from the ideal law (see `table_deviation`).
+
+    *Worst pair.* Let (P, Q) be the laws with all coordinates at 0 and all at J. They are the worst pair (`core.shift`).
+
+    *Table and clamp.* Every probability of a clamped table is within a factor 1 +- c (c = `deviation`) of the clamped
+    ideal law N_Z(0, s2), the integers weighted by exp(-o^2 / 2 s2); so a product of d is within (1 +- c)^d, and
+
+        H_r(P, Q) <= (1 + c)^d H_r'(ideal, clamped) <= (1 + c)^d H_r'(ideal),    r' = r ((1 - c) / (1 + c))^d,
+
+    the second step because clamping is post-processing.
+
+    *To one dimension.* The likelihood ratio of the ideal pair is exp((d J^2 - 2 J Y) / 2 s2): it depends on the sum Y
+    of the outputs alone, and it is that of N_Z(0, d s2) against N_Z(d J, d s2). With g(Y) = max(0, 1 - r' / ratio(Y))
+    the divergence is E g(Y) for a sum Y of d independent N_Z(0, s2).
+
+    *The sum.* Add a coordinate to N_Z(0, k s2): completing the square, the weight of Y is exp(-Y^2 / 2 (k+1) s2) times
+
+        sum_o exp(-(o - t)^2 / 2 c) = sqrt(2 pi c) (1 + 2 sum_{m>=1} exp(-2 pi^2 c m^2) cos(2 pi m t)),
+
+    c = c_k = k s2 / (k+1), by Poisson's formula: a constant up to 1 + theta(c_k), where theta(c) is the last sum,
+    doubled and without its cosines. A coordinate is normalised by at least sqrt(2 pi s2). The constants multiply to
+    those of the continuum, hence
+
+        P(sum = Y) <= prod_{k<d} (1 + theta(c_k)) exp(-Y^2 / 2 d s2) / sqrt(2 pi d s2),
+
+    and all theta(c_k) <= theta(s2 / 2): 10^-1000 for the tables here.
+
+    *Arithmetic.* 60 digits; the recurrences below lose fewer than 20 of them, and the missing pi (`math.pi` is below
+    pi), the end of the tail and 1e-40 of the mass are added.
+    """
+    with localcontext(Context(prec=60)):
+        variance, spread = Decimal(s2.numerator) / s2.denominator, Decimal(deviation.numerator) / deviation.denominator
+        ratio = Decimal(1) * exp_below(epsilon).numerator / exp_below(epsilon).denominator
+        ratio *= ((1 - spread) / (1 + spread)) ** d
+        wide, pi = d * variance, Decimal(math.pi)
+        # Two above the last Y with a gain: the gains go down from there, and what is below zero does not count.
+        y = int((d * steps * steps - 2 * variance * ratio.ln()) / (2 * steps)) + 2
+        mass = (Decimal(-y * y) / (2 * wide)).exp() / (2 * pi * wide).sqrt()
+        fall, bend = (Decimal(2 * y - 1) / (2 * wide)).exp(), (-1 / wide).exp()
+        other = ratio * (Decimal(2 * steps * y - d * steps * steps) / (2 * variance)).exp()
+        drop = (-steps / variance).exp()
+        gained, seen = Decimal(0), Decimal(0)
+        while fall >= 1 or mass >= (1 - fall) * gained * _NEGLIGIBLE:
+            gained += max(Decimal(0), mass * (1 - other))
+            seen += mass
+            mass, fall, other = mass * fall, fall * bend, other * drop
+        gained += mass / (1 - fall) + seen * _NEGLIGIBLE**2
+        period = (-(pi**2) * variance).exp()  # exp(-2 pi^2 c) at c = s2 / 2, a little above
+        theta = 2 * period / (1 - period**3)
+        bound = gained * ((d - 1) * theta).exp() * (1 + spread) ** d * (1 + _NEGLIGIBLE**2)
+        return min(Fraction(1), Fraction(bound))
+
+
+def gaussian_scale(epsilon: float, delta: float, d: int) -> tuple[Fraction, int]:
+    """(s2, J): the variance of a coordinate's noise in squared steps, and the steps, for d coordinates in [-1, 1].
+
+    `gaussian_bound` at the result is within 1e-9 below delta. The lattice is not stretched: mixtures of two lattice
+    points in every coordinate have no such bound.
+    """
+    epsilon = min(epsilon, MOST_EPSILON)
+    sigma = analytic_sigma(epsilon, delta, 2 * d**0.5)
+    steps = math.ceil(2 * _GAUSSIAN_SCALE / sigma)
+
+    def variance(curvature: Decimal) -> Fraction:
+        return Fraction(round((1 / (2 * curvature)) * 2**64), 2**64)
+
+    start = 1 / (2 * Decimal(sigma * steps / 2) ** 2)
+    found = _solve(lambda at: gaussian_bound(variance(at), steps, d, epsilon), start, Fraction(delta))
+    return variance(found), steps
+
+
+def table_deviation(table: tuple[int, ...], s2: Fraction) -> Fraction:
+    """The largest relative distance of a table's probabilities, the tail included, from those of N_Z(0, s2)."""
+    total = 2 * sum(table) - table[0]
+    bits = total.bit_length()
+    with localcontext(Context(prec=40 + bits * 2 // 5)):
+        curvature = Decimal(s2.denominator) / (2 * Decimal(s2.numerator))
+        ideal = noise_shape(Decimal(0), curvature, len(table) - 1, bits + 50)
+        worst = max(abs(weight / (total * exact) - 1) for weight, exact in zip(table, ideal, strict=True))
+        return Fraction(worst) + Fraction(1, 1 << bits)  # more than the digits carried can miss
+
+
+@dataclass(frozen=True)
+class _AdditiveMechanism(Mechanism):
+    """What Laplace and Gaussian share: everything but the shape of the noise."""
+
+    epsilon: float
+    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)  # v[0], ..., v[R], J, T, H
+
+    family = "numeric"
+
+    def _validate(self) -> None:
+        pass
+
+    @abstractmethod
+    def _law(self) -> Shift:
+        """The table for the parameters."""
+
+    def _fit(self) -> tuple[int, ...]:
+        law = self._law()
+        return *law.weights, law.steps, law.reach, law.stretch
+
+    def _checked_weights(self, weights: Any) -> tuple[int, ...]:
+        if not isinstance(weights, tuple | list) or not 6 <= len(weights) <= _MOST_WEIGHTS:
+            raise ParameterError("weights must be the table of the noise and its steps, reach and stretch, or left out")
+        checked = tuple(checked_count("a weight", weight, 1, _MOST_WEIGHT) for weight in weights)
+        checked_count("the lattice", checked[-3], 1, MOST_STEPS)
+        return checked
+
+    @cached_property
+    def noise(self) -> Additive:
+        """The lattice and the table of the noise."""
+        assert self.weights is not None
+        *table, steps, reach, stretch = self.weights
+        return Additive(Shift(tuple(table), steps, reach, stretch))
+
+    @cached_property
+    def reading(self) -> Mean:
+        return self.noise.reading()
+
+    def channel(self) -> Shift:
+        return self.noise.law
+
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
+        self.noise.fill(reports, values, tape, rows)
+
+    @property
+    def row_words(self) -> int:
+        return 2
+
+
+@dataclass(frozen=True)
+class Laplace(_AdditiveMechanism):
+    """A number, by discrete Laplace noise: the classic, and the yardstick for the others.
+
+    >>> round(float(Laplace(epsilon=1.0).moments([0.0]).variance[0]), 2)
+    7.99
+    """
+
+    examples = ({"epsilon": 1.0}, {"epsilon": 0.01}, {"epsilon": 4.0})
+
+    def _law(self) -> Shift:
+        return laplace_law(self.epsilon)
+
+
+@dataclass(frozen=True)
+class Gaussian(_AdditiveMechanism):
+    """A number, by discrete Gaussian noise, with a delta.
+
+    >>> round(float(Gaussian(epsilon=1.0, delta=1e-6).moments([0.0]).variance[0]), 1)
+    71.4
+    """
+
+    delta: float = 0.0
+
+    examples = (
+        {"epsilon": 1.0, "delta": 1e-6},
+        {"epsilon": 0.05, "delta": 1e-6},
+        {"epsilon": 4.0, "delta": 1e-3},
+    )
+
+    def _validate(self) -> None:
+        if self.delta == 0:
+            raise ParameterError(
+                "Gaussian noise needs a delta above 0, for example delta=1e-6; Laplace, Duchi and Piecewise need none"
+            )
+        if self.delta < LEAST_DELTA:
+            raise ParameterError(
+                "delta is below what a table can resolve (2^-100); Laplace, Duchi and Piecewise need no delta at all"
+            )
+
+    def _law(self) -> Shift:
+        return gaussian_law(self.epsilon, self.delta)
