@@ -311,6 +311,9 @@ class Bytes:
             self.rejected |= set(numbers.tolist())
         return (numbers * np.uint64(attempt == 0))[:, None]
 
+    def slots(self, label: str, number: int) -> "Bytes":
+        raise NotImplementedError
+
 
 def careless_below(bound: int, tape: Bytes, rows: slice, *, lane: int) -> NDArray[np.uint64]:
     """The mistake that rejection is there for."""

@@ -219,7 +219,7 @@ def _short_law(mechanism: Mechanism, limit: int) -> Mechanism | None:
     assert mechanism.weights is not None
     lattice = tuple(min(size, most) for size, most in zip(mechanism.weights[2:], (3, 5), strict=False))
     favoured, outputs = (lattice[0], sum(lattice)) if lattice else (law.favoured, law.outputs)
-    for low in range(limit // outputs, 0, -1):
+    for low in range(floor(limit / (favoured * ratio + outputs - favoured)) + 1, 0, -1):
         high = floor(low * ratio)
         total = favoured * high + (outputs - favoured) * low
         if high > low and total <= limit and limit % total:  # some words must be rejected, or rejection goes untested

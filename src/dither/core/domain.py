@@ -222,8 +222,9 @@ def _columns(values: Any) -> list[Any] | None:
         return list(values.values())
     if isinstance(values, np.ndarray) and values.dtype.names:
         return [values[name] for name in values.dtype.names]
-    if hasattr(values, "columns") and hasattr(values, "iloc"):
-        return [values.iloc[:, j].to_numpy() for j in range(values.shape[1])]
+    if hasattr(values, "columns") and hasattr(values, "iloc"):  # a data frame, without importing pandas to ask
+        frame: Any = values
+        return [frame.iloc[:, j].to_numpy() for j in range(frame.shape[1])]
     return None
 
 

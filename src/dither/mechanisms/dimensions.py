@@ -119,7 +119,7 @@ class Dimensions:
             values = slots[here]
             own = np.empty(len(values), dtype=part.dtype)
             own["value"] = values  # a forged number may be too large for its part, and is told apart
-            return own, own["value"] == values
+            return own, np.equal(own["value"], values)
         wide = _bytes(slots)[here]
         size = part.dtype.itemsize
         own = np.ascontiguousarray(wide[:, :size]).view(part.dtype).reshape(-1)
