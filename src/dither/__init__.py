@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dither.core.channel import Channel as Channel
     from dither.core.errors import DitherError as DitherError
     from dither.core.estimate import Estimate as Estimate
+    from dither.core.estimate import Estimates as Estimates
     from dither.core.guarantee import Guarantee as Guarantee
     from dither.core.mechanism import Mechanism as Mechanism
     from dither.core.reports import Reports as Reports
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
     from dither.mechanisms import Duchi as Duchi
     from dither.mechanisms import Gaussian as Gaussian
     from dither.mechanisms import Hadamard as Hadamard
+    from dither.mechanisms import Histogram as Histogram
+    from dither.mechanisms import Hybrid as Hybrid
+    from dither.mechanisms import Hypercube as Hypercube
     from dither.mechanisms import Laplace as Laplace
     from dither.mechanisms import LocalHash as LocalHash
+    from dither.mechanisms import Personalised as Personalised
     from dither.mechanisms import Piecewise as Piecewise
     from dither.mechanisms import Sampled as Sampled
     from dither.mechanisms import SampledDuchi as SampledDuchi
@@ -39,6 +44,7 @@ _HOMES = {
     "Channel": "dither.core.channel",
     "DitherError": "dither.core.errors",
     "Estimate": "dither.core.estimate",
+    "Estimates": "dither.core.estimate",
     "Guarantee": "dither.core.guarantee",
     "Mechanism": "dither.core.mechanism",
     "Reports": "dither.core.reports",

@@ -25,6 +25,7 @@ from dither.core.mechanism import Mechanism
 from dither.core.shift import Shift
 from dither.mechanisms.dimensions import Dimensions
 from dither.mechanisms.frequency import Frequencies
+from dither.mechanisms.personalised import RECORD, Choices
 
 MOST_TAPE_BITS = 18
 LARGEST_LISTED = 1 << 16
@@ -43,6 +44,12 @@ def label(mechanism: Mechanism) -> str:
 def as_values(mechanism: Mechanism, column: Any) -> Any:
     """A column of values as the mechanism takes it: for records, the same value in every dimension."""
     domain = mechanism.reading.domain
+    if isinstance(domain, Choices):
+        if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
+            rows = np.zeros(len(column), dtype=RECORD)
+            rows["value"] = column
+            return rows
+        return {"value": column, "group": np.zeros(len(column), dtype=np.uint8)}
     if not isinstance(domain, Records):
         return column
     return (
@@ -169,11 +176,27 @@ def rounding(mechanism: Mechanism, value: Any, bits: int = 64) -> dict[int, Frac
     """Which rows of the channel a value becomes, and how often."""
     if isinstance(mechanism.reading, Dimensions):
         return _rounded_record(mechanism.reading, value, bits)
+    if isinstance(mechanism.reading.domain, Records):
+        return _rounded_corner(mechanism, value, bits)
     if not isinstance(mechanism.reading.domain, Interval):
         return {int(value): Fraction(1)}
-    lower, fraction, digits = split(np.array([value]), mechanism.channel().shape[0] - 1, bits)
+    return _rounded_number(value, mechanism.channel().shape[0] - 1, bits)
+
+
+def _rounded_number(value: float, steps: int, bits: int) -> dict[int, Fraction]:
+    lower, fraction, digits = split(np.array([value]), steps, bits)
     up = Fraction(int(fraction[0]), 1 << digits)
     return {row: share for row, share in ((int(lower[0]), 1 - up), (int(lower[0]) + 1, up)) if share}
+
+
+def _rounded_corner(mechanism: Mechanism, record: Any, bits: int) -> dict[int, Fraction]:
+    """For a mechanism whose inputs are the corners of a cube: each number becomes a sign."""
+    row = {tuple(corner): x for x, corner in enumerate(mechanism.inputs().tolist())}
+    corners = {(): Fraction(1)}
+    for value in record:
+        steps = _rounded_number(value, 1, bits)
+        corners = {(*corner, 2.0 * up - 1): a * b for corner, a in corners.items() for up, b in steps.items()}
+    return {row[corner]: share for corner, share in corners.items()}
 
 
 def _rounded_record(dimensions: Dimensions, record: Any, bits: int) -> dict[int, Fraction]:
@@ -188,12 +211,13 @@ def _rounded_record(dimensions: Dimensions, record: Any, bits: int) -> dict[int,
 
 def with_short_weights(mechanism: Mechanism) -> tuple[Mechanism | None, int]:
     """The same mechanism with weights for words so short that all tapes can be run, and that word length."""
-    for bits in range(12, 1, -1):
-        for limit in (1 << bits, 1 << 2 * bits):  # a total of two words makes the draw compare word by word
-            short = _short(mechanism, limit)
-            most = MOST_TAPE_BITS - 3 * composed(mechanism)  # more lanes are slower to read
-            if short is not None and sum(_lanes(short, bits).values()) * bits <= most:
-                return short, bits
+    most = MOST_TAPE_BITS - 3 * composed(mechanism)  # more lanes are slower to read
+    # A total of two words makes the draw compare word by word; three are for laws with many outputs.
+    choices = [(bits, words) for bits in range(12, 1, -1) for words in (1, 2)] + [(3, 3), (2, 3)]
+    for bits, words in choices:
+        short = _short(mechanism, 1 << words * bits)
+        if short is not None and sum(_lanes(short, bits).values()) * bits <= most:
+            return short, bits
     return None, 0
 
 
@@ -249,7 +273,7 @@ def check_estimator(mechanism: Mechanism) -> None:
     outputs, inputs = mechanism.outputs(), mechanism.inputs()
     decoded = np.array([np.atleast_1d(mechanism.estimate(mechanism.tally(report)).value) for report in outputs])
     law = mechanism.channel().matrix().astype(float)
-    truth = np.eye(len(inputs)) if isinstance(mechanism.reading, Frequencies) else inputs[:, None]
+    truth = np.eye(len(inputs)) if isinstance(mechanism.reading, Frequencies) else inputs.reshape(len(inputs), -1)
     np.testing.assert_allclose(law @ decoded, truth, atol=1e-9)
     centred = np.abs(decoded[None, :, :] - truth[:, None, :])
     moments = mechanism.moments(inputs)
@@ -262,14 +286,13 @@ def check_estimator(mechanism: Mechanism) -> None:
         np.testing.assert_allclose(mechanism.reading.variance(held), held @ variance, rtol=1e-9)
     # At the expected counts of a population, estimate and standard error are what enumeration gives.
     shares = np.arange(1, len(inputs) + 1) / np.arange(1, len(inputs) + 1).sum()
-    counts = np.round(shares @ law * 10**13).astype(np.int64)
-    estimate = mechanism.estimate(dither.Tally(mechanism.fingerprint, int(counts.sum()), counts))
-    if counts.size != decoded.shape[0] or mechanism.tally(outputs[:1]).counts.size != counts.size:
-        return  # the tally is not a histogram of reports: `moments` are all there is to compare
+    weights = np.round(shares @ law * 10**13).astype(np.int64)
+    counts = sum(weight * mechanism.tally(report).counts for weight, report in zip(weights, outputs, strict=True))
+    estimate = mechanism.estimate(dither.Tally(mechanism.fingerprint, int(weights.sum()), np.asarray(counts)))
     np.testing.assert_allclose(np.atleast_1d(estimate.value), shares @ truth, atol=1e-8)
     stated, true = np.atleast_1d(estimate.stderr) ** 2 * estimate.n, shares @ variance
-    # Two input points carry no magnitude: the error bar may be too wide, never too narrow.
-    signs_only = len(inputs) == 2 and len(truth[0]) == 1
+    # Two input points in a dimension carry no magnitude: the error bar may be too wide, never too narrow.
+    signs_only = len(inputs) == 1 << len(truth[0])
     assert (stated >= true * (1 - 1e-6)).all() if signs_only else np.allclose(stated, true, rtol=1e-6)
 
 
@@ -381,8 +404,8 @@ def _truth(mechanism: Mechanism, values: NDArray) -> NDArray:
             for part, column in zip(parts, columns, strict=True)
         ]
         return np.concatenate([_truth(part, column) for part, column in zip(parts, own, strict=True)])
-    if isinstance(mechanism.reading.domain, Interval):
-        return np.atleast_1d(values.mean())
+    if isinstance(mechanism.reading.domain, Interval | Records):
+        return np.atleast_1d(values.mean(axis=0))
     return np.bincount(values, minlength=len(mechanism.inputs())) / len(values)
 
 

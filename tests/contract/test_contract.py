@@ -8,7 +8,7 @@ import pytest
 
 import dither
 from contract import checks
-from dither.core.domain import Categories, Interval
+from dither.core.domain import Categories, Interval, Records
 from dither.core.errors import DitherError, DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.core.mechanism import Mechanism
 from dither.mechanisms import load
@@ -72,6 +72,9 @@ def population(mechanism: Mechanism, users: int) -> np.ndarray:
         return np.column_stack([np.roll(column, 317 * j) for j, column in enumerate(parts)])
     if isinstance(mechanism.reading.domain, Interval):
         return np.linspace(-0.9, 0.5, users)
+    if isinstance(mechanism.reading.domain, Records):
+        column = np.linspace(-0.9, 0.5, users)
+        return np.column_stack([np.roll(column, 317 * j) for j in range(mechanism.reading.domain.d)])
     inputs = mechanism.inputs()
     shares = 1.0 / np.arange(1, len(inputs) + 1) ** 1.5
     return inputs[np.searchsorted(np.cumsum(shares) / shares.sum(), (np.arange(users) + 0.5) / users)]
@@ -350,7 +353,7 @@ def test_the_same_mechanism_with_another_epsilon_is_another_mechanism(mechanism:
 @every
 def test_a_refusal_names_the_row(mechanism: Mechanism):
     good = mechanism.inputs()[:2]
-    numeric = isinstance(mechanism.reading.domain, Interval) or checks.composed(mechanism)
+    numeric = isinstance(mechanism.reading.domain, Interval | Records)
     just_outside = checks.as_values(mechanism, [1.0 + 2**-40 if numeric else len(mechanism.inputs())])[0]
     with pytest.raises(DomainError, match="row 2"):
         mechanism.randomize([*good, just_outside, just_outside])
@@ -363,6 +366,6 @@ def test_a_refusal_names_the_row(mechanism: Mechanism):
 @every
 def test_every_draw_has_a_lane_of_its_own(mechanism: Mechanism):
     lanes = checks._lanes(mechanism, 8)
-    words = {"Unary": 1 + len(getattr(mechanism, "_digits", ())), "LocalHash": 2, "SubsetSelection": 2}
+    words = {"Unary": 1 + len(getattr(mechanism, "_digits", ())), "LocalHash": 2, "SubsetSelection": 2, "Hypercube": 3}
     windows = 2 if isinstance(mechanism.reading.domain, Interval) or checks.composed(mechanism) else 1
     assert len(lanes) >= words.get(type(mechanism).__name__, windows)

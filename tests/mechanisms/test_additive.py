@@ -330,10 +330,10 @@ def test_the_bound_in_d_dimensions_by_convolution(s2, steps, reach, d):
     assert near < Fraction(1, 2**40)
     for epsilon in (0.05, 0.5, 1.0, 2.5):
         exact = exact_delta(table, steps, d, exp_below(epsilon))
-        bound = gaussian_bound(s2, steps, d, epsilon)
+        bound = gaussian_bound(s2, steps, d, exp_below(epsilon))
         assert exact <= bound
         assert bound / exact < 1 + 1e-6
-        assert exact <= gaussian_bound(s2, steps, d, epsilon, near) <= bound
+        assert exact <= gaussian_bound(s2, steps, d, exp_below(epsilon), near) <= bound
 
 
 def test_the_convolution_is_that_of_the_definition():
@@ -346,15 +346,15 @@ def test_the_convolution_is_that_of_the_definition():
 @pytest.mark.parametrize(("d", "printed"), [(5, 0.0097), (15, 0.099)])
 def test_the_printed_sensitivity_of_002_breaks_the_promise(d, printed):
     s2, steps = gaussian_scale(1.0, 1e-6, 1)  # sensitivity 2, as printed
-    assert float(gaussian_bound(s2, steps, 1, 1.0)) == pytest.approx(1e-6, rel=1e-9)
-    assert float(gaussian_bound(s2, steps, d, 1.0)) == pytest.approx(printed, rel=6e-3)
+    assert float(gaussian_bound(s2, steps, 1, exp_below(1.0))) == pytest.approx(1e-6, rel=1e-9)
+    assert float(gaussian_bound(s2, steps, d, exp_below(1.0))) == pytest.approx(printed, rel=6e-3)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (5.0, 1e-3), (1.0, 1e-12)])
 def test_the_calibration_in_d_dimensions_follows_the_square_root(epsilon, delta):
     for d in (1, 2, 5, 30):
         s2, steps = gaussian_scale(epsilon, delta, d)
-        bound = gaussian_bound(s2, steps, d, epsilon)
+        bound = gaussian_bound(s2, steps, d, exp_below(epsilon))
         assert delta * (1 - 1e-9) <= bound <= delta
         sigma = 2 * float(s2) ** 0.5 / steps
         assert sigma == pytest.approx(analytic_sigma(epsilon, delta, 2 * d**0.5), rel=1e-3)
@@ -367,14 +367,14 @@ def test_the_bound_of_one_dimension_is_the_exact_delta():
         reach = int(7 * float(s2) ** 0.5) + 1
         table = noise_table(Decimal(0), Decimal(s2.denominator) / (2 * s2.numerator), steps + reach, 128)
         exact = Shift(table, steps, reach).divergence(exp_below(epsilon))
-        assert exact <= gaussian_bound(s2, steps, 1, epsilon) <= exact * (1 + Fraction(1, 10**6))
+        assert exact <= gaussian_bound(s2, steps, 1, exp_below(epsilon)) <= exact * (1 + Fraction(1, 10**6))
 
 
 def test_the_bound_grows_with_d_and_falls_with_epsilon():
-    grown = [gaussian_bound(Fraction(900), 6, d, 1.0) for d in (1, 2, 4, 8, 64, 512)]
+    grown = [gaussian_bound(Fraction(900), 6, d, exp_below(1.0)) for d in (1, 2, 4, 8, 64, 512)]
     assert all(a < b for a, b in pairwise(grown))
     assert grown[-1] <= 1
-    fallen = [gaussian_bound(Fraction(900), 6, 4, epsilon) for epsilon in (0.01, 0.5, 1.0, 3.0, 9.0)]
+    fallen = [gaussian_bound(Fraction(900), 6, 4, exp_below(epsilon)) for epsilon in (0.01, 0.5, 1.0, 3.0, 9.0)]
     assert all(a > b for a, b in pairwise(fallen))
 
 

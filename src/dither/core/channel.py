@@ -16,6 +16,7 @@ fits.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -26,11 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.errors import ParameterError
-from dither.core.exact import exp_below, float_above, log_above, root_below
+from dither.core.exact import closely_above_log, exp_below, float_above, log_above, root_below
 
 LARGEST_MATRIX = 1 << 20
 MOST_NUMBERED = 1 << 30
 CLOSENESS = Fraction(1, 10**9)
+_AMPLE = 8_886_000  # a ratio just below e^16
+_MOST_WORD_BITS = 16
 _MOST_CONVOLVED = 100  # coordinates whose exact divergence is worked out; it takes a fraction of a second
 
 
@@ -154,8 +157,9 @@ class TwoLevel(Channel):
 
         `low` is chosen to fill a 64-bit word, so that a word is rejected with probability about (inside * high/low
         + outside) / 2^64; then `high` is the floor of the right-hand side, with r rounded down. Where one word is
-        too coarse to keep the ratio within 1e-9 (relative to epsilon below 1), two are used, then three. Above
-        epsilon = 16 the largest ratio that fits one word is taken, and the certificate states it.
+        too coarse to keep the ratio within 1e-9 (relative to epsilon below 1), two are used, then three; sides that
+        hold 2^1000 outputs need as many words as their sizes have. Above epsilon = 16 the largest ratio that fits the
+        first words with room for e^16 is taken (for most laws one word), and the certificate states it.
 
         `weights=(high, low)` skips the choice: a stored plan brings its own integers.
         """
@@ -165,7 +169,8 @@ class TwoLevel(Channel):
         # Outputs that can be numbered are drawn in one go; of too many, only the ratio of the two sides matters.
         share = 1 if outputs <= MOST_NUMBERED else gcd(favoured, outputs - favoured)
         inside, outside = favoured // share, (outputs - favoured) // share
-        for words in range(1, 33):
+        fewest = -(-(inside + outside).bit_length() // 64)
+        for words in range(fewest, fewest + 32):
             digits = 40 + 25 * words
             limit, loss = 1 << 64 * words, Fraction(delta)
             room = apart - loss * favoured
@@ -177,7 +182,7 @@ class TwoLevel(Channel):
             if high <= low:
                 continue
             missing = slope * low / high - 1  # and ln(slope) is at least 1 - 1/slope
-            if (words == 1 and epsilon > 16) or missing <= CLOSENESS * min(1, 1 - 1 / slope):
+            if (epsilon > 16 and high > low * _AMPLE) or missing <= CLOSENESS * min(1, 1 - 1 / slope):
                 return cls(high, low, favoured, outputs, apart, inputs, members)
         raise ParameterError("epsilon is too small for these parameters: no report would carry information")
 
@@ -261,7 +266,7 @@ class Table(Channel):
 
 @dataclass(frozen=True)
 class Product(Channel):
-    """Independent coordinates that all run the same small channel `factor`.
+    """One input, encoded in independent coordinates that all run the same channel `factor`.
 
     The `inputs` are words: `encode(x)` says what each of the `coordinates` is given. `differing` lists, up
     to symmetry, what two inputs look like in the coordinates where they differ; the others cancel in every
@@ -270,7 +275,7 @@ class Product(Channel):
     otherwise the product of the factors' blankets, which lies under every input, stands in.
     """
 
-    factor: Table
+    factor: Channel
     coordinates: int
     inputs: int
     encode: Callable[[int], Sequence[int]] = field(compare=False, repr=False)
@@ -281,6 +286,10 @@ class Product(Channel):
     def shape(self) -> tuple[int, int]:
         return self.inputs, self.factor.shape[1] ** self.coordinates
 
+    @property
+    def exact(self) -> bool:
+        return max(len(one) for one, _ in self.differing) * log2(self.factor.shape[1]) <= _MOST_WORD_BITS
+
     def _word(self, letters: Sequence[int]) -> list[Fraction]:
         """The distribution of the outputs of these coordinates; the last coordinate varies fastest."""
         law = [Fraction(1)]
@@ -288,21 +297,73 @@ class Product(Channel):
             law = [before * step for before in law for step in self.factor.row(letter)]
         return law
 
+    @property
+    def _pairs(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        return [ordered for pair in self.differing for ordered in (pair, pair[::-1])]
+
     def ratio(self) -> Fraction | float:
-        return max(Table.of([self._word(word) for word in pair]).ratio() for pair in self.differing)
+        # Coordinates are independent: each takes its own worst output.
+        return max(
+            prod((self._letter_ratio(a, b) for a, b in zip(one, other, strict=True)), start=Fraction(1))
+            for one, other in self._pairs
+        )
+
+    def _letter_ratio(self, one: int, other: int) -> Fraction | float:
+        rows = zip(self.factor.row(one), self.factor.row(other), strict=True)
+        return max(inf if b == 0 else a / b for a, b in rows if a)
 
     def divergence(self, ratio: Fraction) -> Fraction:
-        return max(
-            hockey_stick(self._word(one), self._word(other), ratio)
-            for pair in self.differing
-            for one, other in (pair, pair[::-1])
-        )
+        if ratio >= self.ratio():
+            return Fraction(0)
+        if not self.exact:  # too many words to write down: basic composition, with the ratio split evenly
+            letters = max(len(one) for one, _ in self.differing)
+            return min(Fraction(1), letters * self.factor.divergence(root_below(ratio, letters)))
+        return max(hockey_stick(self._word(one), self._word(other), ratio) for one, other in self._pairs)
 
     def blanket(self) -> Blanket:
         return Blanket(self.common() if self.common else self.factor.blanket().mass ** self.coordinates)
 
     def row(self, x: int) -> list[Fraction]:
         return self._word(self.encode(x))
+
+
+@dataclass(frozen=True)
+class Announced(Channel):
+    """Blocks of inputs with a public label each, which the report shows: a group that the user chose.
+
+    Privacy is promised among the inputs of one block only; which block it was is no secret. Stated is the worst block.
+    """
+
+    blocks: tuple[Channel, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return sum(block.shape[0] for block in self.blocks), sum(block.shape[1] for block in self.blocks)
+
+    @property
+    def exact(self) -> bool:
+        return all(block.exact for block in self.blocks)
+
+    @property
+    def epsilon(self) -> float:
+        return max(block.epsilon for block in self.blocks)
+
+    def ratio(self) -> Fraction | float:
+        return max(block.ratio() for block in self.blocks)
+
+    def divergence(self, ratio: Fraction) -> Fraction:
+        return max(block.divergence(ratio) for block in self.blocks)
+
+    def blanket(self) -> Blanket:
+        return Blanket(min(block.blanket().mass for block in self.blocks))
+
+    def row(self, x: int) -> list[Fraction]:
+        law: list[Fraction] = []
+        for block in self.blocks:
+            inside = 0 <= x < block.shape[0]
+            law += block.row(x) if inside else [Fraction(0)] * block.shape[1]
+            x -= block.shape[0]
+        return law
 
 
 @dataclass(frozen=True)
@@ -333,22 +394,29 @@ class Independent(Channel):
 
     @property
     def _same(self) -> Channel | None:
-        return self.factors[0] if all(factor == self.factors[0] for factor in self.factors) else None
+        kinds = {id(factor): factor for factor in self.factors}.values()
+        return self.factors[0] if all(factor == self.factors[0] for factor in kinds) else None
 
-    def _worst(self, cost: Callable[[Channel], Any]) -> list[Any]:
-        """The largest costs of `asked` coordinates; equal channels are priced once."""
-        prices: list[tuple[Channel, Any]] = []
-        costs = []
-        for factor in self.factors:
-            known = [price for other, price in prices if other is factor]
-            price = known[0] if known else cost(factor)
-            if not known:
-                prices.append((factor, price))
-            costs.append(price)
-        return sorted(costs)[-self.asked :]
+    def _worst(self, cost: Callable[[Channel], Any]) -> list[tuple[Any, int]]:
+        """The largest costs of `asked` coordinates, and how many have each."""
+        kinds = {id(factor): factor for factor in self.factors}  # a thousand coordinates may share one channel
+        number = Counter(map(id, self.factors))
+        left, found = self.asked, []
+        for price, kind in sorted(((cost(factor), kind) for kind, factor in kinds.items()), reverse=True):
+            taken = min(left, number[kind])
+            left -= taken
+            found.append((price, taken))
+        return found
 
     def ratio(self) -> Fraction | float:
-        return prod(self._worst(lambda factor: factor.ratio()), start=Fraction(1))
+        return prod((ratio**times for ratio, times in self._worst(lambda factor: factor.ratio())), start=Fraction(1))
+
+    @property
+    def epsilon(self) -> float:
+        ratios = self._worst(lambda factor: factor.ratio())
+        if any(not isinstance(ratio, Fraction) for ratio, times in ratios if times):
+            return inf
+        return float_above(sum((times * closely_above_log(ratio) for ratio, times in ratios), Fraction(0)))
 
     def divergence(self, ratio: Fraction) -> Fraction:
         if ratio >= self.ratio():
@@ -356,7 +424,8 @@ class Independent(Channel):
         if isinstance(self._same, TwoLevel) and self.exact:
             return _convolved(self._same, self.asked, ratio)
         share = root_below(ratio, self.asked)
-        return min(Fraction(1), sum(self._worst(lambda factor: factor.divergence(share)), Fraction(0)))
+        losses = self._worst(lambda factor: factor.divergence(share))
+        return min(Fraction(1), sum((loss * times for loss, times in losses), Fraction(0)))
 
     def blanket(self) -> Blanket:
         least = sorted(factor.blanket().mass for factor in self.factors)[: self.asked]
@@ -423,6 +492,10 @@ class PublicMixture(Channel):
     @property
     def exact(self) -> bool:
         return self.component.exact
+
+    @property
+    def epsilon(self) -> float:
+        return self.component.epsilon
 
     def ratio(self) -> Fraction | float:
         return self.component.ratio()

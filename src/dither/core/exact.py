@@ -40,14 +40,19 @@ def log_above(ratio: Fraction) -> float:
     >>> log_above(Fraction(3)), log_above(Fraction(1))
     (1.0986122886681098, 0.0)
     """
+    return float_above(closely_above_log(ratio))
+
+
+def closely_above_log(ratio: Fraction) -> Fraction:
+    """A rational above ln(ratio), right to about 50 digits: sums of these are rounded once, at the end."""
     if ratio == 1:
-        return 0.0
+        return Fraction(0)
     # ln(a/b) = ln a - ln b may cancel: carry as many more digits as the integers have.
     digits = 50 + (ratio.numerator.bit_length() + ratio.denominator.bit_length()) // 3
     context = _context(digits, ROUND_CEILING)
     upper = context.next_plus(Decimal(ratio.numerator).ln(context))
     lower = context.next_minus(Decimal(ratio.denominator).ln(context))
-    return float_above(Fraction(context.subtract(upper, lower)))
+    return Fraction(context.subtract(upper, lower))
 
 
 def root_below(number: Fraction, degree: int) -> Fraction:

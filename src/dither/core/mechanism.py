@@ -80,6 +80,27 @@ class Reading(Protocol):
         ...
 
 
+class Layout(Protocol):
+    """What a report of several reports looks like."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The fields of a report."""
+        ...
+
+    def outputs(self) -> NDArray:
+        """Every possible report, in the order of the channel's columns (small alphabets only)."""
+        ...
+
+    def valid(self, reports: NDArray) -> NDArray[np.bool_]:
+        """Which reports have all their fields in range."""
+        ...
+
+    def count(self, reports: NDArray) -> NDArray[np.int64]:
+        """The counts of these reports."""
+        ...
+
+
 class Mechanism(ABC):
     """One local protocol: what a client sends, a server adds up, an analyst reads off, and what it guarantees."""
 
@@ -116,9 +137,16 @@ class Mechanism(ABC):
 
     # What it changes where a report is more than one number, an output of its channel ---------------------------
 
+    @property
+    def layout(self) -> Layout | None:
+        """How several reports make one; None where a report is a single one."""
+        return None
+
     @cached_property
     def dtype(self) -> np.dtype:
         """The fields of a report."""
+        if self.layout is not None:
+            return self.layout.dtype
         return np.dtype([("value", np.min_scalar_type(self.channel().shape[1] - 1))])
 
     def inputs(self) -> NDArray:
@@ -127,14 +155,20 @@ class Mechanism(ABC):
 
     def outputs(self) -> NDArray:
         """Every possible report, in the order of the channel's columns (small alphabets only)."""
+        if self.layout is not None:
+            return self.layout.outputs()
         return np.arange(self.channel().shape[1]).astype(self.dtype)
 
     def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
         """Which reports have all their fields in range."""
+        if self.layout is not None:
+            return self.layout.valid(reports)
         return reports["value"] < self.channel().shape[1]
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         """The counts of these reports; counts of several parts add up."""
+        if self.layout is not None:
+            return self.layout.count(reports)
         outputs = self.channel().shape[1]
         if outputs > MOST_COUNTED:
             raise ParameterError(

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from dither.mechanisms.additive import Gaussian, Laplace
     from dither.mechanisms.grr import GRR
     from dither.mechanisms.hadamard import Hadamard
+    from dither.mechanisms.histogram import Histogram
+    from dither.mechanisms.hybrid import Hybrid
+    from dither.mechanisms.hypercube import Hypercube
     from dither.mechanisms.localhash import LocalHash
+    from dither.mechanisms.personalised import Personalised
     from dither.mechanisms.sampled import Sampled, SampledDuchi, Split
     from dither.mechanisms.subset import SubsetSelection
     from dither.mechanisms.unary import Unary
@@ -31,11 +35,15 @@ _HOMES = {
     "Piecewise": "dither.mechanisms.window",
     "SquareWave": "dither.mechanisms.window",
     "Duchi": "dither.mechanisms.window",
+    "Hybrid": "dither.mechanisms.hybrid",
     "Laplace": "dither.mechanisms.additive",
     "Gaussian": "dither.mechanisms.additive",
+    "Personalised": "dither.mechanisms.personalised",
+    "Histogram": "dither.mechanisms.histogram",
     "Sampled": "dither.mechanisms.sampled",
     "Split": "dither.mechanisms.sampled",
     "SampledDuchi": "dither.mechanisms.sampled",
+    "Hypercube": "dither.mechanisms.hypercube",
 }
 
 __all__ = [
@@ -43,8 +51,12 @@ __all__ = [
     "Duchi",
     "Gaussian",
     "Hadamard",
+    "Histogram",
+    "Hybrid",
+    "Hypercube",
     "Laplace",
     "LocalHash",
+    "Personalised",
     "Piecewise",
     "Sampled",
     "SampledDuchi",

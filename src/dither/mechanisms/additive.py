@@ -36,13 +36,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.channel import Blanket, Channel, Independent
 from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape, entries
 from dither.core.errors import ParameterError
 from dither.core.exact import exp_below
 from dither.core.lattice import MOST_STEPS, rounded
-from dither.core.mechanism import Mechanism, Moments
+from dither.core.mechanism import Mechanism, Moments, Reading
 from dither.core.shift import Shift, noise_shape, noise_table
+from dither.mechanisms.dimensions import Dimensions
 from dither.mechanisms.mean import Mean
 
 MOST_EPSILON = 20.0
@@ -56,6 +58,8 @@ _GAUSSIAN_SCALE, _GAUSSIAN_REACH = 25, 7  # the standard deviation in steps, at 
 _AIM = 1 - Decimal(2) ** -31  # where in delta the calibration aims: half of 1e-9 below the declared one
 _MISS = Decimal("4e-10")  # and how far beside it may end
 _DEVIATION = Fraction(1, 2**40)
+_FINE = 1 << 64  # the variance of noise in d dimensions is a multiple of 1 / this
+MOST_DIMENSIONS = 1 << 12
 _NEGLIGIBLE = Decimal("1e-20")
 
 
@@ -246,8 +250,10 @@ def _solve(loss: Callable[[Decimal], Fraction], start: Decimal, delta: Fraction)
     raise ParameterError("no table keeps this delta closely; choose a larger delta, or Laplace, which needs none")
 
 
-def gaussian_bound(s2: Fraction, steps: int, d: int, epsilon: float, deviation: Fraction = _DEVIATION) -> Fraction:
-    """An upper bound on delta at epsilon for d coordinates, each clamped Gaussian noise of variance s2 over J `steps`.
+def gaussian_bound(s2: Fraction, steps: int, d: int, ratio: Fraction, deviation: Fraction = _DEVIATION) -> Fraction:
+    """An upper bound on delta for d coordinates, each clamped Gaussian noise of variance s2 over J `steps`.
+
+    It holds for the epsilon with e^epsilon = `ratio`.
 
     `deviation` bounds how far the integer table of a coordinate is from the ideal law (see `table_deviation`).
 
@@ -281,14 +287,14 @@ def gaussian_bound(s2: Fraction, steps: int, d: int, epsilon: float, deviation: 
     """
     with localcontext(Context(prec=60)):
         variance, spread = Decimal(s2.numerator) / s2.denominator, Decimal(deviation.numerator) / deviation.denominator
-        ratio = Decimal(1) * exp_below(epsilon).numerator / exp_below(epsilon).denominator
-        ratio *= ((1 - spread) / (1 + spread)) ** d
+        least = Decimal(1) * ratio.numerator / ratio.denominator
+        least *= ((1 - spread) / (1 + spread)) ** d * (1 - _NEGLIGIBLE**2)
         wide, pi = d * variance, Decimal(math.pi)
         # Two above the last Y with a gain: the gains go down from there, and what is below zero does not count.
-        y = int((d * steps * steps - 2 * variance * ratio.ln()) / (2 * steps)) + 2
+        y = int((d * steps * steps - 2 * variance * least.ln()) / (2 * steps)) + 2
         mass = (Decimal(-y * y) / (2 * wide)).exp() / (2 * pi * wide).sqrt()
         fall, bend = (Decimal(2 * y - 1) / (2 * wide)).exp(), (-1 / wide).exp()
-        other = ratio * (Decimal(2 * steps * y - d * steps * steps) / (2 * variance)).exp()
+        other = least * (Decimal(2 * steps * y - d * steps * steps) / (2 * variance)).exp()
         drop = (-steps / variance).exp()
         gained, seen = Decimal(0), Decimal(0)
         while fall >= 1 or mass >= (1 - fall) * gained * _NEGLIGIBLE:
@@ -313,11 +319,22 @@ def gaussian_scale(epsilon: float, delta: float, d: int) -> tuple[Fraction, int]
     steps = math.ceil(2 * _GAUSSIAN_SCALE / sigma)
 
     def variance(curvature: Decimal) -> Fraction:
-        return Fraction(round((1 / (2 * curvature)) * 2**64), 2**64)
+        return Fraction(round((1 / (2 * curvature)) * _FINE), _FINE)
 
     start = 1 / (2 * Decimal(sigma * steps / 2) ** 2)
-    found = _solve(lambda at: gaussian_bound(variance(at), steps, d, epsilon), start, Fraction(delta))
+    found = _solve(lambda at: gaussian_bound(variance(at), steps, d, exp_below(epsilon)), start, Fraction(delta))
     return variance(found), steps
+
+
+def unstretched_table(s2: Fraction, steps: int) -> Shift:
+    """The table of N_Z(0, s2), with the smallest weight so large that its rounding is below the deviation allowed."""
+    scale = math.sqrt(s2)
+    reach = math.ceil(_GAUSSIAN_REACH * scale)
+    size = reach + steps
+    bits = _words(48 + math.log2(3 * scale) + (size / scale) ** 2 / 2 / math.log(2))
+    with localcontext(Context(prec=60 + bits // 3)):
+        curvature = Decimal(s2.denominator) / (2 * Decimal(s2.numerator))
+    return Shift(noise_table(Decimal(0), curvature, size, bits), steps, reach)
 
 
 def table_deviation(table: tuple[int, ...], s2: Fraction) -> Fraction:
@@ -366,10 +383,10 @@ class _AdditiveMechanism(Mechanism):
         return Additive(Shift(tuple(table), steps, reach, stretch))
 
     @cached_property
-    def reading(self) -> Mean:
+    def reading(self) -> Reading:
         return self.noise.reading()
 
-    def channel(self) -> Shift:
+    def channel(self) -> Channel:
         return self.noise.law
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
@@ -395,22 +412,70 @@ class Laplace(_AdditiveMechanism):
 
 
 @dataclass(frozen=True)
+class Cloud(Channel):
+    """d coordinates with the same Gaussian table each: independent, with a tighter divergence than composition has."""
+
+    table: Shift
+    d: int
+    s2: Fraction
+
+    @cached_property
+    def _coordinates(self) -> Independent:
+        return Independent.all_of([self.table] * self.d)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._coordinates.shape
+
+    @property
+    def exact(self) -> bool:
+        return False
+
+    @property
+    def epsilon(self) -> float:
+        return self._coordinates.epsilon
+
+    def ratio(self) -> Fraction | float:
+        return self._coordinates.ratio()
+
+    @cached_property
+    def _deviation(self) -> Fraction:
+        return table_deviation(self.table.weights, self.s2)
+
+    def divergence(self, ratio: Fraction) -> Fraction:
+        return gaussian_bound(self.s2, self.table.steps, self.d, ratio, self._deviation)
+
+    def blanket(self) -> Blanket:
+        return self._coordinates.blanket()
+
+    def row(self, x: int) -> list[Fraction]:
+        return self._coordinates.row(x)
+
+
+@dataclass(frozen=True)
 class Gaussian(_AdditiveMechanism):
-    """A number, by discrete Gaussian noise, with a delta.
+    """A number, or a record of d numbers, by discrete Gaussian noise, with a delta.
+
+    All d coordinates are reported, each with noise for the sensitivity 2 sqrt(d) of the whole record.
 
     >>> round(float(Gaussian(epsilon=1.0, delta=1e-6).moments([0.0]).variance[0]), 1)
     71.4
+    >>> print(Gaussian(epsilon=1.0, delta=1e-6, d=5).guarantee)
+    epsilon 1, delta 1e-6 (bound)
     """
 
     delta: float = 0.0
+    d: int = 1
 
     examples = (
         {"epsilon": 1.0, "delta": 1e-6},
         {"epsilon": 0.05, "delta": 1e-6},
         {"epsilon": 4.0, "delta": 1e-3},
+        {"epsilon": 2.0, "delta": 1e-3, "d": 3},
     )
 
     def _validate(self) -> None:
+        self._freeze(d=checked_count("d", self.d, 1, MOST_DIMENSIONS))
         if self.delta == 0:
             raise ParameterError(
                 "Gaussian noise needs a delta above 0, for example delta=1e-6; Laplace, Duchi and Piecewise need none"
@@ -422,3 +487,64 @@ class Gaussian(_AdditiveMechanism):
 
     def _law(self) -> Shift:
         return gaussian_law(self.epsilon, self.delta)
+
+    def _fit(self) -> tuple[int, ...]:
+        if self.d == 1:
+            return super()._fit()
+        s2, steps = gaussian_scale(self.epsilon, self.delta, self.d)
+        law = unstretched_table(s2, steps)
+        return *law.weights, law.steps, law.reach, law.stretch, int(s2 * _FINE)
+
+    def _checked_weights(self, weights: Any) -> tuple[int, ...]:
+        checked = super()._checked_weights(weights)
+        if self.d > 1:
+            self._table(checked)
+        return checked
+
+    def _table(self, weights: tuple[int, ...]) -> tuple[Shift, Fraction]:
+        """The table of one coordinate, and the variance of the ideal law that it stands for."""
+        if len(weights) < 7 or weights[-2] != 1:
+            raise ParameterError("in several dimensions the weights end with steps, reach, 1 and the variance")
+        *table, steps, reach, stretch, fine = weights
+        return Shift(tuple(table), steps, reach, stretch), Fraction(fine, _FINE)
+
+    @cached_property
+    def noise(self) -> Additive:
+        assert self.weights is not None
+        *table, steps, reach, stretch = self.weights if self.d == 1 else self.weights[:-1]
+        return Additive(Shift(tuple(table), steps, reach, stretch))
+
+    @cached_property
+    def layout(self) -> Dimensions | None:
+        """The d coordinates; each alone keeps the guarantee of the whole."""
+        if self.d == 1:
+            return None
+        assert self.weights is not None
+        coordinate = Gaussian(self.epsilon, weights=self.weights[:-1], delta=self.delta)
+        return Dimensions((coordinate,), np.zeros(self.d, dtype=np.intp), self.d)
+
+    @cached_property
+    def reading(self) -> Reading:
+        return self.layout or self.noise.reading()
+
+    def inputs(self) -> NDArray:
+        return self.layout.inputs() if self.layout else super().inputs()
+
+    def channel(self) -> Channel:
+        if self.d == 1:
+            return self.noise.law
+        assert self.weights is not None
+        return self._cloud
+
+    @cached_property
+    def _cloud(self) -> Cloud:
+        assert self.weights is not None
+        table, s2 = self._table(self.weights)
+        return Cloud(table, self.d, s2)
+
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
+        (self.layout or self.noise).fill(reports, values, tape, rows)
+
+    @property
+    def row_words(self) -> int:
+        return 2 * self.d

@@ -71,7 +71,7 @@ class Dimensions:
     @cached_property
     def _plain(self) -> bool:
         """Whether every part's report is one number."""
-        return all(part.dtype.names == ("value",) for part in self.parts)
+        return all(part.dtype.names == ("value",) and not part.dtype[0].shape for part in self.parts)
 
     @cached_property
     def dtype(self) -> np.dtype:
@@ -161,7 +161,7 @@ class Dimensions:
         """For each dimension the number of its reports, and their counts."""
         chosen, slots = self._slots(reports)
         dimension = np.tile(np.arange(self.d), len(reports)) if chosen is None else chosen.reshape(-1)
-        if self._plain and all(type(part)._count is Mechanism._count for part in self.parts):
+        if self._plain and all(type(part)._count is Mechanism._count and not part.layout for part in self.parts):
             counts = np.bincount(self._starts[dimension] + 1 + slots, minlength=int(self._starts[-1]))
             counts[self._starts[:-1]] = np.add.reduceat(counts, self._starts[:-1])
             return counts

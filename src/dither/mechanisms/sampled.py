@@ -105,24 +105,15 @@ class _Recorded(Mechanism):
     def channel(self) -> Channel:
         return self.reading.channel()
 
-    @cached_property
-    def dtype(self) -> np.dtype:
-        return self.reading.dtype
+    @property
+    def layout(self) -> Dimensions:
+        return self.reading
 
     def inputs(self) -> NDArray:
         return self.reading.inputs()
 
-    def outputs(self) -> NDArray:
-        return self.reading.outputs()
-
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         self.reading.fill(reports, values, tape, rows)
-
-    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
-        return self.reading.valid(reports)
-
-    def _count(self, reports: NDArray) -> NDArray[np.int64]:
-        return self.reading.count(reports)
 
     @property
     def row_words(self) -> int:

@@ -1,0 +1,152 @@
+"""Frequencies through a numeric mechanism: one entry a category, each randomized as a number.
+
+The value x becomes k numbers, 1 at x and -1 elsewhere (000 section V-C writes 1 and 0; the domain here is [-1, 1]).
+Each goes through a numeric base with half the budget, since two inputs differ in two entries. With m of d
+categorical dimensions, as `Sampled` of this, an entry gets epsilon/(2m), which is 000's rule, sound and tight. The
+mean of entry v is 2 f_v - 1. Its variance is that of the base at the ends of its domain: no value is anywhere else.
+
+Categorical mechanisms are better at the same epsilon; this form exists because the re-calibration of 000 works on
+means.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.channel import Product
+from dither.core.checks import checked_count
+from dither.core.domain import Categories, Interval
+from dither.core.draw import Rows, Tape
+from dither.core.errors import ParameterError
+from dither.core.estimate import Estimate
+from dither.core.exact import share_below
+from dither.core.guarantee import Guarantee
+from dither.core.mechanism import Mechanism, Moments
+from dither.core.tally import Tally
+from dither.mechanisms.dimensions import Dimensions
+from dither.mechanisms.frequency import unasked_variance
+from dither.mechanisms.recipe import made, recipe, takes_delta
+
+MOST_CATEGORIES = 1 << 12
+_CHANGED = 2  # entries in which two inputs differ
+
+
+@dataclass(frozen=True, eq=False)
+class EntryFrequencies:
+    """The reading of k entries: their means, moved from [-1, 1] to [0, 1]."""
+
+    k: int
+    entries: Dimensions
+
+    @property
+    def domain(self) -> Categories:
+        """The numbers of the categories."""
+        return Categories(self.k)
+
+    @cached_property
+    def _ends(self) -> Moments:
+        """The base's moments at -1 and 1."""
+        return self.entries.parts[0].moments(np.array([-1.0, 1.0]))
+
+    def variance(self, frequency: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The variance that one report contributes, averaged over users of whom this share holds the category."""
+        share = np.clip(frequency, 0.0, 1.0)
+        return ((1 - share) * self._ends.variance[0] + share * self._ends.variance[1]) / 4
+
+    def worst_variance(self, share: float = 1.0) -> float:
+        """The largest variance of one report, averaged over categories, where this share of the users is asked."""
+        return float(self._ends.variance.max()) / 4 + (1 - share) * (1 - 1 / self.k) / self.k
+
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
+        """Frequencies of all categories with standard errors; of the `among` users who might have been asked."""
+        mean = self.entries.parts[0].reading
+        parts = (self.entries.marginal(tally, v) for v in range(self.k))
+        value = np.array([(mean.estimate(part, guarantee, source).value + 1) / 2 for part in parts])
+        stderr = np.sqrt(self.variance(value) / tally.n + unasked_variance(value, tally.n, among))
+        note = "Every category is an entry of its own, randomized as a number; frequencies are means of entries."
+        return Estimate(value, stderr, tally.n, guarantee, "frequency", source=source, notes=(note,))
+
+    def moments(self, x: Any) -> Moments:
+        """For each input (rows) the moments of its calibrated report about each category (columns)."""
+        own = (self.domain.check(x)[:, None] == np.arange(self.k)).astype(int)
+        ends = self._ends
+        return Moments(ends.bias[own] / 2, ends.variance[own] / 4, ends.third[own] / 8)
+
+
+@dataclass(frozen=True)
+class Histogram(Mechanism):
+    """A category, by k numbers through a numeric base.
+
+    Each entry has half of epsilon; the form that the re-calibration of 000 works on.
+
+    >>> Histogram("Piecewise", k=4, epsilon=2.0).entry
+    Piecewise(epsilon=1.0)
+    """
+
+    base: Any
+    k: int
+    epsilon: float
+    delta: float = 0.0
+    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    family = "categorical"
+    examples = (
+        {"base": "Duchi", "k": 3, "epsilon": 1.0},
+        {"base": "Duchi", "k": 2, "epsilon": 1.0, "delta": 1e-3},
+        {"base": "Piecewise", "k": 3, "epsilon": 2.0},
+    )
+
+    def _validate(self) -> None:
+        self._freeze(base=recipe(self.base), k=checked_count("k", self.k, 2, MOST_CATEGORIES))
+        if self.delta and not takes_delta(self.base):
+            raise ParameterError(f"{self.base} has no delta: leave delta out")
+
+    def _fit(self) -> tuple[int, ...]:
+        return self._made(None).weights or ()
+
+    def _checked_weights(self, weights: Any) -> tuple[int, ...]:
+        return self._made(weights).weights or ()
+
+    def _made(self, weights: Any) -> Mechanism:
+        budget = share_below(self.epsilon, _CHANGED), share_below(self.delta, _CHANGED)
+        entry = made(self.base, *budget, weights)
+        if not isinstance(entry.reading.domain, Interval) or entry.layout is not None:
+            raise ParameterError('an entry is a number: base="Piecewise" or another numeric mechanism')
+        return entry
+
+    @cached_property
+    def entry(self) -> Mechanism:
+        """The mechanism of one entry."""
+        return self._made(self.weights)
+
+    @cached_property
+    def layout(self) -> Dimensions:
+        """The k entries."""
+        return Dimensions((self.entry,), np.zeros(self.k, dtype=np.intp), self.k)
+
+    @cached_property
+    def reading(self) -> EntryFrequencies:
+        return EntryFrequencies(self.k, self.layout)
+
+    def channel(self) -> Product:
+        factor = self.entry.channel()
+        last = factor.shape[0] - 1
+        return Product(
+            factor,
+            coordinates=self.k,
+            inputs=self.k,
+            encode=lambda x: [last if v == x else 0 for v in range(self.k)],
+            differing=(((last, 0), (0, last)),),
+        )
+
+    @property
+    def row_words(self) -> int:
+        return self.k * self.entry.row_words
+
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
+        entries = np.full((len(values), self.k), -1.0)
+        np.put_along_axis(entries, values[:, None].astype(np.intp), 1.0, axis=1)
+        self.layout.fill(reports, entries, tape, rows)

@@ -1,0 +1,245 @@
+"""Hypercube: all d signs of a record at once, as one corner of the cube (002 Mechanism-1, with a sound delta).
+
+A record of d numbers in [-1, 1] is rounded to a corner v of {-1, +1}^d, each coordinate without bias. The report is a
+corner y, and v favours the half-space T+(v) = {y : y.v > 0} of
+
+    C_d = 2^(d-1)                      corners if d is odd,
+    C_d = 2^(d-1) - C(d, d/2) / 2      if d is even, since corners with y.v = 0 belong to neither half and are not favoured.
+
+This is the two-level law with C_d of 2^d outputs: weight A for the favoured ones and B for the others, integers of as many
+words as C_d needs.
+
+**Delta.** Opposite corners favour disjoint sets, so |T+(v) \\ T+(-v)| = C_d, and the law keeps (epsilon, delta) exactly if
+C_d (A - e^epsilon B) <= delta W. The paper asks for A/W <= e^epsilon B/W + delta for each corner by itself (002 eq. 5 and
+22), which allows C_d times as much: with the alpha of its eq. 24 the delta that is delivered is C_d * delta. Here each
+corner gets delta / C_d, in the sampler and in the scale alike. `papers/002` keeps the printed form, to be measured.
+
+**Sampling.** The side first (`draw.sides`), then a uniform corner of it, in O(d). Only where y and v agree matters, so a
+row draws d bits, one for each agreement. If d is odd, the bits on the wrong side are negated: a bijection between the
+sides, and nothing is rejected. If d is even, a tie cannot be negated away. For T+ it is drawn again. T- holds the ties, each
+as often as any other corner; negating a corner of T+ would count the others twice, so it is drawn again instead.
+
+**Reading.** The signs of a coordinate have the mean E[y_j | v] = kappa v_j, and since the sum of y.v over T+ is d C(d-1,
+floor(d/2)) and over the others the negative of it,
+
+    kappa = (A - B) C(d-1, floor(d/2)) / W.
+
+The score +-1/kappa is unbiased, with variance 1/kappa^2 - x_j^2. For large d, 1/kappa^2 is about (pi d / 2) ((E + 1)/(E -
+1))^2 with E = e^epsilon, pi/2 times that of one sampled sign out of d; for d = 1 this is `Duchi`.
+"""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.channel import TwoLevel
+from dither.core.checks import checked_count
+from dither.core.domain import Interval, Records
+from dither.core.draw import ELEMENT, Rows, Tape, Words, _settled, sides
+from dither.core.errors import ParameterError
+from dither.core.estimate import Estimate
+from dither.core.guarantee import Guarantee
+from dither.core.lattice import ROUNDING, split
+from dither.core.mechanism import Mechanism, Moments
+from dither.core.tally import Tally
+from dither.mechanisms.packing import as_bytes, bit_counts, bits_dtype, packed, padding_is_clear
+
+MOST_DIMENSIONS = 1 << 12
+_MOST_LISTED = 12  # dimensions whose corners are written out
+
+
+@dataclass(frozen=True, eq=False)
+class Signs:
+    """The reading of d means from d signs whose mean is `kappa` times that of the rounded value.
+
+    A sign has no magnitude, so the reports do not tell the mean square of the values. The squared estimate stands in for
+    it, which can only make the error bar too wide. It then covers a random choice of users as well: the variance of a
+    sign over values and noise together is 1/kappa^2 - mean^2.
+    """
+
+    d: int
+    kappa: Fraction
+
+    @property
+    def domain(self) -> Records:
+        """Rows of d numbers from -1 to 1."""
+        return Records(self.d, (Interval(),))
+
+    @property
+    def scale(self) -> float:
+        """The score of a positive sign: 1/kappa, the B of the paper."""
+        return float(1 / self.kappa)
+
+    @cached_property
+    def _excess(self) -> float:
+        """1/kappa^2 - 1, the least variance: subtracted before it is rounded, since kappa may be close to 1."""
+        return float(1 / self.kappa**2 - 1)
+
+    def worst_variance(self, share: float = 1.0) -> float:
+        """That of a population at 0, whatever the share of the users who are asked."""
+        return self._excess + 1.0
+
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
+        """The d means with their standard errors, which cover a random choice of the `among` users too."""
+        value = (2 * tally.counts - tally.n) / tally.n * self.scale
+        variance = self._excess + (1.0 - np.minimum(value**2, 1.0))
+        note = (
+            "Each sign is calibrated to be unbiased; one report of a dimension has a standard deviation of about "
+            f"{variance.mean() ** 0.5:.3g}."
+        )
+        stderr = np.sqrt(variance / tally.n)
+        return Estimate(value, stderr, tally.n, guarantee, "mean", source=source, notes=(note,))
+
+    def moments(self, x: Any) -> Moments:
+        """Of the score of each dimension, for each record: a sign has two values, s = 1/kappa and -s, and mean x/s."""
+        table = np.asarray(self.domain.check(x), dtype=np.float64)
+        variance = self._excess + (1.0 - table) * (1.0 + table)
+        return Moments(np.zeros(table.shape), variance, variance * (self.scale**2 + table**2) / self.scale)
+
+
+@dataclass(frozen=True)
+class Hypercube(Mechanism):
+    """d numbers, by one randomized corner of the cube (002 Mechanism-1).
+
+    A report is d bits, and every user reports on every dimension.
+
+    >>> mechanism = Hypercube(d=85, epsilon=1.0, delta=1e-6)
+    >>> print(mechanism.guarantee)
+    epsilon 1, delta 1e-6 (exact)
+    >>> round(mechanism.reading.scale, 2)
+    24.93
+    """
+
+    d: int
+    epsilon: float
+    delta: float = 0.0
+    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    family = "records"
+    examples = (
+        {"d": 3, "epsilon": 1.0},
+        {"d": 4, "epsilon": 1.0, "delta": 1e-3},
+        {"d": 1, "epsilon": 2.0, "delta": 1e-3},
+        {"d": 2, "epsilon": 0.5},
+        {"d": 3, "epsilon": 1.5, "delta": 0.1},
+    )
+
+    def _validate(self) -> None:
+        self._freeze(d=checked_count("d", self.d, 1, MOST_DIMENSIONS))
+
+    def _fit(self) -> tuple[int, ...]:
+        return self.law.high, self.law.low
+
+    @cached_property
+    def law(self) -> TwoLevel:
+        """The integers and their meaning, as the sampler and the certificate read them."""
+        size = half_space(self.d)
+        return TwoLevel.fit(
+            self.epsilon,
+            self.delta,
+            favoured=size,
+            outputs=1 << self.d,
+            apart=size,
+            inputs=1 << self.d,
+            members=self._favoured,
+            weights=self.weights,
+        )
+
+    def _favoured(self, corner: int) -> list[int]:
+        """The corners on the same side; bit j of a corner's number is set where its coordinate j is +1."""
+        return [y for y in range(1 << self.d) if 2 * (corner ^ y).bit_count() < self.d]
+
+    @cached_property
+    def reading(self) -> Signs:
+        law = self.law
+        return Signs(self.d, Fraction((law.high - law.low) * comb(self.d - 1, self.d // 2), law.total))
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        return bits_dtype(self.d)
+
+    def channel(self) -> TwoLevel:
+        return self.law
+
+    def inputs(self) -> NDArray:
+        """The corners if they are few; otherwise some of them."""
+        return self.reading.domain.points(1 << self.d if self.d <= _MOST_LISTED else 16)
+
+    def outputs(self) -> NDArray:
+        if self.d > _MOST_LISTED:
+            raise ParameterError(
+                f"2^{self.d} corners are too many to list; ask for at most {_MOST_LISTED} dimensions, or use channel()"
+            )
+        return packed(np.arange(1 << self.d)[:, None] >> np.arange(self.d) & 1, self.d)
+
+    @property
+    def row_words(self) -> int:
+        return self.d
+
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
+        agreements = self._agreements(sides(self.law, tape, rows), tape, rows)
+        differs = ~_bits(agreements, tape.bits, self.d)
+        as_bytes(reports)[:] = np.packbits(_signs(values, tape, rows) ^ differs, axis=1, bitorder="little")
+
+    def _agreements(self, inside: NDArray[np.bool_], tape: Tape, rows: Rows) -> Words:
+        """For each row d uniform bits among those with more than d/2 ones if `inside`, with at most d/2 if not."""
+        whole = _full_words(self.d, tape.bits)
+
+        def place(words: Words, pending: Rows) -> tuple[Words, NDArray[np.bool_]]:
+            chosen, wanted = words & whole, inside[pending]
+            excess = 2 * np.bitwise_count(chosen).sum(axis=1, dtype=np.int64) - self.d
+            right = (excess > 0) == wanted
+            if self.d % 2:
+                movable = ~right
+            else:  # the sides differ in size: only a corner that is not a tie can be moved, and only to T+
+                movable = wanted & (excess < 0)
+            chosen[movable] ^= whole
+            return chosen, right | movable
+
+        return _settled(place, tape, rows, whole.size, ELEMENT)
+
+    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
+        return padding_is_clear(reports, self.d)
+
+    def _count(self, reports: NDArray) -> NDArray[np.int64]:
+        return bit_counts(reports, self.d)
+
+
+def half_space(d: int) -> int:
+    """C_d: how many corners y have y.v > 0, for any corner v (002 eq. 7).
+
+    >>> [half_space(d) for d in range(1, 9)]
+    [1, 1, 4, 5, 16, 22, 64, 93]
+    """
+    ties = 0 if d % 2 else comb(d, d // 2)
+    return ((1 << d) - ties) // 2
+
+
+def _signs(values: NDArray, tape: Tape, rows: Rows) -> NDArray[np.bool_]:
+    """Each coordinate rounded to a sign with mean at the value; true stands for +1. Values may be unchecked: clipped."""
+    inside = np.clip(values.astype(np.float64, copy=False), -1.0, 1.0)
+    np.copyto(inside, 0.0, where=np.isnan(inside))
+    upper, fraction, digits = split(inside, 1, tape.bits)
+    coins = tape.words(ROUNDING, rows, values.shape[1])
+    coins >>= np.uint64(tape.bits - digits)
+    return (coins < fraction) | upper.astype(bool)  # the value 1 lies on the upper point, with nothing left to toss for
+
+
+def _full_words(d: int, bits: int) -> Words:
+    """d ones, in words of `bits` bits."""
+    last = d - (-(-d // bits) - 1) * bits
+    words = np.full(-(-d // bits), (1 << bits) - 1, dtype=np.uint64)
+    words[-1] = (1 << last) - 1
+    return words
+
+
+def _bits(words: Words, bits: int, d: int) -> NDArray[np.bool_]:
+    """The first d bits of each row of words, lowest first."""
+    flat = np.unpackbits(np.ascontiguousarray(words, dtype="<u8").view(np.uint8), axis=1, bitorder="little")
+    used = flat.reshape(len(words), words.shape[1], 64)[:, :, :bits]
+    return used.reshape(len(words), -1)[:, :d].astype(bool)
