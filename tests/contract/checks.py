@@ -17,15 +17,15 @@ from scipy.stats import binom, chi2
 
 import dither
 from contract.tapes import EveryTape, lanes_read
-from dither.core.channel import PublicMixture, TwoLevel
-from dither.core.domain import Interval, Records
+from dither.core.channel import Announced, PublicMixture, TwoLevel
+from dither.core.domain import Categories, Interval, Records
 from dither.core.exact import exp_below, log_above
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism
 from dither.core.shift import Shift
 from dither.mechanisms.dimensions import Dimensions
 from dither.mechanisms.frequency import Frequencies
-from dither.mechanisms.personalised import RECORD, Choices
+from dither.mechanisms.personalised import RECORD, Choices, Pooled
 
 MOST_TAPE_BITS = 18
 LARGEST_LISTED = 1 << 16
@@ -69,6 +69,23 @@ def composed(mechanism: Mechanism) -> bool:
     return isinstance(mechanism.reading, Dimensions)
 
 
+def parts_of(mechanism: Mechanism) -> tuple[Mechanism, ...]:
+    """The mechanisms that a mechanism is made of; empty if it stands for itself."""
+    if isinstance(mechanism, dither.Histogram):
+        return (mechanism.entry,)
+    return tuple(getattr(mechanism.reading, "parts", ()))
+
+
+def with_epsilon(mechanism: Mechanism, epsilon: float, **changes: Any) -> Mechanism:
+    """The same mechanism with another budget, fitted again."""
+    stored = {key: value for key, value in mechanism.to_dict().items() if key not in ("mechanism", "weights")}
+    if isinstance(mechanism, dither.Personalised):
+        scale = epsilon / mechanism.epsilon
+        groups = [(group.name, max(group.epsilon * scale, 1e-9), group.low, group.high) for group in mechanism.groups]
+        return dither.Personalised(mechanism.base, groups)
+    return type(mechanism)(**{**stored, "epsilon": epsilon, **changes})
+
+
 def check_certificate(mechanism: Mechanism) -> None:
     """At most what was declared and within 1e-9 of it; enumeration of all pairs agrees with the structure."""
     promise = dither.privacy.certify(mechanism)
@@ -79,16 +96,16 @@ def check_certificate(mechanism: Mechanism) -> None:
         assert mechanism.epsilon - promise.epsilon <= 1e-9
     else:
         assert promise.epsilon == mechanism.epsilon
-        tight = 1 if not composed(mechanism) else 1 / 1000  # m reports at delta / m each keep less than delta
+        tight = 1 / 1000 if parts_of(mechanism) else 1  # m reports at delta / m each keep less than delta
         assert promise.delta >= tight * mechanism.delta * (1 - 1e-9)
 
 
 def check_channel(mechanism: Mechanism) -> None:
     """Rows sum to one; ratio, divergence and blanket are those of the written-out matrix."""
     channel = mechanism.channel()
-    if composed(mechanism) and max(channel.shape) > LARGEST_LISTED:
+    if parts_of(mechanism) and (max(channel.shape) > LARGEST_LISTED or isinstance(channel, Announced)):
         assert channel.ratio() == _product_of_ratios(mechanism)
-        for part in mechanism.reading.parts:  # type: ignore[attr-defined]
+        for part in parts_of(mechanism):
             check_channel(part)
         return
     if channel.shape[1] > LARGEST_LISTED:
@@ -112,6 +129,11 @@ def check_channel(mechanism: Mechanism) -> None:
 
 def _product_of_ratios(mechanism: Mechanism) -> Fraction:
     dimensions = mechanism.reading
+    ratios = [Fraction(part.channel().ratio()) for part in parts_of(mechanism)]
+    if isinstance(mechanism, dither.Histogram):
+        return ratios[0] ** 2  # two entries differ
+    if isinstance(mechanism, dither.Personalised):
+        return max(ratios)
     assert isinstance(dimensions, Dimensions)
     ratios = sorted(Fraction(dimensions.part(j).channel().ratio()) for j in range(dimensions.d))
     return prod(ratios[-dimensions.m :], start=Fraction(1))
@@ -124,7 +146,7 @@ def check_sampler(mechanism: Mechanism) -> bool:
     """
     small, bits = with_short_weights(mechanism)
     if small is None:
-        assert composed(mechanism)
+        assert parts_of(mechanism)
         return False
     for value in sampled_inputs(small):
         tape = EveryTape(bits, _lanes(small, bits))
@@ -142,6 +164,10 @@ def sampled_inputs(mechanism: Mechanism) -> NDArray:
     inputs, domain = mechanism.inputs(), mechanism.reading.domain
     if isinstance(domain, Interval):
         return np.append(inputs[np.unique([0, len(inputs) // 2, -1])], 0.3)
+    if isinstance(domain, Choices):
+        off = inputs[:1].copy()
+        off["value"] = domain.groups[0].centre + 0.3 * domain.groups[0].half
+        return np.concatenate([inputs[np.unique([0, len(inputs) // 3, -1])], off])
     if isinstance(domain, Records):
         between = [0.3 - 0.1 * j if isinstance(domain.of(j), Interval) else 1 for j in range(domain.d)]
         return np.vstack([inputs[np.unique([0, len(inputs) // 3, -1])], between])
@@ -154,12 +180,15 @@ def as_bytes(reports: NDArray) -> list[bytes]:
 
 
 def _lanes(mechanism: Mechanism, bits: int) -> dict[Any, int]:
-    return lanes_read(lambda rows, tape: mechanism.sample(many(as_values(mechanism, [0])[0], rows), tape), bits)
+    inputs = mechanism.inputs()
+    return lanes_read(lambda rows, tape: mechanism.sample(inputs[np.arange(rows) % len(inputs)], tape), bits)
 
 
 def _law(mechanism: Mechanism, value: Any, tape: EveryTape) -> dict[bytes, Fraction]:
     """Report, as bytes, to its probability given the value."""
     channel = mechanism.channel()
+    if isinstance(mechanism, dither.Hybrid):
+        return _law_of_branches(mechanism, value, tape.bits)
     if isinstance(channel, PublicMixture) and channel.tags == 1 << 64:  # on short words there are fewer hash seeds
         channel = replace(channel, tags=1 << tape.bits)
         outputs = np.empty(channel.shape[1], dtype=mechanism.dtype)
@@ -169,7 +198,18 @@ def _law(mechanism: Mechanism, value: Any, tape: EveryTape) -> dict[bytes, Fract
     law = [Fraction(0)] * len(outputs)
     for x, share in rounding(mechanism, value, tape.bits).items():
         law = [before + share * added for before, added in zip(law, channel.row(x), strict=True)]
-    return dict(zip(as_bytes(outputs), law, strict=True))
+    return {report: odds for report, odds in zip(as_bytes(outputs), law, strict=True) if odds}
+
+
+def _law_of_branches(mechanism: Any, value: float, bits: int) -> dict[bytes, Fraction]:
+    """Each branch rounds to its own lattice."""
+    law: list[Fraction] = []
+    for odds, window in mechanism.branches:
+        own = [Fraction(0)] * window.law.outputs
+        for row, share in _rounded_number(value, window.steps, bits).items():
+            own = [before + odds * share * added for before, added in zip(own, window.law.row(row), strict=True)]
+        law += own
+    return dict(zip(as_bytes(mechanism.outputs()), law, strict=True))
 
 
 def rounding(mechanism: Mechanism, value: Any, bits: int = 64) -> dict[int, Fraction]:
@@ -178,6 +218,8 @@ def rounding(mechanism: Mechanism, value: Any, bits: int = 64) -> dict[int, Frac
         return _rounded_record(mechanism.reading, value, bits)
     if isinstance(mechanism.reading.domain, Records):
         return _rounded_corner(mechanism, value, bits)
+    if isinstance(mechanism.reading, Pooled):
+        return _rounded_choice(mechanism.reading, value, bits)
     if not isinstance(mechanism.reading.domain, Interval):
         return {int(value): Fraction(1)}
     return _rounded_number(value, mechanism.channel().shape[0] - 1, bits)
@@ -187,6 +229,15 @@ def _rounded_number(value: float, steps: int, bits: int) -> dict[int, Fraction]:
     lower, fraction, digits = split(np.array([value]), steps, bits)
     up = Fraction(int(fraction[0]), 1 << digits)
     return {row: share for row, share in ((int(lower[0]), 1 - up), (int(lower[0]) + 1, up)) if share}
+
+
+def _rounded_choice(groups: Pooled, choice: Any, bits: int) -> dict[int, Fraction]:
+    """The rows of all groups stand one after the other; a value is rounded on the scale of its region."""
+    number = int(choice["group"])
+    group, part = groups.groups[number], groups.parts[number]
+    scaled = np.clip((choice["value"] - group.centre) / group.half, -1, 1)
+    before = sum(part.channel().shape[0] for part in groups.parts[:number])
+    return {before + row: share for row, share in rounding(part, scaled, bits).items()}
 
 
 def _rounded_corner(mechanism: Mechanism, record: Any, bits: int) -> dict[int, Fraction]:
@@ -211,7 +262,7 @@ def _rounded_record(dimensions: Dimensions, record: Any, bits: int) -> dict[int,
 
 def with_short_weights(mechanism: Mechanism) -> tuple[Mechanism | None, int]:
     """The same mechanism with weights for words so short that all tapes can be run, and that word length."""
-    most = MOST_TAPE_BITS - 3 * composed(mechanism)  # more lanes are slower to read
+    most = MOST_TAPE_BITS - 2 * bool(parts_of(mechanism))  # more lanes are slower to read
     # A total of two words makes the draw compare word by word; three are for laws with many outputs.
     choices = [(bits, words) for bits in range(12, 1, -1) for words in (1, 2)] + [(3, 3), (2, 3)]
     for bits, words in choices:
@@ -222,6 +273,16 @@ def with_short_weights(mechanism: Mechanism) -> tuple[Mechanism | None, int]:
 
 
 def _short(mechanism: Mechanism, limit: int) -> Mechanism | None:
+    if isinstance(mechanism, dither.Gaussian) and mechanism.d > 1:
+        return None
+    if isinstance(mechanism, dither.Histogram):
+        entry = _short(mechanism.entry, limit)
+        return entry and replace(mechanism, weights=entry.weights, delta=0.0)
+    if isinstance(mechanism, dither.Personalised):
+        parts = [_short(part, limit) for part in mechanism.reading.parts]
+        return replace(mechanism, weights=tuple(part.weights for part in parts if part)) if all(parts) else None
+    if isinstance(mechanism, dither.Hybrid):
+        return _short_hybrid(mechanism, limit)
     if isinstance(mechanism.reading, Dimensions):
         if any(type(part).__name__ == "Unary" for part in mechanism.reading.parts):
             return None
@@ -231,6 +292,12 @@ def _short(mechanism: Mechanism, limit: int) -> Mechanism | None:
             return None
         return replace(mechanism, weights=weights, delta=0.0)  # type: ignore[type-var]
     return _short_unary(mechanism) if type(mechanism).__name__ == "Unary" else _short_law(mechanism, limit)
+
+
+def _short_hybrid(mechanism: Any, limit: int) -> Mechanism | None:
+    """A coin of three eighths, and laws that three bits can tell: a row has the words of both branches."""
+    sign, share = ((5, 2), 3 << 29) if mechanism.weights[-1] else ((4, 3), 0)
+    return replace(mechanism, weights=(*sign, 3, 2, 1, 2, share)) if limit == 8 else None
 
 
 def _short_law(mechanism: Mechanism, limit: int) -> Mechanism | None:
@@ -244,10 +311,10 @@ def _short_law(mechanism: Mechanism, limit: int) -> Mechanism | None:
     lattice = tuple(min(size, most) for size, most in zip(mechanism.weights[2:], (3, 5), strict=False))
     favoured, outputs = (lattice[0], sum(lattice)) if lattice else (law.favoured, law.outputs)
     for low in range(floor(limit / (favoured * ratio + outputs - favoured)) + 1, 0, -1):
-        high = floor(low * ratio)
-        total = favoured * high + (outputs - favoured) * low
-        if high > low and total <= limit and limit % total:  # some words must be rejected, or rejection goes untested
-            return replace(mechanism, weights=(high, low, *lattice))  # type: ignore[type-var]
+        for high in (floor(low * ratio), floor(low * ratio) - 1):
+            total = favoured * high + (outputs - favoured) * low
+            if high > low and total <= limit and limit % total:  # some words are rejected, or that goes untested
+                return replace(mechanism, weights=(high, low, *lattice))  # type: ignore[type-var]
     return None
 
 
@@ -268,12 +335,19 @@ def check_estimator(mechanism: Mechanism) -> None:
     if isinstance(mechanism.reading, Dimensions):
         check_records(mechanism)
         return
-    if isinstance(mechanism.channel(), PublicMixture):
+    if isinstance(mechanism, dither.LocalHash):
         return  # shared and private hash functions have their own exact tests
+    if isinstance(mechanism.reading, Pooled):
+        check_groups(mechanism)
+        return
+    if mechanism.channel().shape[1] > LARGEST_LISTED:
+        assert isinstance(mechanism, dither.Histogram)
+        return
     outputs, inputs = mechanism.outputs(), mechanism.inputs()
     decoded = np.array([np.atleast_1d(mechanism.estimate(mechanism.tally(report)).value) for report in outputs])
     law = mechanism.channel().matrix().astype(float)
-    truth = np.eye(len(inputs)) if isinstance(mechanism.reading, Frequencies) else inputs.reshape(len(inputs), -1)
+    categorical = isinstance(mechanism.reading.domain, Categories)
+    truth = np.eye(len(inputs)) if categorical else inputs.reshape(len(inputs), -1)
     np.testing.assert_allclose(law @ decoded, truth, atol=1e-9)
     centred = np.abs(decoded[None, :, :] - truth[:, None, :])
     moments = mechanism.moments(inputs)
@@ -287,13 +361,32 @@ def check_estimator(mechanism: Mechanism) -> None:
     # At the expected counts of a population, estimate and standard error are what enumeration gives.
     shares = np.arange(1, len(inputs) + 1) / np.arange(1, len(inputs) + 1).sum()
     weights = np.round(shares @ law * 10**13).astype(np.int64)
-    counts = sum(weight * mechanism.tally(report).counts for weight, report in zip(weights, outputs, strict=True))
-    estimate = mechanism.estimate(dither.Tally(mechanism.fingerprint, int(weights.sum()), np.asarray(counts)))
+    counts = weights
+    if mechanism.tally(outputs[:1]).counts.size != counts.size:  # the tally is not a histogram of reports
+        counts = np.sum([w * mechanism.tally(y).counts for w, y in zip(weights, outputs, strict=True)], axis=0)
+    estimate = mechanism.estimate(dither.Tally(mechanism.fingerprint, int(weights.sum()), counts))
     np.testing.assert_allclose(np.atleast_1d(estimate.value), shares @ truth, atol=1e-8)
     stated, true = np.atleast_1d(estimate.stderr) ** 2 * estimate.n, shares @ variance
     # Two input points in a dimension carry no magnitude: the error bar may be too wide, never too narrow.
     signs_only = len(inputs) == 1 << len(truth[0])
     assert (stated >= true * (1 - 1e-6)).all() if signs_only else np.allclose(stated, true, rtol=1e-6)
+
+
+def check_groups(mechanism: Mechanism) -> None:
+    """Each group by enumeration of its reports: unbiased on the scale of its region, with the stated moments."""
+    reading, inputs, outputs = mechanism.reading, mechanism.inputs(), mechanism.outputs()
+    assert isinstance(reading, Pooled)
+    for number, group in enumerate(reading.groups):
+        own, law = inputs[inputs["group"] == number], reading.parts[number].channel().matrix().astype(float)
+        about = outputs[outputs["group"] == number]
+        estimates = [mechanism.estimate(mechanism.tally(report)) for report in about]
+        scores = np.array([float(estimate[group.name].value) for estimate in estimates])
+        assert all(e["all"].value == e["weighted"].value == s for e, s in zip(estimates, scores, strict=True))
+        stated = mechanism.moments(own)
+        np.testing.assert_allclose(law @ scores, own["value"] + stated.bias, atol=1e-9)
+        centred = np.abs(scores[None] - own["value"][:, None])
+        np.testing.assert_allclose((law * centred**2).sum(axis=1), stated.variance, rtol=1e-9)
+        np.testing.assert_allclose((law * centred**3).sum(axis=1), stated.third, rtol=1e-9)
 
 
 def check_records(mechanism: Mechanism) -> None:
@@ -404,6 +497,8 @@ def _truth(mechanism: Mechanism, values: NDArray) -> NDArray:
             for part, column in zip(parts, columns, strict=True)
         ]
         return np.concatenate([_truth(part, column) for part, column in zip(parts, own, strict=True)])
+    if isinstance(mechanism.reading, Pooled):
+        return np.atleast_1d(values["value"].mean())
     if isinstance(mechanism.reading.domain, Interval | Records):
         return np.atleast_1d(values.mean(axis=0))
     return np.bincount(values, minlength=len(mechanism.inputs())) / len(values)
@@ -412,6 +507,7 @@ def _truth(mechanism: Mechanism, values: NDArray) -> NDArray:
 def _ends(estimate: Any) -> tuple[NDArray, NDArray]:
     """The ends of all intervals, one after the other."""
     parts = [estimate] if isinstance(estimate, dither.Estimate) else list(estimate.values())
+    parts = [estimate["all"]] if "all" in getattr(estimate, "parts", ()) else parts
     low, high = zip(*(part.interval(0.95) for part in parts), strict=True)
     return tuple(np.concatenate([np.atleast_1d(end) for end in ends]) for ends in (low, high))  # type: ignore
 

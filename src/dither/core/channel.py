@@ -309,6 +309,10 @@ class Product(Channel):
         )
 
     def _letter_ratio(self, one: int, other: int) -> Fraction | float:
+        if one == other:
+            return Fraction(1)
+        if not isinstance(self.factor, Table):  # the letters are its two ends, and no pair is worse than they are
+            return self.factor.ratio()
         rows = zip(self.factor.row(one), self.factor.row(other), strict=True)
         return max(inf if b == 0 else a / b for a, b in rows if a)
 

@@ -94,8 +94,8 @@ class Histogram(Mechanism):
 
     family = "categorical"
     examples = (
-        {"base": "Duchi", "k": 3, "epsilon": 1.0},
-        {"base": "Duchi", "k": 2, "epsilon": 1.0, "delta": 1e-3},
+        {"base": "Duchi", "k": 2, "epsilon": 1.0},
+        {"base": "Duchi", "k": 3, "epsilon": 1.0, "delta": 1e-3},
         {"base": "Piecewise", "k": 3, "epsilon": 2.0},
     )
 

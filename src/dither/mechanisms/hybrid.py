@@ -46,7 +46,7 @@ class Hybrid(Mechanism):
     """
 
     epsilon: float
-    # The share of piecewise in 2^-32, A and B of the sign, and A, B, w, J of the window.
+    # A and B of the sign; A, B, w and J of the window; the share of piecewise in 2^-32.
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "numeric"
@@ -61,22 +61,22 @@ class Hybrid(Mechanism):
         window = Window.fit(self.epsilon, 0.0, *fine_enough(self.epsilon, piecewise_share(self.epsilon)))
         share = _best_share(sign.reading(), window.reading())
         laws = (sign.law.high, sign.law.low, window.law.high, window.law.low, window.width, window.steps)
-        return round(share * _COIN), *laws
+        return *laws, round(share * _COIN)
 
     def _checked_weights(self, weights: Any) -> tuple[int, ...]:
         if not isinstance(weights, tuple | list) or len(weights) != self.weight_count:
             raise ParameterError(f"weights must be {self.weight_count} whole numbers, or left out")
-        share = checked_count("the share of piecewise", weights[0], 0, _COIN)
-        laws = tuple(checked_count("a weight", weight, 1) for weight in weights[1:])
+        share = checked_count("the share of piecewise", weights[-1], 0, _COIN)
+        laws = tuple(checked_count("a weight", weight, 1) for weight in weights[:-1])
         checked_count("the lattice", laws[-1], 1, MOST_STEPS)
         checked_count("the window", laws[-2], 1, MOST_STEPS)
-        return share, *laws
+        return *laws, share
 
     @cached_property
     def branches(self) -> tuple[tuple[Fraction, Window], ...]:
         """Sign and window with their shares; what has no share is left out."""
         assert self.weights is not None
-        share, *laws = self.weights
+        *laws, share = self.weights
         part = Fraction(share, _COIN)
         sign = Window.fit(self.epsilon, 0.0, 1, 1, (laws[0], laws[1]))
         window = Window.fit(self.epsilon, 0.0, laws[4], laws[5], (laws[2], laws[3]))
@@ -142,13 +142,14 @@ class Hybrid(Mechanism):
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         branch = np.zeros(len(values), dtype=np.uint8)
         if len(self.branches) > 1:
-            sign = np.uint64(self.branches[0][0] * _COIN)
-            branch[:] = below(_COIN, tape, rows, lane=TAG) >= sign
+            sign = self.branches[0][0]
+            branch[:] = below(sign.denominator, tape, rows, lane=TAG) >= np.uint64(sign.numerator)
         reports["branch"] = branch
         for number, (_, window) in enumerate(self.branches):
             here = np.flatnonzero(branch == number)
             own = np.empty(len(here), dtype=self.dtype)
-            window.fill(own, values[here], tape, some_of(rows, here))
+            # A tape for each branch: their laws may read a lane with different widths.
+            window.fill(own, values[here], tape.slots(str(number), 1), some_of(rows, here))
             reports["value"][here] = own["value"]
 
     def _valid(self, reports: NDArray) -> NDArray[np.bool_]:

@@ -86,34 +86,48 @@ class Choices:
         pairs = [(end, number) for number, group in enumerate(self.groups) for end in (group.low, group.high)]
         return np.array([pairs[i % len(pairs)] for i in range(count)], dtype=RECORD)
 
-    def _numbers(self, group: Any) -> NDArray[np.integer]:
+    def _numbers(self, group: NDArray) -> NDArray[np.integer]:
         names = {each.name: number for number, each in enumerate(self.groups)}
-        given = group.tolist() if isinstance(group, np.ndarray) else list(group)
-        numbers = []
-        for row, item in enumerate(given):
-            number = names.get(item, -1) if isinstance(item, str) else item
-            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self.groups):
-                raise DomainError(
-                    f"row {row}: there is no such group; choose one of {', '.join(names)}, or its number from 0"
-                )
-            numbers.append(number)
-        return np.array(numbers, dtype=np.uint8)
+        # Few different choices among many users: each is looked up once.
+        kinds, place = np.unique(group.astype(object) if group.dtype.kind == "O" else group, return_inverse=True)
+        known = np.array([_number(kind, names) for kind in kinds.tolist()], dtype=np.int64)
+        numbers = known[place] if len(kinds) else np.empty(0, dtype=np.int64)
+        if (numbers < 0).any():
+            raise DomainError(
+                f"row {int((numbers < 0).argmax())}: there is no such group; choose one of {', '.join(names)}, "
+                "or its number from 0"
+            )
+        return numbers
+
+
+def _number(choice: Any, names: Mapping[str, int]) -> int:
+    if isinstance(choice, str):
+        return names.get(choice, -1)
+    whole = isinstance(choice, int) and not isinstance(choice, bool)
+    return choice if whole and 0 <= choice < len(names) else -1
 
 
 def _pairs(values: Any) -> tuple[Any, Any]:
-    names = values.dtype.names if isinstance(values, np.ndarray) else None
+    names = values.dtype.names if isinstance(values, np.ndarray | np.void) else None
     if isinstance(values, Mapping) or hasattr(values, "columns") or names:
         try:
             value, group = values["value"], values["group"]
         except (KeyError, ValueError, IndexError):
             value = group = None
         if value is not None and group is not None:
-            columns = np.atleast_1d(np.asarray(value, dtype=None)), np.atleast_1d(np.asarray(group))
-            if len(columns[0]) == len(columns[1]):
-                return columns
+            one = isinstance(value, int | float | np.generic) or getattr(value, "ndim", 1) == 0
+            values_, groups_ = ([value], [group]) if one else (value, group)
+            if len(values_) == len(groups_):
+                return values_, _column(groups_)
     elif isinstance(values, Sequence) and len(values) == 0:
         return np.empty(0), np.empty(0, dtype=np.uint8)
     raise DomainError('values must be a table with a column "value" and a column "group" of the same length')
+
+
+def _column(groups: Any) -> NDArray:
+    array = np.asarray(groups)
+    mixed = array.ndim != 1 or array.dtype.kind not in "iuU"
+    return np.array([str(item) if isinstance(item, str) else item for item in groups], dtype=object) if mixed else array
 
 
 @dataclass(frozen=True, eq=False)
