@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither import SquareWave
-from dither.mechanisms.distribution import LADDER
+from dither.mechanisms.em import LADDER
 from dither.show.table import Table
 from measure import Machine
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
+from fractions import Fraction
 from typing import Any
 
 import click
@@ -11,6 +12,9 @@ from rich.console import Console
 import dither
 from dither.core.errors import DitherError, ParameterError
 from dither.show.table import Table
+
+_SHOWN = 8
+_LONGEST = 60
 
 
 class _Friendly(click.Group):
@@ -54,6 +58,7 @@ def certify(name: str | None, parameters: Sequence[str], as_json: bool) -> None:
     \b
     dither certify GRR k=1000 epsilon=1
     dither certify LocalHash k=1000 epsilon=1 delta=1e-6
+    dither certify Sampled 'base=["Duchi","GRR(k=5)"]' d=2 epsilon=1
     dither certify                                (one example of every mechanism)
     """
     examples = [(cls, example) for cls in dither.registry.values() for example in cls.examples]
@@ -125,6 +130,11 @@ def _value(text: str) -> Any:
             continue
         exponent = "e" in text.lower() and isinstance(number, float) and number.is_integer()
         return int(number) if exponent else number  # 1e6 categories are a whole number of them
+    if text[:1] in ("[", "{"):  # several bases, or groups with their budgets
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise ParameterError('write several values as JSON, as in base=["Duchi","GRR(k=5)"], in quotes') from None
     return None if text == "None" else text
 
 
@@ -135,19 +145,34 @@ def _facts(mechanism: Any) -> dict[str, Any]:
     ratio, (inputs, outputs) = channel.ratio(), channel.shape
     return {
         "parameters": {key: value for key, value in mechanism.to_dict().items() if key != "weights"},
-        "integers": [str(weight) for weight in mechanism.weights],
+        "integers": _texts(mechanism.weights),
         "epsilon": promise.epsilon,
         "delta": promise.delta,
         "established": promise.established,
         "largest likelihood ratio": str(ratio),
-        "inputs": str(inputs),
-        "outputs": str(outputs) if outputs < 1 << 80 else f"about 2^{outputs.bit_length() - 1}",
+        "inputs": _size(inputs),
+        "outputs": _size(outputs),
         "bytes a report": mechanism.dtype.itemsize,
         "fingerprint": mechanism.fingerprint,
     }
 
 
+def _size(number: int) -> str:
+    return str(number) if number < 1 << 80 else f"about 2^{number.bit_length() - 1}"
+
+
+def _texts(weights: Any) -> list[Any]:
+    return [_texts(weight) if isinstance(weight, tuple) else str(weight) for weight in weights]
+
+
 def _plain(fact: Any) -> str:
+    """A fact for a person: what is too long to be read is cut, and `--json` has it all."""
     if isinstance(fact, dict):
         return " ".join(f"{key}={value}" for key, value in fact.items() if value is not None and key != "mechanism")
-    return ", ".join(fact) if isinstance(fact, list) else str(fact)
+    if isinstance(fact, list):
+        shown = [f"({_plain(item)})" if isinstance(item, list) else item for item in fact[:_SHOWN]]
+        return ", ".join(shown) + (f", ... {len(fact):,} in all (--json)" if len(fact) > _SHOWN else "")
+    text = str(fact)
+    if len(text) > _LONGEST and "/" in text:
+        return f"about {float(Fraction(text)):.12g} (--json has the fraction)"
+    return text

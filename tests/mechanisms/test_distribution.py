@@ -15,14 +15,12 @@ from contract.checks import rounding
 from dither import Duchi, Piecewise, SquareWave
 from dither.core.errors import EmptyError, MissingExtraError, ParameterError, TallyError
 from dither.core.tally import Tally
-from dither.mechanisms.distribution import (
+from dither.mechanisms.distribution import MOST_BINS, Distribution, Shape
+from dither.mechanisms.em import (
     LADDER,
-    MOST_BINS,
     MOST_GROUPS,
-    Distribution,
     Likelihood,
     Rung,
-    Shape,
     averaged,
     blur,
     climbed,
@@ -393,7 +391,7 @@ def test_printing(smooth):
 
 def test_a_run_that_is_cut_short_says_so(monkeypatch):
     mechanism = SquareWave(1.0)
-    monkeypatch.setattr("dither.mechanisms.distribution.smoothed.__defaults__", (5,))
+    monkeypatch.setattr("dither.mechanisms.em.smoothed.__defaults__", (5,))
     found = mechanism.distribution(tallied(mechanism), 12, smooth=64.0)
     assert not found.converged
     assert "Not converged" in found.explain()

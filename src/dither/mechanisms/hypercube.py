@@ -4,28 +4,28 @@ A record of d numbers in [-1, 1] is rounded to a corner v of {-1, +1}^d, each co
 corner y, and v favours the half-space T+(v) = {y : y.v > 0} of
 
     C_d = 2^(d-1)                      corners if d is odd,
-    C_d = 2^(d-1) - C(d, d/2) / 2      if d is even, since corners with y.v = 0 belong to neither half and are not favoured.
+    C_d = 2^(d-1) - C(d, d/2) / 2      if d is even, since corners with y.v = 0 are on neither side of v.
 
-This is the two-level law with C_d of 2^d outputs: weight A for the favoured ones and B for the others, integers of as many
-words as C_d needs.
+T-(v) are all the others, ties included. This is the two-level law with C_d of 2^d outputs: weight A for each favoured
+one and B for each other; the draw of the side compares as many words as C_d has.
 
-**Delta.** Opposite corners favour disjoint sets, so |T+(v) \\ T+(-v)| = C_d, and the law keeps (epsilon, delta) exactly if
-C_d (A - e^epsilon B) <= delta W. The paper asks for A/W <= e^epsilon B/W + delta for each corner by itself (002 eq. 5 and
-22), which allows C_d times as much: with the alpha of its eq. 24 the delta that is delivered is C_d * delta. Here each
-corner gets delta / C_d, in the sampler and in the scale alike. `papers/002` keeps the printed form, to be measured.
+**Delta.** Opposite corners favour disjoint sets, so |T+(v) \\ T+(-v)| = C_d, and the law keeps (epsilon, delta) if and
+only if C_d (A - e^epsilon B) <= delta W. The paper asks for A/W <= e^epsilon B/W + delta for each corner by itself
+(002 eq. 5 and 22), which allows C_d times as much: with the alpha of its eq. 24 the delta that is delivered is C_d
+delta. Here each corner gets delta / C_d, in the sampler and in the scale alike. `papers/002` keeps the printed form.
 
-**Sampling.** The side first (`draw.sides`), then a uniform corner of it, in O(d). Only where y and v agree matters, so a
-row draws d bits, one for each agreement. If d is odd, the bits on the wrong side are negated: a bijection between the
-sides, and nothing is rejected. If d is even, a tie cannot be negated away. For T+ it is drawn again. T- holds the ties, each
-as often as any other corner; negating a corner of T+ would count the others twice, so it is drawn again instead.
+**Sampling.** The side first (`draw.sides`), then a uniform corner of it, in O(d). Only where y and v agree matters, so
+a row draws d bits, one for each agreement. If d is odd, bits on the wrong side are negated: a bijection between the
+sides, and nothing is rejected. If d is even, the sides differ in size. For T+ a tie is drawn again, and the rest is
+negated where needed. For T- a corner of T+ is drawn again: negated, it would count twice against a tie.
 
-**Reading.** The signs of a coordinate have the mean E[y_j | v] = kappa v_j, and since the sum of y.v over T+ is d C(d-1,
-floor(d/2)) and over the others the negative of it,
+**Reading.** The signs of a coordinate have the mean E[y_j | v] = kappa v_j. The sum of y.v over T+ is d C(d-1,
+floor(d/2)), and that over T- is its negative, so
 
     kappa = (A - B) C(d-1, floor(d/2)) / W.
 
-The score +-1/kappa is unbiased, with variance 1/kappa^2 - x_j^2. For large d, 1/kappa^2 is about (pi d / 2) ((E + 1)/(E -
-1))^2 with E = e^epsilon, pi/2 times that of one sampled sign out of d; for d = 1 this is `Duchi`.
+The score +-1/kappa is unbiased, with variance 1/kappa^2 - x_j^2. For d = 1 this is `Duchi`. For large d, 1/kappa^2 is
+about (pi/2) d ((E + 1)/(E - 1))^2 with E = e^epsilon: pi/2 times the variance of one sampled sign out of d.
 """
 
 from dataclasses import dataclass, field
@@ -57,9 +57,10 @@ _MOST_LISTED = 12  # dimensions whose corners are written out
 class Signs:
     """The reading of d means from d signs whose mean is `kappa` times that of the rounded value.
 
-    A sign has no magnitude, so the reports do not tell the mean square of the values. The squared estimate stands in for
-    it, which can only make the error bar too wide. It then covers a random choice of users as well: the variance of a
-    sign over values and noise together is 1/kappa^2 - mean^2.
+    A sign has no magnitude, so the reports do not tell the mean square of the values. The squared mean stands in for it,
+    which makes the error bar too wide, never too narrow; it is the squared estimate, less what noise adds to that. The
+    error bar then covers a random choice of users as well: over values and noise together, the variance of a score is
+    1/kappa^2 - mean^2.
     """
 
     d: int
@@ -87,7 +88,8 @@ class Signs:
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
         """The d means with their standard errors, which cover a random choice of the `among` users too."""
         value = (2 * tally.counts - tally.n) / tally.n * self.scale
-        variance = self._excess + (1.0 - np.minimum(value**2, 1.0))
+        squared = np.clip(value**2 - self.worst_variance() / tally.n, 0.0, 1.0)
+        variance = self._excess + (1.0 - squared)
         note = (
             "Each sign is calibrated to be unbiased; one report of a dimension has a standard deviation of about "
             f"{variance.mean() ** 0.5:.3g}."
@@ -194,10 +196,8 @@ class Hypercube(Mechanism):
             chosen, wanted = words & whole, inside[pending]
             excess = 2 * np.bitwise_count(chosen).sum(axis=1, dtype=np.int64) - self.d
             right = (excess > 0) == wanted
-            if self.d % 2:
-                movable = ~right
-            else:  # the sides differ in size: only a corner that is not a tie can be moved, and only to T+
-                movable = wanted & (excess < 0)
+            # Sides of equal size are mirror images. Of unequal ones only T+, the smaller, can be filled from the other.
+            movable = ~right if self.d % 2 else wanted & (excess < 0)
             chosen[movable] ^= whole
             return chosen, right | movable
 
@@ -221,7 +221,7 @@ def half_space(d: int) -> int:
 
 
 def _signs(values: NDArray, tape: Tape, rows: Rows) -> NDArray[np.bool_]:
-    """Each coordinate rounded to a sign with mean at the value; true stands for +1. Values may be unchecked: clipped."""
+    """Each coordinate rounded to a sign with mean at the value; true is +1. Values may be unchecked, and are clipped."""
     inside = np.clip(values.astype(np.float64, copy=False), -1.0, 1.0)
     np.copyto(inside, 0.0, where=np.isnan(inside))
     upper, fraction, digits = split(inside, 1, tape.bits)
