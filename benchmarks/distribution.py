@@ -20,7 +20,8 @@ truth at hand, the best strength of smoothing for each seed: no rule that choose
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 
 import click
@@ -35,6 +36,7 @@ from measure import Machine
 Shares = NDArray[np.float64]
 Estimator = Callable[[NDArray[np.float64], int], Shares]
 
+USERS = 100_000
 EPSILON, TARGET, PUBLISHED_BINS, CODED_BINS = 1.0, 1.1, 1024, 32
 PEERS = ("published, to the end", "published, 100 steps", "pure-ldp, 32 bins")
 
@@ -148,39 +150,69 @@ def contestants() -> dict[str, Estimator]:
     return found
 
 
-@click.command(help=(__doc__ or "").split("\n")[0])
-@click.option("--quick", is_flag=True, help="A smoke test: two seeds.")
-@click.option("--users", default=100_000, show_default=True)
-def main(quick: bool, users: int) -> None:
-    """Measure and print."""
-    # Not from 0: the penalty of dither's rule was set on samples with the first seeds.
-    seeds = range(1000, 1002 if quick else 1020)
+@dataclass(frozen=True)
+class Contest:
+    """Who came how close: for each contestant its distances and its seconds, one a seed."""
+
+    users: int
+    distances: Mapping[str, Sequence[float]]
+    seconds: Mapping[str, Sequence[float]]
+
+    @property
+    def title(self) -> str:
+        """What was measured."""
+        seeds = len(next(iter(self.distances.values())))
+        return f"beta(5, 2), {self.users:,} users, epsilon = {EPSILON:g}, {seeds} seeds; times include the users' side"
+
+    @property
+    def best(self) -> float:
+        """The distance of the best peer."""
+        return min(float(np.mean(self.distances[name])) for name in PEERS if name in self.distances)
+
+    def table(self) -> Table:
+        """One row a contestant."""
+        found = self.distances.values()
+        mean = [float(np.mean(each)) for each in found]
+        return Table(
+            {
+                "estimate": list(self.distances),
+                "W1": mean,
+                "stderr": [float(np.std(each, ddof=1) / math.sqrt(len(each))) for each in found],
+                "ratio to the best peer": [value / self.best for value in mean],
+                "seconds": [float(np.median(self.seconds[name])) for name in self.distances],
+            }
+        )
+
+    def verdict(self) -> str:
+        """Whether dither came close enough."""
+        met = np.mean(self.distances["dither"]) <= TARGET * self.best
+        return f"Target: dither at most {TARGET} times the best peer: {'met' if met else 'not met'}."
+
+
+def measured(quick: bool, users: int = USERS) -> Contest:
+    """Everyone on the same samples."""
     names = contestants()
     distances: dict[str, list[float]] = {name: [] for name in names}
     seconds: dict[str, list[float]] = {name: [] for name in names}
-    for seed in seeds:
+    # Not from 0: the penalty of dither's rule was set on samples with the first seeds.
+    for seed in range(1000, 1002 if quick else 1020):
         values = 2 * np.random.default_rng(seed).beta(5, 2, users) - 1
         for name, estimator in names.items():
             start = time.perf_counter()
             shares = estimator(values, seed)
             seconds[name].append(time.perf_counter() - start)
             distances[name].append(distance(shares, values))
-    mean = {name: float(np.mean(found)) for name, found in distances.items()}
-    error = {name: float(np.std(found, ddof=1) / math.sqrt(len(found))) for name, found in distances.items()}
-    best = min(mean[name] for name in PEERS if name in mean)
-    click.echo(str(Machine.here(("numpy", "pure-ldp"))))
-    click.echo(f"{users:,} users, epsilon = {EPSILON:g}, {len(seeds)} seeds; times include the users' side")
-    columns = {
-        "estimate": list(mean),
-        "W1": list(mean.values()),
-        "stderr": list(error.values()),
-        "ratio to the best peer": [value / best for value in mean.values()],
-        "seconds": [float(np.median(seconds[name])) for name in mean],
-    }
-    click.echo(str(Table(columns)))
-    click.echo(
-        f"target: dither at most {TARGET} times the best peer: {'met' if mean['dither'] <= TARGET * best else 'missed'}"
-    )
+    return Contest(users, distances, seconds)
+
+
+@click.command(help=(__doc__ or "").split("\n")[0])
+@click.option("--quick", is_flag=True, help="A smoke test: two seeds.")
+@click.option("--users", default=USERS, show_default=True)
+def main(quick: bool, users: int) -> None:
+    """Measure and print."""
+    contest = measured(quick, users)
+    for line in (Machine.here(("numpy", "pure-ldp")), contest.title, contest.table(), contest.verdict()):
+        click.echo(str(line))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,15 @@ theirs is changed or copied.
 `client` turns values into reports. `server` makes a fresh server, which the clock does not see, and returns
 what turns reports into the estimates of all categories, which it does.
 
-Both draw from a Mersenne Twister (Python's or NumPy's), which protects nobody, and both use one core. dither draws
+Neither offers a mechanism for numbers (Duchi, piecewise, square wave, hybrid), nor does any other library that was found
+on the package index and is maintained: these run alone. Two libraries made for the trusted curator offer noise that a
+client may add by itself, and are raced as clients, if they are installed:
+
+- OpenDP: discrete Laplace and Gaussian noise on integers, exact and from secure randomness, one call for all users. The
+  number is put on dither's lattice first, and the scale is dither's, so that the noise is the same.
+- diffprivlib: Laplace and analytic Gaussian noise on floats, a call a user. It needs scikit-learn below 1.8.
+
+The first two draw from a Mersenne Twister (Python's or NumPy's), which protects nobody, and all use one core. dither draws
 from a cipher keyed by the operating system and uses every core: what is compared is what a user of each gets.
 """
 
@@ -17,23 +25,32 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-Values = Sequence[int]
+Values = Sequence[Any]
 Reports = Sequence[Any]
 
 
 @dataclass(frozen=True)
 class Peer:
-    """One mechanism of another library."""
+    """One mechanism of another library. Additive noise has no server of its own."""
 
     library: str
     client: Callable[[Values], Reports]
-    server: Callable[[], Callable[[Reports], Sequence[float]]]
+    server: Callable[[], Callable[[Reports], Sequence[float]]] | None = None
 
 
 def missing() -> list[str]:
     """The libraries that cannot be imported here."""
+    return _absent("pure_ldp.frequency_oracles", "multi_freq_ldpy.pure_frequency_oracles.GRR")
+
+
+def missing_noise() -> list[str]:
+    """The libraries for additive noise that cannot be imported here, without which the race goes on."""
+    return _absent("opendp.prelude", "diffprivlib.mechanisms")
+
+
+def _absent(*modules: str) -> list[str]:
     absent = []
-    for name in ("pure_ldp.frequency_oracles", "multi_freq_ldpy.pure_frequency_oracles.GRR"):
+    for name in modules:
         try:
             import_module(name)
         except ImportError:
@@ -69,6 +86,44 @@ def hadamard(k: int, epsilon: float) -> list[Peer]:
 def subset_selection(k: int, epsilon: float) -> list[Peer]:
     """Peers of `dither.SubsetSelection`."""
     return [_multi_freq("SS", (k, epsilon), (k, epsilon))]
+
+
+def laplace(epsilon: float, steps: int) -> list[Peer]:
+    """Peers of `dither.Laplace` on a lattice of so many steps."""
+    makers = {
+        "opendp": lambda: _opendp("make_laplace", "l1_distance", steps, steps / epsilon),
+        "diffprivlib": lambda: _diffprivlib("Laplace", epsilon=epsilon, sensitivity=2.0),
+    }
+    return [make() for name, make in makers.items() if name not in missing_noise()]
+
+
+def gaussian(epsilon: float, delta: float, steps: int, sigma: float) -> list[Peer]:
+    """Peers of `dither.Gaussian` on a lattice of so many steps, with noise of so many of them."""
+    makers = {
+        "opendp": lambda: _opendp("make_gaussian", "l2_distance", steps, sigma),
+        "diffprivlib": lambda: _diffprivlib("GaussianAnalytic", epsilon=epsilon, delta=delta, sensitivity=2.0),
+    }
+    return [make() for name, make in makers.items() if name not in missing_noise()]
+
+
+def _opendp(make: str, distance: str, steps: int, scale: float) -> Peer:
+    """Noise of OpenDP on a vector of integers."""
+    library = import_module("opendp.prelude")
+    library.enable_features("contrib")
+    metric = getattr(library, distance)(T="i32" if distance == "l1_distance" else "f64")
+    domain = library.vector_domain(library.atom_domain(T="i32"))
+    noise = getattr(library.m, make)(domain, metric, scale=scale)
+
+    def randomize(values: Values) -> Reports:
+        return noise([round((value + 1) * steps / 2) for value in values])
+
+    return Peer("opendp", randomize)
+
+
+def _diffprivlib(name: str, **parameters: float) -> Peer:
+    """Noise of diffprivlib, value by value."""
+    mechanism = getattr(import_module("diffprivlib.mechanisms"), name)(**parameters)
+    return Peer("diffprivlib", lambda values: [mechanism.randomise(value) for value in values])
 
 
 def _pure_ldp(

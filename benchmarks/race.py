@@ -1,10 +1,12 @@
 """dither against the fastest peer, mechanism by mechanism, in one run.
 
-For every mechanism the client (values to reports) and the server (reports to the estimates of all categories) are
+For every mechanism of categories the client (values to reports) and the server (reports to the estimates of all) are
 raced apart, and the fastest peer may be another one on each side. dither draws secure randomness, as on a device.
 Contestants take turns, so the ratio survives a noisy machine. A peer that would take minutes gets fewer users:
 `users` of the row's peer says how many; all costs are linear in users, but for the estimation at the end, which is
 small beside them.
+
+Of the mechanisms for numbers only additive noise has peers, and these have no server: clients are raced (`noises`).
 
 What depends on public parameters alone is outside the clock on both sides: a peer's server is made (with its table of
 hashes) and dither's mechanism has estimated before (with its table of collisions) when the clock starts.
@@ -17,16 +19,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import peers
-from alone import population
+from alone import numbers, population
 from dither.core.mechanism import Mechanism
-from dither.mechanisms import GRR, Hadamard, LocalHash, SubsetSelection, Unary
+from dither.mechanisms import GRR, Gaussian, Hadamard, Laplace, LocalHash, SubsetSelection, Unary
 from figures import Peers, Row, Target
 from measure import in_turns, seconds
 
 K = 1000
 EPSILON = 1.0
+DELTA = 1e-6
 COHORTS = 1024
 ROUNDS = 5
 _FEW = 50
@@ -43,6 +47,11 @@ class Contest:
     server_share: float = 1.0
     client_target: Target | None = None
     server_target: Target | None = None
+    numeric: bool = False
+
+    def values(self, users: int) -> NDArray:
+        """What the users hold."""
+        return numbers(users) if self.numeric else population(users, K)
 
 
 def contests() -> list[Contest]:
@@ -87,15 +96,36 @@ def contests() -> list[Contest]:
     ]
 
 
+def noises() -> list[Contest]:
+    """The races of additive noise, against the peers that are installed."""
+    laplace, gaussian = Laplace(EPSILON), Gaussian(EPSILON, delta=DELTA)
+    sigma = float(gaussian.moments([1.0]).variance[0]) ** 0.5 / gaussian.noise.step
+    found = [
+        Contest("Laplace", lambda: laplace, peers.laplace(EPSILON, laplace.noise.law.steps), 0.1, numeric=True),
+        Contest(
+            "Gaussian",
+            lambda: gaussian,
+            peers.gaussian(EPSILON, DELTA, gaussian.noise.law.steps, sigma),
+            client_share=0.1,
+            numeric=True,
+        ),
+    ]
+    return [contest for contest in found if contest.peers]
+
+
 def warm_up(contest: Contest) -> float:
     """Run everything on a few users, twice: the seconds that the peers' first run took beyond their second."""
-    values = population(_FEW, K)
+    values = contest.values(_FEW)
     mechanism = contest.make()
     mechanism.estimate(mechanism.tally(mechanism.randomize(values)))
 
     def all_peers() -> None:
         for peer in contest.peers:
-            _checked(peer.server()(peer.client(values.tolist())))
+            reports = peer.client(values.tolist())
+            if peer.server is not None:
+                _checked(peer.server()(reports), K)
+            else:
+                _checked(reports, _FEW)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "only aggregated small amounts of data"
@@ -105,7 +135,7 @@ def warm_up(contest: Contest) -> float:
 
 def client_row(contest: Contest, users: int) -> Row:
     """Values to reports, in users a second."""
-    values, few = population(users, K), max(_FEW, int(users * contest.client_share))
+    values, few = contest.values(users), max(_FEW, int(users * contest.client_share))
     short = values[:few].tolist()
     mechanism = contest.make()
     runs: dict[str, Callable[[], Any]] = {"dither": lambda: mechanism.randomize(values)}
@@ -118,7 +148,7 @@ def client_row(contest: Contest, users: int) -> Row:
 
 def server_row(contest: Contest, users: int) -> Row:
     """Reports to the estimates of all categories, in users a second."""
-    values, few = population(users, K), max(_FEW, int(users * contest.server_share))
+    values, few = contest.values(users), max(_FEW, int(users * contest.server_share))
     short = values[:few].tolist()
     mechanism = contest.make()
     reports = mechanism.randomize(values)
@@ -133,6 +163,7 @@ def server_row(contest: Contest, users: int) -> Row:
 
 def _served(peer: peers.Peer, reports: Any) -> Callable[[], Any]:
     """A new server for every round, since they remember; all are made before the clock starts."""
+    assert peer.server is not None
     servers = iter([peer.server() for _ in range(ROUNDS)])
     return lambda: next(servers)(reports)
 
@@ -146,8 +177,8 @@ def _fastest(times: dict[str, float], users: int) -> Peers:
     return Peers(name, users / times[name], users)
 
 
-def _checked(estimates: Any) -> None:
+def _checked(found: Any, size: int) -> None:
     """A peer that returns nonsense would be no measure."""
-    values = np.asarray(estimates)
-    if values.shape != (K,) or not np.isfinite(values).all():
-        raise RuntimeError("a peer did not return one estimate for each category")
+    values = np.asarray(found)
+    if values.shape != (size,) or not np.isfinite(values).all():
+        raise RuntimeError("a peer did not return one estimate for each category, or one report for each user")

@@ -61,7 +61,8 @@ def test_certify_everything():
     rows = [line.split() for line in printed("certify").splitlines()]
     for name, cls in dither.registry.items():
         assert sum(row[:1] == [name] for row in rows) == len(cls.examples)
-    assert not any("bound" in row for row in rows)
+    bounds = {row[0] for row in rows if "bound" in row}
+    assert bounds == {"Gaussian", "Split"}  # noise in several dimensions, and different bases with a delta
 
 
 def test_certify_everything_as_json():
@@ -75,10 +76,44 @@ def test_certify_everything_as_json():
             promise.delta,
             promise.established,
         )
-        assert [int(weight) for weight in fact["integers"]] == list(mechanism.weights or ())
+        assert integers(fact["integers"]) == mechanism.weights
         assert fact["bytes a report"] == mechanism.dtype.itemsize
         if mechanism.delta == 0:
             assert log_above(Fraction(fact["largest likelihood ratio"])) == fact["epsilon"]
+
+
+def integers(texts):
+    """Texts as integers, lists as tuples."""
+    return tuple(integers(text) if isinstance(text, list) else int(text) for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mechanism"),
+    [
+        (
+            ("Sampled", 'base=["Duchi","GRR(k=5)"]', "d=2", "epsilon=1"),
+            dither.Sampled(("Duchi", "GRR(k=5)"), 2, None, 1.0),
+        ),
+        (
+            ("Personalised", "base=Duchi", 'groups={"a":1.0,"b":2.0}'),
+            dither.Personalised("Duchi", {"a": 1.0, "b": 2.0}),
+        ),
+    ],
+)
+def test_several_values_are_written_as_json(arguments, mechanism):
+    (fact,) = json.loads(printed("certify", *arguments, "--json"))
+    assert fact["fingerprint"] == mechanism.fingerprint
+    again = load({**fact["parameters"], "weights": integers(fact["integers"])})
+    assert again == mechanism
+
+
+def test_what_is_too_long_to_read_is_cut():
+    text = printed("certify", "Gaussian", "epsilon=1", "delta=1e-6")
+    assert "188 in all (--json)" in " ".join(text.split())
+    text = printed("certify", "Sampled", "base=Piecewise", "d=1000", "m=10", "epsilon=1")
+    assert "about 2^5129" in text
+    assert "about 2.71828182846" in text
+    assert max(map(len, text.splitlines())) <= 100
 
 
 def test_a_json_certificate_is_enough_to_make_the_mechanism():

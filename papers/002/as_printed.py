@@ -59,5 +59,5 @@ def printed_scale(d: int, epsilon: float, delta: float) -> float:
 
 
 def true_scale(d: int, channel: TwoLevel) -> Fraction:
-    """What makes a sign unbiased under a channel: one over the mean agreement of a coordinate, where ties add nothing."""
+    """What makes a sign unbiased under a channel: one over the mean agreement of a coordinate. Ties add 0."""
     return Fraction(channel.total, (channel.high - channel.low) * math.comb(d - 1, d // 2))

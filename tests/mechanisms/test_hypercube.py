@@ -40,7 +40,7 @@ def corners(d: int) -> np.ndarray:
 @pytest.mark.parametrize("d", range(1, 9))
 def test_the_channel_favours_the_half_space(d):
     mechanism, points = Hypercube(d, 0.7, 1e-2), corners(d)
-    high, low = mechanism.weights or ()
+    high, low = mechanism.law.high, mechanism.law.low
     np.testing.assert_array_equal(mechanism.inputs(), points)
     unpacked = np.unpackbits(as_bytes(mechanism.outputs()), axis=1, bitorder="little", count=d)
     np.testing.assert_array_equal(2 * unpacked.astype(int) - 1, points)
@@ -161,7 +161,7 @@ def test_certificates_of_many_dimensions(d, epsilon, delta):
     assert mechanism.guarantee.established == "exact"
     assert epsilon * (1 - 1e-8) <= mechanism.guarantee.epsilon <= epsilon
     assert delta * (1 - 1e-2) <= mechanism.guarantee.delta <= delta
-    high, low = mechanism.weights or ()
+    high, low = mechanism.law.high, mechanism.law.low
     lost = half_space(d) * max(Fraction(0), high - exp_below(epsilon) * low) / mechanism.law.total
     assert lost == mechanism.channel().divergence(exp_below(epsilon)) <= Fraction(delta)
     assert load(mechanism.to_dict()).fingerprint == mechanism.fingerprint
@@ -210,7 +210,7 @@ def test_reports_do_not_depend_on_the_cut():
 
 
 def test_close_to_the_sampled_sign():
-    # 002 section 6: the two mechanisms are close; here the corner costs about pi/2 as much for many dimensions.
+    # Sound deltas on both sides: for many dimensions a corner costs about pi/2 times one sampled sign.
     for d in (85, 1001):
         ratio = (
             Hypercube(d, 1.0, 1e-6).reading.worst_variance() / SampledDuchi(d, 1.0, 1e-6, m=1).reading.worst_variance()

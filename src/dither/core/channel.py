@@ -251,8 +251,11 @@ class Table(Channel):
         return max(Fraction(max(column), min(column)) for column in columns)
 
     def divergence(self, ratio: Fraction) -> Fraction:
-        rows = [self.row(x) for x in range(len(self.weights))]
-        return max(hockey_stick(a, b, ratio) for a in rows for b in rows)
+        # In integers, which are many times faster than fractions: a - r b is a gain of q a - p b, for r = p/q.
+        p, q = ratio.numerator, ratio.denominator
+        scaled = [([q * weight for weight in row], [p * weight for weight in row]) for row in self.weights]
+        most = max(sum(a - b for a, b in zip(x, y, strict=True) if a > b) for x, _ in scaled for _, y in scaled)
+        return Fraction(most, q * sum(self.weights[0]))
 
     def blanket(self) -> Blanket:
         total = sum(self.weights[0])

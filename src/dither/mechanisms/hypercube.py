@@ -57,10 +57,10 @@ _MOST_LISTED = 12  # dimensions whose corners are written out
 class Signs:
     """The reading of d means from d signs whose mean is `kappa` times that of the rounded value.
 
-    A sign has no magnitude, so the reports do not tell the mean square of the values. The squared mean stands in for it,
-    which makes the error bar too wide, never too narrow; it is the squared estimate, less what noise adds to that. The
-    error bar then covers a random choice of users as well: over values and noise together, the variance of a score is
-    1/kappa^2 - mean^2.
+    A sign has no magnitude, so the reports do not tell the mean square of the values. The squared mean stands in for
+    it, which makes the error bar too wide, never too narrow; it is the squared estimate, less what noise adds to that.
+    The error bar then covers a random choice of users as well: over values and noise together, the variance of a
+    score is 1/kappa^2 - mean^2.
     """
 
     d: int
@@ -221,7 +221,7 @@ def half_space(d: int) -> int:
 
 
 def _signs(values: NDArray, tape: Tape, rows: Rows) -> NDArray[np.bool_]:
-    """Each coordinate rounded to a sign with mean at the value; true is +1. Values may be unchecked, and are clipped."""
+    """Each coordinate rounded to a sign with mean at the value; true is +1. Unchecked values are clipped."""
     inside = np.clip(values.astype(np.float64, copy=False), -1.0, 1.0)
     np.copyto(inside, 0.0, where=np.isnan(inside))
     upper, fraction, digits = split(inside, 1, tape.bits)
