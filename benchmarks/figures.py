@@ -116,6 +116,13 @@ def markdown(rows: Sequence[Row]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *(line.values() for line in lines)))
 
 
+def markdown_table(table: Table) -> str:
+    """Any table as a Markdown table: the first column holds names, the others numbers."""
+    head = list(table.columns)
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *table.rows()))
+
+
 def verdict(rows: Sequence[Row]) -> str:
     """How many targets were met, and which were not."""
     judged = [row for row in rows if row.target]

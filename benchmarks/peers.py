@@ -8,16 +8,17 @@ theirs is changed or copied.
 `client` turns values into reports. `server` makes a fresh server, which the clock does not see, and returns
 what turns reports into the estimates of all categories, which it does.
 
-Neither offers a mechanism for numbers (Duchi, piecewise, square wave, hybrid), nor does any other library that was found
-on the package index and is maintained: these run alone. Two libraries made for the trusted curator offer noise that a
-client may add by itself, and are raced as clients, if they are installed:
+Neither offers a mechanism for numbers (Duchi, piecewise, square wave, hybrid), and no maintained package was found that
+does: dither's run alone. Two libraries made for the trusted curator offer noise that a client may add by itself. They
+are raced as clients, if they are installed:
 
 - OpenDP: discrete Laplace and Gaussian noise on integers, exact and from secure randomness, one call for all users. The
   number is put on dither's lattice first, and the scale is dither's, so that the noise is the same.
 - diffprivlib: Laplace and analytic Gaussian noise on floats, a call a user. It needs scikit-learn below 1.8.
 
-The first two draw from a Mersenne Twister (Python's or NumPy's), which protects nobody, and all use one core. dither draws
-from a cipher keyed by the operating system and uses every core: what is compared is what a user of each gets.
+pure-ldp and multi-freq-ldpy draw from a Mersenne Twister (Python's or NumPy's), which protects nobody. All peers use
+one core. dither draws from a cipher keyed by the operating system and uses every core: what is compared is what a user
+of each gets.
 """
 
 from collections.abc import Callable, Mapping, Sequence

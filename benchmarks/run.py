@@ -1,6 +1,6 @@
-"""The speed benchmark: dither against its peers, and alone on ten million users.
+"""The benchmark: dither against its peers, alone on ten million users, and the errors of its estimates.
 
-    make bench                                   the whole, a few minutes
+    make bench                                   the whole, about ten minutes
     python benchmarks/run.py --quick             a smoke test
     python benchmarks/run.py --write             also rewrites the results in benchmarks/README.md
 
@@ -11,7 +11,7 @@ reach on two cores. A missed target is printed, not raised: speed on a shared ma
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -20,15 +20,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import alone
+import distribution
+import error
 import peers
 import race
-from figures import Row, Target, markdown, short, table, verdict
+from dither.show.table import Table
+from figures import Row, Target, markdown, markdown_table, short, table, verdict
 from measure import Machine
-from race import COHORTS, EPSILON, K
+from race import COHORTS, DELTA, EPSILON, K
 
 README = Path(__file__).with_name("README.md")
-BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
-PACKAGES = ("numpy", "numba", "pure-ldp", "multi-freq-ldpy")
+PACKAGES = ("numpy", "numba", "pure-ldp", "multi-freq-ldpy", "opendp", "diffprivlib")
 WIDTH = 140  # of the table, where the output is no terminal
 
 HASHES = Target(1.5e9)
@@ -37,19 +39,22 @@ UNARY_BYTES = Target(125, at_least=False)
 MEMORY = Target(200, at_least=False)
 FLAT = Target(4, of_ratio=True, at_least=False)  # n * k would be a hundred times
 FEW, MANY = 100, 10_000
+VALUES = Target(10e6)
+STEADY = Target(2, of_ratio=True, at_least=False)  # memory that grew with the users would be ten times
 
 Step = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Size:
-    """How many users take part in a race, and how many when dither runs alone."""
+    """How many users take part in a race, and how many when dither runs alone, with a value or a record each."""
 
     race: int
     alone: int
+    records: int
 
 
-FULL, QUICK = Size(10**5, 10**7), Size(10**4, 10**6)
+FULL, QUICK = Size(10**5, 10**7, 10**6), Size(10**4, 10**6, 10**5)
 
 
 @click.command(help=(__doc__ or "").split("\n")[0])
@@ -66,18 +71,28 @@ def main(quick: bool, write: bool) -> None:
         console = Console(width=WIDTH)
     machine = Machine.here(PACKAGES)
     size = QUICK if quick else FULL
-    with _progress(console, steps=1 + 3 * len(race.contests()) + len(_jobs())) as step:
+    with _progress(console, steps=_steps(size)) as step:
         rows, starts = measured(size, step)
+        step("distribution of a number")
+        shapes = distribution.measured(quick)
+        step("error of the mean of records")
+        errors = error.measured(quick)
     console.print(str(machine), highlight=False)
     console.print(f"k = {K:,} categories, epsilon = {EPSILON:g}; clients draw secure randomness")
     for line in starts:
         console.print(line, highlight=False)
     console.print(table(rows))
     console.print(verdict(rows), highlight=False)
+    for title, found in (("Distribution", shapes), ("Error at equal epsilon", errors)):
+        console.print(f"\n{title}: {found.title}", highlight=False)
+        console.print(found.table())
+    console.print(shapes.verdict(), highlight=False)
     if quick:
         console.print("A smoke test: the targets are meant for the whole run.")
     if write:
-        _keep(_section(machine, starts, rows))
+        _keep("results", _section(machine, starts, rows))
+        _keep("distribution", _told(shapes.title, shapes.table(), shapes.verdict()))
+        _keep("error", _told(errors.title, errors.table()))
         console.print(f"Results written to {README.parent.name}/{README.name}")
 
 
@@ -95,6 +110,10 @@ def measured(size: Size, step: Step) -> tuple[list[Row], list[str]]:
         rows.append(race.client_row(contest, size.race))
         step(f"{contest.name}: servers")
         rows.append(race.server_row(contest, size.race))
+    for contest in race.noises():
+        step(f"{contest.name}: clients")
+        race.warm_up(contest)
+        rows.append(race.client_row(contest, size.race))
     figures: dict[tuple[str, int], alone.Figures] = {}
     for name, mechanism, parameters in _jobs():
         step(f"{name}, k = {parameters['k']:,}: alone")
@@ -102,6 +121,12 @@ def measured(size: Size, step: Step) -> tuple[list[Row], list[str]]:
     for name, k in figures:
         if k == K:
             rows += _alone_rows(name, figures[name, k])
+    for name, parameters in _numeric_jobs():
+        step(f"{name}: alone")
+        rows += _alone_rows(name, alone.run_collect(name, size.alone, **parameters))
+    for job in _record_jobs(size.records):
+        step(f"{job.name}, {job.users[-1]:,} users")
+        rows += _record_rows(job)
     for name in dict.fromkeys(name for name, k in figures if k == MANY):
         rows += _flat_rows(name, {k: figures[name, k] for k in (FEW, K, MANY)})
     starts = [
@@ -109,6 +134,8 @@ def measured(size: Size, step: Step) -> tuple[list[Row], list[str]]:
         f"once, {later:.1f} s to import it and load them in every later process",
         f"JIT start-up of the peers, not in the table: {theirs:.1f} s to compile, in every process",
     ]
+    if absent := peers.missing_noise():
+        starts.append(f"Not installed here, and not in the race of additive noise: {', '.join(absent)}")
     return rows, starts
 
 
@@ -125,6 +152,38 @@ def _jobs() -> list[tuple[str, str, dict]]:
     for k in (FEW, MANY):
         jobs += [(shared, "LocalHash", {"k": k, "cohorts": COHORTS}), ("Hadamard", "Hadamard", {"k": k})]
     return [(name, mechanism, {**parameters, "epsilon": EPSILON}) for name, mechanism, parameters in jobs]
+
+
+def _numeric_jobs() -> list[tuple[str, dict]]:
+    """(mechanism, parameters) of the numeric mechanisms that run alone."""
+    jobs = [(name, {"epsilon": EPSILON}) for name in ("Duchi", "Piecewise", "SquareWave", "Hybrid", "Laplace")]
+    return [*jobs, ("Gaussian", {"epsilon": EPSILON, "delta": DELTA})]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Records through a mechanism, in chunks; for more than one number of users, memory is compared."""
+
+    name: str
+    mechanism: str
+    parameters: dict
+    users: tuple[int, ...]
+    invalid: str = "error"
+
+
+def _record_jobs(users: int) -> list[Job]:
+    """Records: 10 of 1,000 numbers, and the ways to report 85."""
+    sampled = {"base": "Piecewise", "d": 1000, "m": 10}
+    few, both = (users // 10,), (users // 10, users)
+    jobs = [
+        Job("Sampled(Piecewise), m=10, d=1000", "Sampled", sampled, both),
+        Job("Sampled(Piecewise), m=10, d=1000, clip", "Sampled", sampled, both, "clip"),
+        Job("SampledDuchi, d=85", "SampledDuchi", {"d": 85, "delta": DELTA}, both),
+        Job("Hypercube, d=85", "Hypercube", {"d": 85, "delta": DELTA}, few),
+        Job("Hypercube, d=1000", "Hypercube", {"d": 1000, "delta": DELTA}, few),
+        Job("Gaussian, d=85", "Gaussian", {"d": 85, "delta": DELTA}, few),
+    ]
+    return [replace(job, parameters={**job.parameters, "epsilon": EPSILON}) for job in jobs]
 
 
 def _alone_rows(name: str, found: alone.Figures) -> list[Row]:
@@ -151,6 +210,32 @@ def _flat_rows(name: str, found: dict[int, alone.Figures]) -> list[Row]:
     return rows
 
 
+def _record_rows(job: Job) -> list[Row]:
+    """Speed for the most users; memory for every number of them, and its ratio to that of the fewest."""
+    found = [alone.run_chunks(job.mechanism, users, job.invalid, **job.parameters) for users in job.users]
+    last, name = found[-1], job.name
+    n, values = last.users, last.users * last.values
+    rows = [
+        Row(name, "randomize, users/s", n, n / last.randomize),
+        Row(name, "tally, users/s", n, n / last.tally),
+        Row(name, "report, bytes", n, last.report_bytes),
+    ]
+    if last.values > 1:
+        target = VALUES if job.mechanism == "Sampled" else None
+        rows.insert(1, Row(name, "randomize, values/s", n, values / last.randomize, target=target))
+        rows.insert(3, Row(name, "tally, values/s", n, values / last.tally))
+    for each in found:
+        target, versus = (None, None) if each is found[0] else (STEADY, found[0].memory / 1e6)
+        rows.append(Row(name, "memory, MB", each.users, each.memory / 1e6, versus=versus, target=target))
+    return rows
+
+
+def _steps(size: Size) -> int:
+    """How many steps the bar has."""
+    alone_jobs = len(_jobs()) + len(_numeric_jobs()) + len(_record_jobs(size.records))
+    return 1 + 3 * len(race.contests()) + len(race.noises()) + alone_jobs + 2
+
+
 @contextmanager
 def _progress(console: Console, steps: int) -> Iterator[Step]:
     """A bar on the terminal; `step` names what begins now."""
@@ -175,12 +260,19 @@ def _section(machine: Machine, starts: list[str], rows: list[Row]) -> str:
     return f"{notes}\n\n{markdown(rows)}\n\n{verdict(rows)}"
 
 
-def _keep(section: str) -> None:
-    before, _, rest = README.read_text().partition(BEGIN)
-    _, found, after = rest.partition(END)
+def _told(title: str, found: Table, *lines: str) -> str:
+    """A generated part with a table of its own."""
+    first = f"- Measured on {date.today().isoformat()} by `python benchmarks/run.py --write`.\n- {title}."
+    return "\n\n".join((first, markdown_table(found), *lines))
+
+
+def _keep(name: str, section: str) -> None:
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = README.read_text().partition(begin)
+    _, found, after = rest.partition(end)
     if not found:
-        raise click.ClickException(f"{README.name} has lost its two markers, {BEGIN} and {END}")
-    README.write_text(f"{before}{BEGIN}\n{section}\n{END}{after}")
+        raise click.ClickException(f"{README.name} has lost its two markers, {begin} and {end}")
+    README.write_text(f"{before}{begin}\n{section}\n{end}{after}")
 
 
 if __name__ == "__main__":

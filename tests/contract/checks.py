@@ -379,7 +379,7 @@ def check_groups(mechanism: Mechanism) -> None:
     for number, group in enumerate(reading.groups):
         own, law = inputs[inputs["group"] == number], reading.parts[number].channel().matrix().astype(float)
         about = outputs[outputs["group"] == number]
-        estimates = [mechanism.estimate(mechanism.tally(report)) for report in about]
+        estimates: list[Any] = [mechanism.estimate(mechanism.tally(report)) for report in about]
         scores = np.array([float(estimate[group.name].value) for estimate in estimates])
         assert all(e["all"].value == e["weighted"].value == s for e, s in zip(estimates, scores, strict=True))
         stated = mechanism.moments(own)
@@ -506,8 +506,10 @@ def _truth(mechanism: Mechanism, values: NDArray) -> NDArray:
 
 def _ends(estimate: Any) -> tuple[NDArray, NDArray]:
     """The ends of all intervals, one after the other."""
-    parts = [estimate] if isinstance(estimate, dither.Estimate) else list(estimate.values())
-    parts = [estimate["all"]] if "all" in getattr(estimate, "parts", ()) else parts
+    if isinstance(estimate, dither.Estimate):
+        parts = [estimate]
+    else:
+        parts = [estimate["all"]] if "all" in estimate else list(estimate.values())
     low, high = zip(*(part.interval(0.95) for part in parts), strict=True)
     return tuple(np.concatenate([np.atleast_1d(end) for end in ends]) for ends in (low, high))  # type: ignore
 

@@ -66,8 +66,8 @@ def test_many_dimensions_fit_their_type(d, m):
     assert drawn.dtype == np.min_scalar_type(d - 1)
     assert int(drawn.max()) < d
     assert (np.diff(drawn.astype(np.int64), axis=1) > 0).all()
-    # The middle of a sorted subset is near the middle: a wrapped type would crowd at one end. Each row is within 20
-    # standard deviations (d / (2 sqrt(m)) at most), and the mean of 400 within 6.3 of its own: false alarm 3e-10.
+    # A type that wraps around would crowd the numbers at one end. The mean of m numbers drawn without repetition has a
+    # deviation of at most d / sqrt(12 m), that of 400 rows a twentieth of it: 6.3 of them, false alarm 3e-10.
     middle = drawn.astype(float).mean()
     assert abs(middle - (d - 1) / 2) < 6.3 * d / (12 * m * 400) ** 0.5
 

@@ -55,7 +55,7 @@ def law_of(mechanism, value: float, bits: int = 64) -> list[Fraction]:
 )
 def test_golden_worst_case_variance_of_the_optimal_gaussian(epsilon, golden):
     mechanism = Gaussian(epsilon, 1e-6)
-    between = -1 + 1 / mechanism.channel().steps
+    between = -1 + 1 / mechanism.noise.law.steps
     assert mechanism.moments([0.0, between]).variance.max() == pytest.approx(golden, rel=1e-3)
     assert analytic_sigma(epsilon, 1e-6) ** 2 == pytest.approx(golden, rel=2e-5)
 
@@ -63,7 +63,7 @@ def test_golden_worst_case_variance_of_the_optimal_gaussian(epsilon, golden):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_laplace_has_the_variance_of_the_continuum(epsilon):
     mechanism = Laplace(epsilon)
-    variance = mechanism.moments([-1.0, 0.0, 1.0, 1 / 3, -1 + 1 / mechanism.channel().steps]).variance
+    variance = mechanism.moments([-1.0, 0.0, 1.0, 1 / 3, -1 + 1 / mechanism.noise.law.steps]).variance
     assert variance.max() * epsilon**2 / 8 == pytest.approx(1, abs=1e-3)
     assert variance.max() * epsilon**2 / 8 < 1 + 5e-4
 
@@ -72,7 +72,7 @@ def test_laplace_has_the_variance_of_the_continuum(epsilon):
 def test_gaussian_has_the_variance_of_the_continuum(epsilon):
     for delta in DELTAS[:-1]:
         mechanism = Gaussian(epsilon, delta)
-        variance = mechanism.moments([-1.0, 0.0, 1.0, 1 / 3, -1 + 1 / mechanism.channel().steps]).variance
+        variance = mechanism.moments([-1.0, 0.0, 1.0, 1 / 3, -1 + 1 / mechanism.noise.law.steps]).variance
         assert variance.max() / analytic_sigma(epsilon, delta) ** 2 == pytest.approx(1, abs=1.3e-3)
 
 
@@ -98,7 +98,7 @@ def test_above_the_range_the_certificate_states_what_is_delivered(epsilon):
 
 def test_tables_stay_small_and_their_weights_large():
     for mechanism in (*map(Laplace, EPSILONS), *(Gaussian(e, d) for e, d in product(EPSILONS, DELTAS))):
-        channel = mechanism.channel()
+        channel = mechanism.noise.law
         assert channel.shape[1] < 1300
         assert channel.weights[-2].bit_length() > 40
         assert channel.total.bit_length() % 64 == 1  # a power of a word: no word is wasted
@@ -110,7 +110,7 @@ def test_tables_stay_small_and_their_weights_large():
 @some
 def test_moments_by_enumeration(mechanism):
     scores = mechanism.reading.scores
-    steps = mechanism.channel().steps
+    steps = mechanism.noise.law.steps
     for value in (-1.0, -0.987, -1 + 1 / steps, 0.0, 0.123, 0.5, 0.999, 1.0):
         law = law_of(mechanism, value)
         assert sum(law) == 1

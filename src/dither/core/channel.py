@@ -302,7 +302,7 @@ class Product(Channel):
 
     @property
     def _pairs(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        return [ordered for pair in self.differing for ordered in (pair, pair[::-1])]
+        return [ordered for one, other in self.differing for ordered in ((one, other), (other, one))]
 
     def ratio(self) -> Fraction | float:
         # Coordinates are independent: each takes its own worst output.

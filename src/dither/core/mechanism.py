@@ -68,7 +68,7 @@ class Reading(Protocol):
         """The largest variance of one report, averaged over items, where a random share of the users is asked."""
         ...
 
-    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Any:
         """Values and standard errors from a tally that is not empty.
 
         `among` users might have been asked, without looking at their values, and those who were stand for them.
@@ -137,7 +137,7 @@ class Mechanism(ABC):
 
     # What it changes where a report is more than one number, an output of its channel ---------------------------
 
-    @property
+    @cached_property
     def layout(self) -> Layout | None:
         """How several reports make one; None where a report is a single one."""
         return None

@@ -73,9 +73,13 @@ class Dimensions:
         """Whether every part's report is one number."""
         return all(part.dtype.names == ("value",) and not part.dtype[0].shape for part in self.parts)
 
-    @cached_property
+    @property
     def dtype(self) -> np.dtype:
         """The fields of a report."""
+        return self._dtype
+
+    @cached_property
+    def _dtype(self) -> np.dtype:
         dimension = [("dimension", np.min_scalar_type(self.d - 1), (self.m,))] if self.m < self.d else []
         sizes = [part.dtype.itemsize for part in self.parts]
         if self._plain:
@@ -118,8 +122,9 @@ class Dimensions:
         if self._plain:
             values = slots[here]
             own = np.empty(len(values), dtype=part.dtype)
-            own["value"] = values  # a forged number may be too large for its part, and is told apart
-            return own, np.equal(own["value"], values)
+            own["value"] = values
+            fits = values <= np.iinfo(part.dtype[0]).max  # a forged number may be too large for its part
+            return own, fits
         wide = _bytes(slots)[here]
         size = part.dtype.itemsize
         own = np.ascontiguousarray(wide[:, :size]).view(part.dtype).reshape(-1)

@@ -9,15 +9,16 @@ corner y, and v favours the half-space T+(v) = {y : y.v > 0} of
 T-(v) are all the others, ties included. This is the two-level law with C_d of 2^d outputs: weight A for each favoured
 one and B for each other; the draw of the side compares as many words as C_d has.
 
-**Delta.** Opposite corners favour disjoint sets, so |T+(v) \\ T+(-v)| = C_d, and the law keeps (epsilon, delta) if and
-only if C_d (A - e^epsilon B) <= delta W. The paper asks for A/W <= e^epsilon B/W + delta for each corner by itself
-(002 eq. 5 and 22), which allows C_d times as much: with the alpha of its eq. 24 the delta that is delivered is C_d
-delta. Here each corner gets delta / C_d, in the sampler and in the scale alike. `papers/002` keeps the printed form.
+**Delta.** Opposite corners favour disjoint sets, so |T+(v) \\ T+(-v)| = C_d, and the law keeps (epsilon, delta) if
+and only if C_d (A - e^epsilon B) <= delta W. The paper asks for A/W <= e^epsilon B/W + delta for each corner by
+itself (002 eq. 5 and 22), which allows C_d times as much: with the alpha of its eq. 24 the delta that is delivered
+is C_d delta. Here each corner gets delta / C_d, in the sampler and in the scale alike. `papers/002` keeps the
+printed form.
 
-**Sampling.** The side first (`draw.sides`), then a uniform corner of it, in O(d). Only where y and v agree matters, so
-a row draws d bits, one for each agreement. If d is odd, bits on the wrong side are negated: a bijection between the
-sides, and nothing is rejected. If d is even, the sides differ in size. For T+ a tie is drawn again, and the rest is
-negated where needed. For T- a corner of T+ is drawn again: negated, it would count twice against a tie.
+**Sampling.** The side first (`draw.sides`), then a uniform corner of it, in O(d). Only where y and v agree matters,
+so a row draws d bits, one for each agreement. If d is odd, bits on the wrong side are negated: a bijection between
+the sides, and nothing is rejected. If d is even, the sides differ in size. For T+ a tie is drawn again, and the
+rest is negated where needed. For T- a corner of T+ is drawn again: negated, it would count twice against a tie.
 
 **Reading.** The signs of a coordinate have the mean E[y_j | v] = kappa v_j. The sum of y.v over T+ is d C(d-1,
 floor(d/2)), and that over T- is its negative, so
@@ -57,10 +58,10 @@ _MOST_LISTED = 12  # dimensions whose corners are written out
 class Signs:
     """The reading of d means from d signs whose mean is `kappa` times that of the rounded value.
 
-    A sign has no magnitude, so the reports do not tell the mean square of the values. The squared mean stands in for
-    it, which makes the error bar too wide, never too narrow; it is the squared estimate, less what noise adds to that.
-    The error bar then covers a random choice of users as well: over values and noise together, the variance of a
-    score is 1/kappa^2 - mean^2.
+    A sign has no magnitude, so the reports do not tell the mean square of the values. The squared mean stands in
+    for it, which makes the error bar too wide, never too narrow; it is the squared estimate, less what noise adds
+    to that. The error bar then covers a random choice of users as well: over values and noise together, the
+    variance of a score is 1/kappa^2 - mean^2.
     """
 
     d: int
@@ -196,7 +197,8 @@ class Hypercube(Mechanism):
             chosen, wanted = words & whole, inside[pending]
             excess = 2 * np.bitwise_count(chosen).sum(axis=1, dtype=np.int64) - self.d
             right = (excess > 0) == wanted
-            # Sides of equal size are mirror images. Of unequal ones only T+, the smaller, can be filled from the other.
+            # Sides of equal size are mirror images. Of unequal ones only T+, the smaller, can be filled from the
+            # other.
             movable = ~right if self.d % 2 else wanted & (excess < 0)
             chosen[movable] ^= whole
             return chosen, right | movable

@@ -116,9 +116,9 @@ def _pairs(values: Any) -> tuple[Any, Any]:
             value = group = None
         if value is not None and group is not None:
             one = isinstance(value, int | float | np.generic) or getattr(value, "ndim", 1) == 0
-            values_, groups_ = ([value], [group]) if one else (value, group)
-            if len(values_) == len(groups_):
-                return values_, _column(groups_)
+            pair: tuple[Any, Any] = ([value], [group]) if one else (value, group)
+            if len(pair[0]) == len(pair[1]):
+                return pair[0], _column(pair[1])
     elif isinstance(values, Sequence) and len(values) == 0:
         return np.empty(0), np.empty(0, dtype=np.uint8)
     raise DomainError('values must be a table with a column "value" and a column "group" of the same length')

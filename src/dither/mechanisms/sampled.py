@@ -105,7 +105,7 @@ class _Recorded(Mechanism):
     def channel(self) -> Channel:
         return self.reading.channel()
 
-    @property
+    @cached_property
     def layout(self) -> Dimensions:
         return self.reading
 

@@ -1,0 +1,293 @@
+"""Products of channels against written-out tables, and the exact arithmetic under them: never below the truth."""
+
+from fractions import Fraction
+from itertools import combinations, product
+from math import exp, inf, log, prod
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dither import SampledDuchi
+from dither.core.channel import (
+    Announced,
+    Channel,
+    Independent,
+    Product,
+    PublicMixture,
+    Table,
+    TwoLevel,
+    _convolved,
+    hockey_stick,
+)
+from dither.core.exact import closely_above_log, exp_below, log_above, root_below, share_below
+from dither.core.shift import Shift
+
+RATIOS = [Fraction(1), Fraction(11, 10), Fraction(3, 2), Fraction(2), Fraction(3), Fraction(7), Fraction(40)]
+
+GRR = TwoLevel(5, 2, favoured=1, outputs=3)
+SIGN = TwoLevel(3, 1, favoured=1, outputs=2)
+WINDOW = TwoLevel(4, 1, favoured=2, outputs=5, apart=2, inputs=4, members=lambda i: range(i, i + 2))
+UNEVEN = Table(((5, 2, 1), (1, 6, 1), (3, 3, 2)))
+NOISE = Shift((4, 2, 1), steps=1, reach=1)
+
+
+def word(factors: tuple[Channel, ...], letters: tuple[int, ...]) -> list[Fraction]:
+    """P(. | letters), coordinate by coordinate, straight from the definition."""
+    rows = [factor.row(letter) for factor, letter in zip(factors, letters, strict=True)]
+    return [prod(cells, start=Fraction(1)) for cells in product(*rows)]
+
+
+def written_out(factors: tuple[Channel, ...]) -> Table:
+    """All inputs of independent coordinates as a table."""
+    return Table.of([word(factors, letters) for letters in product(*(range(f.shape[0]) for f in factors))])
+
+
+def worst(factors: tuple[Channel, ...], asked: int, cost) -> Fraction:
+    """The largest cost over all choices of `asked` coordinates, by enumeration."""
+    return max(cost(written_out(chosen)) for chosen in combinations(factors, asked))
+
+
+FACTORS = [
+    (SIGN,),
+    (SIGN, SIGN),
+    (GRR, GRR),
+    (SIGN, GRR),
+    (SIGN, UNEVEN),
+    (GRR, NOISE),
+    (UNEVEN, UNEVEN),
+    (SIGN, SIGN, SIGN),
+    (SIGN, GRR, SIGN),
+    (SIGN, UNEVEN, NOISE),
+    (WINDOW, SIGN),
+]
+small = pytest.mark.parametrize(
+    ("factors", "asked"), [(f, asked) for f in FACTORS for asked in range(1, len(f) + 1)], ids=str
+)
+
+
+@small
+def test_independent_coordinates_against_their_tables(factors, asked):
+    channel = Independent(factors, asked)
+    assert channel.ratio() == worst(factors, asked, lambda table: table.ratio())
+    assert channel.epsilon == log_above(Fraction(channel.ratio()))
+    for ratio in RATIOS:
+        true = worst(factors, asked, lambda table, ratio=ratio: table.divergence(ratio))
+        assert true <= channel.divergence(ratio) <= 1
+        if channel.exact:
+            assert channel.divergence(ratio) == true
+    least = min(written_out(chosen).blanket().mass for chosen in combinations(factors, asked))
+    assert channel.blanket().mass <= least
+
+
+@pytest.mark.parametrize("factors", FACTORS, ids=str)
+def test_rows_of_independent_coordinates(factors):
+    channel = Independent.all_of(factors)
+    for x, letters in enumerate(product(*(range(factor.shape[0]) for factor in factors))):
+        assert channel.letters(x) == list(letters)
+        assert channel.row(x) == word(factors, letters)
+    assert channel.shape == written_out(factors).shape
+
+
+def test_what_is_exact_and_what_is_a_bound():
+    assert Independent((SIGN, SIGN), 2).exact
+    assert Independent((SIGN, TwoLevel(3, 1, 1, 2)), 1).exact  # equal, not the same
+    assert not Independent((SIGN, GRR), 1).exact
+    assert not Independent((NOISE, NOISE), 2).exact
+    assert not Independent((SIGN,) * 101, 101).exact
+    assert Independent((SIGN,) * 1000, 100).exact
+
+
+def test_an_impossible_output_is_never_hidden():
+    impossible = Table(((1, 0), (0, 1)))
+    for asked in (1, 2, 3):
+        channel = Independent((SIGN, impossible, SIGN), asked)
+        assert channel.ratio() == channel.epsilon == inf
+        assert channel.divergence(Fraction(100)) == 1
+
+
+def two_inputs(high: int, low: int, apart: int, others: int) -> TwoLevel:
+    """Two inputs that favour `apart` outputs each; `others` are favoured by neither."""
+    outputs = 2 * apart + others
+    return TwoLevel(high, low, apart, outputs, apart, inputs=2, members=lambda x: range(x * apart, (x + 1) * apart))
+
+
+def repeated(row: list[Fraction], times: int) -> list[Fraction]:
+    """The law of independent draws from one row."""
+    return [prod(cells, start=Fraction(1)) for cells in product(row, repeat=times)]
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 4])
+@pytest.mark.parametrize(("high", "low"), [(3, 1), (7, 5), (9, 2), (2, 9), (1, 3)])
+def test_convolution_against_brute_force(high, low, times):
+    # Weights may be the other way round: stored integers are not chosen here, and a likelihood ratio has two ends.
+    for apart, others in ((1, 0), (1, 1), (2, 0), (1, 3), (3, 0), (2, 1)):
+        if (2 * apart + others) ** times > 700:
+            continue
+        law = two_inputs(high, low, apart, others)
+        one, two = (repeated(law.row(x), times) for x in range(2))
+        for ratio in (Fraction(1), Fraction(4, 3), Fraction(9, 4), Fraction(high, low), Fraction(17)):
+            if ratio >= 1:
+                assert _convolved(law, times, ratio) == hockey_stick(one, two, ratio)
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 4])
+def test_a_closer_pair_is_never_worse(times):
+    # In the window law neighbours favour one output apart, the ends two: the ends are the worst pair.
+    rows = [WINDOW.row(x) for x in range(WINDOW.shape[0])]
+    for ratio in (Fraction(1), Fraction(2), Fraction(5), Fraction(20)):
+        stated = _convolved(WINDOW, times, ratio)
+        for a, b in ((0, 3), (0, 1), (1, 2), (0, 2), (3, 0)):
+            assert hockey_stick(repeated(rows[a], times), repeated(rows[b], times), ratio) <= stated
+
+
+@pytest.mark.parametrize(("m", "exact", "printed"), [(1, 1.0, "1.00"), (2, 0.7309, ".73"), (3, 0.4365, ".44")])
+def test_golden_delta_of_mechanism_2(m, exact, printed):
+    mechanism = SampledDuchi(d=3, epsilon=2.0, delta=1e-3, m=m)
+    share = mechanism.guarantee.delta / 1e-3
+    assert share == pytest.approx(exact, abs=1e-4)
+    assert f"{share:.2f}" == f"{float(printed):.2f}"
+    assert mechanism.guarantee.established == "exact"
+    # And by enumeration: all signs against their opposite.
+    law = mechanism.part(0).channel()
+    words = [repeated(law.row(x), m) for x in (0, 1)]
+    assert mechanism.channel().divergence(exp_below(2.0)) == hockey_stick(words[0], words[1], exp_below(2.0))
+
+
+# Other combinations --------------------------------------------------------------------------------------------------
+
+
+def test_announced_blocks_state_the_worst_block_and_nothing_across():
+    channel = Announced((SIGN, GRR, UNEVEN))
+    assert channel.shape == (2 + 3 + 3, 2 + 3 + 3)
+    rows = [channel.row(x) for x in range(8)]
+    assert all(sum(row) == 1 for row in rows)
+    blocks = [rows[:2], rows[2:5], rows[5:]]
+    assert channel.ratio() == max(
+        max(a / b for one in block for two in block for a, b in zip(one, two, strict=True) if a) for block in blocks
+    )
+    for ratio in RATIOS:
+        true = max(hockey_stick(one, two, ratio) for block in blocks for one in block for two in block)
+        assert channel.divergence(ratio) == true
+    assert channel.epsilon == log_above(Fraction(5))
+    assert channel.exact
+    assert not Announced((SIGN, Independent((SIGN, GRR), 2))).exact
+    common = [sum(min(column) for column in zip(*block, strict=True)) for block in blocks]
+    assert channel.blanket().mass <= min(common)
+
+
+@pytest.mark.parametrize("factor", [SIGN, NOISE, WINDOW, Table(((5, 3), (2, 6)))], ids=str)
+def test_products_of_any_factor_against_their_tables(factor):
+    # One of k entries at the upper end, the others at the lower: two inputs differ in two entries.
+    last = factor.shape[0] - 1
+    channel = Product(
+        factor,
+        coordinates=3,
+        inputs=3,
+        encode=lambda x: [last if v == x else 0 for v in range(3)],
+        differing=(((last, 0), (0, last)),),
+    )
+    table = Table.of([channel.row(x) for x in range(3)])
+    assert table.ratio() == channel.ratio()
+    for ratio in RATIOS:
+        assert channel.divergence(ratio) == table.divergence(ratio)
+    assert channel.exact
+    assert channel.blanket().mass <= table.blanket().mass
+
+
+def test_a_product_too_large_to_write_down_is_bounded():
+    law = TwoLevel(7, 1, favoured=3, outputs=2000, apart=3, inputs=1998, members=lambda i: range(i, i + 3))
+    channel = Product(law, 2, 2, lambda x: [1997 * (x == v) for v in range(2)], (((1997, 0), (0, 1997)),))
+    assert not channel.exact
+    assert channel.ratio() == 49
+    for ratio in (Fraction(2), Fraction(10), Fraction(30)):
+        assert _convolved(law, 2, ratio) <= channel.divergence(ratio) <= 1
+    assert channel.divergence(Fraction(49)) == 0
+
+
+def test_public_mixtures_with_odds():
+    odds = (Fraction(1, 4), Fraction(3, 4))
+    laws = (SIGN, WINDOW)
+
+    def given_tag(x: int, tag: int) -> list[Fraction]:
+        return laws[tag].row(x)
+
+    channel = PublicMixture(WINDOW, 2, 2, given_tag, outputs=7, odds=odds)
+    assert channel.shape == (2, 7)
+    rows = [channel.row(x) for x in range(2)]
+    assert rows[0] == [Fraction(1, 4) * p for p in SIGN.row(0)] + [Fraction(3, 4) * p for p in WINDOW.row(0)]
+    assert all(sum(row) == 1 for row in rows)
+    assert Table.of(rows).ratio() <= channel.ratio()
+    assert channel.blanket().mass == WINDOW.blanket().mass
+    even = PublicMixture(SIGN, 2, 2, lambda x, tag: SIGN.row(x ^ tag))
+    assert even.row(0) == [p / 2 for p in SIGN.row(0) + SIGN.row(1)]
+    assert even.shape == (2, 4)
+
+
+# Roots, shares and logarithms ----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.fractions(1, 10**12, max_denominator=10**9), st.integers(1, 40))
+def test_a_root_is_never_above_and_close(number, degree):
+    root = root_below(number, degree)
+    assert root >= 1
+    assert root**degree <= number
+    assert (root * (1 + Fraction(1, 10**45))) ** degree >= number
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**30), st.integers(1, 10**15), st.integers(2, 6))
+def test_the_root_of_a_ratio_close_to_one_keeps_its_digits(above, scale, degree):
+    # e^epsilon for a tiny epsilon: ln(a/b) = ln a - ln b cancels nearly all digits.
+    number = 1 + Fraction(above, 10**60 * scale)
+    root = root_below(number, degree)
+    assert 1 <= root**degree <= number
+    assert number - root**degree <= Fraction(degree + 1, 10**48)
+
+
+def test_roots_of_powers_and_of_one():
+    assert root_below(Fraction(1), 7) == 1
+    for base, degree in product((2, 3, 10, 12345), (2, 3, 17, 100)):
+        root = root_below(Fraction(base**degree), degree)
+        assert root <= base < root + Fraction(1, 10**40)
+    assert root_below(exp_below(1.0), 4096) ** 4096 <= exp_below(1.0)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.floats(1e-12, 1e6), st.integers(1, 1 << 16))
+def test_shares_add_up_to_no_more_and_no_larger_share_does(total, parts):
+    share = share_below(total, parts)
+    assert Fraction(share) * parts <= Fraction(total)
+    above = Fraction(share) * (1 + Fraction(1, 2**52))
+    assert above * parts > Fraction(total)
+    assert share_below(0.0, parts) == 0.0
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 10**60), st.integers(1, 10**60))
+def test_logarithms_are_closely_above(a, b):
+    numerator, denominator = max(a, b), min(a, b)
+    ratio = Fraction(numerator, denominator)
+    above = closely_above_log(ratio)
+    assert above >= 0
+    assert (above == 0) == (ratio == 1)
+    # e^above >= ratio: e^x for the rational x is enclosed by its Taylor polynomial from below, which is enough here.
+    if above < 5:
+        terms, total = Fraction(1), Fraction(1)
+        for i in range(1, 80):
+            terms *= above / i
+            total += terms
+        assert total * (1 + Fraction(1, 10**60)) >= ratio
+        assert total <= ratio * (1 + Fraction(1, 10**45))
+    assert float(above) == pytest.approx(log(numerator) - log(denominator), abs=1e-10)
+
+
+def test_sums_of_logarithms_are_rounded_once():
+    # Thirty coordinates of epsilon/30 are certified as epsilon, not as epsilon and thirty roundings up.
+    for epsilon, m in product((1.0, 0.1, 3.7), (2, 3, 30)):
+        law = TwoLevel.fit(share_below(epsilon, m), favoured=1, outputs=2)
+        stated = Independent((law,) * m, m).epsilon
+        assert stated <= epsilon
+        assert epsilon - stated <= 1e-9
+        assert exp(stated) == pytest.approx(float(law.ratio()) ** m, rel=1e-12)
