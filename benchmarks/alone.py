@@ -41,7 +41,7 @@ from dither.randomness import Stream
 from measure import memory_now, memory_peak, repeated, seconds
 
 _BLOCK = 100_000
-_CHUNK_BYTES = 160_000_000  # of records: 20,000 of them if they have 1,000 dimensions
+_CHUNK = 20_000  # records
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def collect(mechanism: Mechanism, users: int) -> Figures:
 def collect_chunks(mechanism: Mechanism, users: int, invalid: str) -> ChunkFigures:
     """Randomize and tally records chunk by chunk, with secure randomness."""
     d: int = mechanism.d  # type: ignore[attr-defined]
-    chunk = records(min(users, _CHUNK_BYTES // (8 * d)), d)
+    chunk = records(min(users, _CHUNK), d)
     total = mechanism.tally(mechanism.randomize(chunk[:1], invalid=invalid))
     before, times = memory_now(), {"randomize": 0.0, "tally": 0.0}
     for at in range(0, users, len(chunk)):

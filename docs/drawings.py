@@ -116,7 +116,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """The drawing stands where the page asks for it. A name that nobody draws is a broken link, which MkDocs refuses."""
+    """The drawing stands where the page asks for it. A name that nobody draws is a broken link: MkDocs refuses it."""
     up = "../" * page.file.src_uri.count("/")
     return MARK.sub(lambda found: f"![{' '.join(found[2].split())}]({up}{FOLDER}/{found[1]}.svg)", markdown)
 

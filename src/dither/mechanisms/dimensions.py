@@ -123,7 +123,7 @@ class Dimensions:
             values = slots[here]
             own = np.empty(len(values), dtype=part.dtype)
             own["value"] = values
-            fits = values <= np.iinfo(part.dtype[0]).max  # a forged number may be too large for its part
+            fits = np.less_equal(values, np.iinfo(part.dtype[0]).max)  # a forged number may be too large for its part
             return own, fits
         wide = _bytes(slots)[here]
         size = part.dtype.itemsize
