@@ -169,7 +169,7 @@ def test_explain():
         "The frequency of 4 items, from 12,345 reports.",
         "Collected with GRR(k=4).",
         "Privacy of each report: epsilon 1 (exact).",
-        "Standard errors: 0.01 to 0.04. They cover the randomness of the reports, not the sampling of the users.",
+        "Standard errors: 0.01 to 0.04. They cover the randomness of the reports, not how the users were found.",
         "One note.",
         "Another.",
     ]

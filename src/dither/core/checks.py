@@ -10,6 +10,8 @@ SMALLEST_EPSILON = 1e-12
 
 def checked_epsilon(epsilon: float) -> float:
     """A finite, positive privacy budget, as a float."""
+    if epsilon is None:
+        raise ParameterError("epsilon is missing: the privacy budget, for example epsilon=1.0")
     number = _real("epsilon", epsilon)
     if not math.isfinite(number) or number <= 0:
         raise ParameterError("epsilon must be a finite number above 0, for example epsilon=1.0")

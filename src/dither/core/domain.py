@@ -189,7 +189,12 @@ class Records:
             if len(invalid) != self.d:
                 raise ParameterError(f"invalid must have one entry for each of the {self.d} dimensions")
             return list(invalid)
-        return [invalid] * self.d
+        if invalid == "error" or self.numeric:
+            return [invalid] * self.d
+        raise ParameterError(
+            'records of numbers and categories need a list for invalid: "clip" for each number and a category for each '
+            f"of the others, {self.d} entries"
+        )
 
     def _column(self, j: int, column: Any, invalid: Any) -> NDArray:
         domain, reason = self.of(j), ""
@@ -199,7 +204,8 @@ class Records:
             return domain.check(column, invalid)
         except DomainError as error:  # never quotes a value
             reason = str(error)
-        raise DomainError(f"dimension {j}, {reason}")
+        row, colon, rest = reason.partition(": ")
+        raise DomainError(f"{row}, dimension {j}: {rest}" if colon else f"dimension {j}: {reason}")
 
     def _table(self, values: Any, lenient: bool) -> NDArray:
         try:

@@ -81,9 +81,14 @@ def positions(law: TwoLevel, tape: Tape, rows: Rows, favoured: Words | None = No
         u = words[:, 0]
         within = inside if favoured is None else favoured[pending]
         edge = within * high
-        outside = (u - edge) // low + within if favoured is None else within
         first = u // high if law.favoured > 1 else np.uint64(0)
-        return np.where(u < edge, first, outside), u <= last
+        if favoured is not None:
+            return np.where(u < edge, first, within), u <= last
+        drawn = u - edge  # in place from here: on many rows, memory is the cost
+        drawn //= low
+        drawn += within
+        np.copyto(drawn, first, where=u < edge)
+        return drawn, u <= last
 
     drawn = _settled(place, tape, rows, 1, DRAW)
     if favoured is None:
@@ -141,10 +146,22 @@ def below(bound: int | Words, tape: Tape, rows: Rows, *, lane: int, width: int =
     def place(words: Words, pending: Rows) -> tuple[Words, NDArray[np.bool_]]:
         limits = bounds if len(bounds) == 1 else bounds[pending]
         tail = (top % limits + np.uint64(1)) % limits  # 2^bits mod bound: the words past the last full round
-        return words % limits, np.all(words <= top - tail, axis=1)
+        return _remainders(words, limits), np.all(words <= top - tail, axis=1)
 
     drawn = _settled(place, tape, rows, width, lane)
     return drawn[:, 0] if width == 1 else drawn
+
+
+def _remainders(words: Words, limits: Words) -> Words:
+    """words % limits. One divisor for a whole column is several times as fast as a row of divisors."""
+    if len(limits) != 1:
+        return words % limits
+    rest = np.empty_like(words)
+    for column, limit in enumerate(limits[0]):
+        quotient = words[:, column] // limit
+        quotient *= limit
+        np.subtract(words[:, column], quotient, out=rest[:, column])
+    return rest
 
 
 def entries(cumulative: tuple[int, ...], tape: Tape, rows: Rows) -> NDArray[np.int32]:

@@ -101,7 +101,7 @@ class Estimate:
             f"Privacy of each report: {self.guarantee}.",
             "Standard errors: none."
             if np.isnan(spread).all()
-            else f"Standard errors: {size}. They cover the randomness of the reports, not the sampling of the users.",
+            else f"Standard errors: {size}. They cover the randomness of the reports, not how the users were found.",
             *self.notes,
         ]
         return "\n".join(line for line in lines if line)

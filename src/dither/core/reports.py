@@ -39,6 +39,13 @@ class Reports(np.ndarray):
         # One report stays an array, of no dimension: a plain NumPy record would forget both facts.
         return super().__getitem__((key, ...)) if isinstance(item, np.void) and self.dtype.names else item
 
+    def __repr__(self) -> str:
+        kind = ", simulated" if self.simulated else ""
+        return f"Reports({np.asarray(self)!s}, dtype={self.dtype}{kind})"
+
+    def __str__(self) -> str:
+        return str(np.asarray(self))
+
     def __array_function__(self, func, types, args, kwargs):
         parts = list(_reports_in((args, kwargs)))
         names = {part.mechanism for part in parts if part.mechanism}

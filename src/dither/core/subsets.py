@@ -33,4 +33,4 @@ def _drawn(d: int, m: int, tape: Tape, rows: Rows) -> NDArray[np.unsignedinteger
 def _complement(left_out: NDArray[np.unsignedinteger], d: int) -> NDArray[np.unsignedinteger]:
     kept = np.ones((len(left_out), d), dtype=bool)
     np.put_along_axis(kept, left_out.astype(np.intp), False, axis=1)
-    return np.nonzero(kept)[1].reshape(len(left_out), -1).astype(np.min_scalar_type(d - 1))
+    return np.nonzero(kept)[1].reshape(len(left_out), d - left_out.shape[1]).astype(np.min_scalar_type(d - 1))

@@ -93,7 +93,8 @@ class Additive:
         mean = x + at.bias
         square = at.variance + mean**2
         growth = 0.0 if steps == 1 else float((square[1] - square[0]) / (1 - x[0] ** 2))
-        return Mean(scores, float(square[1]) - growth, growth, float(mean[1]), self.moments)
+        rounding = 0.0 if steps == 1 else self.step**2 / 4  # two points: it is in the squares already
+        return Mean(scores, float(square[1]) - growth, growth, float(mean[1]), self.moments, rounding)
 
     def moments(self, x: NDArray[np.float64]) -> Moments:
         """Exact moments of one score; between two lattice points their mixture."""

@@ -85,7 +85,7 @@ class Hybrid(Mechanism):
     @property
     def share(self) -> float:
         """How often piecewise is used."""
-        return sum(float(odds) for odds, window in self.branches if window.steps > 1)
+        return sum((float(odds) for odds, window in self.branches if window.steps > 1), 0.0)
 
     @cached_property
     def reading(self) -> Mean:

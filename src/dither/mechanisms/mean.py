@@ -31,11 +31,12 @@ class Mean:
     The mean score of x is `slope` * x: one for a calibrated reading, less for a naive one.
     """
 
-    scores: NDArray[np.float64]
+    scores: NDArray[np.float64] = field(repr=False)
     square_at_zero: float
     square_growth: float
     slope: float
     exact_moments: Callable[[NDArray[np.float64]], Moments] = field(repr=False)
+    rounding: float = 0.0  # the most that rounding to the lattice adds to a variance
 
     @property
     def domain(self) -> Interval:
@@ -44,7 +45,7 @@ class Mean:
 
     def worst_variance(self, share: float = 1.0) -> float:
         """The largest variance of one report over all populations, where this share of the users is asked."""
-        return self.square_at_zero + max(0.0, self.square_growth - share * self.slope**2)
+        return self.square_at_zero + max(0.0, self.square_growth - share * self.slope**2) + self.rounding
 
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
         """The mean with its standard error; of the `among` users from whom the reports were drawn, if more."""

@@ -167,25 +167,29 @@ class Pooled:
             own = self.marginal(tally, number)
             if own.n:
                 users = None if among is None else round(own.n * among / tally.n)
-                each = part.reading.estimate(own, guarantee, source, users)
+                promise = guarantee if guarantee.simulated else part.guarantee
+                each = part.reading.estimate(own, promise, source, users)
                 value, stderr = group.centre + group.half * each.value, group.half * each.stderr
                 note = (f"Users of group {group.name}: epsilon {group.epsilon:g} in [{group.low:g}, {group.high:g}].",)
-                found[group.name] = Estimate(value, stderr, own.n, guarantee, "mean", source=source, notes=note)
-        together = {"all": self._plain(found, tally.n, source), "weighted": self._weighted(found, tally.n, source)}
+                found[group.name] = Estimate(value, stderr, own.n, promise, "mean", source=source, notes=note)
+        together = {
+            "all": self._plain(found, tally.n, guarantee, source),
+            "weighted": self._weighted(found, tally.n, guarantee, source),
+        }
         return Estimates(together | found)
 
-    def _plain(self, found: dict[str, Estimate], n: int, source: str) -> Estimate:
+    def _plain(self, found: dict[str, Estimate], n: int, guarantee: Guarantee, source: str) -> Estimate:
         shares = np.array([each.n / n for each in found.values()])
         note = "Plain pooling: the mean of all users, each report counted once. Unbiased whatever users choose."
-        return _combined(found, shares, n, source, note)
+        return _combined(found, shares, n, guarantee, source, note)
 
-    def _weighted(self, found: dict[str, Estimate], n: int, source: str) -> Estimate:
+    def _weighted(self, found: dict[str, Estimate], n: int, guarantee: Guarantee, source: str) -> Estimate:
         precision = np.array([1 / max(float(each.stderr) ** 2, 1e-300) for each in found.values()])
         note = (
             "Inverse-variance weights: the smallest error, and the mean of all users only if they chose their group "
             "without regard to their value."
         )
-        estimate = _combined(found, precision / precision.sum(), n, source, note)
+        estimate = _combined(found, precision / precision.sum(), n, guarantee, source, note)
         means = np.array([float(each.value) for each in found.values()])
         spread = float(precision @ (means - float(estimate.value)) ** 2)
         if len(found) > 1 and spread > _unlikely(len(found) - 1):
@@ -205,10 +209,11 @@ class Pooled:
         return filled
 
 
-def _combined(found: dict[str, Estimate], shares: NDArray[np.float64], n: int, source: str, note: str) -> Estimate:
+def _combined(
+    found: dict[str, Estimate], shares: NDArray[np.float64], n: int, guarantee: Guarantee, source: str, note: str
+) -> Estimate:
     value = np.float64(sum(share * each.value for share, each in zip(shares, found.values(), strict=True)))
     stderr = np.float64(math.sqrt(sum((s * float(e.stderr)) ** 2 for s, e in zip(shares, found.values(), strict=True))))
-    guarantee = next(iter(found.values())).guarantee
     return Estimate(value, stderr, n, guarantee, "mean", source=source, notes=(note,))  # type: ignore[arg-type]
 
 
@@ -271,7 +276,7 @@ class Personalised(Mechanism):
     def _parts(self, weights: Iterable[Any]) -> tuple[Mechanism, ...]:
         parts = tuple(made(self.base, each.epsilon, 0.0, own) for each, own in zip(self.groups, weights, strict=True))
         if not all(isinstance(part.reading, Mean) and part.dtype.names == ("value",) for part in parts):
-            raise ParameterError('a base must be a mechanism for one number, as in base="Piecewise"')
+            raise ParameterError("a base must report one number: Piecewise, SquareWave, Duchi or Laplace")
         return parts
 
     @cached_property

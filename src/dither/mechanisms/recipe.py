@@ -51,9 +51,8 @@ def made(text: str, epsilon: float, delta: float, weights: Any = None) -> Mechan
         return cls(**parameters, **budget)
     except TypeError:
         pass
-    raise ParameterError(
-        f"a base needs all its parameters but epsilon: for example base={cls.__name__!r} with {_ADVICE}"
-    )
+    needed = ", ".join(f"{name}=..." for name in _own([field.name for field in fields(cls)]))  # type: ignore[arg-type]
+    raise ParameterError(f'a base needs its own parameters, all but epsilon: base="{cls.__name__}({needed})"')
 
 
 def _own(known: list[str]) -> list[str]:

@@ -128,7 +128,7 @@ class Sampled(_Recorded):
     `m=None` takes the best number of reported dimensions.
 
     >>> Sampled("Piecewise", d=100, epsilon=6.0).m
-    2
+    3
     >>> mixed = Sampled(["Duchi", "GRR(k=4)"], d=2, m=1, epsilon=1.0)
     >>> reports = mixed.randomize({"income": [0.2, -1.0], "job": [3, 0]})
     """

@@ -90,9 +90,10 @@ class Window:
 
     def fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         """One report for each value: the window starts at the rounded input, and wraps to the outputs outside it."""
-        shifted = rounded(values, self.steps, tape, rows) + positions(self.law, tape, rows)
-        outputs = np.uint64(self.law.outputs)
-        reports["value"] = np.where(shifted >= outputs, shifted - outputs, shifted)
+        shifted = rounded(values, self.steps, tape, rows)
+        shifted += positions(self.law, tape, rows)
+        # Where nothing is to be wrapped the difference is below zero, that is, huge.
+        reports["value"] = np.minimum(shifted, shifted - np.uint64(self.law.outputs))
 
     def reading(self, naive: bool = False) -> Mean:
         """The mean, calibrated or naive."""
@@ -104,9 +105,9 @@ class Window:
         mean = x + at.bias
         square = at.variance + mean**2
         growth = 0.0 if self.steps == 1 else float((square[1] - square[0]) / (1 - x[0] ** 2))
-        return Mean(
-            scores, float(square[1]) - growth, growth, float(mean[1]), lambda values: self.moments(values, naive)
-        )
+        moments = lambda values: self.moments(values, naive)  # noqa: E731
+        rounding = 0.0 if self.steps == 1 else 1 / self.steps**2  # a sign has it in its squares already
+        return Mean(scores, float(square[1]) - growth, growth, float(mean[1]), moments, rounding)
 
     def moments(self, x: NDArray[np.float64], naive: bool = False) -> Moments:
         """Exact moments of one score, by sums of powers in closed form; between two lattice points their mixture."""
