@@ -138,7 +138,7 @@ def test_one_bad_entry_anywhere_is_refused_with_its_place(outside, row, dimensio
             with pytest.raises(DomainError, match=f"row {row}, dimension {dimension}:") as caught:
                 mechanism.randomize(form, seed=seed)
             assert str(SECRET)[:6] not in messages(caught.value)
-    with pytest.raises(DomainError, match=f"dimension {dimension}, row {row}:") as caught:
+    with pytest.raises(DomainError, match=f"row {row}, dimension {dimension}:") as caught:
         mechanism.randomize(pd.DataFrame(table))
     assert str(SECRET)[:6] not in messages(caught.value)
 

@@ -320,7 +320,8 @@ def test_dimensions_without_a_report_are_not_a_number():
     mechanism = SampledDuchi(d=3, m=1, epsilon=1.0)
     estimate = mechanism.estimate(mechanism.tally(mechanism.randomize([[0.5, 0.5, 0.5]], seed=1)))
     assert np.isnan(estimate.value).sum() == 2
-    assert (np.isnan(estimate.stderr) == np.isnan(estimate.value)).all()
+    assert (np.isinf(estimate.stderr) == np.isnan(estimate.value)).all()
+    assert np.isnan(estimate.interval(0.95).low).sum() == 2
     assert "2 dimensions have no report yet" in estimate.explain()
     assert "nan to nan" not in estimate.explain()
     assert repr(estimate)

@@ -312,9 +312,9 @@ class Mechanism(ABC):
 def _keep_memory() -> None:
     """Let the C library keep the memory of one chunk for the next, instead of giving it back in between.
 
-    glibc hands free memory above a threshold, 128 kB at first, back to the system at once, and every chunk would pay for
-    fresh pages: up to three quarters of its time. Releasing one larger block raises the threshold for good. The block is
-    never written to, so it takes no memory.
+    glibc hands free memory above a threshold, 128 kB at first, back to the system at once, and every chunk would
+    pay for fresh pages: up to three quarters of its time. Releasing one larger block raises the threshold for good.
+    The block is never written to, so it takes no memory.
     """
     np.empty(_KEPT_BYTES, dtype=np.uint8)
 

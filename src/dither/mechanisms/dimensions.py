@@ -128,7 +128,7 @@ class Dimensions:
         wide = _bytes(slots)[here]
         size = part.dtype.itemsize
         own = np.ascontiguousarray(wide[:, :size]).view(part.dtype).reshape(-1)
-        return own, ~wide[:, size:].any(axis=1)
+        return own, np.asarray(~wide[:, size:].any(axis=1), dtype=bool)
 
     def _slots(self, reports: NDArray) -> tuple[NDArray | None, NDArray]:
         """The dimensions of the reports, and all slots one after the other."""
