@@ -188,7 +188,7 @@ class Shape:
         resolution = max(rungs, key=lambda rung: rung.score).resolution
         notes = (
             f"EM with smoothing, as strong as (1, 2, 1)/4 on {resolution:g} bins, {how}.",
-            "Smoothing flattens peaks and fills gaps; this bias is not in the standard errors.",
+            "Standard errors cover what smoothing irons out as chance, not how it flattens peaks and fills gaps.",
         )
         return finish(likelihood, found, stderr, notes, resolution)
 

@@ -1,37 +1,40 @@
 """From counts of outputs to shares of cells: likelihood by EM, and EM with smoothing, for the window mechanisms.
 
-**The model.** The interval is cut into equal cells, and inside a cell all values are equally likely. In units of the
-lattice a value x lies in [0, J]. It is rounded to a lattice point at random and sends one of M outputs. Rounding keeps
-the mean of whatever is a line between lattice points, and clip(Y - i, 0, w) is, so at every whole number Y
+**The model.** The interval is cut into equal cells, and inside a cell all values are equally likely. In units of
+the lattice a value x lies in [0, J]. It is rounded to a lattice point at random and sends one of M outputs.
+Rounding keeps the mean of whatever is a line between lattice points, and clip(Y - i, 0, w) is, so at every whole
+number Y
 
     P(output < Y | x) = b Y + (a - b) clip(Y - x, 0, w):
 
 the window of the papers on the continuum, rounded down. Its average over a cell is a quadratic, so P(y | cell) has a
 closed form. Beyond 2,048 outputs neighbours are read in groups, which are far narrower than what can be seen.
 
-**EM** takes shares f to f_k D_k, with D_k = sum_y (c_y / n) P(y | k) / p(y) and p = sum_k f_k P(. | k). The likelihood
-never falls, and as it is concave, it is at most n (max_k D_k - 1) below its maximum: the `gap`, on which EM stops.
-Steps are lengthened (squared extrapolation, Varadhan and Roland 2008) where that does not cost likelihood.
+**EM** takes shares f to f_k D_k, with D_k = sum_y (c_y / n) P(y | k) / p(y) and p = sum_k f_k P(. | k). The
+likelihood never falls, and as it is concave, it is at most n (max_k D_k - 1) below its maximum: the `gap`, on which
+EM stops. Steps are lengthened (squared extrapolation, Varadhan and Roland 2008) where that does not cost
+likelihood.
 
-**What goes wrong with EM.** The likelihood hardly sees fine detail, so its maximum is a row of spikes: too rough to be
-of use beyond a few bins. Its error is not normal either, since many shares lie on the border, at zero; no standard
-errors are stated for it.
+**What goes wrong with EM.** The likelihood hardly sees fine detail, so its maximum is a row of spikes: too rough to
+be of use beyond a few bins. Its error is not normal either, since many shares lie on the border, at zero; no
+standard errors are stated for it.
 
-**EM with smoothing** (EMS: Silverman et al. 1990; Li et al. 2020 for the square wave) blurs the shares after each step
-and takes the fixed point f = S EM(f). The papers blur with (1, 2, 1)/4, which reaches as far as a bin: more bins, less
-smoothing, and with few bins far too much. Here S = exp(-t L), with L the differences between neighbours and t =
-(cells/r)^2 / 4: it keeps the mass and the uniform distribution, and has the strength of (1, 2, 1)/4 on r bins, whatever
-the number of cells. What r is best depends on the data (at 10^5 users and epsilon 1, 16 for a uniform sample and over
-1,000 for one with a spike), so it is read off the reports. Each r has the score log-likelihood - 1.5 (effective
-parameters), an Akaike rule with a heavier hand, where the effective parameters are the trace of d p / d (c/n). The
-estimate is the average over r = 8, 16, 32, ... with weights exp(score): mostly one or two of them, and no jump where
-two are equally good.
+**EM with smoothing** (EMS: Silverman et al. 1990; Li et al. 2020 for the square wave) blurs the shares after each
+step and takes the fixed point f = S EM(f). The papers blur with (1, 2, 1)/4, which reaches as far as a bin: more
+bins, less smoothing, and with few bins far too much. Here S = exp(-t L), with L the differences between neighbours
+and t = (cells/r)^2 / 4: it keeps the mass and the uniform distribution, and has the strength of (1, 2, 1)/4 on r
+bins, whatever the number of cells. What r is best depends on the data (at 10^5 users and epsilon 1, 16 for a
+uniform sample and over 1,000 for one with a spike), so it is read off the reports. Each r has the score
+log-likelihood - 1.5 (effective parameters), an Akaike rule with a heavier hand, where the effective parameters are
+the trace of d p / d (c/n). The estimate is the average over r = 8, 16, 32, ... with weights exp(score): mostly one
+or two of them, and no jump where two are equally good.
 
-**Standard errors of EMS** linearise the fixed point: df = (I - S J)^-1 S B d(c/n), J and B being the derivatives of an
-EM step by f and by c/n, with the covariance of the counts given the users' values, n (diag(p) - sum_k f_k P_k P_k^T).
-In an average over r each has the distance from the average added in squares (Buckland et al. 1997): without, stated
-errors are 10 to 25% too small, since r was chosen. They do not cover the bias of smoothing: intervals of 95% cover
-the true share of a bin in some 85 to 90% of the cases, and less for sharp peaks.
+**Standard errors of EMS** linearise the fixed point: df = (I - S J)^-1 S B d(c/n), J and B being the derivatives of
+an EM step by f and by c/n, with the covariance of the counts given the users' values, n (diag(p) - sum_k f_k P_k
+P_k^T). In an average over r each has the distance from the average added in squares (Buckland et al. 1997):
+without, stated errors are 10 to 25% too small, since r was chosen. Smoothing also irons out what is uneven about
+the users by chance; how much of it the estimate misses follows from the same derivatives, and is added
+(`Answers.unevenness`). The bias of smoothing at peaks and gaps is not covered.
 """
 
 import math
@@ -186,8 +189,9 @@ def maximum(likelihood: Likelihood, gap: float = _GAP, most: int = _MOST_STEPS) 
 def smoothed(likelihood: Likelihood, resolution: float, start: Shares, most: int = _MOST_STEPS) -> Found:
     """EMS from `start`, until what is left to go is 1e-4 / sqrt(n) in total share: nothing beside the noise.
 
-    Far from the start the change of a step shrinks by one factor 1 - 1/l a step, so what is left to go is l times the
-    change; the extrapolation estimates the same l. (Slow waves hide in it: the true distance can be ten times as much.)
+    Far from the start the change of a step shrinks by one factor 1 - 1/l a step, so what is left to go is l times
+    the change; the extrapolation estimates the same l. (Slow waves hide in it: the true distance can be ten times
+    as much.)
     """
     matrix = blur(len(start), resolution)
 
@@ -214,8 +218,8 @@ def smoothed(likelihood: Likelihood, resolution: float, start: Shares, most: int
 def _response(likelihood: Likelihood, shares: Shares, resolution: float) -> tuple[Matrix, Matrix]:
     """(I - S J, S B): how the fixed point answers to the shares of the outputs.
 
-    An EM step has a total of one whatever it is given, so J and S J take every change to one that adds to zero: I - S J
-    keeps the total of a change, and the mass makes no system singular.
+    An EM step has a total of one whatever it is given, so J and S J take every change to one that adds to zero: I -
+    S J keeps the total of a change, and the mass makes no system singular.
     """
     by_shares, by_seen = likelihood.derivatives(shares)
     matrix = blur(len(shares), resolution)
@@ -228,16 +232,35 @@ def effective_parameters(likelihood: Likelihood, shares: Shares, resolution: flo
     return float(np.trace(np.linalg.solve(left, right @ likelihood.matrix.T))) - 1
 
 
-def standard_errors(
-    likelihood: Likelihood, shares: Shares, resolution: float, bins: int, unasked: float = 0.0
-) -> Shares:
-    """Of sums of consecutive cells, given the values of all users, of whom a share was not asked."""
-    left, right = _response(likelihood, shares, resolution)
-    answer = np.linalg.solve(left, right).reshape(bins, -1, right.shape[1]).sum(axis=1)
-    means = answer @ likelihood.matrix.T  # for a user in each cell
-    squares = means**2 @ shares
-    within, among = answer**2 @ (shares @ likelihood.matrix) - squares, squares - (means @ shares) ** 2
-    return np.sqrt(np.maximum(within + unasked * among, 0.0) / likelihood.n)
+class Answers(NamedTuple):
+    """How sums of consecutive cells answer to the shares of the outputs, and to those of the users in the cells."""
+
+    heard: Matrix
+    held: Matrix
+
+    @classmethod
+    def of(cls, likelihood: Likelihood, shares: Shares, resolution: float, bins: int) -> "Answers":
+        """The derivatives at a fixed point."""
+        left, right = _response(likelihood, shares, resolution)
+        heard = np.linalg.solve(left, right).reshape(bins, -1, right.shape[1]).sum(axis=1)
+        return cls(heard, heard @ likelihood.matrix.T)
+
+    def noise(self, likelihood: Likelihood, shares: Shares, unasked: float = 0.0) -> Shares:
+        """Standard errors given the values of all users, of whom a share was not asked."""
+        squares = self.held**2 @ shares
+        within = self.heard**2 @ (shares @ likelihood.matrix) - squares
+        among = squares - (self.held @ shares) ** 2
+        return np.sqrt(np.maximum(within + unasked * among, 0.0) / likelihood.n)
+
+    def unevenness(self, likelihood: Likelihood, shares: Shares) -> Shares:
+        """How far the sums are from those of the users, because smoothing irons out chance.
+
+        Users drawn from the smooth curve itself are uneven: their shares of the cells deviate from it like those of a
+        multinomial. The estimate follows such a deviation only in part.
+        """
+        bins = len(self.held)
+        missed = self.held - np.repeat(np.eye(bins), len(shares) // bins, axis=1)
+        return np.sqrt(np.maximum(missed**2 @ shares - (missed @ shares) ** 2, 0.0) / likelihood.n)
 
 
 class Rung(NamedTuple):
@@ -287,8 +310,10 @@ def averaged(likelihood: Likelihood, rungs: list[Rung], bins: int, unasked: floa
     shares = weights @ np.array([rung.found.shares for rung in rungs])
     errors = np.zeros(bins)
     for weight, rung in zip(weights, rungs, strict=True):
-        own = standard_errors(likelihood, rung.found.shares, rung.resolution, bins, unasked)
+        answers = Answers.of(likelihood, rung.found.shares, rung.resolution, bins)
+        own = answers.noise(likelihood, rung.found.shares, unasked)
+        uneven = answers.unevenness(likelihood, rung.found.shares)
         away = (rung.found.shares - shares).reshape(bins, -1).sum(axis=1)
-        errors += weight * np.hypot(own, away)
+        errors += weight * np.sqrt(own**2 + away**2 + uneven**2)
     steps = sum(rung.found.steps for rung in rungs)
     return Found(shares, steps, all(rung.found.converged for rung in rungs)), errors
