@@ -516,7 +516,8 @@ def test_intervals_cover_the_shares_of_the_users(epsilon, shape):
     # standard deviation of 2.7%: false alarm below 1e-6. Without unevenness the uniform sample at epsilon 4 has 53%.
     mechanism, held = SquareWave(epsilon), []
     for seed in range(30):
-        sample = 2 * np.random.default_rng(seed).beta(*shape, 10_000) - 1
+        a, b = shape
+        sample = 2 * np.random.default_rng(seed).beta(a, b, 10_000) - 1
         found = mechanism.distribution(mechanism.tally(mechanism.randomize(sample, seed=seed)), bins=16)
         truth = np.histogram(sample, found.edges)[0] / sample.size
         low, high = found.interval(0.95)

@@ -41,7 +41,8 @@ _MOST_CONVOLVED = 100  # coordinates whose exact divergence is worked out; it ta
 class Blanket:
     """The input-independent part of a channel: total `mass`, and how it lies over the outputs.
 
-    `law` holds the (unnormalised) probability of every output, or None where it is uniform.
+    `law` holds the (unnormalised) probability of every output, or None where it was not worked out. (Of a two-level law
+    it is uniform.)
     """
 
     mass: Fraction
@@ -461,7 +462,8 @@ def _convolved(law: TwoLevel, times: int, ratio: Fraction) -> Fraction:
     likelihood ratio by high/low with weight apart * high, by low/high with weight apart * low, and leaves it alone
     otherwise; the number of ups less the number of downs tells the ratio.
     """
-    up, down = law.apart * law.high, law.apart * law.low
+    high, low = max(law.high, law.low), min(law.high, law.low)  # the other way round is the same pair, exchanged
+    up, down = law.apart * high, law.apart * low
     steps = [down, law.total - up - down, up]
     weights = [1]  # of (ups - downs) = -number, ..., number
     for _ in range(times):
@@ -470,7 +472,7 @@ def _convolved(law: TwoLevel, times: int, ratio: Fraction) -> Fraction:
             for j, step in enumerate(steps):
                 longer[i + j] += weight * step
         weights = longer
-    gain = Fraction(law.low, law.high)
+    gain = Fraction(low, high)
     lost = (weight * (1 - ratio * gain ** (excess - times)) for excess, weight in enumerate(weights) if excess > times)
     return sum((part for part in lost if part > 0), Fraction(0)) / law.total**times
 

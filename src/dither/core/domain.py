@@ -4,6 +4,7 @@ A record of d dimensions is a row of a table. `Records` looks at a table of floa
 since a mechanism reads only the few dimensions that it sampled.
 """
 
+import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ class Categories:
         >>> Categories(3).check([0, 2, 9, None, "x", 1.0], invalid=2)
         array([0, 2, 2, 2, 2, 1])
         """
+        values = _unmasked(values)
         if invalid == "error":
             return self._inside(_array(values))
         if isinstance(invalid, str):
@@ -85,6 +87,14 @@ def _array(values: Any) -> NDArray:
     return array if array.size else array.astype(np.int64)
 
 
+def _unmasked(values: Any) -> Any:
+    """Masked entries as None, which no domain holds: what is under a mask is not to be read."""
+    if isinstance(values, np.ma.MaskedArray):
+        hidden = np.ma.getmaskarray(values)
+        return np.where(hidden, None, values.data.astype(object)) if hidden.any() else values.data
+    return values
+
+
 def _items(values: Any) -> list[Any]:
     """The values one by one, as they are: an array of one type for all would turn numbers beside a text into texts."""
     items = values.tolist() if hasattr(values, "tolist") else values
@@ -106,6 +116,7 @@ class Interval:
         >>> Interval().check([0.5, 7.0, float("nan"), "x"], invalid="clip").tolist()
         [0.5, 1.0, 0.0, 0.0]
         """
+        values = _unmasked(values)
         if invalid == "clip":
             numbers_only = [_number(item) for item in _items(values)] if not _is_float(values) else values
             array = np.asarray(numbers_only, dtype=np.float64)
@@ -133,8 +144,12 @@ def _is_float(values: Any) -> bool:
 
 
 def _number(item: Any) -> float:
-    real = isinstance(item, numbers.Real) and not isinstance(item, bool)
-    return float(item) if real else float("nan")
+    if not isinstance(item, numbers.Real) or isinstance(item, bool):
+        return float("nan")
+    try:
+        return float(item)
+    except OverflowError:  # a whole number beyond all floats
+        return math.copysign(math.inf, int(item) > 0 or -1)
 
 
 @dataclass(frozen=True)
@@ -160,6 +175,7 @@ class Records:
         A table of floats whose dimensions are all numbers is not copied; with `"clip"` it is not even looked at
         here, since what is read from it is clipped then.
         """
+        values = _unmasked(values)
         columns = _columns(values)
         if columns is not None:
             if len(columns) != self.d:
@@ -226,8 +242,9 @@ def _columns(values: Any) -> list[Any] | None:
     """The columns of a mapping, a structured array or a data frame; None if it is a plain table."""
     if isinstance(values, Mapping):
         return list(values.values())
-    if isinstance(values, np.ndarray) and values.dtype.names:
-        return [values[name] for name in values.dtype.names]
+    if isinstance(values, np.ndarray | np.void) and values.dtype.names:
+        rows = np.atleast_1d(np.asarray(values))
+        return [rows[name] for name in values.dtype.names]
     if hasattr(values, "columns") and hasattr(values, "iloc"):  # a data frame, without importing pandas to ask
         frame: Any = values
         return [frame.iloc[:, j].to_numpy() for j in range(frame.shape[1])]
@@ -236,8 +253,12 @@ def _columns(values: Any) -> list[Any] | None:
 
 def _whole(column: Any) -> Any:
     """Floats that are whole numbers as integers: in a table with numbers, categories are floats too."""
-    array = np.asarray(column)
+    try:
+        array = np.asarray(column)
+    except (ValueError, TypeError, OverflowError):
+        return column
     if array.dtype.kind == "f" and array.ndim == 1:
+        array = array.astype(np.float64)
         whole = np.isfinite(array) & (np.abs(array) < 2.0**53)
         whole &= np.where(whole, array, 0.5) == np.rint(np.where(whole, array, 0.5))
         return np.where(whole, array, -1).astype(np.int64)  # no category is -1

@@ -24,7 +24,6 @@ from dither.core.channel import Channel
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.draw import Rows, Tape
 from dither.core.errors import EmptyError, ParameterError, ReportError, TallyError
-from dither.core.estimate import Estimate
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.parallel import each_chunk, sum_chunks
 from dither.core.reports import Reports
@@ -241,8 +240,11 @@ class Mechanism(ABC):
             raise ReportError(f"these are not reports of {type(self).__name__}: expected rows of {self.dtype}")
         return rows
 
-    def estimate(self, tally: Tally, reading: Reading | None = None) -> Estimate:
-        """Unbiased values with standard errors; `reading` reads the same counts in another way."""
+    def estimate(self, tally: Tally, reading: Reading | None = None) -> Any:
+        """An `Estimate`: values with standard errors. Where there are several statistics, a mapping to one for each.
+
+        `reading` reads the same counts in another way.
+        """
         if not isinstance(tally, Tally):
             raise TallyError("an estimate is read off a tally: mechanism.estimate(mechanism.tally(reports))")
         if tally.mechanism != self.fingerprint:

@@ -51,6 +51,7 @@ MOST_EPSILON = 20.0
 LEAST_DELTA = 2.0**-100
 _MOST_WEIGHTS = 1 << 20
 _MOST_WEIGHT = 1 << 1024
+_MOST_BUILT = 1 << 17
 
 _LAPLACE_SCALE, _LAPLACE_REACH = 10, 24  # the scale in steps, at least; the reach in scales
 _BEND = Decimal(2) ** -54
@@ -286,6 +287,8 @@ def gaussian_bound(s2: Fraction, steps: int, d: int, ratio: Fraction, deviation:
     *Arithmetic.* 60 digits; the recurrences below lose fewer than 20 of them, and the missing pi (`math.pi` is below
     pi), the end of the tail and 1e-40 of the mass are added.
     """
+    if deviation >= 1:  # then 1 - c bounds nothing, and its even powers would be positive
+        return Fraction(1)
     with localcontext(Context(prec=60)):
         variance, spread = Decimal(s2.numerator) / s2.denominator, Decimal(deviation.numerator) / deviation.denominator
         least = Decimal(1) * ratio.numerator / ratio.denominator
@@ -322,6 +325,11 @@ def gaussian_scale(epsilon: float, delta: float, d: int) -> tuple[Fraction, int]
     def variance(curvature: Decimal) -> Fraction:
         return Fraction(round((1 / (2 * curvature)) * _FINE), _FINE)
 
+    if _GAUSSIAN_REACH * sigma * steps / 2 > _MOST_BUILT:
+        raise ParameterError(
+            "noise this wide in d dimensions needs a table of over 2^17 weights; take a larger epsilon or delta, or "
+            'report fewer dimensions with Sampled("Gaussian", ...)'
+        )
     start = 1 / (2 * Decimal(sigma * steps / 2) ** 2)
     found = _solve(lambda at: gaussian_bound(variance(at), steps, d, exp_below(epsilon)), start, Fraction(delta))
     return variance(found), steps
@@ -507,7 +515,11 @@ class Gaussian(_AdditiveMechanism):
         if len(weights) < 7 or weights[-2] != 1:
             raise ParameterError("in several dimensions the weights end with steps, reach, 1 and the variance")
         *table, steps, reach, stretch, fine = weights
-        return Shift(tuple(table), steps, reach, stretch), Fraction(fine, _FINE)
+        law, s2 = Shift(tuple(table), steps, reach, stretch), Fraction(fine, _FINE)
+        own = Fraction(2 * sum(o * o * weight for o, weight in enumerate(table)), law.total)
+        if not own / 2 <= s2 <= 2 * own:
+            raise ParameterError("the table does not have the variance that stands beside it")
+        return law, s2
 
     @cached_property
     def noise(self) -> Additive:

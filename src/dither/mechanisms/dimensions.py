@@ -192,8 +192,8 @@ class Dimensions:
     def worst_variance(self, share: float = 1.0) -> float:
         """Of one user's report, averaged over dimensions: each is reported by m of d users."""
         asked = share * self.m / self.d
-        each = [part.reading.worst_variance(asked) for part in self.parts]
-        return float(np.mean([each[part] for part in self.which])) * self.d / self.m
+        each = np.array([part.reading.worst_variance(asked) for part in self.parts])
+        return float(np.bincount(self.which, minlength=len(each)) @ each) / self.m
 
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Any:
         """One estimate with d means if all dimensions are numbers, else a mapping from dimension to estimate."""

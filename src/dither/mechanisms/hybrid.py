@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.channel import PublicMixture
+from dither.core.channel import Announced, PublicMixture
 from dither.core.checks import checked_count
 from dither.core.draw import TAG, Rows, Tape, below, some_of
 from dither.core.errors import ParameterError
@@ -115,7 +115,7 @@ class Hybrid(Mechanism):
 
         laws = [window.law for _, window in self.branches]
         return PublicMixture(
-            max(laws, key=lambda law: law.ratio()),
+            Announced(tuple(laws)),  # which is worse depends on the ratio
             len(laws),
             steps + 1,
             given,

@@ -88,10 +88,15 @@ class Choices:
 
     def _numbers(self, group: NDArray) -> NDArray[np.integer]:
         names = {each.name: number for number, each in enumerate(self.groups)}
+        if group.dtype.kind == "O":
+            numbers = np.array([_number(item, names) for item in group], dtype=np.int64)
+            return self._known(numbers, names)
         # Few different choices among many users: each is looked up once.
-        kinds, place = np.unique(group.astype(object) if group.dtype.kind == "O" else group, return_inverse=True)
+        kinds, place = np.unique(group, return_inverse=True)
         known = np.array([_number(kind, names) for kind in kinds.tolist()], dtype=np.int64)
-        numbers = known[place] if len(kinds) else np.empty(0, dtype=np.int64)
+        return self._known(known[place] if len(kinds) else np.empty(0, dtype=np.int64), names)
+
+    def _known(self, numbers: NDArray[np.int64], names: Mapping[str, int]) -> NDArray[np.int64]:
         if (numbers < 0).any():
             raise DomainError(
                 f"row {int((numbers < 0).argmax())}: there is no such group; choose one of {', '.join(names)}, "
@@ -103,8 +108,8 @@ class Choices:
 def _number(choice: Any, names: Mapping[str, int]) -> int:
     if isinstance(choice, str):
         return names.get(choice, -1)
-    whole = isinstance(choice, int) and not isinstance(choice, bool)
-    return choice if whole and 0 <= choice < len(names) else -1
+    whole = isinstance(choice, int | np.integer) and not isinstance(choice, bool)
+    return int(choice) if whole and 0 <= choice < len(names) else -1
 
 
 def _pairs(values: Any) -> tuple[Any, Any]:
@@ -117,7 +122,7 @@ def _pairs(values: Any) -> tuple[Any, Any]:
         if value is not None and group is not None:
             one = isinstance(value, int | float | np.generic) or getattr(value, "ndim", 1) == 0
             pair: tuple[Any, Any] = ([value], [group]) if one else (value, group)
-            if len(pair[0]) == len(pair[1]):
+            if all(hasattr(each, "__len__") for each in pair) and len(pair[0]) == len(pair[1]):
                 return pair[0], _column(pair[1])
     elif isinstance(values, Sequence) and len(values) == 0:
         return np.empty(0), np.empty(0, dtype=np.uint8)
@@ -125,9 +130,12 @@ def _pairs(values: Any) -> tuple[Any, Any]:
 
 
 def _column(groups: Any) -> NDArray:
-    array = np.asarray(groups)
-    mixed = array.ndim != 1 or array.dtype.kind not in "iuU"
-    return np.array([str(item) if isinstance(item, str) else item for item in groups], dtype=object) if mixed else array
+    if isinstance(groups, np.ndarray) and groups.dtype.kind in "iuU" and groups.ndim == 1:
+        return groups
+    items = np.empty(len(groups), dtype=object)
+    for row, item in enumerate(groups):  # one array of all would turn numbers beside a text into texts
+        items[row] = item
+    return items
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,6 +362,8 @@ def _checked_groups(groups: Any) -> tuple[Group, ...]:
 
 def _flat(each: Sequence[Any]) -> tuple[Any, ...]:
     """(name, budget), (name, (budget, low, high)) or (name, budget, low, high) as the last of these."""
+    if not isinstance(each, Sequence) or not each:
+        raise TypeError
     name, *rest = each
     if len(rest) == 1 and isinstance(rest[0], Sequence):
         rest = list(rest[0])

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from dither.core.errors import ParameterError
 from dither.core.mechanism import Mechanism
 
@@ -26,6 +28,7 @@ def recipe(base: Any) -> str:
     ('GRR(k=5)', 'GRR(k=5)')
     """
     cls, parameters = _parsed(base)
+    parameters = {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
     known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     for name in parameters:
         if name in _BUDGET or name not in known:
@@ -81,7 +84,9 @@ def _read(text: str) -> tuple[str, dict[str, Any]]:
         if isinstance(tree, ast.Name):
             return tree.id, {}
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args:
-            return tree.func.id, {word.arg or "": ast.literal_eval(word.value) for word in tree.keywords}
-    except (SyntaxError, ValueError):
+            parameters = {word.arg or "": ast.literal_eval(word.value) for word in tree.keywords}
+            if len(parameters) == len(tree.keywords):
+                return tree.func.id, parameters
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         pass
     raise ParameterError(f"this text is not a mechanism: {_ADVICE}")

@@ -19,7 +19,7 @@ worked out, which is smaller; else the guarantee says `bound`.
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +37,7 @@ from dither.mechanisms.dimensions import Dimensions
 from dither.mechanisms.recipe import made, recipe, takes_delta
 
 MOST_DIMENSIONS = 1 << 16
+_SHOWN = 8
 _HOPELESS = 1.5  # times the best so far: larger m are not tried
 
 
@@ -45,6 +46,12 @@ class _Recorded(Mechanism):
 
     family = "records"
     d: int
+
+    def __repr__(self) -> str:
+        shown = {field.name: getattr(self, field.name) for field in fields(self) if field.repr}  # type: ignore
+        if isinstance(shown.get("base"), tuple) and len(shown["base"]) > _SHOWN:
+            shown["base"] = f"{len(self._bases)} bases of {len(set(self._bases))} kinds"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     @property
     @abstractmethod
@@ -82,7 +89,12 @@ class _Recorded(Mechanism):
         """The number of reported dimensions with the smallest worst-case variance."""
         best, least = 1, float("inf")
         for m in range(1, self.d + 1):
-            cost = self._arranged(m, self._parts(m)).worst_variance()
+            try:
+                cost = self._arranged(m, self._parts(m)).worst_variance()
+            except ParameterError:  # the base does not take so small a share
+                if m == 1:
+                    raise
+                break
             if cost < least:
                 best, least = m, cost
             elif cost > _HOPELESS * least:
@@ -120,7 +132,7 @@ class _Recorded(Mechanism):
         return self._reported * max(part.row_words for part in self.reading.parts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sampled(_Recorded):
     """m of d dimensions, each through a mechanism for one.
 
@@ -166,7 +178,7 @@ class Sampled(_Recorded):
         return self.m
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Split(_Recorded):
     """All d dimensions, each through a mechanism for one with its part of the budget.
 
@@ -200,7 +212,7 @@ class Split(_Recorded):
         return self.d
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SampledDuchi(_Recorded):
     """m of d numbers, each by one randomized sign (002 Mechanism-2).
 
