@@ -388,7 +388,7 @@ def test_printing(smooth):
     assert "median" in text
     assert "median" in page
     assert "-1.000 to -0.833" in found.table().columns["item"]
-    assert ("bias" in words) == smooth
+    assert ("flattens peaks" in words) == smooth
     assert ("No standard errors" in words) == (not smooth)
     assert "Not converged" not in words
     assert found.log_likelihood < 0

@@ -91,7 +91,11 @@ def _unmasked(values: Any) -> Any:
     """Masked entries as None, which no domain holds: what is under a mask is not to be read."""
     if isinstance(values, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(values)
-        return np.where(hidden, None, values.data.astype(object)) if hidden.any() else values.data
+        if not hidden.any():
+            return values.data
+        shown = values.data.astype(object)
+        shown[hidden] = None
+        return shown
     return values
 
 
@@ -149,7 +153,8 @@ def _number(item: Any) -> float:
     try:
         return float(item)
     except OverflowError:  # a whole number beyond all floats
-        return math.copysign(math.inf, int(item) > 0 or -1)
+        whole: Any = item
+        return math.inf if whole > 0 else -math.inf
 
 
 @dataclass(frozen=True)
