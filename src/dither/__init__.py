@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dither import mechanisms as mechanisms
     from dither import privacy as privacy
     from dither import randomness as randomness
+    from dither import utility as utility
     from dither.core.channel import Channel as Channel
     from dither.core.errors import DitherError as DitherError
     from dither.core.estimate import Estimate as Estimate
@@ -51,7 +52,7 @@ _HOMES = {
     "Tally": "dither.core.tally",
     "registry": "dither.mechanisms",
 }
-_ROOMS = ("mechanisms", "privacy", "randomness")
+_ROOMS = ("mechanisms", "privacy", "randomness", "utility")
 
 
 def __getattr__(name: str) -> Any:
