@@ -284,4 +284,4 @@ def _inside_everywhere(table: NDArray[np.floating]) -> None:
                 'attribute first, or pass invalid="clip"'
             )
 
-    each_chunk(look, len(table), max(1, (1 << 19) // max(table.shape[1], 1)))
+    each_chunk(look, len(table), max(1, (1 << 17) // max(table.shape[1], 1)))

@@ -3,17 +3,22 @@
 Chunks keep memory flat: whatever the number of rows, only a few chunks of words exist at once. The heavy steps (the
 cipher, NumPy's loops, compiled kernels) release the interpreter lock, so threads are enough. Results
 never depend on the cut: randomness is addressed by row, and tallies are sums of integers.
+
+The threads are kept: a new one starts with no memory of its own, and would spend half its time asking the system for
+pages. They belong to one process (a forked child makes its own), and what runs on them never waits for them.
 """
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import pairwise
 from operator import add
 from typing import Any, TypeVar
 
 Part = TypeVar("Part")
+_NAME = "dither"
 _WORTH_A_THREAD = 1 << 14  # rows; starting a thread costs about as much as randomizing a few thousand
 
 
@@ -43,12 +48,17 @@ def _total(parts: Iterable[Any]) -> Any:
 def _spread(work: Callable[[slice], Part], rows: int, chunk: int) -> list[Part]:
     """One contiguous share of the rows for each thread."""
     workers = min(threads(), -(-rows // min(chunk, _WORTH_A_THREAD)))
-    if workers <= 1:
+    if workers <= 1 or threading.current_thread().name.startswith(_NAME):
         return [work(slice(0, rows))] if rows else []
     edges = [rows * i // workers for i in range(workers + 1)]
     shares = [slice(a, b) for a, b in pairwise(edges)]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(work, shares))
+    return list(_pool(os.getpid(), threads()).map(work, shares))
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int, workers: int) -> ThreadPoolExecutor:
+    """The threads of this process."""
+    return ThreadPoolExecutor(workers, thread_name_prefix=_NAME)
 
 
 def _cut(span: slice, chunk: int) -> list[slice]:
