@@ -38,17 +38,27 @@ if TYPE_CHECKING:
     from dither.mechanisms import SubsetSelection as SubsetSelection
     from dither.mechanisms import Unary as Unary
     from dither.mechanisms import registry as registry
+    from dither.schema import Categorical as Categorical
+    from dither.schema import KeyValue as KeyValue
+    from dither.schema import Numeric as Numeric
+    from dither.schema import Ordinal as Ordinal
+    from dither.schema import Schema as Schema
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Categorical": "dither.schema",
     "Channel": "dither.core.channel",
     "DitherError": "dither.core.errors",
     "Estimate": "dither.core.estimate",
     "Estimates": "dither.core.estimate",
     "Guarantee": "dither.core.guarantee",
+    "KeyValue": "dither.schema",
     "Mechanism": "dither.core.mechanism",
+    "Numeric": "dither.schema",
+    "Ordinal": "dither.schema",
     "Reports": "dither.core.reports",
+    "Schema": "dither.schema",
     "Tally": "dither.core.tally",
     "registry": "dither.mechanisms",
 }

@@ -1,0 +1,321 @@
+"""What a record may hold: attributes in their own units, and how they become what a mechanism takes.
+
+Mechanisms know numbers from -1 to 1 and categories 0 to k - 1. An attribute knows ages, money and job titles, and
+turns one into the other: `encode` on the way in, and on the way out `scale`, which is what a unit of a mechanism's
+mean is worth.
+
+**Domains are public.** Lowest and highest value, labels and their number are part of the plan, and every device
+must use the same. They come from what everybody knows, never from the data: the largest income in a table is
+somebody's income.
+
+**Bad values.** `invalid="error"`, for trials, refuses them with the attribute, the row and the rule, never the
+value. In collection a device always reports, so every attribute has a substitute (`invalid="substitute"`): numbers
+are moved to the nearer end, what is missing or no number becomes `missing` (the middle), an unknown label becomes
+`other`.
+"""
+
+import math
+import numbers
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.checks import checked_count
+from dither.core.domain import Categories, Interval
+from dither.core.errors import DomainError, ParameterError
+
+RULES = ("error", "substitute")
+MOST_LABELS = 1 << 20
+
+
+def _checked_rule(invalid: str) -> bool:
+    """Whether bad values are refused."""
+    if invalid not in RULES:
+        raise ParameterError(f"invalid must be one of {', '.join(RULES)}")
+    return invalid == "error"
+
+
+def _floats(column: Any) -> NDArray[np.float64]:
+    """A column as floats; what is no number is NaN."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
+        return column.astype(np.float64)
+    items = column.tolist() if hasattr(column, "tolist") else column
+    if isinstance(items, str | bytes) or not isinstance(items, Sequence):
+        raise DomainError("a column is a list or an array with one value for each user")
+    return np.array([_number(item) for item in items], dtype=np.float64)
+
+
+def _number(item: Any) -> float:
+    if not isinstance(item, numbers.Real) or isinstance(item, bool):
+        return math.nan
+    try:
+        return float(item)
+    except OverflowError:
+        return math.inf
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A number from `low` to `high`; `missing` stands in for what is no number.
+
+    >>> Numeric(0, 200_000).encode([0, 50_000, 200_000]).tolist()
+    [-1.0, -0.5, 1.0]
+    """
+
+    low: float
+    high: float
+    missing: float | None = None
+
+    kind: ClassVar[str] = "numeric"
+    questions: ClassVar[tuple[str, ...]] = ("mean", "distribution")
+
+    def __post_init__(self) -> None:
+        ends = [_number(end) for end in (self.low, self.high)]
+        if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1]):
+            raise ParameterError("a numeric attribute has two finite ends, low below high, as in Numeric(0, 200_000)")
+        middle = (ends[0] + ends[1]) / 2 if self.missing is None else _number(self.missing)
+        if not ends[0] <= middle <= ends[1]:
+            raise ParameterError("missing must lie between low and high")
+        for name, value in zip(("low", "high", "missing"), (*ends, middle), strict=True):
+            object.__setattr__(self, name, value)
+
+    @property
+    def domain(self) -> Interval:
+        """What its mechanisms take."""
+        return Interval()
+
+    @property
+    def centre(self) -> float:
+        """What a mechanism's zero is worth."""
+        return (self.low + self.high) / 2
+
+    @property
+    def scale(self) -> float:
+        """What a mechanism's one is worth, beyond the centre."""
+        return (self.high - self.low) / 2
+
+    def encode(self, column: Any, invalid: str = "error") -> NDArray[np.float64]:
+        """Values from -1 to 1."""
+        refuse, values = _checked_rule(invalid), _floats(column)
+        outside = ~((values >= self.low) & (values <= self.high))  # NaN compares false, and is outside
+        if refuse and outside.any():
+            raise DomainError(
+                f"row {int(outside.argmax())}: the value is not a number from {self.low:g} to {self.high:g}"
+            )
+        inside = np.clip(np.where(np.isnan(values), float(self.missing or 0), values), self.low, self.high)
+        return np.clip((inside - self.centre) / self.scale, -1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Ordinal:
+    """A whole number from `low` to `high`, both included.
+
+    >>> Ordinal(18, 99).encode([18, 99]).tolist()
+    [0, 81]
+    """
+
+    low: int
+    high: int
+    missing: int | None = None
+
+    kind: ClassVar[str] = "ordinal"
+    questions: ClassVar[tuple[str, ...]] = ("distribution", "mean")
+
+    def __post_init__(self) -> None:
+        low, high = (checked_count(name, getattr(self, name), -(1 << 53), 1 << 53) for name in ("low", "high"))
+        if not low < high <= low + MOST_LABELS:
+            raise ParameterError(f"an ordinal attribute has from 2 to {MOST_LABELS} values, as in Ordinal(0, 99)")
+        middle = (low + high) // 2 if self.missing is None else checked_count("missing", self.missing, low, high)
+        object.__setattr__(self, "missing", middle)
+
+    @property
+    def k(self) -> int:
+        """How many values there are."""
+        return self.high - self.low + 1
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The values as text."""
+        return tuple(str(value) for value in range(self.low, self.high + 1))
+
+    @property
+    def domain(self) -> Categories:
+        """What its mechanisms take."""
+        return Categories(self.k)
+
+    @property
+    def centre(self) -> float:
+        """The middle of the values."""
+        return (self.low + self.high) / 2
+
+    @property
+    def scale(self) -> float:
+        """Half the width of the values."""
+        return (self.high - self.low) / 2
+
+    def encode(self, column: Any, invalid: str = "error") -> NDArray[np.int64]:
+        """Category numbers, 0 for the lowest."""
+        refuse, values = _checked_rule(invalid), _floats(column)
+        whole = np.isfinite(values) & (np.where(np.isfinite(values), values, 0.5) % 1 == 0)
+        outside = ~(whole & (values >= self.low) & (values <= self.high))
+        if refuse and outside.any():
+            raise DomainError(
+                f"row {int(outside.argmax())}: the value is not a whole number from {self.low} to {self.high}"
+            )
+        known = np.where(np.isnan(values) | (np.isfinite(values) & ~whole), int(self.missing or 0), values)
+        return (np.clip(known, self.low, self.high) - self.low).astype(np.int64)
+
+    def numeric(self) -> Numeric:
+        """The same values as a number, for its mean."""
+        return Numeric(self.low, self.high, self.missing)
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of some labels; `other` stands in for any that is not among them.
+
+    >>> Categorical(["nurse", "driver", "other"]).encode(["driver", "astronaut"], invalid="substitute").tolist()
+    [1, 2]
+    """
+
+    labels: Any
+    other: str | None = None
+
+    kind: ClassVar[str] = "categorical"
+    questions: ClassVar[tuple[str, ...]] = ("histogram",)
+
+    def __post_init__(self) -> None:
+        given = self.labels
+        fine = isinstance(given, Sequence) and not isinstance(given, str | bytes)
+        if not fine or not all(isinstance(label, str) for label in given):
+            raise ParameterError('labels must be a list of texts, as in Categorical(["yes", "no"])')
+        labels: tuple[str, ...] = tuple(given)
+        if len(set(labels)) != len(labels) or not 2 <= len(labels) <= MOST_LABELS:
+            raise ParameterError(f"labels must be different, and from 2 to {MOST_LABELS}")
+        default = "other" if "other" in labels else labels[0]
+        chosen = default if self.other is None else self.other
+        if chosen not in labels:
+            raise ParameterError("other must be one of the labels")
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "other", chosen)
+
+    @property
+    def k(self) -> int:
+        """How many labels there are."""
+        return len(self.labels)
+
+    @property
+    def domain(self) -> Categories:
+        """What its mechanisms take."""
+        return Categories(self.k)
+
+    def encode(self, column: Any, invalid: str = "error") -> NDArray[np.int64]:
+        """The labels' numbers."""
+        refuse = _checked_rule(invalid)
+        items = column.tolist() if hasattr(column, "tolist") else column
+        if isinstance(items, str | bytes) or not isinstance(items, Sequence):
+            raise DomainError("a column is a list or an array with one value for each user")
+        number = {label: place for place, label in enumerate(self.labels)}
+        found = np.array([number.get(item, -1) if isinstance(item, str) else -1 for item in items], dtype=np.int64)
+        unknown = found < 0
+        if refuse and unknown.any():
+            raise DomainError(f"row {int(unknown.argmax())}: the value is not one of the {self.k} labels")
+        return np.where(unknown, number[self.other], found) if unknown.any() else found
+
+
+@dataclass(frozen=True)
+class KeyValue:
+    """Up to `size` of `keys` keys, each with a number from -1 to 1."""
+
+    keys: int
+    size: int
+
+    kind: ClassVar[str] = "keyvalue"
+    questions: ClassVar[tuple[str, ...]] = ("presence", "mean")
+
+    def __post_init__(self) -> None:
+        checked_count("keys", self.keys, 2)
+        checked_count("size", self.size, 1, self.keys)
+
+
+Attribute = Numeric | Ordinal | Categorical | KeyValue
+KINDS: dict[str, type] = {cls.kind: cls for cls in (Numeric, Ordinal, Categorical, KeyValue)}
+
+
+@dataclass(frozen=True)
+class Schema(Mapping[str, Attribute]):
+    """The attributes of a record, by name and in order.
+
+    >>> schema = Schema({"age": Ordinal(0, 99), "job": Categorical(["nurse", "other"])})
+    >>> list(schema), Schema.from_dict(schema.to_dict()) == schema
+    (['age', 'job'], True)
+    """
+
+    attributes: Any
+
+    def __post_init__(self) -> None:
+        given = self.attributes
+        if not isinstance(given, Mapping) or not given:
+            raise ParameterError('a schema maps names to attributes, as in Schema({"age": Ordinal(0, 99)})')
+        for name, attribute in given.items():
+            if not isinstance(name, str) or not name or set(name) & set("()[]\n"):
+                raise ParameterError("the name of an attribute is a text without brackets or line breaks")
+            if not isinstance(attribute, tuple(KINDS.values())):
+                raise ParameterError(f"attribute {name}: use Numeric, Ordinal, Categorical or KeyValue")
+        object.__setattr__(self, "attributes", tuple(given.items()))
+
+    def __getitem__(self, name: str) -> Attribute:
+        return dict(self.attributes)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(name for name, _ in self.attributes)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def __repr__(self) -> str:
+        return "Schema(" + ", ".join(f"{name}: {attribute.kind}" for name, attribute in self.attributes) + ")"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON or TOML."""
+        return {name: {"kind": attribute.kind, **_plain(asdict(attribute))} for name, attribute in self.attributes}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "Schema":
+        """The inverse of `to_dict`."""
+        attributes = {}
+        for name, entry in stored.items() if isinstance(stored, Mapping) else ():
+            kind = entry.get("kind") if isinstance(entry, Mapping) else None
+            if kind not in KINDS:
+                raise ParameterError(f"attribute {name}: kind must be one of {', '.join(KINDS)}")
+            parameters = {key: value for key, value in entry.items() if key != "kind"}
+            try:
+                attributes[name] = KINDS[kind](**parameters)
+            except TypeError:
+                raise ParameterError(
+                    f"attribute {name}: missing or unknown parameters for a {kind} attribute"
+                ) from None
+        return cls(attributes)
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Schema":
+        """A schema from a TOML file with a table for each attribute.
+
+        Such as `[age]` with the lines `kind = "ordinal"`, `low = 0` and `high = 99`.
+        """
+        try:
+            stored = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError:
+            raise ParameterError("this schema file cannot be read") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+            raise ParameterError("this schema file is not TOML: a table for each attribute, as in [age]") from None
+        return cls.from_dict(stored)
+
+
+def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in parameters.items()}

@@ -1,0 +1,119 @@
+"""Schemas: units in, units out, refusals that do not quote, and a form that can be stored."""
+
+import json
+
+import numpy as np
+import pytest
+
+import dither
+from dither import Categorical, KeyValue, Numeric, Ordinal, Schema
+from dither.core.errors import DomainError, ParameterError
+
+SECRET = 987654321
+FULL = Schema(
+    {
+        "age": Ordinal(0, 99),
+        "income": Numeric(0, 200_000),
+        "job": Categorical(["nurse", "driver", "teacher", "other"]),
+        "movies": KeyValue(keys=512, size=8),
+    }
+)
+
+
+def test_numbers_keep_their_place():
+    income = Numeric(-100, 300)
+    values = np.array([-100.0, 0.0, 100.0, 300.0])
+    encoded = income.encode(values)
+    assert encoded.tolist() == [-1.0, -0.5, 0.0, 1.0]
+    np.testing.assert_allclose(income.centre + income.scale * encoded, values)
+    assert np.abs(Numeric(0.1, 0.7).encode([0.1, 0.7])).max() <= 1  # a rounding does not leave the domain
+
+
+@pytest.mark.parametrize(
+    "column", [[1, SECRET], [SECRET, 1], np.array([1.0, SECRET]), [None], ["x"], [True], [float("nan")]]
+)
+def test_a_refusal_names_the_row_and_not_the_value(column):
+    for attribute in (Numeric(0, 10), Ordinal(0, 10), Categorical(["a", "b"])):
+        with pytest.raises(DomainError, match=r"row [01]: ") as caught:
+            attribute.encode(column)
+        assert str(SECRET) not in str(caught.value)
+
+
+def test_substitutes():
+    assert Numeric(0, 10).encode([-5, 99, None, "x", float("nan"), 10**400], "substitute").tolist() == [
+        -1.0, 1.0, 0.0, 0.0, 0.0, 1.0,
+    ]  # fmt: skip
+    assert Numeric(0, 10, missing=0).encode([None], "substitute").tolist() == [-1.0]
+    assert Ordinal(5, 9).encode([1, 5, 99, None, 6.5, "x"], "substitute").tolist() == [0, 0, 4, 2, 2, 2]
+    assert Ordinal(5, 9, missing=9).encode([None], "substitute").tolist() == [4]
+    assert Categorical(["a", "b"], other="b").encode(["a", 3, None, "c"], "substitute").tolist() == [0, 1, 1, 1]
+    assert Categorical(["a", "other"]).other == "other"
+    assert Categorical(["a", "b"]).other == "a"
+    for attribute in (Numeric(0, 1), Ordinal(0, 1), Categorical(["a", "b"])):
+        with pytest.raises(ParameterError):
+            attribute.encode([0], invalid="clip")
+        with pytest.raises(DomainError):
+            attribute.encode("text")
+
+
+def test_whole_floats_are_ordinal_values():
+    assert Ordinal(0, 9).encode(np.array([0.0, 9.0])).tolist() == [0, 9]
+    assert Ordinal(-3, 3).labels == ("-3", "-2", "-1", "0", "1", "2", "3")
+    assert Ordinal(-3, 3).numeric().encode([-3, 0, 3]).tolist() == [-1.0, 0.0, 1.0]
+
+
+def test_stored_and_read_again(tmp_path):
+    again = Schema.from_dict(json.loads(json.dumps(FULL.to_dict())))
+    assert again == FULL
+    assert hash(again) == hash(FULL)
+    assert list(again) == ["age", "income", "job", "movies"]
+    assert repr(FULL) == "Schema(age: ordinal, income: numeric, job: categorical, movies: keyvalue)"
+    file = tmp_path / "schema.toml"
+    file.write_text('[age]\nkind = "ordinal"\nlow = 0\nhigh = 99\n[job]\nkind = "categorical"\nlabels = ["a", "b"]\n')
+    assert Schema.read(file) == Schema({"age": Ordinal(0, 99), "job": Categorical(["a", "b"])})
+    file.write_text("not toml [")
+    with pytest.raises(ParameterError, match="not TOML"):
+        Schema.read(file)
+    with pytest.raises(ParameterError, match="cannot be read"):
+        Schema.read(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Numeric(1, 1),
+        lambda: Numeric(2, 1),
+        lambda: Numeric(0, float("inf")),
+        lambda: Numeric(0, "x"),  # type: ignore[arg-type]
+        lambda: Numeric(0, 1, missing=2),
+        lambda: Ordinal(0, 0),
+        lambda: Ordinal(0.5, 3),  # type: ignore[arg-type]
+        lambda: Ordinal(0, 1 << 30),
+        lambda: Ordinal(0, 3, missing=7),
+        lambda: Categorical([]),
+        lambda: Categorical(["a"]),
+        lambda: Categorical("ab"),
+        lambda: Categorical(["a", "a"]),
+        lambda: Categorical(["a", 1]),
+        lambda: Categorical(["a", "b"], other="c"),
+        lambda: KeyValue(1, 1),
+        lambda: KeyValue(8, 9),
+        lambda: Schema({}),
+        lambda: Schema([]),
+        lambda: Schema({"a": 3}),
+        lambda: Schema({"": Ordinal(0, 1)}),
+        lambda: Schema({"mean(a)": Ordinal(0, 1)}),
+        lambda: Schema.from_dict({"a": {"kind": "unknown"}}),
+        lambda: Schema.from_dict({"a": {"kind": "ordinal", "low": 0}}),
+        lambda: Schema.from_dict({"a": 3}),
+    ],
+)
+def test_what_is_no_schema_is_refused(make):
+    with pytest.raises(ParameterError):
+        make()
+
+
+def test_public_names():
+    for name in ("Schema", "Numeric", "Ordinal", "Categorical", "KeyValue"):
+        assert getattr(dither, name).__name__ == name
+        assert name in dir(dither)
