@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from dither.mechanisms import SubsetSelection as SubsetSelection
     from dither.mechanisms import Unary as Unary
     from dither.mechanisms import registry as registry
+    from dither.planning import Plan as Plan
+    from dither.planning import plan as plan
     from dither.schema import Categorical as Categorical
     from dither.schema import KeyValue as KeyValue
     from dither.schema import Numeric as Numeric
@@ -57,9 +59,11 @@ _HOMES = {
     "Mechanism": "dither.core.mechanism",
     "Numeric": "dither.schema",
     "Ordinal": "dither.schema",
+    "Plan": "dither.planning",
     "Reports": "dither.core.reports",
     "Schema": "dither.schema",
     "Tally": "dither.core.tally",
+    "plan": "dither.planning",
     "registry": "dither.mechanisms",
 }
 _ROOMS = ("mechanisms", "privacy", "randomness", "utility")
