@@ -35,8 +35,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.channel import Independent
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
+from dither.core.compose import Independent
 from dither.core.draw import Tape, entries
 from dither.core.errors import DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.core.estimate import Estimate, Estimates

@@ -151,12 +151,12 @@ class Ordinal:
     @property
     def centre(self) -> float:
         """The middle of the values."""
-        return (self.low + self.high) / 2
+        return self.numeric().centre
 
     @property
     def scale(self) -> float:
         """Half the width of the values."""
-        return (self.high - self.low) / 2
+        return self.numeric().scale
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.int64]:
         """Category numbers, 0 for the lowest."""

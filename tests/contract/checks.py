@@ -17,7 +17,8 @@ from scipy.stats import binom, chi2
 
 import dither
 from contract.tapes import EveryTape, lanes_read
-from dither.core.channel import Announced, PublicMixture, TwoLevel
+from dither.core.channel import TwoLevel
+from dither.core.compose import Announced, PublicMixture
 from dither.core.domain import Categories, Interval, Records
 from dither.core.exact import exp_below, log_above
 from dither.core.lattice import split
@@ -39,6 +40,15 @@ def examples() -> list[Mechanism]:
 def label(mechanism: Mechanism) -> str:
     """A name for the test report."""
     return repr(mechanism).replace(" ", "")
+
+
+def messages(error: BaseException | None) -> str:
+    """Everything that an error says, with what it was raised from."""
+    said = ""
+    while error is not None:
+        said += str(error) + repr(error)
+        error = error.__context__
+    return said
 
 
 def as_values(mechanism: Mechanism, column: Any) -> Any:

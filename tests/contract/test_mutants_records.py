@@ -17,8 +17,9 @@ from scipy.stats import chi2
 import dither
 from contract import checks
 from contract.tapes import EveryTape, ProbeTape
-from dither.core import channel, draw, subsets
-from dither.core.channel import Independent, TwoLevel
+from dither.core import channel, compose, draw, subsets
+from dither.core.channel import TwoLevel
+from dither.core.compose import Independent
 from dither.core.draw import TAG
 from dither.core.exact import exp_below
 from dither.core.mechanism import Moments
@@ -253,7 +254,7 @@ def test_a_histogram_whose_entries_have_the_full_epsilon(monkeypatch):
     monkeypatch.setattr(histogram, "share_below", whole_share)
     with pytest.raises(dither.DitherError, match="do not keep the declared guarantee"):
         dither.Histogram("Duchi", k=3, epsilon=1.0)
-    monkeypatch.setattr(channel.Product, "ratio", lambda self: self.factor.ratio())
+    monkeypatch.setattr(compose.Product, "ratio", lambda self: self.factor.ratio())
     assert caught(check_budget, dither.Histogram("Duchi", k=3, epsilon=1.0))
 
 
@@ -279,20 +280,20 @@ def test_a_root_that_is_rounded_up(monkeypatch):
         for ratio in (Fraction(2), Fraction(4), Fraction(13, 2)):
             words = [[a * b for a, b in product(sign.row(x), other.row(x))] for x in (0, 1)]
             assert channel.hockey_stick(words[0], words[1], ratio) <= Independent((sign, other), 2).divergence(ratio)
-            assert channel.root_below(ratio, 2) ** 2 <= ratio
+            assert compose.root_below(ratio, 2) ** 2 <= ratio
 
     check()
-    real = channel.root_below
-    monkeypatch.setattr(channel, "root_below", lambda number, degree: real(number, degree) + Fraction(1, 10**30))
+    real = compose.root_below
+    monkeypatch.setattr(compose, "root_below", lambda number, degree: real(number, degree) + Fraction(1, 10**30))
     assert caught(check)
 
 
 def test_a_convolution_that_loses_a_step(monkeypatch):
     check_convolution()
-    real = channel._convolved
-    monkeypatch.setattr(channel, "_convolved", lambda law, times, ratio: real(law, times - 1, ratio))
+    real = compose._convolved
+    monkeypatch.setattr(compose, "_convolved", lambda law, times, ratio: real(law, times - 1, ratio))
     assert caught(check_convolution)
-    monkeypatch.setattr(channel, "_convolved", lambda law, times, ratio: real(replace(law, apart=1), times, ratio))
+    monkeypatch.setattr(compose, "_convolved", lambda law, times, ratio: real(replace(law, apart=1), times, ratio))
     assert caught(check_convolution)
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dither.core.channel import Product, PublicMixture, Table, TwoLevel, hockey_stick
+from dither.core.channel import Table, TwoLevel, hockey_stick
+from dither.core.compose import Product, PublicMixture
 from dither.core.errors import ParameterError
 from dither.core.exact import exp_below
 from dither.core.guarantee import Guarantee

@@ -9,17 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dither import SampledDuchi
-from dither.core.channel import (
-    Announced,
-    Channel,
-    Independent,
-    Product,
-    PublicMixture,
-    Table,
-    TwoLevel,
-    _convolved,
-    hockey_stick,
-)
+from dither.core.channel import Channel, Table, TwoLevel, hockey_stick
+from dither.core.compose import Announced, Independent, Product, PublicMixture, _convolved
 from dither.core.exact import closely_above_log, exp_below, log_above, root_below, share_below
 from dither.core.shift import Shift
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from contract.checks import messages
 from dither import Sampled, SampledDuchi, Split
 from dither.core.domain import Categories, Interval, Records
 from dither.core.errors import DitherError, DomainError, ParameterError
@@ -19,15 +20,6 @@ MIXED = Records(2, (Interval(), Categories(4)))
 def label(values: Any) -> str:
     """A name for the test report, the same in every process."""
     return "object" if type(values).__repr__ is object.__repr__ or hasattr(values, "__next__") else str(values)[:50]
-
-
-def messages(error: BaseException | None) -> str:
-    """Everything that an error says, with what it was raised from."""
-    said = ""
-    while error is not None:
-        said += str(error) + repr(error)
-        error = error.__context__
-    return said
 
 
 # What is taken -------------------------------------------------------------------------------------------------------

@@ -16,16 +16,8 @@ from dither.core.errors import DomainError, ParameterError
 from dither.core.exact import exp_below, log_above
 from dither.core.lattice import ROUNDING, split
 from dither.core.shift import Shift, noise_table
-from dither.mechanisms.additive import (
-    LEAST_DELTA,
-    Additive,
-    Gaussian,
-    Laplace,
-    analytic_sigma,
-    gaussian_bound,
-    gaussian_scale,
-    table_deviation,
-)
+from dither.mechanisms.additive import LEAST_DELTA, Additive, Gaussian, Laplace
+from dither.mechanisms.noise import analytic_sigma, gaussian_bound, gaussian_scale, table_deviation
 
 EPSILONS = (1e-12, 1e-6, 1e-3, 0.01, 0.05, 0.1, 1 / 3, 1.0, 2.7, 5.0, 10.0, 16.0)
 DELTAS = (1e-6, 1e-3, 0.1, 0.9, 1e-12)

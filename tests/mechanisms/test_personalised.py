@@ -12,6 +12,7 @@ from scipy.stats import chi2
 
 import dither
 from contract import checks
+from contract.checks import messages
 from dither import Duchi, Laplace, Personalised, Piecewise
 from dither.core.errors import DitherError, DomainError, ParameterError, ReportError
 from dither.mechanisms import load
@@ -24,15 +25,6 @@ SECRET = 0.987654321
 def estimate(mechanism: Personalised, value, group, seed: int = 1) -> Any:
     """The estimate of a simulated collection."""
     return mechanism.estimate(mechanism.tally(mechanism.randomize({"value": value, "group": group}, seed=seed)))
-
-
-def messages(error: BaseException | None) -> str:
-    """Everything that an error says, with what it was raised from."""
-    said = ""
-    while error is not None:
-        said += str(error) + repr(error)
-        error = error.__context__
-    return said
 
 
 # What is promised ----------------------------------------------------------------------------------------------------

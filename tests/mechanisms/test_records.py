@@ -23,7 +23,7 @@ from dither.core.errors import DitherError, DomainError, ParameterError, ReportE
 from dither.core.estimate import Estimates
 from dither.core.exact import exp_below
 from dither.mechanisms import load
-from dither.mechanisms.additive import _FINE, gaussian_bound, gaussian_scale, table_deviation, unstretched_table
+from dither.mechanisms.noise import FINE, gaussian_bound, gaussian_scale, table_deviation, unstretched_table
 from dither.mechanisms.recipe import recipe
 
 ALARM = 1e-9
@@ -765,7 +765,7 @@ def test_a_table_that_is_far_narrower_than_it_says_is_refused(d, factor):
     assert float(gaussian_bound(s2, steps, d, exp_below(1.0))) > 1e-4  # what would be delivered
     assert table_deviation(law.weights, s2 * factor) > 1
     with pytest.raises(ParameterError):
-        Gaussian(1.0, delta=1e-6, d=d, weights=(*law.weights, law.steps, law.reach, 1, int(s2 * factor * _FINE)))
+        Gaussian(1.0, delta=1e-6, d=d, weights=(*law.weights, law.steps, law.reach, 1, int(s2 * factor * FINE)))
 
 
 def test_a_bound_from_a_useless_deviation_is_one():

@@ -2,8 +2,8 @@
 
 - `errors`, `checks`: what is refused, and in which words
 - `exact`: outward-rounded e^epsilon and logarithms
-- `channel`: exact conditional probabilities, and what they promise
-- `draw`: the one sampler
+- `channel`, `shift`, `compose`: exact conditional probabilities, and what they promise
+- `draw`, `subsets`, `lattice`: the one sampler, who is asked, and rounding
 - `guarantee`, `reports`, `tally`, `estimate`, `mechanism`: the nouns
 - `parallel`: rows in chunks, on threads
 

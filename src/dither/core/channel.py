@@ -8,41 +8,35 @@ integers that the sampler uses. What privacy needs from a channel are three func
   inputs. At r = e^epsilon this is the smallest delta for which (epsilon, delta) holds.
 - `blanket()`: the part of the output that does not depend on the input (Balle et al. 2019).
 
-Few forms are enough for the mechanisms here: `TwoLevel` (the input names a favoured set), `Table` (any small
-channel), `Product` (one input, encoded in independent coordinates), `Independent` (coordinates with inputs of their
-own) and `PublicMixture` (a tag that the report shows and that was drawn without looking at the input). The large
-ones never become a matrix: their structure gives the same numbers, and the tests compare the two wherever a matrix
-fits.
+Two forms are here: `TwoLevel` (the input names a favoured set) and `Table` (any small channel). `core.shift` has
+additive noise, and `core.compose` what is made of several channels. The large ones never become a matrix: their
+structure gives the same numbers, and the tests compare the two wherever a matrix fits.
 """
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import gcd, inf, lcm, log2, prod
-from typing import Any
+from math import gcd, inf, lcm, log2
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.errors import ParameterError
-from dither.core.exact import closely_above_log, exp_below, float_above, log_above, root_below
+from dither.core.exact import exp_below, float_above, log_above
 
 LARGEST_MATRIX = 1 << 20
 MOST_NUMBERED = 1 << 30
 CLOSENESS = Fraction(1, 10**9)
 _AMPLE = 8_886_000  # a ratio just below e^16
-_MOST_WORD_BITS = 16
-_MOST_CONVOLVED = 100  # coordinates whose exact divergence is worked out; it takes a fraction of a second
 
 
 @dataclass(frozen=True)
 class Blanket:
     """The input-independent part of a channel: total `mass`, and how it lies over the outputs.
 
-    `law` holds the (unnormalised) probability of every output, or None where it was not worked out. (Of a two-level law
-    it is uniform.)
+    `law` holds the (unnormalised) probability of every output, or None where it was not worked out. (Of a two-level
+    law it is uniform.)
     """
 
     mass: Fraction
@@ -266,261 +260,6 @@ class Table(Channel):
     def row(self, x: int) -> list[Fraction]:
         total = sum(self.weights[x])
         return [Fraction(weight, total) for weight in self.weights[x]]
-
-
-@dataclass(frozen=True)
-class Product(Channel):
-    """One input, encoded in independent coordinates that all run the same channel `factor`.
-
-    The `inputs` are words: `encode(x)` says what each of the `coordinates` is given. `differing` lists, up
-    to symmetry, what two inputs look like in the coordinates where they differ; the others cancel in every
-    likelihood ratio and integrate to one in every divergence, which keeps unary encoding with a million
-    bits as small as one with two. `common()` gives the mass of the blanket where it is known in closed form;
-    otherwise the product of the factors' blankets, which lies under every input, stands in.
-    """
-
-    factor: Channel
-    coordinates: int
-    inputs: int
-    encode: Callable[[int], Sequence[int]] = field(compare=False, repr=False)
-    differing: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-    common: Callable[[], Fraction] | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.inputs, self.factor.shape[1] ** self.coordinates
-
-    @property
-    def exact(self) -> bool:
-        return max(len(one) for one, _ in self.differing) * log2(self.factor.shape[1]) <= _MOST_WORD_BITS
-
-    def _word(self, letters: Sequence[int]) -> list[Fraction]:
-        """The distribution of the outputs of these coordinates; the last coordinate varies fastest."""
-        law = [Fraction(1)]
-        for letter in letters:
-            law = [before * step for before in law for step in self.factor.row(letter)]
-        return law
-
-    @property
-    def _pairs(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        return [ordered for one, other in self.differing for ordered in ((one, other), (other, one))]
-
-    def ratio(self) -> Fraction | float:
-        # Coordinates are independent: each takes its own worst output.
-        return max(
-            prod((self._letter_ratio(a, b) for a, b in zip(one, other, strict=True)), start=Fraction(1))
-            for one, other in self._pairs
-        )
-
-    def _letter_ratio(self, one: int, other: int) -> Fraction | float:
-        if one == other:
-            return Fraction(1)
-        if not isinstance(self.factor, Table):  # the letters are its two ends, and no pair is worse than they are
-            return self.factor.ratio()
-        rows = zip(self.factor.row(one), self.factor.row(other), strict=True)
-        return max(inf if b == 0 else a / b for a, b in rows if a)
-
-    def divergence(self, ratio: Fraction) -> Fraction:
-        if ratio >= self.ratio():
-            return Fraction(0)
-        if not self.exact:  # too many words to write down: basic composition, with the ratio split evenly
-            letters = max(len(one) for one, _ in self.differing)
-            return min(Fraction(1), letters * self.factor.divergence(root_below(ratio, letters)))
-        return max(hockey_stick(self._word(one), self._word(other), ratio) for one, other in self._pairs)
-
-    def blanket(self) -> Blanket:
-        return Blanket(self.common() if self.common else self.factor.blanket().mass ** self.coordinates)
-
-    def row(self, x: int) -> list[Fraction]:
-        return self._word(self.encode(x))
-
-
-@dataclass(frozen=True)
-class Announced(Channel):
-    """Blocks of inputs with a public label each, which the report shows: a group that the user chose.
-
-    Privacy is promised among the inputs of one block only; which block it was is no secret. Stated is the worst block.
-    """
-
-    blocks: tuple[Channel, ...]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return sum(block.shape[0] for block in self.blocks), sum(block.shape[1] for block in self.blocks)
-
-    @property
-    def exact(self) -> bool:
-        return all(block.exact for block in self.blocks)
-
-    @property
-    def epsilon(self) -> float:
-        return max(block.epsilon for block in self.blocks)
-
-    def ratio(self) -> Fraction | float:
-        return max(block.ratio() for block in self.blocks)
-
-    def divergence(self, ratio: Fraction) -> Fraction:
-        return max(block.divergence(ratio) for block in self.blocks)
-
-    def blanket(self) -> Blanket:
-        return Blanket(min(block.blanket().mass for block in self.blocks))
-
-    def row(self, x: int) -> list[Fraction]:
-        law: list[Fraction] = []
-        for block in self.blocks:
-            inside = 0 <= x < block.shape[0]
-            law += block.row(x) if inside else [Fraction(0)] * block.shape[1]
-            x -= block.shape[0]
-        return law
-
-
-@dataclass(frozen=True)
-class Independent(Channel):
-    """Coordinates that each run their own channel, of which any `asked` answer: those of the worst choice are stated.
-
-    Two inputs may differ in every coordinate, so likelihood ratios multiply, and the product is attained. A
-    divergence is exact where all coordinates share one two-level law (see `_convolved`). Otherwise it is the bound
-    of basic composition: with the ratio split evenly, the divergences of the coordinates add.
-    """
-
-    factors: tuple[Channel, ...]
-    asked: int
-
-    @classmethod
-    def all_of(cls, factors: Sequence[Channel]) -> "Independent":
-        """Every coordinate answers."""
-        return cls(tuple(factors), len(factors))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        shapes = [factor.shape for factor in self.factors]
-        return prod(inputs for inputs, _ in shapes), prod(sorted((outputs for _, outputs in shapes))[-self.asked :])
-
-    @property
-    def exact(self) -> bool:
-        return isinstance(self._same, TwoLevel) and self.asked <= _MOST_CONVOLVED
-
-    @property
-    def _same(self) -> Channel | None:
-        kinds = {id(factor): factor for factor in self.factors}.values()
-        return self.factors[0] if all(factor == self.factors[0] for factor in kinds) else None
-
-    def _worst(self, cost: Callable[[Channel], Any]) -> list[tuple[Any, int]]:
-        """The largest costs of `asked` coordinates, and how many have each."""
-        kinds = {id(factor): factor for factor in self.factors}  # a thousand coordinates may share one channel
-        number = Counter(map(id, self.factors))
-        left, found = self.asked, []
-        for price, kind in sorted(((cost(factor), kind) for kind, factor in kinds.items()), reverse=True):
-            taken = min(left, number[kind])
-            left -= taken
-            found.append((price, taken))
-        return found
-
-    def ratio(self) -> Fraction | float:
-        return prod((ratio**times for ratio, times in self._worst(lambda factor: factor.ratio())), start=Fraction(1))
-
-    @property
-    def epsilon(self) -> float:
-        ratios = self._worst(lambda factor: factor.ratio())
-        if any(not isinstance(ratio, Fraction) for ratio, times in ratios if times):
-            return inf
-        return float_above(sum((times * closely_above_log(ratio) for ratio, times in ratios), Fraction(0)))
-
-    def divergence(self, ratio: Fraction) -> Fraction:
-        if ratio >= self.ratio():
-            return Fraction(0)
-        if isinstance(self._same, TwoLevel) and self.exact:
-            return _convolved(self._same, self.asked, ratio)
-        share = root_below(ratio, self.asked)
-        losses = self._worst(lambda factor: factor.divergence(share))
-        return min(Fraction(1), sum((loss * times for loss, times in losses), Fraction(0)))
-
-    def blanket(self) -> Blanket:
-        least = sorted(factor.blanket().mass for factor in self.factors)[: self.asked]
-        return Blanket(prod(least, start=Fraction(1)))
-
-    def row(self, x: int) -> list[Fraction]:
-        law = [Fraction(1)]
-        for factor, letter in zip(self.factors, self.letters(x), strict=True):
-            law = [before * step for before in law for step in factor.row(letter)]
-        return law
-
-    def letters(self, x: int) -> list[int]:
-        """What input x gives to each coordinate; the last varies fastest."""
-        found = []
-        for factor in reversed(self.factors):
-            x, letter = divmod(x, factor.shape[0])
-            found.append(letter)
-        return found[::-1]
-
-
-def _convolved(law: TwoLevel, times: int, ratio: Fraction) -> Fraction:
-    """The divergence of `times` independent draws of one two-level law.
-
-    The worst pair of inputs differs by `apart` favoured outputs in each coordinate: a closer pair is a mixture of
-    that pair and of a draw that tells nothing, and divergence is convex. A coordinate then multiplies the
-    likelihood ratio by high/low with weight apart * high, by low/high with weight apart * low, and leaves it alone
-    otherwise; the number of ups less the number of downs tells the ratio.
-    """
-    high, low = max(law.high, law.low), min(law.high, law.low)  # the other way round is the same pair, exchanged
-    up, down = law.apart * high, law.apart * low
-    steps = [down, law.total - up - down, up]
-    weights = [1]  # of (ups - downs) = -number, ..., number
-    for _ in range(times):
-        longer = [0] * (len(weights) + 2)
-        for i, weight in enumerate(weights):
-            for j, step in enumerate(steps):
-                longer[i + j] += weight * step
-        weights = longer
-    gain = Fraction(low, high)
-    lost = (weight * (1 - ratio * gain ** (excess - times)) for excess, weight in enumerate(weights) if excess > times)
-    return sum((part for part in lost if part > 0), Fraction(0)) / law.total**times
-
-
-@dataclass(frozen=True)
-class PublicMixture(Channel):
-    """A component chosen by a public tag (hash seed, cohort, sampled dimensions), drawn without the input.
-
-    The tag is part of the report, so the mixture is at least as private as its worst component. This is what is
-    stated: a device does not choose its tag, but it has to live with the one it drew. `component` stands for the
-    worst tag; `tags` says how many there are, and `given(x, tag)` the distribution of the rest of the report under
-    the tag (only needed for `row` and `matrix`). Tags are equally likely unless `odds` says otherwise.
-    """
-
-    component: Channel
-    tags: int
-    inputs: int
-    given: Callable[[int, int], Sequence[Fraction]] = field(compare=False, repr=False)
-    outputs: int | None = None
-    odds: tuple[Fraction, ...] | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.inputs, self.tags * self.component.shape[1] if self.outputs is None else self.outputs
-
-    @property
-    def exact(self) -> bool:
-        return self.component.exact
-
-    @property
-    def epsilon(self) -> float:
-        return self.component.epsilon
-
-    def ratio(self) -> Fraction | float:
-        return self.component.ratio()
-
-    def divergence(self, ratio: Fraction) -> Fraction:
-        return self.component.divergence(ratio)
-
-    def blanket(self) -> Blanket:
-        return Blanket(self.component.blanket().mass)
-
-    def row(self, x: int) -> list[Fraction]:
-        return [
-            probability * (Fraction(1, self.tags) if self.odds is None else self.odds[tag])
-            for tag in range(self.tags)
-            for probability in self.given(x, tag)
-        ]
 
 
 def hockey_stick(one: Sequence[Fraction], other: Sequence[Fraction], ratio: Fraction) -> Fraction:

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.channel import Channel, Independent, PublicMixture
+from dither.core.channel import Channel
+from dither.core.compose import Independent, PublicMixture
 from dither.core.domain import Categories, Interval, Records
 from dither.core.draw import Rows, Tape
 from dither.core.errors import ParameterError

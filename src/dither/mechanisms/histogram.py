@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.channel import Product
 from dither.core.checks import checked_count
+from dither.core.compose import Product
 from dither.core.domain import Categories, Interval
 from dither.core.draw import Rows, Tape
 from dither.core.errors import ParameterError

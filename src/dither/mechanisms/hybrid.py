@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.channel import Announced, PublicMixture
 from dither.core.checks import checked_count
+from dither.core.compose import Announced, PublicMixture
 from dither.core.draw import TAG, Rows, Tape, below, some_of
 from dither.core.errors import ParameterError
 from dither.core.lattice import MOST_STEPS

@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither import kernels
-from dither.core.channel import PublicMixture, TwoLevel
+from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
+from dither.core.compose import PublicMixture
 from dither.core.draw import TAG, Rows, Tape, Words, below, positions
 from dither.core.errors import ParameterError
 from dither.core.hashing import MOST_CATEGORIES, buckets, public_seeds

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.channel import Announced
 from dither.core.checks import checked_count, checked_epsilon
+from dither.core.compose import Announced
 from dither.core.domain import Interval
 from dither.core.draw import Rows, Tape, some_of
 from dither.core.errors import DomainError, ParameterError

@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.channel import Product, Table, TwoLevel
+from dither.core.channel import Table, TwoLevel
 from dither.core.checks import checked_count
+from dither.core.compose import Product
 from dither.core.draw import COINS, Rows, Tape, Words, count_of, positions
 from dither.core.errors import ParameterError
 from dither.core.exact import exp_below

@@ -8,7 +8,8 @@ what serves the large ones, must then agree exactly, or the certificate is refus
 from fractions import Fraction
 from typing import Protocol
 
-from dither.core.channel import Announced, Channel, Table
+from dither.core.channel import Channel, Table
+from dither.core.compose import Announced
 from dither.core.errors import DitherError
 from dither.core.exact import exp_below
 from dither.core.guarantee import Guarantee
