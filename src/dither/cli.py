@@ -1,16 +1,19 @@
-"""The `dither` command: what is there, what it promises, and a demonstration."""
+"""The `dither` command: plan a collection, compare mechanisms, certify what they promise, and a demonstration."""
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
+from rich.progress import track
 
 import dither
-from dither.core.errors import DitherError, ParameterError
+from dither.core.errors import DitherError, DitherWarning, ParameterError
 from dither.show.table import Table
 
 _SHOWN = 8
@@ -18,11 +21,17 @@ _LONGEST = 60
 
 
 class _Friendly(click.Group):
-    """A group whose dither errors are messages, not tracebacks."""
+    """A group whose dither errors and warnings are messages, not tracebacks."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", DitherWarning)
+                try:
+                    return super().invoke(ctx)
+                finally:
+                    for warning in caught:
+                        click.echo(f"Warning: {warning.message}", err=True)
         except DitherError as error:
             raise click.ClickException(str(error)) from None
 
@@ -81,6 +90,127 @@ def certify(name: str | None, parameters: Sequence[str], as_json: bool) -> None:
         }
     )
     _print(table)
+
+
+@main.command()
+@click.argument("schema", type=click.Path(dir_okay=False))
+@click.option("--epsilon", type=float, required=True, help="What all the reports of a user may cost together.")
+@click.option("--users", type=int, required=True, help="How many users will report.")
+@click.option("--delta", type=float, default=0.0, show_default=True, help="A failure probability, where allowed.")
+@click.option("--ask", multiple=True, metavar="QUESTION", help='As in "mean(income)"; by default one an attribute.')
+@click.option(
+    "--prior", multiple=True, metavar="NAME=SHAPE", help='As in "income=normal(40000, 15000)"; else the worst.'
+)
+@click.option("--weight", multiple=True, metavar="QUESTION=NUMBER", help='How much it matters, as in "mean(income)=2".')
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan to this file.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False), help="Draw the error against epsilon and users (.png .svg .pdf)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON instead of tables.")
+def plan(
+    schema: str,
+    epsilon: float,
+    users: int,
+    delta: float,
+    ask: Sequence[str],
+    prior: Sequence[str],
+    weight: Sequence[str],
+    output: str | None,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Plan a collection: the mechanisms, who is asked what, and the error that will come out.
+
+    \b
+    dither plan schema.toml --epsilon 1 --users 100000 -o plan.json
+    dither plan schema.toml --epsilon 1 --users 100000 --ask "mean(income)" --plot error.png
+    """
+    from dither.planning.outlook import outlook
+
+    options: dict[str, Any] = {
+        "delta": delta,
+        "ask": ask or None,
+        "prior": _pairs("--prior", prior) or None,
+        "weights": {name: _number("--weight", text) for name, text in _pairs("--weight", weight).items()} or None,
+    }
+    described = dither.Schema.read(schema)
+    made = dither.plan(described, epsilon, users=users, **options)
+    console = Console()
+    if as_json:
+        click.echo(made.to_json())
+    else:
+        console.print(made.table())
+        console.print(made.explain(), highlight=False)
+        console.print(made.compared())
+    if output:
+        _write(output, made.to_json() + "\n")
+        click.echo(f"wrote {output}, plan {made.fingerprint[:12]}", err=True)
+    if plot:
+
+        def bar(spots: Any) -> Any:
+            return track(spots, "Planning for other epsilons", console=Console(stderr=True), transient=True)
+
+        outlook(described, epsilon, users=users, progress=bar, **options).plot(plot)
+        click.echo(f"drew {plot}", err=True)
+
+
+@main.command()
+@click.argument("mechanisms", nargs=-1, required=True, metavar="MECHANISM...")
+@click.option("--epsilon", type=float, required=True, help="The budget of one report.")
+@click.option("--users", type=int, default=10_000, show_default=True, help="How many report.")
+@click.option("--delta", type=float, default=0.0, show_default=True, help="For mechanisms that have one.")
+@click.option("--values", metavar="SHAPE", help='What users hold, as in "beta(5, 2)" or "zipf(1.1)"; else the worst.')
+@click.option("--tolerance", type=float, help="Rank by the probability of being within it.")
+def compare(
+    mechanisms: Sequence[str], epsilon: float, users: int, delta: float, values: str | None, tolerance: float | None
+) -> None:
+    """Rank mechanisms by the error that will come out, without an experiment.
+
+    Two mechanisms are also asked where they break even. ":naive" reads outputs as they are.
+
+    \b
+    dither compare Duchi Piecewise SquareWave --epsilon 1 --users 10000 --values uniform
+    dither compare "GRR(k=20)" "LocalHash(k=20)" --epsilon 1
+    dither compare SquareWave:naive Piecewise --epsilon 1 --values "beta(5, 2)"
+    """
+    from dither.mechanisms.recipe import made
+    from dither.utility import break_even, limit, rank
+
+    read = {text: text.removesuffix(":naive") for text in mechanisms}
+    built = {text: made(recipe, epsilon, delta) for text, recipe in read.items()}
+    kinds = {text: "naive" if text.endswith(":naive") else "calibrated" for text in mechanisms}
+    found = rank(built, values, reports=users, tolerance=tolerance, estimator=kinds)
+    _print(found.table())
+    limits = {limit(each, users=users) for each in built.values()}
+    click.echo(f"No mechanism with epsilon {epsilon:g} has an rmse below {min(limits):.5g} for all {users:,} users.")
+    if len(built) == 2:
+        (one, a), (other, b) = built.items()
+        click.echo(break_even(a, b, values, estimators=(kinds[one], kinds[other]), names=(one, other)))
+
+
+def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """NAME=VALUE, several times."""
+    pairs = {}
+    for text in texts:
+        name, mark, value = text.partition("=")
+        if not mark or not value:
+            raise ParameterError(f"write {option} as NAME=VALUE, in quotes")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError(f"{option} takes a number behind the = sign") from None
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
 
 
 @main.command()

@@ -1,10 +1,10 @@
-"""The demonstration: a made population, four attributes, one report a user.
+"""The demonstration: a made population, six attributes, one report a user.
 
-Every user is asked one of the four questions, drawn without looking at any value, and answers it with the whole
-budget; so what a user spends altogether is what that one report spends.
+It goes the whole way of the library: a schema, a plan with its prediction, reports that leave the devices in batches,
+tallies that merge, and estimates beside the truth, which only a demonstration knows.
 """
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,92 +12,67 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dither.core.errors import ParameterError
-from dither.core.mechanism import Mechanism
-from dither.mechanisms import GRR, Hadamard, LocalHash, Unary
+from dither.core.estimate import Estimates
+from dither.planning import Plan, Question, plan
 from dither.randomness import Stream
+from dither.schema import Categorical, Numeric, Ordinal, Schema
 from dither.show.table import Table
 
 _BATCHES = 25
-_SHOWN = 3
+_SHOWN = 2
+_TRAVEL = {"car": 40, "train": 20, "bus": 12, "bicycle": 10, "on foot": 9, "tram": 5, "scooter": 3, "ferry": 1}
+_JOBS = {"nurse": 20, "driver": 15, "teacher": 10, "other": 55}
+
+SCHEMA = Schema(
+    {
+        "income": Numeric(0, 200_000),
+        "sleep": Numeric(0, 14),
+        "age": Ordinal(18, 99),
+        "job": Categorical(list(_JOBS)),
+        "travel": Categorical(list(_TRAVEL)),
+        "town": Categorical([f"town {i}" for i in range(1, 1001)]),
+    }
+)
+ASK = ("mean(income)", "mean(sleep)", "mean(age)", "histogram(job)", "histogram(travel)", "histogram(town)")
 
 
-@dataclass(frozen=True)
-class Question:
-    """An attribute of the made population, and the mechanism that asks for it."""
+def people(users: int) -> dict[str, NDArray]:
+    """A made population: incomes and ages like real ones, towns that fade like real ones."""
+    stream = Stream.seeded(2026, "demo population")
 
-    name: str
-    labels: tuple[str, ...]
-    weights: tuple[int, ...]  # how frequent the categories are, as integers
-    mechanism: Mechanism
+    def some(name: str, *weights: int) -> NDArray[np.intp]:
+        edges = np.cumsum(weights)
+        return np.searchsorted(edges, stream.spawn(name).below(int(edges[-1]), users).astype(np.int64), side="right")
 
+    def bell(name: str, low: float, high: float) -> NDArray[np.float64]:
+        rolls = sum(stream.spawn(name, str(i)).below(1 << 20, users).astype(np.float64) for i in range(4))
+        return low + (high - low) * np.asarray(rolls) / (4 << 20)
 
-def questions(epsilon: float) -> tuple[Question, ...]:
-    """Four attributes from four to a thousand categories, each with a mechanism that suits it."""
-    jobs = ("nurse", "driver", "teacher", "other")
-    transport = ("car", "train", "bus", "bicycle", "on foot", "tram", "scooter", "ferry")
-    apps = tuple(f"app {i}" for i in range(1, 201))
-    towns = tuple(f"town {i}" for i in range(1, 1001))
-    return (
-        Question("job", jobs, (20, 15, 10, 55), GRR(4, epsilon)),
-        Question("commute", transport, (40, 20, 12, 10, 9, 5, 3, 1), Unary(8, epsilon)),
-        Question("favourite app", apps, _fading(200), Hadamard(200, epsilon)),
-        Question("home town", towns, _fading(1000), LocalHash(1000, epsilon)),
-    )
-
-
-def _fading(count: int) -> tuple[int, ...]:
-    """Frequencies like those of towns: the second half as frequent as the first, the third a third."""
-    return tuple(10**6 // rank for rank in range(1, count + 1))
+    labels = {name: np.array(SCHEMA[name].labels) for name in ("job", "travel", "town")}  # type: ignore[union-attr]
+    return {
+        "income": bell("income", 0, 1) ** 2 * 160_000,
+        "sleep": bell("sleep", 3, 11),
+        "age": np.rint(bell("age", 18, 90)).astype(np.int64),
+        "job": labels["job"][some("job", *_JOBS.values())],
+        "travel": labels["travel"][some("travel", *_TRAVEL.values())],
+        "town": labels["town"][some("town", *(10**6 // rank for rank in range(1, 1001)))],
+    }
 
 
 def run(console: Console, *, users: int, epsilon: float, seed: int | None) -> None:
-    """Randomize, tally, estimate, and print the comparison."""
+    """Plan, randomize, tally, estimate, and print the comparison."""
     if users < 100:
         raise ParameterError("the demonstration needs at least 100 users")
-    asked = questions(epsilon)
-    people = Stream.seeded(2026, "demo population")
-    tape = Stream.secure() if seed is None else Stream.seeded(seed, "demo questions")
-    turn = tape.below(len(asked), users)
-    columns: dict[str, list] = {
-        name: [] for name in ("attribute", "category", "truth", "estimate", "95% interval", "inside")
-    }
-    promises: dict[str, list] = {
-        name: [] for name in ("attribute", "mechanism", "categories", "reports", "bytes", "guarantee")
-    }
-    console.print(
-        f"[bold]{users:,} users[/] are asked one of {len(asked)} questions each and answer with epsilon {epsilon:g}."
-    )
-    bar = Progress(
-        TextColumn("{task.description:<26}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    )
-    with bar:
-        for number, question in enumerate(asked):
-            values = _population(people.spawn(question.name), question, int((turn == number).sum()))
-            truth = np.bincount(values, minlength=len(question.labels)) / len(values)
-            estimate = _collect(bar, question, values, seed)
-            low, high = estimate.interval(0.95)
-            for row in np.argsort(-truth, kind="stable")[:_SHOWN]:
-                columns["attribute"].append(question.name)
-                columns["category"].append(question.labels[row])
-                columns["truth"].append(f"{truth[row]:.4f}")
-                columns["estimate"].append(f"{estimate.value[row]:.4f}")
-                columns["95% interval"].append(f"{low[row]:.4f} to {high[row]:.4f}")
-                columns["inside"].append(bool(low[row] <= truth[row] <= high[row]))
-            for name, fact in zip(
-                promises,
-                (
-                    question.name,
-                    type(question.mechanism).__name__,
-                    len(question.labels),
-                    estimate.n,
-                    question.mechanism.dtype.itemsize,
-                    str(estimate.guarantee),
-                ),
-                strict=True,
-            ):
-                promises[name].append(fact)
-    console.print(Table(columns))
-    console.print(Table(promises))
+    made = plan(SCHEMA, epsilon, users=users, ask=ASK)
+    console.print(f"[bold]The plan[/] for {users:,} users with epsilon {epsilon:g}, before anything is collected:")
+    console.print(made.table())
+    console.print(made.explain(), highlight=False)
+    data = people(users)
+    estimates = _collect(console, made, data, seed)
+    console.print("\n[bold]The estimates[/] beside the truth:")
+    console.print(_estimates(made, estimates, data))
+    console.print("[bold]The error[/], as it was predicted (for the worst users) and as it is:")
+    console.print(_errors(made, estimates, data))
     console.print("One interval in twenty misses the truth, as 95% says.")
     if seed is None:
         console.print(
@@ -109,17 +84,52 @@ def run(console: Console, *, users: int, epsilon: float, seed: int | None) -> No
         )
 
 
-def _population(stream: Stream, question: Question, users: int) -> NDArray[np.intp]:
-    edges = np.cumsum(question.weights)
-    return np.searchsorted(edges, stream.below(int(edges[-1]), users).astype(np.int64), side="right")
-
-
-def _collect(bar: Progress, question: Question, values: NDArray, seed: int | None):
+def _collect(console: Console, made: Plan, data: dict[str, NDArray], seed: int | None) -> Estimates:
     """Reports arrive in batches, and their tallies merge."""
-    mechanism = question.mechanism
-    task = bar.add_task(f"{question.name} ({type(mechanism).__name__})", total=len(values))
-    tally = mechanism.tally(mechanism.randomize([], seed=seed))
-    for batch, part in enumerate(np.array_split(values, _BATCHES)):
-        tally += mechanism.tally(mechanism.randomize(part, seed=None if seed is None else seed * _BATCHES + batch))
-        bar.advance(task, len(part))
-    return mechanism.estimate(tally)
+    users = len(data["income"])
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    )
+    tally: Any = 0
+    with bar:
+        task = bar.add_task("Collecting reports", total=users)
+        for batch, rows in enumerate(np.array_split(np.arange(users), _BATCHES)):
+            part = {name: column[rows] for name, column in data.items()}
+            tally += made.tally(made.randomize(part, seed=None if seed is None else seed * _BATCHES + batch))
+            bar.advance(task, len(rows))
+    return made.estimate(tally)
+
+
+def _truth(question: Question, column: NDArray) -> NDArray[np.float64]:
+    if question.cells == 0:
+        return np.atleast_1d(column.mean())
+    return np.bincount(question.encode(column), minlength=question.cells) / len(column)
+
+
+def _estimates(made: Plan, estimates: Estimates, data: dict[str, NDArray]) -> Table:
+    columns: dict[str, list] = {name: [] for name in ("question", "of", "truth", "estimate", "95% interval", "inside")}
+    for question in made.questions:
+        truth = _truth(question, data[question.name])
+        low, high, value = (
+            np.atleast_1d(each) for each in (*estimates[str(question)].interval(0.95), estimates[str(question)].value)
+        )
+        digits = 3 if question.cells else 1 if question.unit < 1000 else 0
+        for row in np.argsort(-truth, kind="stable")[:_SHOWN]:
+            true, found, least, most = (f"{each[row]:,.{digits}f}" for each in (truth, value, low, high))
+            columns["question"].append(str(question))
+            columns["of"].append(question.labels[row] if question.labels else "all users")
+            columns["truth"].append(true)
+            columns["estimate"].append(found)
+            columns["95% interval"].append(f"{least} to {most}")
+            columns["inside"].append(bool(low[row] <= truth[row] <= high[row]))
+    return Table(columns)
+
+
+def _errors(made: Plan, estimates: Estimates, data: dict[str, NDArray]) -> Table:
+    rows = []
+    for question in made.questions:
+        off = np.atleast_1d(estimates[str(question)].value) - _truth(question, data[question.name])
+        what = f"root mean square of {question.cells:,}" if question.cells else "one draw"
+        rows.append((str(question), made.predicted[str(question)], float(np.sqrt(np.mean(off**2))), what))
+    names = ("question", "predicted", "realised", "realised is")
+    return Table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))

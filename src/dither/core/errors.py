@@ -34,6 +34,14 @@ class MissingExtraError(DitherError, ImportError):
     """An optional dependency is needed; the message names the extra that brings it."""
 
 
+class DitherWarning(UserWarning):
+    """Anything that dither does as asked, but would not do itself."""
+
+
+class BudgetWarning(DitherWarning):
+    """A budget or a crowd that is too small to learn anything from."""
+
+
 def require(module: str, extra: str):
     """Import an optional module, or say which extra to install."""
     import importlib

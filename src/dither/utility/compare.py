@@ -10,27 +10,45 @@ about that curve. It is estimated at one number of reports and known at all.
 If this is positive, the one with the smaller variance wins below it, and the one with the smaller bias above.
 Otherwise one of them has both the smaller bias and the smaller variance, and always wins. (The printed algorithm
 names the same winner in both cases; which one it is follows from the biases.)
+
+**Per dimension** (001 section 4.1.3). Dimensions differ in their users, and so in the mechanism that suits them. A
+ranking therefore also names the best candidate of each item, and states what choosing per item would give.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dither.core.checks import checked_epsilon
+from dither.core.domain import Categories, Records
 from dither.core.errors import ParameterError
 from dither.core.mechanism import Mechanism
 from dither.show.table import Table
-from dither.utility.deviation import Deviation, deviation
+from dither.utility.deviation import Deviation, _between, deviation
 
 _MOST_USERS = 10**15
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Candidates, the best first."""
+    """Candidates, the best first; and the best for each item.
+
+    >>> from dither import Sampled
+    >>> users = [[-1.0, 0.0], [1.0, 0.1], [-1.0, 0.0], [1.0, -0.1]]
+    >>> names = ("Duchi", "Piecewise")
+    >>> found = rank({name: Sampled(name, d=2, m=1, epsilon=2.0) for name in names}, users, reports=1000)
+    >>> found.per_item
+    ('Duchi', 'Piecewise')
+    >>> found.items()
+    item  best           rmse  runner-up  runner-up rmse
+    0     Duchi      0.049479  Piecewise         0.05878
+    1     Piecewise  0.036085  Duchi            0.058678
+    """
 
     names: tuple[str, ...]
     deviations: tuple[Deviation, ...]
@@ -40,6 +58,51 @@ class Ranking:
     def best(self) -> str:
         """The name of the best candidate."""
         return self.names[0]
+
+    @property
+    def per_item(self) -> tuple[str, ...]:
+        """The name of the best candidate for each item: each dimension of a record, each category of a question."""
+        return tuple(self.names[number] for number in self._order[0])
+
+    @property
+    def combination(self) -> Deviation:
+        """What choosing the best candidate for each item would give.
+
+        For the dimensions of records this is a mechanism if the candidates report equally many dimensions:
+        `Sampled(ranking.per_item, ...)` with the bases for names. For the categories of one question it is not, since
+        they are reported together; there it is a measure of how much the candidates differ.
+        """
+        shape = np.shape(self.deviations[0].bias)
+        bias, variance = (
+            np.take_along_axis(self._stacked(name), self._order[:1], axis=0).reshape(shape)
+            for name in ("bias", "variance")
+        )
+        used = {int(number) for number in self._order[0]}
+        error = max(self.deviations[number].normal_error for number in used)
+        return Deviation(bias, variance, self.deviations[0].reports, error)
+
+    def items(self) -> Table:
+        """One row an item: the best candidate, and the one that comes next."""
+        rmse = np.sqrt(self._stacked("bias") ** 2 + self._stacked("variance"))
+        columns: dict[str, Any] = {"item": [str(item) for item in range(rmse.shape[1])]}
+        for (name, size), order in zip((("best", "rmse"), ("runner-up", "runner-up rmse")), self._order, strict=False):
+            columns[name] = [self.names[number] for number in order]
+            columns[size] = np.take_along_axis(rmse, order[None], axis=0)[0]
+        return Table(columns)
+
+    def _stacked(self, name: str) -> NDArray[np.float64]:
+        """The bias or variance of all candidates (rows) for all items (columns)."""
+        return np.stack([np.atleast_1d(getattr(found, name)) for found in self.deviations])
+
+    @cached_property
+    def _order(self) -> NDArray[np.intp]:
+        """The numbers of the candidates for each item (columns), the best first; of equal ones the best overall."""
+        bias, variance = self._stacked("bias"), self._stacked("variance")
+        cost = bias**2 + variance
+        if self.tolerance is None:
+            return np.argsort(cost, axis=0, kind="stable")
+        inside = _between(-self.tolerance - bias, self.tolerance - bias, np.sqrt(variance))
+        return np.lexsort((cost, -inside), axis=0)
 
     def table(self) -> Table:
         """One row a candidate."""
@@ -65,6 +128,13 @@ def _visible(bias: float, error: float) -> float:
     return bias if bias > 1e-9 * error else 0.0
 
 
+def _item_count(domain: Any) -> int:
+    """How many numbers an estimate for a domain has."""
+    if isinstance(domain, Records):
+        return sum(_item_count(domain.of(j)) for j in range(domain.d))
+    return domain.k if isinstance(domain, Categories) else 1
+
+
 def rank(
     mechanisms: Mapping[str, Mechanism] | Iterable[Mechanism],
     values: Any = None,
@@ -76,6 +146,9 @@ def rank(
 ) -> Ranking:
     """Mechanisms by their mean squared error, or by the probability of staying within a tolerance.
 
+    The candidates answer the same question. For records, `values` has a column for each dimension, and `per_item`,
+    `items()` and `combination` of the result say which candidate is the best for each.
+
     >>> from dither import Duchi, Laplace, Piecewise
     >>> rank([Laplace(1.0), Duchi(1.0), Piecewise(1.0)], "uniform", reports=1000).best
     'Piecewise(epsilon=1.0)'
@@ -86,6 +159,11 @@ def rank(
     )
     if not named:
         raise ParameterError("there is nothing to compare: give at least one mechanism")
+    if len({_item_count(each.reading.domain) for each in named.values()}) > 1:
+        raise ParameterError(
+            "the candidates answer different questions: give mechanisms with the same dimensions and categories, or "
+            "rank them apart"
+        )
     found = [
         (name, deviation(each, values, weights, reports=reports, estimator=estimator)) for name, each in named.items()
     ]

@@ -1,0 +1,261 @@
+"""Who is asked what: the ways that are compared, by the exact variances of the integers that would be sampled.
+
+Each user may spend epsilon once. With Q questions, each with the best mechanism at the budget that is left for it:
+
+- **m questions a user**, drawn at random, with epsilon/m each, for every m that may be worth it, up to all;
+- **one question a user, by variance**: a question with a larger variance V is drawn more often, in proportion to
+  sqrt(V), which minimises the sum of V / share;
+- **every question, budgets by variance**: everybody answers everything, and a question gets more of epsilon where
+  that helps more: at the optimum all have the same slope -dV/d(epsilon), which a bisection finds.
+
+Each of them is tried with the questions one by one and with **means in pairs**, which `Hypercube` asks for together:
+two numbers from one report, up to 14% better near epsilon 2. (More than two together are worse than pairs; Gaussian
+noise on all numbers together is worse at any epsilon, by a factor of log(1/delta).)
+
+The measure is the mean over questions of MSE / scale^2, weighted by their importance, where scale is half the width
+of the domain for a mean and 1 for frequencies, averaged over cells. It is that of the worst users, or of users like
+those of a prior.
+
+**Server cost.** A report of LocalHash costs the server k hash evaluations, one of Unary and SubsetSelection k bits.
+Questions with more categories than `most_evaluations` are asked by Hadamard or GRR, whose reports are counted at
+once.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dither.core.domain import Categories
+from dither.core.errors import ParameterError
+from dither.core.exact import share_below
+from dither.core.mechanism import Mechanism, Reading
+from dither.mechanisms.recipe import made
+from dither.planning.questions import Question
+from dither.utility.population import Population
+
+SHARES = 1 << 20  # shares of users are rounded to this many parts
+_HOPELESS = 1.5  # asking for one more will not help any more
+_NUMBERS = ("Hybrid", "Duchi", "Piecewise")
+_CATEGORIES = ("GRR", "Unary", "LocalHash", "SubsetSelection", "Hadamard")
+_COUNTED_AT_ONCE = ("GRR", "Hadamard")
+_STEPS = [2 ** (step / 3) for step in range(-8, 9)]  # of an equal budget, tried for each question
+_GRAIN = 2.0**-40  # budgets by variance are whole multiples of it, so that their sum is exact
+
+Unit = tuple[Question, ...]  # what one report answers
+
+
+class Price(NamedTuple):
+    """A mechanism, and the variance of one report about each of its questions."""
+
+    mechanism: Mechanism
+    variances: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Way:
+    """For each unit its mechanism and how often it is drawn; every user answers `reported` units."""
+
+    label: str
+    units: tuple[Unit, ...]
+    mechanisms: tuple[Mechanism, ...]
+    weights: tuple[int, ...]
+    reported: int
+    cost: float  # the mean over questions of MSE / scale^2, for one user
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """Compares ways to ask. Questions of one kind have one price, computed once."""
+
+    questions: tuple[Question, ...]
+    importance: Mapping[Question, float]
+    users: Mapping[Question, Population]  # where something is known about them
+    epsilon: float
+    delta: float
+    most_evaluations: int
+
+    @cached_property
+    def _prices(self) -> dict[Any, Price | None]:
+        return {}
+
+    def ways(self) -> list[Way]:
+        """The best first."""
+        found = [way for units, style in self._partitions() for way in self._of(units, style)]
+        if not found:
+            raise ParameterError("epsilon is too small for these questions: no report would carry information")
+        return sorted(found, key=lambda way: way.cost)
+
+    def _partitions(self) -> Iterator[tuple[tuple[Unit, ...], str]]:
+        yield tuple((question,) for question in self.questions), ""
+        means = sorted((each for each in self.questions if each.cells == 0), key=lambda each: self.importance[each])
+        if len(means) > 1:
+            pairs = [tuple(means[start : start + 2]) for start in range(0, len(means), 2)]
+            yield (*pairs, *((each,) for each in self.questions if each.cells)), ", means in pairs"
+
+    def _of(self, units: tuple[Unit, ...], style: str) -> Iterator[Way]:
+        """The ways to ask these units."""
+        count = len(units)
+        costs: dict[int, float] = {}
+        for m in [*range(1, count), count]:
+            if m < count and costs and costs[max(costs)] > _HOPELESS * min(costs.values()):
+                continue
+            cost = self._even_cost(units, m)
+            if cost is not None:
+                costs[m] = cost
+        between = [m for m in costs if 1 < m < count]
+        for m in sorted({1, count, *sorted(between, key=costs.__getitem__)[:1]} & set(costs)):
+            label = "every question, equal budgets" if m == count else f"{m} question{'s' if m > 1 else ''} a user"
+            yield self._even(units, m, label + style)
+        alike = len(self._counted(units)) == 1  # by variance is evenly then
+        if not alike and 1 in costs:
+            yield self._by_variance(units, "1 question a user, by variance" + style)
+        if not alike and costs.get(count, math.inf) < 2 * min(costs.values(), default=0.0):
+            split = self._budgets_by_variance(units)
+            if split is not None:
+                yield self._way("every question, budgets by variance" + style, units, split, [1] * count, count)
+
+    # One way ---------------------------------------------------------------------------------------------------
+
+    def _even_cost(self, units: Sequence[Unit], m: int) -> float | None:
+        """What m units a user, with equal budgets, cost; None if a part of the budget is too small."""
+        total = 0.0
+        for (unit, _), times in self._counted(units).items():
+            price = self._price(unit, *self._part(m), m / len(units))
+            if price is None:
+                return None
+            total += times * self._weighted(unit, price) * len(units) / m
+        return total
+
+    def _even(self, units: tuple[Unit, ...], m: int, label: str) -> Way:
+        return self._way(label, units, [self._part(m)] * len(units), [1] * len(units), m)
+
+    def _by_variance(self, units: tuple[Unit, ...], label: str) -> Way:
+        """The larger a variance, the more users: shares in proportion to its square root."""
+        budget = self._part(1)
+        roots = np.array([math.sqrt(self._weighted(unit, self._sure(unit, *budget, 1 / len(units)))) for unit in units])
+        weights = [max(1, round(share * SHARES)) for share in roots / roots.sum()]
+        return self._way(label, units, [budget] * len(units), weights, 1)
+
+    def _budgets_by_variance(self, units: tuple[Unit, ...]) -> list[tuple[float, float]] | None:
+        """For each unit its part of epsilon: all have the same slope of cost against budget."""
+        equal, delta = self._part(len(units))
+        kinds = list(self._counted(units))
+        tried = {kind: self._curve(kind[0], [equal * step for step in _STEPS], delta) for kind in kinds}
+        if not all(tried.values()):
+            return None
+
+        def chosen(slope: float) -> list[float]:
+            best = {kind: min(curve, key=lambda at: at[1] + slope * at[0])[0] for kind, curve in tried.items()}
+            return [best[self._kind(unit)] for unit in units]
+
+        low, high = -60.0, 60.0  # the slope's logarithm: a steep one buys little
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if sum(chosen(math.exp(middle))) > self.epsilon else (low, middle)
+        budgets = chosen(math.exp(high))
+        whole = [math.floor(budget / sum(budgets) * self.epsilon * (1 - 1e-12) / _GRAIN) * _GRAIN for budget in budgets]
+        return [(budget, delta) for budget in whole] if min(whole) > 0 else None
+
+    def _curve(self, unit: Unit, budgets: Sequence[float], delta: float) -> list[tuple[float, float]]:
+        """Budgets and what they cost, where they suffice for a mechanism; smooth in between."""
+        prices = [(budget, self._price(unit, budget, delta, 1.0)) for budget in budgets if budget < self.epsilon]
+        known = [(math.log(budget), math.log(self._weighted(unit, price))) for budget, price in prices if price]
+        if not known:
+            return []
+        at, cost = np.array(known).T
+        fine = np.linspace(at[0], at[-1], 20 * len(at))
+        return list(zip(np.exp(fine).tolist(), np.exp(np.interp(fine, at, cost)).tolist(), strict=True))
+
+    def _way(
+        self, label: str, units: tuple[Unit, ...], budgets: Sequence[tuple[float, float]], weights: list[int], m: int
+    ) -> Way:
+        """The way with its exact cost: each unit with the best mechanism for its own share of the users."""
+        shares = [m * weight / sum(weights) for weight in weights]
+        prices = [self._sure(unit, *budget, share) for unit, budget, share in zip(units, budgets, shares, strict=True)]
+        costs = [self._weighted(unit, price) / share for unit, price, share in zip(units, prices, shares, strict=True)]
+        mean = sum(costs) / sum(self.importance[question] for question in self.questions)
+        return Way(label, units, tuple(price.mechanism for price in prices), tuple(weights), m, mean)
+
+    # Prices ----------------------------------------------------------------------------------------------------
+
+    def _part(self, m: int) -> tuple[float, float]:
+        return share_below(self.epsilon, m), share_below(self.delta, m)
+
+    def _weighted(self, unit: Unit, price: Price) -> float:
+        return sum(self.importance[each] * variance for each, variance in zip(unit, price.variances, strict=True))
+
+    def _kind(self, unit: Unit) -> tuple[Unit, Any]:
+        """A representative of the units with the same prices, and what they have in common."""
+        common = tuple((each.cells, self.importance[each], id(self.users.get(each))) for each in unit)
+        return self._first.setdefault(common, unit), common
+
+    @cached_property
+    def _first(self) -> dict[Any, Unit]:
+        return {}
+
+    def _counted(self, units: Sequence[Unit]) -> Counter[tuple[Unit, Any]]:
+        return Counter(map(self._kind, units))
+
+    def _sure(self, unit: Unit, epsilon: float, delta: float, share: float) -> Price:
+        price = self._price(unit, epsilon, delta, share)
+        if price is None:
+            raise ParameterError("epsilon is too small for these questions: no report would carry information")
+        return price
+
+    def _price(self, unit: Unit, epsilon: float, delta: float, share: float) -> Price | None:
+        """The best mechanism for a unit at a budget, if any fits, where this share of the users is asked."""
+        key = (self._kind(unit)[1], epsilon, delta, share)
+        if key not in self._prices:
+            candidates = [self._priced(recipe, unit, epsilon, delta, share) for recipe in self._recipes(unit)]
+            fitting = [price for price in candidates if price is not None]
+            self._prices[key] = min(fitting, key=lambda price: self._weighted(unit, price), default=None)
+        return self._prices[key]
+
+    def _priced(self, recipe: str, unit: Unit, epsilon: float, delta: float, share: float) -> Price | None:
+        try:
+            mechanism = made(recipe, epsilon, delta)
+        except ParameterError:  # the budget is too small for it
+            return None
+        return Price(mechanism, variances(mechanism.reading, [self.users.get(each) for each in unit], share))
+
+    def _recipes(self, unit: Unit) -> list[str]:
+        first, *more = unit
+        if more:
+            return [f"Hypercube(d={len(unit)})"]
+        cells = first.cells
+        if cells == 0:
+            return list(_NUMBERS)
+        names = _CATEGORIES if cells <= self.most_evaluations else _COUNTED_AT_ONCE
+        return [f"{name}(k={cells})" for name in names]
+
+
+def variances(reading: Reading, users: Sequence[Population | None], share: float) -> tuple[float, ...]:
+    """Of one report about each question of a mechanism, where a random share of the users is asked.
+
+    For the worst users where nothing is known about them; of frequencies it is averaged over cells.
+    """
+    worst = reading.worst_variance(share)
+    return tuple(
+        worst if known is None else _average(reading, place, len(users), known, share)
+        for place, known in enumerate(users)
+    )
+
+
+def _average(reading: Reading, place: int, count: int, users: Population, share: float) -> float:
+    values, weights = users.values, users.weights
+    if isinstance(reading.domain, Categories):  # noise is the same for every population; who is asked is not
+        shares = np.bincount(values, weights=weights, minlength=reading.domain.k)
+        return reading.worst_variance(1.0) + (1 - share) * float(1 - shares @ shares) / reading.domain.k
+    table = values
+    if count > 1:
+        table = np.zeros((len(values), count))
+        table[:, place] = values
+    found = reading.moments(table)
+    noise = (found.variance + found.bias**2)[:, place] if count > 1 else found.variance + found.bias**2
+    spread = float(weights @ values**2 - (weights @ values) ** 2)
+    return float(weights @ noise) + (1 - share) * max(spread, 0.0)

@@ -1,0 +1,375 @@
+"""The plan: what is asked, by which mechanisms, of whom, and what it will cost.
+
+It is made before a single report is collected, from public facts alone: the schema, the budget, the number of users,
+and what is publicly known about them. `dither.plan` makes one, by comparing the ways in `choose`.
+
+**What a report shows.** Which questions a user answers is drawn on the device without looking at the record, and is
+no secret. Row i of a table has its own words of randomness, so a simulation does not depend on how the table is
+cut.
+
+**What is stored.** The integers that are sampled; loading certifies them again. The hash covers all that defines the
+plan, but not its predictions, which a later version may make better.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.checks import checked_count, checked_delta, checked_epsilon
+from dither.core.compose import Independent
+from dither.core.domain import Categories, Interval, Records
+from dither.core.draw import Tape, entries
+from dither.core.errors import EmptyError, ParameterError, ReportError, TallyError
+from dither.core.estimate import Estimate, Estimates
+from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.core.mechanism import Mechanism
+from dither.core.parallel import each_chunk
+from dither.core.reports import Reports
+from dither.core.subsets import subsets
+from dither.core.tally import Tally
+from dither.mechanisms import load
+from dither.planning.choose import Unit
+from dither.planning.questions import Question, questions
+from dither.planning.tables import columns_of
+from dither.randomness import Stream
+from dither.schema import Schema
+from dither.show.table import Table
+
+FORMAT = 1
+_CHUNK = 1 << 16
+_LOOSE = 3.0  # a limit further below says more about the limit than about the plan
+
+
+class Part(NamedTuple):
+    """Questions that one report answers, the mechanism that asks them, and how often it is drawn."""
+
+    questions: Unit
+    mechanism: Mechanism
+    weight: int
+
+    @property
+    def name(self) -> str:
+        """As in `mean(age)`, or `mean(age) and mean(income)`."""
+        return " and ".join(map(str, self.questions))
+
+
+class Prediction(NamedTuple):
+    """What a plan will cost: for each question the standard error, and the error of the other ways to ask."""
+
+    errors: Mapping[str, float]  # in the question's own units; of a cell, on average
+    compared: Mapping[str, float]  # the best first: the square root of the mean over questions of MSE / scale^2
+    limit: float  # what no plan can be below, by the same measure
+    informed: bool  # for users like those of a prior; otherwise for the worst
+
+
+@dataclass(frozen=True, eq=False)
+class PlanTally:
+    """A tally for each question; `a + b` merges."""
+
+    plan: str
+    parts: dict[str, Tally]
+
+    def __add__(self, other: "PlanTally") -> "PlanTally":
+        if not isinstance(other, PlanTally):
+            return NotImplemented
+        if self.plan != other.plan:
+            raise TallyError("these tallies belong to different plans; estimate each on its own")
+        return PlanTally(self.plan, {name: part + other.parts[name] for name, part in self.parts.items()})
+
+    def __radd__(self, other: Any) -> "PlanTally":
+        return self if other == 0 else NotImplemented
+
+    def __repr__(self) -> str:
+        return f"PlanTally({', '.join(f'{name}: {part.n:,}' for name, part in self.parts.items())})"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked, by which mechanisms, of whom; and what it will cost."""
+
+    schema: Schema
+    epsilon: float
+    delta: float
+    users: int
+    parts: tuple[Part, ...]
+    reported: int
+    prediction: Prediction = field(compare=False, repr=False)
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """What is asked."""
+        return tuple(question for part in self.parts for question in part.questions)
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """For each part the share of users who answer it."""
+        weights = np.array([part.weight for part in self.parts], dtype=np.float64)
+        return self.reported * weights / weights.sum()
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What all that a user reports promises together."""
+        factors = tuple(part.mechanism.channel() for part in self.parts)
+        return Guarantee.of(Independent(factors, self.reported), self.epsilon, self.delta)
+
+    @property
+    def predicted(self) -> Mapping[str, float]:
+        """The standard error of each question, in its own units (of a cell, on average)."""
+        return self.prediction.errors
+
+    @property
+    def rmse(self) -> float:
+        """What the plan minimises: the square root of the mean over questions of MSE / scale^2."""
+        return next(iter(self.prediction.compared.values()))
+
+    def table(self) -> Table:
+        """One row a question."""
+        rows = [
+            (str(question), type(part.mechanism).__name__, part.mechanism.epsilon, f"{self.users * share:,.0f}")
+            for part, share in zip(self.parts, self.shares, strict=True)
+            for question in part.questions
+        ]
+        columns = zip(*rows, strict=True)
+        named = dict(zip(("question", "mechanism", "epsilon", "users"), map(list, columns), strict=True))
+        return Table({**named, "predicted error": [self.predicted[name] for name in named["question"]]})
+
+    def compared(self) -> Table:
+        """The ways to ask that were compared, the best first, and the limit that no way can be below."""
+        found = {**self.prediction.compared, "limit for any plan": self.prediction.limit}
+        return Table({"way to ask": list(found), "error / scale": list(found.values())})
+
+    def explain(self) -> str:
+        """In words: what is asked, how, and why."""
+        way, *others = self.prediction.compared
+        best = self.rmse
+        lines = [
+            f"{self._who()}, {self._budgets()}.",
+            f"All that a user reports together: {self.guarantee}.",
+        ]
+        if others:
+            lines.append(
+                f"Of the ways compared this one ({way}) has the smallest error: {best:.3g} of a scale, on average."
+            )
+            next_best = self.prediction.compared[others[0]]
+            lines.append(f"The next best ({others[0]}) has {next_best:.3g}, {next_best / best - 1:.1%} more.")
+        if best < _LOOSE * self.prediction.limit:
+            lines.append(
+                f"No plan with this epsilon and so many users can be below {self.prediction.limit:.3g} for all users; "
+                f"this one is {best / self.prediction.limit:.2f} times that."
+            )
+        pairs = [part for part in self.parts if len(part.questions) > 1]
+        if pairs:
+            lines.append(f"Asked together, two numbers in one report: {'; '.join(part.name for part in pairs[:3])}.")
+        whom = "users like those of the prior" if self.prediction.informed else f"the worst {self.users:,} users"
+        kinder = "" if self.prediction.informed else "; real ones are usually kinder"
+        lines.append(f"Predicted errors are for {whom}{kinder}.")
+        return "\n".join(lines)
+
+    def _who(self) -> str:
+        count = len(self.parts)
+        if self.reported == count:
+            return "Every user answers every question" if len(self.questions) > 1 else "Every user answers the question"
+        what = f"of {count} questions" if count == len(self.questions) else f"of {count} groups of questions"
+        if len({part.weight for part in self.parts}) > 1:
+            return f"Every user answers one {what}, drawn at random, more often where the variance is larger"
+        return f"Every user answers {self.reported} {what}, drawn at random"
+
+    def _budgets(self) -> str:
+        spent = [part.mechanism.epsilon for part in self.parts]
+        if max(spent) - min(spent) <= 1e-9:
+            return f"with epsilon {spent[0]:.6g}" + (" each" if self.reported > 1 else "")
+        return f"with epsilon from {min(spent):.3g} to {max(spent):.3g}, more where it helps more"
+
+    def __repr__(self) -> str:
+        count = len(self.questions)
+        asked = "1 question" if count == 1 else f"{count:,} questions"
+        return f"Plan of {asked} for {self.users:,} users; {self.guarantee}\n{self.table()}"
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    # On the device ---------------------------------------------------------------------------------------------
+
+    def randomize(self, table: Any, *, seed: int | None = None, invalid: str = "error") -> dict[str, Reports]:
+        """For each part of the plan the reports of those who were asked.
+
+        `table` is a mapping from names to columns, a pandas or Polars data frame, an Arrow table, a list of
+        dictionaries or one dictionary. `invalid="substitute"` is for collection: every device reports.
+        """
+        asked = {question.name for question in self.questions}
+        columns, users = columns_of(table, [name for name in self.schema if name in asked])
+        tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
+        return {
+            part.name: self._reports(part, columns, rows, tape, invalid)
+            for part, rows in zip(self.parts, self._asked(tape, users), strict=True)
+        }
+
+    def _asked(self, tape: Tape, users: int) -> list[NDArray[np.intp]]:
+        """For each part the rows that answer it, drawn without looking at the table."""
+        count = len(self.parts)
+        if self.reported == count:
+            return [np.arange(users)] * count
+        cumulative = tuple(accumulate(part.weight for part in self.parts))
+        uneven = len({part.weight for part in self.parts}) > 1
+        drawn = np.empty((users, self.reported), dtype=np.min_scalar_type(count))
+
+        def draw(rows: slice) -> None:
+            drawn[rows] = (
+                entries(cumulative, tape, rows)[:, None] if uneven else subsets(count, self.reported, tape, rows)
+            )
+
+        each_chunk(draw, users, _CHUNK)
+        order = np.argsort(drawn, axis=None, kind="stable") // self.reported
+        return np.split(order, np.cumsum(np.bincount(drawn.ravel(), minlength=count))[:-1])
+
+    def _reports(
+        self, part: Part, columns: Mapping[str, Any], rows: NDArray[np.intp], tape: Stream, invalid: str
+    ) -> Reports:
+        mechanism = part.mechanism
+        encoded = [question.encode(columns[question.name], invalid) for question in part.questions]
+        values = encoded[0] if len(encoded) == 1 else np.stack(encoded, axis=1)
+        reports = np.empty(len(rows), dtype=mechanism.dtype)
+        own = tape.spawn("question", part.name)
+
+        def fill(some: slice) -> None:
+            mechanism._fill(reports[some], values[rows[some]], own, rows[some])
+
+        each_chunk(fill, len(rows), _CHUNK // max(1, mechanism.row_words))
+        return Reports.wrap(reports, mechanism.fingerprint, tape.simulated)
+
+    # On the server ---------------------------------------------------------------------------------------------
+
+    def tally(self, reports: Mapping[str, Any]) -> PlanTally:
+        """The sums over the reports of each part."""
+        names = [part.name for part in self.parts]
+        if not isinstance(reports, Mapping) or set(reports) != set(names):
+            raise ReportError(f"these are not reports of this plan: expected a mapping with {', '.join(names)}")
+        return PlanTally(self.fingerprint, {part.name: part.mechanism.tally(reports[part.name]) for part in self.parts})
+
+    def estimate(self, tally: PlanTally) -> Estimates:
+        """An estimate for each question, in the attribute's own units; the attribute's name means its first one."""
+        if not isinstance(tally, PlanTally) or tally.plan != self.fingerprint:
+            raise TallyError("this tally belongs to another plan: plan.estimate(plan.tally(reports))")
+        users = round(sum(part.n for part in tally.parts.values()) / self.reported)
+        if users == 0:
+            raise EmptyError("there are no reports yet: tally at least one before estimating")
+        simulated = any(part.simulated for part in tally.parts.values())
+        guarantee = NO_GUARANTEE if simulated else self.guarantee
+        found: dict[str, Estimate] = {}
+        for part in self.parts:
+            for question, estimate in _estimated(part, tally.parts[part.name], guarantee, users):
+                found[str(question)] = question.decode(estimate)
+        named = {question.name: found[str(question)] for question in reversed(self.questions)}
+        return Estimates({**found, **named})
+
+    # Identity --------------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """All that defines the plan, ready for JSON; predictions are not part of it."""
+        return {
+            "format": FORMAT,
+            "schema": self.schema.to_dict(),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "users": self.users,
+            "reported": self.reported,
+            "parts": [
+                {
+                    "questions": [str(question) for question in part.questions],
+                    "weight": part.weight,
+                    "mechanism": part.mechanism.to_dict(),
+                }
+                for part in self.parts
+            ],
+        }
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of `to_dict`: equal exactly for equal plans."""
+        return _digest(self.to_dict())
+
+    def to_json(self) -> str:
+        """The plan with its hash and its prediction, for a file. Mechanisms are the integers that they sample."""
+        return json.dumps(
+            {**self.to_dict(), "hash": self.fingerprint, "prediction": self.prediction._asdict()}, indent=1
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        """The inverse of `to_json`: the hash is compared, and every mechanism is certified again."""
+        try:
+            stored = json.loads(text)
+        except ValueError:
+            stored = None
+        if not isinstance(stored, dict) or "format" not in stored:
+            raise ParameterError("this is not a plan: a plan is what plan.to_json() wrote")
+        if stored["format"] != FORMAT:
+            raise ParameterError("this plan was written by a newer version of dither; upgrade to read it")
+        prediction, digest = stored.pop("prediction", None), stored.pop("hash", None)
+        if _digest(stored) != digest:
+            raise ParameterError("this plan was changed after it was written: its hash does not match")
+        try:
+            plan = cls._from_dict(stored, Prediction(**prediction))
+        except (KeyError, TypeError, AttributeError):
+            plan = None
+        if plan is None:
+            raise ParameterError("this is not a plan: something is missing in it")
+        if plan.guarantee.epsilon > plan.epsilon or plan.guarantee.delta > plan.delta:
+            raise ParameterError("this plan does not keep the guarantee that it declares")
+        return plan
+
+    @classmethod
+    def _from_dict(cls, stored: Mapping[str, Any], prediction: Prediction) -> "Plan":
+        schema = Schema.from_dict(stored["schema"])
+        parts = tuple(
+            Part(
+                questions(schema, part["questions"]),
+                load(part["mechanism"]),
+                checked_count("weight", part["weight"], 1),
+            )
+            for part in stored["parts"]
+        )
+        reported = checked_count("reported", stored["reported"], 1, len(parts))
+        uneven = len({part.weight for part in parts}) > 1
+        fitting = all(_fits(part) for part in parts) and (reported in (1, len(parts)) or not uneven)
+        if not fitting or len({part.name for part in parts}) < len(parts):
+            raise ParameterError("this is not a plan: its mechanisms do not fit its questions")
+        epsilon, delta = checked_epsilon(stored["epsilon"]), checked_delta(stored["delta"])
+        return cls(schema, epsilon, delta, checked_count("users", stored["users"], 1), parts, reported, prediction)
+
+
+def _fits(part: Part) -> bool:
+    """Whether a mechanism takes what its questions ask for."""
+    domain: Any = part.mechanism.reading.domain
+    first, *more = part.questions
+    if more:
+        means = all(question.cells == 0 for question in part.questions)
+        return isinstance(domain, Records) and domain.numeric and domain.d == len(part.questions) and means
+    cells = first.cells
+    return domain.k == cells if isinstance(domain, Categories) else cells == 0 and isinstance(domain, Interval)
+
+
+def _estimated(part: Part, tally: Tally, guarantee: Guarantee, users: int) -> Iterator[tuple[Question, Estimate]]:
+    """For each question of a part an estimate in the mechanism's own units; unknown if nobody was asked."""
+    mechanism = part.mechanism
+    source = f"{type(mechanism).__name__} at epsilon {mechanism.epsilon:.6g}"
+    own = mechanism.reading.estimate(tally, guarantee, source, users) if tally.n else None
+    for place, question in enumerate(part.questions):
+        if own is None:
+            unknown = np.full((question.cells,) if question.cells else (), np.nan)
+            yield question, Estimate(unknown, np.full_like(unknown, np.inf), 0, guarantee, source=source)
+        elif len(part.questions) > 1:
+            yield question, replace(own, value=own.value[place], stderr=own.stderr[place])
+        else:
+            yield question, own
+
+
+def _digest(stored: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(stored, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,90 @@
+"""Priors: what is known about the users before anything is collected, in the attributes' own units.
+
+`plan(..., prior={"income": "normal(40_000, 15_000)"})` plans for users like these instead of the worst ones. A prior
+changes what is chosen and predicted; it never changes what a report promises, and an estimate is unbiased whether
+the prior was right or not. It must come from public knowledge, never from the data that is to be protected.
+
+For a number: values, a pair (values, weights), a pair (counts, edges) as `numpy.histogram` returns it, or a name:
+`"uniform"`, `"beta(5, 2)"` over the domain, `"normal(40_000, 15_000)"` in its units. For categories: values, a mapping
+from label to share, `"uniform"` or `"zipf(1.1)"` in the order of the labels.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dither.core.domain import Categories, Interval
+from dither.core.errors import DomainError, ParameterError
+from dither.planning.questions import Question
+from dither.schema import Categorical, Ordinal, Schema
+from dither.utility.population import Population, population
+
+_NORMAL = re.compile(r"normal\((.+),(.+)\)")
+
+
+def checked_prior(schema: Schema, prior: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The prior of each attribute that has one."""
+    given: Any = {} if prior is None else prior
+    if not isinstance(given, Mapping):
+        raise ParameterError('prior maps names of attributes to what is known, as in prior={"age": "normal(40, 15)"}')
+    unknown = [name for name in given if name not in schema]
+    if unknown:
+        raise ParameterError(f"prior speaks of {unknown[0]}, which is no attribute; there are {', '.join(schema)}")
+    return dict(given)
+
+
+def users_like(question: Question, prior: Any) -> Population:
+    """What a mechanism for this question is given by users like these, and how often."""
+    try:
+        return _users(question, prior)
+    except (ParameterError, DomainError) as error:
+        reason = str(error)
+    raise ParameterError(
+        f"the prior of attribute {question.name}: {reason.removeprefix(f'attribute {question.name}, ')}"
+    )
+
+
+def _users(question: Question, prior: Any) -> Population:
+    attribute = question.attribute
+    if isinstance(prior, str):
+        return _named(question, prior)
+    if isinstance(prior, Mapping):
+        values, weights = list(prior), list(prior.values())
+    elif isinstance(prior, tuple) and len(prior) == 2 and np.ndim(prior[0]) == np.ndim(prior[1]) == 1:
+        values, weights = prior
+        if len(weights) == len(values) + 1 and not isinstance(attribute, Categorical):  # a histogram, in units
+            edges = (np.asarray(weights, dtype=np.float64) - attribute.centre) / attribute.scale
+            return _in_units(question, population(Interval(), (values, edges)))
+    else:
+        values, weights = prior, None
+    encoded = question.encode(values)
+    return population(_domain(question), encoded, weights)
+
+
+def _named(question: Question, text: str) -> Population:
+    attribute = question.attribute
+    if isinstance(attribute, Categorical) or (text.startswith("zipf") and question.cells):
+        return population(_domain(question), text)
+    normal = _NORMAL.fullmatch(text.strip().lower().replace(" ", ""))
+    if normal:
+        try:
+            mean, spread = (float(number.replace("_", "")) for number in normal.groups())
+        except ValueError:
+            mean = spread = float("nan")
+        text = f"normal({(mean - attribute.centre) / attribute.scale!r}, {spread / attribute.scale!r})"
+    return _in_units(question, population(Interval(), text))
+
+
+def _in_units(question: Question, users: Population) -> Population:
+    """Numbers from -1 to 1 as values of the attribute, and from there as what its mechanism takes."""
+    attribute = question.attribute
+    values = np.clip(attribute.centre + attribute.scale * users.values, attribute.low, attribute.high)
+    if isinstance(attribute, Ordinal):
+        values = np.rint(values)
+    return Population(question.encode(values), users.weights)
+
+
+def _domain(question: Question) -> Any:
+    return Categories(question.cells) if question.cells else Interval()

@@ -1,0 +1,51 @@
+"""Records from whatever holds them: the named columns of a table, and how many rows it has.
+
+A table is a mapping from names to columns, a data frame (pandas, Polars), an Arrow table or record batch, a list of
+dictionaries, one for each user, or one dictionary. Columns are found by name, never by place; what is not in the
+plan is not looked at.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dither.core.errors import DomainError
+
+
+def columns_of(table: Any, names: list[str]) -> tuple[dict[str, Any], int]:
+    """The named columns, and the number of rows."""
+    if isinstance(table, Mapping) and not any(_is_column(table.get(name)) for name in names):
+        table = [table]  # one record
+    if isinstance(table, Sequence) and not isinstance(table, str | bytes):
+        if not all(isinstance(record, Mapping) for record in table):
+            raise DomainError("a list of records is a list of dictionaries, one for each user")
+        return {name: [record.get(name) for record in table] for name in names}, len(table)
+    columns = {name: _column(table, name) for name in names}
+    sizes = {len(column) for column in columns.values()}
+    if len(sizes) > 1:
+        raise DomainError("the columns of a table must have the same length")
+    return columns, sizes.pop()
+
+
+def _column(table: Any, name: str) -> Any:
+    try:
+        column = table[name]
+    except Exception:  # each kind of table has its own error for it, and some quote what they hold
+        column = None
+    if column is None or not _is_column(column):
+        raise DomainError(f"the table has no column for attribute {name}")
+    if hasattr(column, "combine_chunks"):  # Arrow: text and dictionaries have no array of their own
+        column = column.combine_chunks() if hasattr(column, "num_chunks") else column
+    if hasattr(column, "to_pylist") and not _is_number(column):
+        return column.to_pylist()
+    if hasattr(column, "to_numpy"):
+        return column.to_numpy(zero_copy_only=False) if hasattr(column, "to_pylist") else column.to_numpy()
+    return column
+
+
+def _is_number(column: Any) -> bool:
+    """Whether an Arrow column holds plain numbers."""
+    return str(column.type).startswith(("int", "uint", "float", "double", "half"))
+
+
+def _is_column(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes)

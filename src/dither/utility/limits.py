@@ -1,0 +1,335 @@
+"""What no mechanism can beat: the least error that epsilon allows, so that one sees how far a mechanism is from it.
+
+**One report.** Let E = e^epsilon, and let users be drawn from a population with parameters theta, whose scores s(x)
+have the covariance diag(lambda_j): the information that a user who hides nothing would give. A report y gives
+
+    I_Y = sum over y of P(y) E[s|y] E[s|y]'.
+
+With the scores scaled to variance 1, |E[s|y]|^2 is at most Var(q) / E[q]^2 for q(x) = Q(y|x) (Cauchy and Schwarz).
+All Q(y|x) of one y are within a factor E, and the ratio is quasi-convex in q, so its maximum has two levels, E on a
+set of probability p and 1 elsewhere:
+
+    (E-1)^2 p (1-p) / (1 + p (E-1))^2  <=  K = (E-1)^2 / (4 E) = sinh^2(epsilon/2),  attained at p = 1/(E+1).
+
+So a report has **one budget of information for all parameters**: with t_j = (I_Y)_jj / lambda_j, sum t_j <= K. It is
+sharper where a population does not have a set of every probability or does not reward every set:
+
+- one question with k equally likely answers: p = w/k. The maximum over w is what subset selection attains (Ye and
+  Barg 2018); a mean of users at -1 and +1 has k = 2 and K = tanh^2(epsilon/2), which Duchi attains;
+- scores that change sign with the values, as those of means of signs do: only the odd part o of q counts, and where it
+  is not 0 the even part is at least 1 + |o|. So sum t_j <= tanh^2(epsilon/2) for E <= 3, and (E-1)/8 above. Up to
+  E = 3 one sampled sign of d attains it;
+- many questions and a large epsilon: given y, the users have at most the relative entropy H = g - 1 - ln g, with
+  g = epsilon / (1 - 1/E), to all users. The scores of independent questions with k_j answers, scaled to variance 1,
+  are sub-Gaussian with constants k_j / 2 (Hoeffding), so sum t_j / k_j <= H, which grows with epsilon and not with E
+  (the inequality of entropy and transport; Barnes, Chen and Ozgur 2020 have such bounds without constants).
+
+**The error.** By Cauchy and Schwarz again, sum a_j (I_Y^-1)_jj >= sum a_j / (lambda_j t_j), which is least at t_j in
+proportion to sqrt(a_j / lambda_j) as far as the sharper bounds allow: (sum sqrt(a_j / lambda_j))^2 / K without them.
+The local asymptotic minimax theorem (Hajek, Le Cam; by van Trees' inequality also if users are asked in turn, knowing
+the reports before) makes this the least n MSE near the population, for n large and any estimator.
+
+**Whose mean?** This was about the distribution that users are drawn from (`of="population"`). Given the values, reports
+tell nothing more about theta, so MSE about theta = MSE about E[theta|values] + Var(theta|values). The first is,
+for n large, that about the users' own mean (`of="users"`, what the standard errors of dither are about): the limit
+less sum a_j / lambda_j. For one sign, 1/tanh^2 - 1 = 1/sinh^2 = 4E / (E-1)^2.
+
+**What it does not say.** It is for delta = 0 and many users, and for the worst population. Users who are not at the
+ends of [-1, 1] may be harder for large epsilon: there nothing attains the limit of a mean.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dither.core.checks import checked_count, checked_epsilon
+from dither.core.domain import Categories, Interval, Records
+from dither.core.errors import ParameterError
+from dither.core.mechanism import Mechanism
+
+_LARGEST = 710.0  # of an epsilon whose K is a float; long before, what users know themselves is the limit
+_TARGETS = ("users", "population")
+_STATISTICS = ("mean", "presence", "frequency")
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """`count` parameters of a population: the information that one user has about each, and the weight of each.
+
+    `cells` is the number of equally likely answers to one question (the parameters may be those of several equal
+    questions), if it is known. `signs` says that the scores change sign with the values, as for any two answers.
+    """
+
+    count: int
+    information: float
+    weight: float = 1.0
+    cells: int | None = None
+    signs: bool = False
+
+    def __post_init__(self) -> None:
+        checked_count("count", self.count, 1)
+        _checked_number("information", self.information, zero=False)
+        _checked_weight(self.weight)
+        if self.cells is not None:
+            checked_count("cells", self.cells, 2)
+            if (self.signs and self.cells % 2) or self.count % self._each:
+                raise ParameterError(
+                    "count must be a multiple of cells - 1, or with signs of cells / 2; or leave cells out"
+                )
+
+    @property
+    def _each(self) -> int:
+        """How many parameters one question has."""
+        if self.cells is None:
+            return self.count
+        return self.cells // 2 if self.signs else self.cells - 1
+
+    @property
+    def sampling(self) -> float:
+        """The weighted sum of variances if users hide nothing: what is left is which users were drawn."""
+        return self.count * self.weight / self.information
+
+
+def mean(weight: float = 1.0) -> tuple[Parameters, ...]:
+    """The mean of one number in [-1, 1]: users at -1 and +1.
+
+    Parameters of several questions to the same users are joined with `+`.
+
+    >>> round(least_mse(mean(), 1.0), 4), round(least_mse(mean(0.5) + frequencies(5, 0.5), 1.0), 4)
+    (3.6827, 5.386)
+    """
+    return (Parameters(1, 1.0, _checked_weight(weight), cells=2, signs=True),)
+
+
+def frequencies(k: int, weight: float = 1.0) -> tuple[Parameters, ...]:
+    """The frequencies of k categories, all equally likely; the weight is spread over the categories.
+
+    >>> round(64 * least_mse(frequencies(64), 1.0), 4)
+    227.4166
+    """
+    k = checked_count("k", k, 2)
+    return (Parameters(k - 1, float(k), _checked_weight(weight) / k, cells=k, signs=k == 2),)
+
+
+def sparse(d: int, s: int, statistic: str = "mean", weight: float = 1.0) -> tuple[Parameters, ...]:
+    """Users who hold s of d keys, each with a value in [-1, 1] (003 section 4): one key out of each of s equal shares.
+
+    `statistic` is the `"mean"` of each key over all users, where a key that is not held counts 0 (among its holders it
+    is d/s times that); the `"presence"` of each key; or the `"frequency"` of each of the 2d keys with a sign. The
+    weight is spread over them.
+
+    The sum over keys of the squared errors of means is at least d s / (n K): 003 Theorem 2 with its constant.
+
+    >>> round(least_mse(sparse(100, 4, weight=100), 1.0, of="population") * math.tanh(0.5) ** 2, 9)
+    400.0
+    """
+    d = checked_count("d", d, 1)
+    s = checked_count("s", s, 1, d)
+    if statistic not in _STATISTICS:
+        raise ParameterError(f"statistic must be one of {', '.join(_STATISTICS)}")
+    each = _checked_weight(weight) / (2 * d if statistic == "frequency" else d)
+    small, larger = divmod(d, s)  # where s does not divide d, some shares have one key more
+    shares = [(small, s - larger), (small + 1, larger)]
+    return tuple(_share(keys, times, statistic, each) for keys, times in shares if _learns(keys, times, statistic))
+
+
+def _learns(keys: int, times: int, statistic: str) -> bool:
+    return times > 0 and (keys > 1 or statistic != "presence")  # that a share's only key is held is known before
+
+
+def _share(keys: int, times: int, statistic: str, weight: float) -> Parameters:
+    """`times` equal shares of keys, of which one is held."""
+    if statistic == "mean":
+        return Parameters(times * keys, float(keys), weight, cells=2 * keys, signs=True)
+    cells = keys if statistic == "presence" else 2 * keys
+    return Parameters(times * (cells - 1), float(cells), weight, cells=cells, signs=cells == 2)
+
+
+def least_mse(parameters: Sequence[Parameters], epsilon: float, *, of: str = "users") -> float:
+    """The weighted sum of squared errors that no epsilon-LDP method beats: n times it, for n users and n large.
+
+    The parameters share the budget of one report. `of` is whose mean is estimated: that of the `"users"` themselves,
+    or that of the `"population"` that they were drawn from.
+
+    >>> round(least_mse(mean(), 1.0, of="population"), 4)
+    4.6827
+    """
+    epsilon = checked_epsilon(epsilon)
+    if of not in _TARGETS:
+        raise ParameterError('of must be "users" or "population"')
+    if not isinstance(parameters, Sequence) or not all(isinstance(block, Parameters) for block in parameters):
+        raise ParameterError("parameters must be a sequence of Parameters, for example mean() + frequencies(5)")
+    blocks = [block for block in parameters if block.weight > 0]
+    floors = [_lost(block, epsilon) for block in blocks]
+    drawn = 0.0 if of == "users" else 1.0
+    return max(
+        math.fsum(block.sampling * (drawn + share) for block, share in zip(blocks, lost, strict=True))
+        for lost in (_by_variance(blocks, floors, epsilon), _by_entropy(blocks, floors, epsilon))
+    )
+
+
+def limit(mechanism: Mechanism, *, users: int, of: str = "users") -> float:
+    """The rmse that no mechanism with the same domain and the same epsilon beats for every population of many users.
+
+    It is averaged over items as `Deviation.rmse` is, and to be compared with `deviation(mechanism, reports=users)`.
+    It is a limit for delta = 0: a mechanism with a delta may be better. Where users choose groups with budgets of
+    their own, the worst population is that of the worst group.
+
+    >>> from dither import SubsetSelection
+    >>> from dither.utility import deviation
+    >>> mechanism = SubsetSelection(k=64, epsilon=1.0)
+    >>> found = deviation(mechanism, "uniform", reports=10_000)
+    >>> round(limit(mechanism, users=10_000), 6), round(found.rmse, 6)
+    (0.01885, 0.01885)
+    """
+    users = checked_count("users", users, 1)
+    domain: Any = mechanism.reading.domain
+    if hasattr(domain, "groups"):
+        least = max(group.half**2 * least_mse(mean(), group.epsilon, of=of) for group in domain.groups)
+    else:
+        least = least_mse(_asked(domain), mechanism.epsilon, of=of)
+    return math.sqrt(least / users)
+
+
+def _asked(domain: Any) -> tuple[Parameters, ...]:
+    """The parameters of a domain, each item with the same weight."""
+    if isinstance(domain, Interval):
+        return mean()
+    if isinstance(domain, Categories):
+        return frequencies(domain.k)
+    if not isinstance(domain, Records):
+        raise ParameterError(
+            "no limit is known for this domain: put its parameters together from mean, frequencies and sparse, and "
+            "pass them to least_mse"
+        )
+    kinds = Counter(domain.of(j) for j in range(domain.d))
+    items = sum(times * _cells(kind) for kind, times in kinds.items())
+    blocks = []
+    for kind, times in kinds.items():
+        (one,) = frequencies(kind.k, kind.k / items) if isinstance(kind, Categories) else mean(1 / items)
+        blocks.append(Parameters(times * one.count, one.information, one.weight, one.cells, one.signs))
+    return tuple(blocks)
+
+
+def _cells(kind: Categories | Interval) -> int:
+    return kind.k if isinstance(kind, Categories) else 1
+
+
+# How a report's information is shared ------------------------------------------------------------------------------
+
+
+# A report "loses" lambda / I_Y - 1 = 1/t - 1 of a parameter.
+
+
+def _by_variance(blocks: Sequence[Parameters], floors: Sequence[float], epsilon: float) -> list[float]:
+    """What each block loses at the best use of the budget K, and of the smaller one that signs have of it."""
+    total, most = math.sinh(min(epsilon, _LARGEST) / 2) ** 2, _most_for_signs(epsilon)
+    lost = _spread(blocks, floors, total)
+    used = math.fsum(block.count / (1 + share) for block, share in zip(blocks, lost, strict=True) if block.signs)
+    if used <= most:
+        return lost
+    # K - tanh^2 = K tanh^2, without cancelling.
+    rest = total * math.tanh(epsilon / 2) ** 2 if epsilon <= math.log(3) else total - most
+    for signs, budget in ((True, most), (False, rest)):
+        here = [number for number, block in enumerate(blocks) if block.signs is signs]
+        own = _spread([blocks[number] for number in here], [floors[number] for number in here], budget)
+        for number, share in zip(here, own, strict=True):
+            lost[number] = share
+    return lost
+
+
+def _by_entropy(blocks: Sequence[Parameters], floors: Sequence[float], epsilon: float) -> list[float]:
+    """The same for the budget of relative entropy, of which a parameter takes less the more answers there are."""
+    if any(block.cells is None for block in blocks):
+        return list(floors)
+    return _spread(blocks, floors, _entropy(epsilon), [1 / (block.cells or 1) for block in blocks])
+
+
+def _entropy(epsilon: float) -> float:
+    """The largest relative entropy to a population of its part that a report points to."""
+    if epsilon < 0.01:
+        return epsilon**2 / 8 * (1 - epsilon**2 / 72)
+    growth = epsilon / -math.expm1(-epsilon)
+    return growth - 1 - math.log(growth)
+
+
+def _most_for_signs(epsilon: float) -> float:
+    """The budget of all scores that change sign with the values."""
+    if epsilon <= math.log(3):
+        return math.tanh(epsilon / 2) ** 2
+    return math.expm1(min(epsilon, _LARGEST - 1)) / 8
+
+
+def _spread(
+    blocks: Sequence[Parameters], floors: Sequence[float], budget: float, prices: Sequence[float] | None = None
+) -> list[float]:
+    """The least sum of a / (lambda t) with sum price * t <= budget, where no block loses less than its floor."""
+    prices = prices or [1.0] * len(blocks)
+    # What a block pays is in proportion to its need, up to what it can use.
+    need = [
+        block.count * math.sqrt(price * block.weight / block.information)
+        for block, price in zip(blocks, prices, strict=True)
+    ]
+    most = [price * block.count / (1 + floor) for block, price, floor in zip(blocks, prices, floors, strict=True)]
+    lost, free = list(floors), set(range(len(blocks)))
+    while free:
+        left = budget - math.fsum(most[number] for number in range(len(blocks)) if number not in free)
+        level = left / math.fsum(need[number] for number in free)
+        full = {number for number in free if need[number] * level >= most[number]}
+        if not full:
+            for number in free:
+                paid = need[number] * level
+                lost[number] = max(floors[number], prices[number] * blocks[number].count / paid - 1)
+            break
+        free -= full
+    return lost
+
+
+def _lost(block: Parameters, epsilon: float) -> float:
+    """The least lambda / I_Y - 1 of a block that has all the report to itself.
+
+    It is looked for next to the best probability of the favoured answers. With one favoured answer (or sign) it goes
+    to 0 for a large epsilon, and the 1 is taken off before rounding.
+    """
+    if block.cells is None:
+        return 0.0  # a report knows no more than its user
+    low = math.exp(-epsilon)
+    gap = -math.expm1(-epsilon)
+    if block.signs:
+        keys = block.cells // 2
+        best = 2 * keys * low / gap
+        return min(_lost_signs(keys, w, low, gap) for w in _next_to(best, keys))
+    best = block.cells * low / (1 + low)
+    return min(_lost_answers(block.cells, w, low, gap) for w in _next_to(best, block.cells - 1))
+
+
+def _lost_answers(k: int, w: int, low: float, gap: float) -> float:
+    if w == 1:
+        return k * low * (2 + (k - 2) * low) / gap**2
+    p = w / k
+    return (k - 1) * ((low + p * gap) / gap) ** 2 / (p * (1 - p)) - 1
+
+
+def _lost_signs(keys: int, w: int, low: float, gap: float) -> float:
+    if w == 1:
+        return 4 * keys * low * (keys * low + gap) / gap**2
+    p = w / (2 * keys)
+    return 2 * keys * ((low + p * gap) / gap) ** 2 / p - 1
+
+
+def _next_to(best: float, most: int) -> Iterable[int]:
+    below = math.floor(min(max(best, 1), most))
+    return below, min(below + 1, most)
+
+
+def _checked_weight(weight: Any) -> float:
+    return _checked_number("weight", weight, zero=True)
+
+
+def _checked_number(name: str, number: Any, *, zero: bool) -> float:
+    fine = isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number < math.inf
+    if not fine or (number == 0 and not zero):
+        raise ParameterError(f"{name} must be a finite number {'of at least' if zero else 'above'} 0")
+    return float(number)

@@ -1,0 +1,140 @@
+"""Rankings per item: the best of each dimension, what choosing per dimension gives, and refusals."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import dither
+from dither.core.errors import ParameterError
+from dither.utility import Deviation, deviation, rank
+from dither.utility.compare import Ranking
+
+RNG = np.random.default_rng(4)
+ENDS, MIDDLE = RNG.choice([-1.0, 1.0], 500), RNG.normal(0, 0.05, 500).clip(-1, 1)
+USERS = np.column_stack([ENDS, MIDDLE, np.full(500, 0.9)])
+BASES = ("Duchi", "Piecewise", "Laplace")
+
+
+def candidates(epsilon: float = 2.0, d: int = 3) -> dict[str, dither.mechanisms.Mechanism]:
+    return {base: dither.Sampled(base, d=d, m=1, epsilon=epsilon) for base in BASES}
+
+
+def test_no_single_candidate_is_best_in_all_dimensions():
+    found = rank(candidates(), USERS, reports=1000)
+    assert found.per_item == ("Duchi", "Piecewise", "Duchi")
+    assert found.combination.mse < min(each.mse for each in found.deviations)
+    assert len(set(found.per_item)) == 2
+    assert found.best in BASES
+
+
+def test_the_combination_is_the_best_of_all_choices_and_a_mechanism():
+    found = rank(candidates(), USERS, reports=1000)
+    costs = {
+        choice: deviation(dither.Sampled(choice, d=3, m=1, epsilon=2.0), USERS, reports=1000)
+        for choice in itertools.product(BASES, repeat=3)
+    }
+    best = min(costs, key=lambda choice: costs[choice].mse)
+    assert best == found.per_item
+    assert found.combination.variance == pytest.approx(costs[best].variance)
+    assert found.combination.bias == pytest.approx(costs[best].bias)
+    assert found.combination.reports == 1000
+    assert found.combination.normal_error >= costs[best].normal_error
+
+
+def test_the_normal_error_is_the_largest_of_those_chosen():
+    found = rank(candidates(), USERS, reports=1000)
+    error = dict(zip(found.names, (each.normal_error for each in found.deviations), strict=True))
+    assert found.combination.normal_error == max(error["Duchi"], error["Piecewise"])
+    good, bad = (Deviation(np.zeros(2), np.full(2, size), 10, error) for size, error in ((0.1, 0.01), (0.2, 0.9)))
+    assert Ranking(("good", "bad"), (good, bad), None).combination.normal_error == 0.01
+
+
+def test_one_row_an_item():
+    found = rank(candidates(), USERS, reports=1000)
+    table = found.items()
+    assert len(table) == 3
+    assert list(table.columns) == ["item", "best", "rmse", "runner-up", "runner-up rmse"]
+    assert tuple(table.columns["best"]) == found.per_item
+    for item, (best, rmse, other, worse) in enumerate(
+        zip(*(table.columns[name] for name in list(table.columns)[1:]), strict=True)
+    ):
+        own = {name: each.variance[item] ** 0.5 for name, each in zip(found.names, found.deviations, strict=True)}
+        order = sorted(own, key=lambda name: own[name])
+        assert [best, other] == order[:2]
+        assert [rmse, worse] == pytest.approx([own[order[0]], own[order[1]]])
+    assert len(found.table()) == 3  # still one row a candidate
+    assert "radius 95%" in repr(found)
+
+
+def test_frequencies():
+    made = {"GRR": dither.GRR(k=4, epsilon=2.0), "Unary": dither.Unary(k=4, epsilon=2.0)}
+    found = rank(made, "zipf(2.0)", reports=1000)
+    best = np.argmin([each.variance for each in found.deviations], axis=0)
+    assert found.per_item == tuple(found.names[number] for number in best)
+    assert found.combination.variance.shape == (4,)
+    assert found.combination.mse <= found.deviations[0].mse
+
+
+def test_records_of_several_kinds():
+    users = np.column_stack([ENDS, np.arange(500) % 3])
+    made = {
+        base: dither.Sampled((base, other), d=2, m=1, epsilon=2.0)
+        for base, other in (("Duchi", "Unary(k=3)"), ("Laplace", "GRR(k=3)"))
+    }
+    found = rank(made, users, reports=1000)
+    assert found.per_item == ("Duchi", "Laplace", "Laplace", "Laplace")  # a mean, and three categories
+    assert found.combination.mse < min(each.mse for each in found.deviations)
+
+
+def test_one_number_is_one_item():
+    found = rank([dither.Laplace(4.0), dither.Piecewise(4.0)], "uniform", reports=1000)
+    assert found.per_item == ("Piecewise(epsilon=4.0)",)
+    assert found.combination.variance.shape == ()
+    assert found.combination.mse == found.deviations[0].mse
+    assert found.items().columns["runner-up"] == ["Laplace(epsilon=4.0)"]
+
+
+def test_a_single_candidate_has_no_runner_up():
+    found = rank([dither.Duchi(1.0)], reports=10)
+    assert list(found.items().columns) == ["item", "best", "rmse"]
+    assert found.combination.rmse == found.deviations[0].rmse
+
+
+def test_equal_candidates_keep_the_order_of_the_ranking():
+    found = rank({"b": dither.Duchi(1.0), "a": dither.Duchi(1.0)}, reports=10)
+    assert found.names == ("b", "a")
+    assert found.per_item == ("b",)
+
+
+def test_a_tolerance_decides_per_item_too():
+    # One item: a bias of .1 with little noise is surely outside a narrow tolerance, and surely inside a wide one.
+    biased = Deviation(np.array([0.1, 0.0]), np.array([1e-6, 1.0]), 10, 0.0)
+    noisy = Deviation(np.array([0.0, 0.0]), np.array([0.04, 0.5]), 10, 0.0)
+    assert Ranking(("biased", "noisy"), (biased, noisy), None).per_item == ("biased", "noisy")
+    assert Ranking(("biased", "noisy"), (biased, noisy), 0.05).per_item == ("noisy", "noisy")
+    assert Ranking(("biased", "noisy"), (biased, noisy), 0.2).per_item == ("biased", "noisy")
+    found = rank(candidates(), USERS, reports=1000, tolerance=0.05)
+    assert found.combination.within(0.05) >= max(each.within(0.05) for each in found.deviations)
+    assert found.combination.within(0.05) > found.deviations[0].within(0.05) * 1.01
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        [dither.GRR(k=3, epsilon=1.0), dither.GRR(k=4, epsilon=1.0)],
+        [dither.Duchi(1.0), dither.SampledDuchi(d=2, epsilon=1.0)],
+        [dither.SampledDuchi(d=3, epsilon=1.0), dither.Hypercube(d=2, epsilon=1.0)],
+        [dither.Sampled("GRR(k=3)", d=2, m=1, epsilon=1.0), dither.Sampled("GRR(k=2)", d=2, m=1, epsilon=1.0)],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("values", [None, [[0, 1], [1, 0]]], ids=["worst", "known"])
+def test_different_questions_are_refused(made, values):
+    with pytest.raises(ParameterError, match="rank them apart"):
+        rank(made, values, reports=10)
+
+
+def test_nothing_to_rank_is_refused():
+    with pytest.raises(ParameterError, match="at least one"):
+        rank([], reports=10)
