@@ -29,11 +29,11 @@ SCHEMA = Schema(
         "sleep": Numeric(0, 14),
         "age": Ordinal(18, 99),
         "job": Categorical(list(_JOBS)),
-        "travel": Categorical(list(_TRAVEL)),
+        "trip": Categorical(list(_TRAVEL)),
         "town": Categorical([f"town {i}" for i in range(1, 1001)]),
     }
 )
-ASK = ("mean(income)", "mean(sleep)", "mean(age)", "histogram(job)", "histogram(travel)", "histogram(town)")
+ASK = ("mean(income)", "mean(sleep)", "mean(age)", "histogram(job)", "histogram(trip)", "histogram(town)")
 
 
 def people(users: int) -> dict[str, NDArray]:
@@ -48,13 +48,13 @@ def people(users: int) -> dict[str, NDArray]:
         rolls = sum(stream.spawn(name, str(i)).below(1 << 20, users).astype(np.float64) for i in range(4))
         return low + (high - low) * np.asarray(rolls) / (4 << 20)
 
-    labels = {name: np.array(SCHEMA[name].labels) for name in ("job", "travel", "town")}  # type: ignore[union-attr]
+    labels = {name: np.array(SCHEMA[name].labels) for name in ("job", "trip", "town")}  # type: ignore[union-attr]
     return {
         "income": bell("income", 0, 1) ** 2 * 160_000,
         "sleep": bell("sleep", 3, 11),
         "age": np.rint(bell("age", 18, 90)).astype(np.int64),
         "job": labels["job"][some("job", *_JOBS.values())],
-        "travel": labels["travel"][some("travel", *_TRAVEL.values())],
+        "trip": labels["trip"][some("trip", *_TRAVEL.values())],
         "town": labels["town"][some("town", *(10**6 // rank for rank in range(1, 1001)))],
     }
 

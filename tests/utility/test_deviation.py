@@ -196,3 +196,21 @@ def test_values_outside_the_domain_are_refused_and_not_quoted():
     for confidence in (0.0, 1.0):
         with pytest.raises(ParameterError):
             deviation(dither.Laplace(1.0), [0.1], reports=10).supremum(confidence)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        dither.Hypercube(d=1, epsilon=2.0),
+        dither.Hypercube(d=4, epsilon=1.0),
+        dither.Personalised("Duchi", {"a": 0.5, "b": 2.0}),
+        dither.Personalised("Duchi", {"a": (0.5, 0.0, 1.0)}),
+        dither.SampledDuchi(d=3, epsilon=1.0),
+        dither.Duchi(1.0),
+    ],
+    ids=repr,
+)
+def test_signs_find_the_centre_hardest(mechanism):
+    worst = deviation(mechanism, reports=1000).rmse
+    variance = mechanism.moments(mechanism.reading.domain.spread()).variance
+    assert worst >= np.sqrt(variance.max() / 1000) * (1 - 1e-12)

@@ -17,6 +17,8 @@ from dither.core.checks import checked_count
 from dither.core.errors import DomainError, ParameterError
 from dither.core.parallel import each_chunk
 
+_SPREAD = 401  # numbers that stand for all of an interval
+
 
 @dataclass(frozen=True)
 class Categories:
@@ -49,6 +51,10 @@ class Categories:
     def points(self, count: int) -> NDArray[np.int64]:
         """The first `count` categories."""
         return np.arange(count)
+
+    def spread(self) -> NDArray[np.int64]:
+        """All categories."""
+        return np.arange(self.k)
 
     def _inside(self, array: NDArray) -> NDArray[np.integer]:
         if array.dtype.kind not in "iu":
@@ -142,6 +148,10 @@ class Interval:
         """`count` equally spaced values, from -1 to 1."""
         return np.linspace(-1.0, 1.0, count)
 
+    def spread(self) -> NDArray[np.float64]:
+        """Ends, centre, and many values between."""
+        return self.points(_SPREAD)
+
 
 def _is_float(values: Any) -> bool:
     return isinstance(values, np.ndarray) and values.dtype.kind in "iuf" and values.ndim == 1
@@ -204,6 +214,12 @@ class Records:
         columns = [self.of(j).points(2) for j in range(self.d)]
         numbers_ = np.arange(count)
         return np.column_stack([column[numbers_ >> (j % 60) & 1] for j, column in enumerate(columns)]).astype(float)
+
+    def spread(self) -> NDArray:
+        """Records on the diagonal: each dimension has all of its values, in turn."""
+        columns = [self.of(j).spread() for j in range(self.d)]
+        height = max(len(column) for column in columns)
+        return np.column_stack([np.resize(column, height) for column in columns]).astype(float)
 
     def _rules(self, invalid: Any) -> list[Any]:
         if isinstance(invalid, Sequence) and not isinstance(invalid, str):

@@ -55,6 +55,10 @@ class Domain(Protocol):
         """`count` values that stand for all."""
         ...
 
+    def spread(self) -> NDArray:
+        """Values among which is one that any mechanism finds hardest: ends, centres, and what lies between."""
+        ...
+
 
 class Reading(Protocol):
     """What is asked of a value, apart from how its report is randomized: shared by a family of mechanisms."""

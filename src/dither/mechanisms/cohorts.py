@@ -67,8 +67,11 @@ class CohortFrequencies:
         return Frequencies(self.k, self.p, Fraction(1, self.g), supports=self._supports)
 
     def worst_variance(self, share: float = 1.0) -> float:
-        """That of the plain reading: what solving costs depends on the population."""
-        return self.plain.worst_variance(share)
+        """The largest variance of one report, averaged over categories, where this share of the users is asked."""
+        if self._inverse is None:
+            return self.plain.worst_variance(share)
+        worst = float(self._decoded_moments.variance.mean(axis=1).max())
+        return worst + (1 - share) * (1 - 1 / self.k) / self.k
 
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
         """Frequencies with standard errors, by the better of the two readings."""
@@ -86,8 +89,25 @@ class CohortFrequencies:
         return Estimate(value, stderr, tally.n, guarantee, "frequency", source=source, notes=(note,))
 
     def moments(self, x: Any) -> Moments:
-        """Of the plain report, averaged over hash functions."""
-        return self.plain.moments(x)
+        """Of the solved reading; where it cannot be solved, of the plain report, averaged over hash functions.
+
+        The latter leaves out the shifts by categories that collide, since these do not shrink with more reports.
+        """
+        if self._inverse is None:
+            return self.plain.moments(x)
+        own, all_ = self.domain.check(x), self._decoded_moments
+        return Moments(all_.bias[own], all_.variance[own], all_.third[own])
+
+    @cached_property
+    def _decoded_moments(self) -> Moments:
+        """For each category (rows), about each category (columns)."""
+        square, third, third_own = (np.zeros((self.k, self.k)) for _ in range(3))
+        for decoded, reports in self._decoded(np.eye(self.k)):
+            square += reports @ (decoded**2).T
+            third += reports @ (np.abs(decoded) ** 3).T
+            third_own += reports @ (np.abs(decoded - 1) ** 3).T
+        own = np.eye(self.k, dtype=bool)  # the mean of a decoded report: 1 for its own category
+        return Moments(np.zeros_like(square), np.maximum(square - own, 0.0), np.where(own, third_own, third))
 
     # Partly solved ---------------------------------------------------------------------------------------------
 
@@ -140,18 +160,23 @@ class CohortFrequencies:
         if self._inverse is None:
             return None
         value = self._inverse @ (self.plain.value(tally) + 1)
-        # A report (c, y) decodes to M^-1 (z + 1) with z_v = (1{v in bucket y} - 1/g) / (p - 1/g): its mean square
-        # under the reports that the nearest distribution would produce, less the square of its mean.
+        # The mean square under the reports that the nearest distribution would produce, less the square of its mean.
         likely = onto_simplex(value)
-        row_sums = self._inverse.sum(axis=1, keepdims=True)
+        square = sum(decoded**2 @ reports for decoded, reports in self._decoded(likely))
+        return value, np.maximum(square - likely, 0.0) / tally.n
+
+    def _decoded(self, population: Shares) -> Iterator[tuple[NDArray[np.float64], Shares]]:
+        """What reports decode to for each category (rows), and how likely each report is, some cohorts at a time.
+
+        A report (c, y) decodes to M^-1 (z + 1) with z_v = (1{v in bucket y} - 1/g) / (p - 1/g).
+        """
+        inverse: Any = self._inverse
+        row_sums = inverse.sum(axis=1, keepdims=True)
         gap, low = float(self.p - Fraction(1, self.g)), float((1 - self.p) / (self.g - 1))
-        square = np.zeros(self.k)
         for _, bucket in self._blocks():
             cells = _one_hot(bucket, self.g)
-            decoded = (self._inverse @ cells - row_sums / self.g) / gap + row_sums
-            reports = (low + (float(self.p) - low) * (likely @ cells)) / self.cohorts
-            square += decoded**2 @ reports
-        return value, np.maximum(square - likely, 0.0) / tally.n
+            decoded = (inverse @ cells - row_sums / self.g) / gap + row_sums
+            yield decoded, (low + (float(self.p) - low) * (population @ cells)) / self.cohorts
 
     @cached_property
     def _inverse(self) -> NDArray[np.float64] | None:

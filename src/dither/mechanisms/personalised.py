@@ -86,6 +86,16 @@ class Choices:
         pairs = [(end, number) for number, group in enumerate(self.groups) for end in (group.low, group.high)]
         return np.array([pairs[i % len(pairs)] for i in range(count)], dtype=RECORD)
 
+    def spread(self) -> NDArray:
+        """The ends of each group's region, its centre, and many values between."""
+        inside = (Interval().spread() + 1) / 2
+        pairs = [
+            (low, number)
+            for number, group in enumerate(self.groups)
+            for low in group.low + (group.high - group.low) * inside
+        ]
+        return np.array(pairs, dtype=RECORD)
+
     def _numbers(self, group: NDArray) -> NDArray[np.integer]:
         names = {each.name: number for number, each in enumerate(self.groups)}
         if group.dtype.kind == "O":

@@ -8,6 +8,7 @@ the measure that a plan minimises, the square root of the mean over questions of
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,6 @@ def outlook(
 
 def _ascending(epsilons: Iterable[float]) -> Sequence[float]:
     spots = tuple(checked_epsilon(spot) for spot in epsilons)
-    if not spots or any(low >= high for low, high in zip(spots, spots[1:], strict=False)):
+    if not spots or any(low >= high for low, high in pairwise(spots)):
         raise ParameterError("epsilons must be ascending, for example [0.5, 1.0, 2.0]")
     return spots

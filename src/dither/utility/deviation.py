@@ -154,20 +154,15 @@ class Term(NamedTuple):
 def _items(reading: Any, users: Population | None) -> Iterator[Item]:
     """The items of a question, in blocks that share what they are asked with."""
     domain = reading.domain
-    values = domain.points(_points(domain)) if users is None else users.values
+    values = domain.spread() if users is None else users.values
     if hasattr(reading, "part") and hasattr(reading, "m"):  # dimensions, each with a mechanism of its own
         share = reading.m / reading.d
         for j in range(reading.d):
             own = reading.part(j).reading
-            column = own.domain.points(_points(own.domain)) if users is None else values[:, j]
+            column = own.domain.spread() if users is None else values[:, j]
             yield _item(own, column, share)
     else:
         yield _item(reading, values, 1.0)
-
-
-def _points(domain: Any) -> int:
-    """How many values stand for a domain when the worst is looked for."""
-    return domain.k if isinstance(domain, Categories) else 401
 
 
 def _item(reading: Any, values: NDArray, share: float) -> Item:

@@ -22,7 +22,7 @@ sharper where a population does not have a set of every probability or does not 
 - many questions and a large epsilon: given y, the users have at most the relative entropy H = g - 1 - ln g, with
   g = epsilon / (1 - 1/E), to all users. The scores of independent questions with k_j answers, scaled to variance 1,
   are sub-Gaussian with constants k_j / 2 (Hoeffding), so sum t_j / k_j <= H, which grows with epsilon and not with E
-  (the inequality of entropy and transport; Barnes, Chen and Ozgur 2020 have such bounds without constants).
+  (the inequality of entropy and transport; compare Barnes, Chen and Ozgur 2020).
 
 **The error.** By Cauchy and Schwarz again, sum a_j (I_Y^-1)_jj >= sum a_j / (lambda_j t_j), which is least at t_j in
 proportion to sqrt(a_j / lambda_j) as far as the sharper bounds allow: (sum sqrt(a_j / lambda_j))^2 / K without them.
@@ -35,7 +35,8 @@ for n large, that about the users' own mean (`of="users"`, what the standard err
 less sum a_j / lambda_j. For one sign, 1/tanh^2 - 1 = 1/sinh^2 = 4E / (E-1)^2.
 
 **What it does not say.** It is for delta = 0 and many users, and for the worst population. Users who are not at the
-ends of [-1, 1] may be harder for large epsilon: there nothing attains the limit of a mean.
+ends of [-1, 1] may be harder for large epsilon: no mechanism here then attains the limit of a mean for all users.
+Several questions are bounded together, not exactly: between E = 3 and very large E the limit may be out of reach.
 """
 
 import math
