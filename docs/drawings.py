@@ -22,6 +22,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import dither
+from dither import utility
+from dither.planning.outlook import outlook
 
 MARK = re.compile(r"<!-- drawing: (\w+): (.+?) -->", re.DOTALL)
 FOLDER = "drawings"
@@ -36,6 +38,15 @@ LINES: dict[str, tuple[Callable[[float], Any], str, Any]] = {
     "SquareWave": (dither.SquareWave, "#009E73", (0, (5, 1.5, 1, 1.5))),
     "Piecewise": (dither.Piecewise, "#D55E00", (0, (2.2, 1))),
     "Duchi": (dither.Duchi, "#A0457E", (0, (8, 1.5, 1, 1.5, 1, 1.5))),
+}
+# Subset selection attains the limit, which is broad and lies below it.
+CATEGORIES: dict[str, tuple[str, Any]] = {
+    "limit": ("0.72", "solid"),
+    "SubsetSelection": ("#0072B2", (0, (5, 2))),
+    "Unary": ("#009E73", (0, (5, 1.5, 1, 1.5))),
+    "LocalHash": ("#D55E00", (0, (2.2, 1))),
+    "Hadamard": ("#A0457E", (0, (8, 1.5, 1, 1.5, 1, 1.5))),
+    "GRR": ("#000000", (0, (1, 1.2))),
 }
 APART = 0.048  # of an axis' height, between two labels
 
@@ -54,25 +65,79 @@ def variance() -> Figure:
     below.set(xscale="log", xlim=(epsilon[0], epsilon[-1]), xlabel="epsilon")
     below.set_xticks([0.1, 0.2, 0.5, 1, 2, 4, 8], labels=["0.1", "0.2", "0.5", "1", "2", "4", "8"])
     below.set_yticks([1, 2, 3, 4, 5], labels=["1", "2", "3", "4", "5"])
-    _lines(above, epsilon, worst)
-    _lines(below, epsilon, {name: each / worst["Hybrid"] for name, each in worst.items() if name != "Gaussian"})
+    styles = {name: style for name, (_, *style) in LINES.items()}
+    _lines(above, epsilon, worst, styles, broad="Hybrid")
+    rest = {name: each / worst["Hybrid"] for name, each in worst.items() if name != "Gaussian"}
+    _lines(below, epsilon, rest, styles, broad="Hybrid")
     above.set_title(f"Worst case over the user's number; Gaussian with delta = {DELTA_TEXT}", fontsize=10, loc="left")
-    for axes in (above, below):
+    _tidy(above, below)
+    return figure
+
+
+def categories() -> Figure:
+    """The error of a frequency against k at epsilon 1; above in numbers, below as a multiple of the limit."""
+    counts = np.unique(np.rint(np.geomspace(2, 1000, 70)).astype(int))
+    rows = [_errors(int(k)) for k in counts]
+    error = {name: np.array([row[name] for row in rows]) for name in CATEGORIES}
+    figure = Figure(figsize=(7.6, 7.6), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1))
+    above.set(yscale="log", ylim=(0.008, 0.25), ylabel="rmse of a frequency, 10,000 reports")
+    above.set_yticks([0.01, 0.02, 0.05, 0.1, 0.2], labels=["0.01", "0.02", "0.05", "0.1", "0.2"])
+    below.set(yscale="log", ylim=(0.96, 2.5), ylabel="the same, as a multiple of the limit")
+    below.set_yticks([1, 1.25, 1.5, 2, 2.5], labels=["1", "1.25", "1.5", "2", "2.5"])
+    below.set(xscale="log", xlim=(counts[0], counts[-1]), xlabel="categories")
+    ticks = [2, 5, 10, 20, 50, 100, 200, 500, 1000]
+    below.set_xticks(ticks, labels=[str(k) for k in ticks])
+    _lines(above, counts, error, CATEGORIES, broad="limit")
+    _lines(below, counts, {name: each / error["limit"] for name, each in error.items()}, CATEGORIES, broad="limit")
+    above.set_title("Epsilon 1; averaged over the categories, whoever the users are", fontsize=10, loc="left")
+    _tidy(above, below)
+    return figure
+
+
+def _errors(k: int) -> dict[str, float]:
+    classes: dict[str, Any] = {name: dither.registry[name] for name in CATEGORIES if name != "limit"}
+    made = {name: cls(k=k, epsilon=1.0) for name, cls in classes.items()}
+    found = {name: utility.deviation(each, "uniform", reports=10_000).rmse for name, each in made.items()}
+    return {**found, "limit": utility.limit(made["GRR"], users=10_000)}
+
+
+def budget() -> Figure:
+    """The error of the plan that the page makes, against epsilon and against users, as `Outlook.plot` draws it."""
+    schema = dither.Schema(
+        {
+            "income": dither.Numeric(0, 200_000),
+            "age": dither.Ordinal(18, 99),
+            "job": dither.Categorical(["nurse", "driver", "teacher", "other"]),
+        }
+    )
+    asked = ["mean(income)", "mean(age)", "histogram(job)"]
+    figure = outlook(schema, 1.0, users=100_000, ask=asked).plot()
+    left, right = figure.axes
+    left.set_xticks([0.1, 0.2, 0.5, 1, 2, 5, 10], labels=["0.1", "0.2", "0.5", "1", "2", "5", "10"])
+    left.set_yticks([0.001, 0.01, 0.1], labels=["0.001", "0.01", "0.1"])
+    right.set_xticks([1e4, 1e5, 1e6], labels=["10,000", "100,000", "1 million"])
+    for axes in (left, right):
+        axes.minorticks_off()
+    return figure
+
+
+def _tidy(*panels: Any) -> None:
+    for axes in panels:
         axes.minorticks_off()
         axes.grid(color="0.9", linewidth=0.8)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-    return figure
 
 
-def _lines(axes: Any, x: Any, lines: dict[str, Any]) -> None:
+def _lines(axes: Any, x: Any, lines: dict[str, Any], styles: dict[str, Any], *, broad: str) -> None:
     """Lines with their names: at the right end, pushed apart where they would touch, or where they leave at the top."""
     low, high = np.log(axes.get_ylim())
     taken = -1.0
     for name, y in sorted(lines.items(), key=lambda line: line[1][-1]):
-        _, colour, dashes = LINES[name]
-        broad = name == "Hybrid"
-        axes.plot(x, y, color=colour, linestyle=dashes, linewidth=5.5 if broad else 1.8, zorder=2 if broad else 3)
+        colour, dashes = styles[name]
+        below = name == broad
+        axes.plot(x, y, color=colour, linestyle=dashes, linewidth=5.5 if below else 1.8, zorder=2 if below else 3)
         inside = np.flatnonzero(np.log(y) < high)[-1]
         if inside < len(x) - 1:
             spot, place = (x[inside], 1.0), {"xytext": (0, 4), "ha": "center", "va": "bottom", "fontsize": 9}
@@ -87,12 +152,16 @@ def _lines(axes: Any, x: Any, lines: dict[str, Any]) -> None:
             xycoords="axes fraction",
             xytext=(7, 0),
             textcoords="offset points",
-            color="0.35" if broad else colour,
+            color="0.35" if below else colour,
             va="center",
         )
 
 
-DRAWINGS: dict[str, Callable[[], Figure]] = {"variance": variance}
+DRAWINGS: dict[str, Callable[[], Figure]] = {
+    "variance": variance,
+    "categories": categories,
+    "budget": budget,
+}
 
 
 def drawn(name: str, kind: str = "svg") -> bytes:

@@ -218,16 +218,20 @@ def test_messages_say_what_to_do():
 
 
 def test_the_demonstration_with_a_seed():
-    text = printed("demo", "--users", "2000", "--seed", "1")
-    assert "2,000 users" in text
+    text = printed("demo", "--users", "9000", "--epsilon", "8", "--seed", "1")
+    assert "9,000 users" in text
     rows = [line.split() for line in text.splitlines()]
-    for attribute in ("job", "commute", "app", "town"):
-        assert any(attribute in row for row in rows)
-    for mechanism in ("GRR", "Unary", "Hadamard", "LocalHash"):
-        assert any(mechanism in row for row in rows)
+    for question in (
+        "mean(income)",
+        "mean(sleep)",
+        "mean(age)",
+        "histogram(job)",
+        "histogram(trip)",
+        "histogram(town)",
+    ):
+        assert sum(question in row for row in rows) >= 3  # planned, estimated, and its error
     verdicts = [row[-1] for row in rows if row and row[-1] in ("yes", "no") and "to" in row]
-    assert len(verdicts) == 12
-    assert "simulated" in words(text)
+    assert len(verdicts) == 9
     assert "without any guarantee" in words(text)
 
 
@@ -237,13 +241,119 @@ def estimates(text: str) -> list[str]:
 
 
 def test_a_seed_repeats_the_demonstration():
-    first, again, other = (estimates(printed("demo", "--users", "500", "--seed", seed)) for seed in ("7", "7", "8"))
-    assert len(first) == 12
+    first, again, other = (
+        estimates(printed("demo", "--users", "9000", "--epsilon", "8", "--seed", seed)) for seed in ("7", "7", "8")
+    )
+    assert len(first) == 9  # three means, and two categories of each of three histograms
     assert first == again
     assert first != other
 
 
 def test_the_demonstration_without_a_seed_has_a_guarantee():
-    text = words(printed("demo", "--users", "500", "--epsilon", "2"))
+    text = words(printed("demo", "--users", "9000", "--epsilon", "8"))
     assert "simulated" not in text
-    assert text.count("epsilon 2 (exact)") == 4
+    assert "together: epsilon 8 (exact)" in text
+
+
+def test_a_demonstration_with_too_few_users_says_so():
+    assert "too little to learn from" in run("demo", "--users", "500").stderr
+
+
+# Plans -----------------------------------------------------------------------------------------------------------
+
+SCHEMA = """
+[age]
+kind = "ordinal"
+low = 18
+high = 99
+[income]
+kind = "numeric"
+low = 0
+high = 200000
+[job]
+kind = "categorical"
+labels = ["nurse", "driver", "other"]
+"""
+
+
+@pytest.fixture
+def schema(tmp_path):
+    path = tmp_path / "schema.toml"
+    path.write_text(SCHEMA, encoding="utf-8")
+    return str(path)
+
+
+def test_plan_writes_what_python_reads(schema, tmp_path):
+    target, picture = tmp_path / "plan.json", tmp_path / "error.png"
+    result = run("plan", schema, "--epsilon", "1", "--users", "100000", "-o", str(target), "--plot", str(picture))
+    assert result.exit_code == 0, result.output
+    for text in ("mean(income)", "distribution(age)", "histogram(job)", "epsilon 1 (exact)", "limit for any plan"):
+        assert text in words(result.stdout)
+    made = dither.Plan.from_json(target.read_text(encoding="utf-8"))
+    assert made == dither.plan(dither.Schema.read(schema), 1.0, users=100_000)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_plan_takes_questions_priors_and_weights(schema):
+    options = ["--ask", "mean(income)", "--ask", "histogram(job)", "--prior", "income=normal(40000, 15000)"]
+    text = printed(
+        "plan", schema, "--epsilon", "1", "--users", "100000", *options, "--weight", "mean(income)=3", "--json"
+    )
+    made = dither.Plan.from_json(text)
+    expected = dither.plan(
+        dither.Schema.read(schema),
+        1.0,
+        users=100_000,
+        ask=["mean(income)", "histogram(job)"],
+        prior={"income": "normal(40000, 15000)"},
+        weights={"mean(income)": 3.0},
+    )
+    assert made == expected
+    assert made.predicted == expected.predicted
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--epsilon", "0", "--users", "10"], "epsilon must"),
+        (["--epsilon", "1", "--users", "0"], "users must"),
+        (["--epsilon", "1", "--users", "10", "--ask", "median(age)"], "no such question"),
+        (["--epsilon", "1", "--users", "10", "--prior", "income"], "NAME=VALUE"),
+        (["--epsilon", "1", "--users", "10", "--prior", "income=cauchy(1)"], "attribute income"),
+        (["--epsilon", "1", "--users", "10", "--weight", "mean(age)=much"], "number"),
+        (["--epsilon", "1", "--users", "100000", "--plot", "error.doc"], ".png"),
+        (["--epsilon", "1", "--users", "100000", "-o", "no/such/folder/plan.json"], "cannot write"),
+    ],
+    ids=str,
+)
+def test_plan_says_what_is_wrong(schema, options, reason):
+    result = run("plan", schema, *options)
+    assert result.exit_code == 1
+    assert reason in words(result.output)
+
+
+def test_plan_needs_a_schema(tmp_path):
+    path = tmp_path / "schema.toml"
+    assert "cannot be read" in words(run("plan", str(path), "--epsilon", "1", "--users", "10").output)
+    path.write_text("this is no TOML", encoding="utf-8")
+    assert "not TOML" in words(run("plan", str(path), "--epsilon", "1", "--users", "10").output)
+
+
+def test_compare_ranks_and_breaks_even():
+    text = printed(
+        "compare", "Duchi", "Piecewise", "Laplace", "--epsilon", "1", "--users", "1000", "--values", "uniform"
+    )
+    places = [text.index(name) for name in ("Piecewise", "Duchi", "Laplace")]
+    assert places == sorted(places)
+    assert "No mechanism with epsilon 1" in words(text)
+    text = printed("compare", "SquareWave:naive", "Piecewise", "--epsilon", "1", "--values", "beta(5, 2)")
+    assert "SquareWave:naive wins below" in words(text)
+    text = printed("compare", "GRR(k=4)", "LocalHash(k=4)", "--epsilon", "1", "--tolerance", "0.05")
+    assert "within 0.05" in text
+
+
+@pytest.mark.parametrize("arguments", [["Nothing"], ["GRR"], ["Duchi", "GRR(k=4)"], ["GRR(k=4):naive"]], ids=str)
+def test_compare_says_what_is_wrong(arguments):
+    result = run("compare", *arguments, "--epsilon", "1")
+    assert result.exit_code == 1
+    assert "Error: " in result.output

@@ -182,7 +182,9 @@ def compare(
     found = rank(built, values, reports=users, tolerance=tolerance, estimator=kinds)
     _print(found.table())
     limits = {limit(each, users=users) for each in built.values()}
-    click.echo(f"No mechanism with epsilon {epsilon:g} has an rmse below {min(limits):.5g} for all {users:,} users.")
+    click.echo(
+        f"No mechanism with epsilon {epsilon:g} has an rmse below {min(limits):.5g} for every population of {users:,}."
+    )
     if len(built) == 2:
         (one, a), (other, b) = built.items()
         click.echo(break_even(a, b, values, estimators=(kinds[one], kinds[other]), names=(one, other)))

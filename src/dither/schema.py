@@ -311,9 +311,11 @@ class Schema(Mapping[str, Attribute]):
         try:
             stored = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except OSError:
-            raise ParameterError("this schema file cannot be read") from None
+            raise ParameterError(f"the schema file {path} cannot be read") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-            raise ParameterError("this schema file is not TOML: a table for each attribute, as in [age]") from None
+            raise ParameterError(
+                f"the schema file {path} is not TOML: a table for each attribute, as in [age]"
+            ) from None
         return cls.from_dict(stored)
 
 

@@ -136,12 +136,13 @@ def test_weights_move_users_to_what_matters():
     schema = Schema({"a": Numeric(0, 1), "b": Numeric(0, 1)})
     even = plan(schema, 1.0, users=1000)
     tilted = plan(schema, 1.0, users=1000, weights={"mean(a)": 9.0})
+    assert plan(schema, 1.0, users=1000, weights={"a": 9.0}) == tilted
     assert even.predicted["mean(a)"] == pytest.approx(even.predicted["mean(b)"])
     assert tilted.shares[0] == pytest.approx(0.75, abs=0.01)  # in proportion to the root of the weight
     assert tilted.predicted["mean(a)"] < even.predicted["mean(a)"] < tilted.predicted["mean(b)"]
     for weights in (
         {"mean(c)": 1},
-        {"a": 1},
+        {"c": 1},
         {"mean(a)": 0},
         {"mean(a)": -1},
         {"mean(a)": math.nan},

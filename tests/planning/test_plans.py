@@ -18,8 +18,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::dither.core.errors.BudgetWarnin
 SCHEMA = Schema(
     {"age": Ordinal(0, 99), "income": Numeric(0, 200_000), "job": Categorical(["nurse", "driver", "teacher", "other"])}
 )
-FIRST_HASH = "3af44f07a977618ec037f36a1414f3357054d8bee4dcb92206563bdb6f20b6e2"
-FIRST_REPORTS = "9b4fb24edd6d1d8830e272398263cdbf026b97392cc35387b991dc0248a628f9"
+FIRST_HASH = "4fb6ddeea21a8bfbbbc13db5250949a44568a09f57babf956c79efc50eb8d98b"
+FIRST_REPORTS = "47dc540c94ceb704a23875c11273e16bb0b8a87aed84de911f2133568115f254"
 NUMBERS = Schema({f"x{i}": Numeric(-1, 1) for i in range(6)})
 
 
@@ -183,6 +183,11 @@ def test_stored_plans():
             Plan.from_json(json.dumps({**stored, **change}))
     with pytest.raises(ParameterError, match="newer"):
         Plan.from_json(json.dumps({**stored, "format": 99}))
+    for change in ({"format": 0}, {"format": "1"}):
+        with pytest.raises(ParameterError, match="not a plan"):
+            Plan.from_json(json.dumps({**stored, **change}))
+    with pytest.raises(ParameterError, match="not a plan"):
+        Plan.from_json('{"format": 1}')
     for junk in ("", "[]", "{}", "3"):
         with pytest.raises(ParameterError, match="not a plan"):
             Plan.from_json(junk)
@@ -238,7 +243,7 @@ def test_questions():
     estimate = best.estimate(best.tally(best.randomize(table(100), seed=1)))
     assert estimate["income"] is estimate["distribution(income)"]
     assert estimate["distribution(income)"].labels[0] == "0 to 6250"  # type: ignore[index]
-    for ask in (["median(income)"], ["mean(job)"], ["mean(nothing)"], ["income"], [], ["mean(age)"] * 2, ["mean(age"]):
+    for ask in (["median(income)"], ["mean(job)"], ["mean(nothing)"], ["wealth"], [], ["mean(age)"] * 2, ["mean(age"]):
         with pytest.raises(ParameterError):
             plan(SCHEMA, 1.0, users=100, ask=ask)
     with pytest.raises(ParameterError, match="key-value"):
@@ -268,7 +273,14 @@ def test_bad_tables_name_the_attribute_and_no_value():
             best.randomize([good, {**good, **change}])
         assert str(secret) not in str(caught.value)
         assert best.randomize([good, {**good, **change}], invalid="substitute")
-    for wrong in ({"age": [1]}, {"age": [1], "income": [1, 2], "job": ["nurse"]}, [1, 2], "text"):
+    for wrong in (
+        {},
+        {"Age": [1, 2], "Income": [1, 2]},
+        {"age": [1]},
+        {"age": [1], "income": [1, 2], "job": ["nurse"]},
+        [1, 2],
+        "text",
+    ):
         with pytest.raises(DomainError):
             best.randomize(wrong)
 
@@ -289,3 +301,20 @@ def test_a_budget_too_small_is_told_in_units():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plan(Schema({"income": Numeric(0, 200_000)}), 1.0, users=100_000)
+
+
+def test_integers_survive_readers_that_round():
+    """Readers of JSON that know only doubles must find every integer that is sampled as it is."""
+    text = plan(SCHEMA, 1.0, users=1000).to_json()
+    assert json.loads(text) == json.loads(text, parse_int=lambda digits: int(float(digits)))
+
+
+def test_results_are_found_by_question_and_by_attribute():
+    best = plan(SCHEMA, 1.0, users=100, ask=["income", "distribution(income)"])
+    estimate = best.estimate(best.tally(best.randomize(table(100), seed=1)))
+    assert list(estimate) == ["mean(income)", "distribution(income)"]
+    assert estimate["income"] is estimate["mean(income)"]
+    assert "income" in estimate
+    assert "incom" not in estimate
+    with pytest.raises(KeyError, match=r"there are mean\(income\), distribution\(income\)"):
+        estimate["incom"]

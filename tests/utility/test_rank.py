@@ -7,7 +7,7 @@ import pytest
 
 import dither
 from dither.core.errors import ParameterError
-from dither.utility import Deviation, deviation, rank
+from dither.utility import Deviation, break_even, deviation, rank
 from dither.utility.compare import Ranking
 
 RNG = np.random.default_rng(4)
@@ -124,6 +124,12 @@ def test_a_tolerance_decides_per_item_too():
     [
         [dither.GRR(k=3, epsilon=1.0), dither.GRR(k=4, epsilon=1.0)],
         [dither.Duchi(1.0), dither.SampledDuchi(d=2, epsilon=1.0)],
+        [dither.SampledDuchi(d=2, epsilon=1.0), dither.GRR(k=2, epsilon=1.0)],  # two items each
+        [
+            dither.Sampled(bases, d=2, m=1, epsilon=1.0)
+            for bases in (("Duchi", "GRR(k=2)"), ("GRR(k=2)", "Duchi"))  # the same items in another order
+        ],
+        [dither.Duchi(1.0), dither.Personalised("Duchi", {"all of them": 1.0})],
         [dither.SampledDuchi(d=3, epsilon=1.0), dither.Hypercube(d=2, epsilon=1.0)],
         [dither.Sampled("GRR(k=3)", d=2, m=1, epsilon=1.0), dither.Sampled("GRR(k=2)", d=2, m=1, epsilon=1.0)],
     ],
@@ -133,6 +139,55 @@ def test_a_tolerance_decides_per_item_too():
 def test_different_questions_are_refused(made, values):
     with pytest.raises(ParameterError, match="rank them apart"):
         rank(made, values, reports=10)
+
+
+def test_the_same_question_written_in_two_ways():
+    one, each = (dither.Sampled(bases, d=2, m=1, epsilon=1.0) for bases in ("Duchi", ("Duchi", "Piecewise")))
+    assert rank({"one base": one, "two bases": each}, "uniform", reports=100).names
+    budgets = {str(size): dither.Personalised("Duchi", {"group": size}) for size in (0.5, 2.0)}
+    assert rank(budgets, reports=100).best == "2.0"
+
+
+def test_estimators_by_name():
+    made = {"naive": dither.SquareWave(1.0), "wave": dither.SquareWave(1.0), "piecewise": dither.Piecewise(1.0)}
+    found = rank(made, [0.9], reports=10**6, estimator={"naive": "naive", "wave": "calibrated"})
+    own = dict(zip(found.names, found.deviations, strict=True))
+    assert found.names[-1] == "naive"
+    assert own["naive"].mse == deviation(made["naive"], [0.9], reports=10**6, estimator="naive").mse
+    assert own["wave"].mse == deviation(made["wave"], [0.9], reports=10**6).mse
+    for wrong, said in (({"wafe": "naive"}, "wave, piecewise"), ({"wave": "best"}, "calibrated")):
+        with pytest.raises(ParameterError, match=said):
+            rank(made, [0.9], reports=100, estimator=wrong)
+
+
+def test_equal_mechanisms_break_even_everywhere():
+    wave = dither.SquareWave(1.0)
+    for kind in ("calibrated", "naive"):
+        found = break_even(wave, wave, [0.3], estimators=(kind, kind), names=("one", "other"))
+        assert found.equal
+        assert repr(found) == "one and other are equal: they have the same error for any number of reports"
+        assert found.winner(1) == found.winner(10**9) == "one"
+    assert not break_even(wave, dither.Duchi(1.0), [0.3]).equal
+
+
+def test_a_rounding_is_no_bias():
+    # Frequencies are unbiased up to the last digit, so neither of two mechanisms overtakes the other.
+    for values in (None, "zipf(1.1)", [0, 1, 1]):
+        found = break_even(dither.GRR(k=20, epsilon=1.0), dither.SubsetSelection(k=20, epsilon=1.0), values)
+        assert found.reports == np.inf
+
+
+def test_a_meeting_before_the_first_report_is_none():
+    wave = dither.SquareWave(1.0)
+    found = break_even(wave, dither.Duchi(20.0), [0.99], estimators=("naive", "calibrated"), names=("wave", "duchi"))
+    assert repr(found) == "duchi always wins"
+
+
+def test_two_mechanisms_have_the_names_that_they_are_given():
+    made = dither.SquareWave(1.0), dither.Piecewise(1.0)
+    found = break_even(*made, "beta(5, 2)", estimators=("naive", "calibrated"), names=("wave", "piecewise"))
+    assert (found.fewer, found.more) == ("wave", "piecewise")
+    assert repr(found).startswith("wave wins below")
 
 
 def test_nothing_to_rank_is_refused():

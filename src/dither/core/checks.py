@@ -2,6 +2,10 @@
 
 import math
 import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dither.core.errors import ParameterError
 
@@ -12,7 +16,7 @@ def checked_epsilon(epsilon: float) -> float:
     """A finite, positive privacy budget, as a float."""
     if epsilon is None:
         raise ParameterError("epsilon is missing: the privacy budget, for example epsilon=1.0")
-    number = _real("epsilon", epsilon)
+    number = checked_real("epsilon", epsilon)
     if not math.isfinite(number) or number <= 0:
         raise ParameterError("epsilon must be a finite number above 0, for example epsilon=1.0")
     if number < SMALLEST_EPSILON:
@@ -24,7 +28,7 @@ def checked_epsilon(epsilon: float) -> float:
 
 def checked_delta(delta: float) -> float:
     """A failure probability in [0, 1), as a float."""
-    number = _real("delta", delta)
+    number = checked_real("delta", delta)
     if not 0 <= number < 1:
         raise ParameterError("delta must be at least 0 and below 1, for example delta=1e-6")
     return number
@@ -42,7 +46,38 @@ def checked_count(name: str, count: int, least: int, most: int | None = None) ->
     return number
 
 
-def _real(name: str, number: float) -> float:
-    if isinstance(number, bool) or not isinstance(number, numbers.Real):
+def checked_confidence(confidence: float) -> float:
+    """A probability that is neither 0 nor 1, as a float."""
+    number = checked_real("confidence", confidence)
+    if not 0 < number < 1:
+        raise ParameterError("confidence must lie between 0 and 1, for example 0.95")
+    return number
+
+
+def checked_real(name: str, number: float) -> float:
+    """Any real number as a float; infinite if it is beyond all floats."""
+    if not _is_real(number):
         raise ParameterError(f"{name} must be a number, not {type(number).__name__}")
-    return float(number)
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def real_array(given: Any) -> NDArray[np.float64] | None:
+    """Real numbers as floats, in the shape they were given; None if they are not, since each caller has its own words.
+
+    The message of a conversion may quote a value, so none is kept. Texts are not read as numbers, and what is under a
+    mask is not read at all.
+    """
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind == "O" and all(map(_is_real, array.flat)):
+            array = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return array.astype(np.float64) if array.dtype.kind in "iuf" and not np.ma.is_masked(given) else None
+
+
+def _is_real(number: Any) -> bool:
+    return isinstance(number, numbers.Real) and not isinstance(number, bool)

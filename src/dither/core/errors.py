@@ -30,6 +30,12 @@ class EmptyError(DitherError, ValueError):
     """An estimate was asked of no reports."""
 
 
+class UnknownError(DitherError, KeyError):
+    """A result was asked for by a name that there is not."""
+
+    __str__ = Exception.__str__  # a KeyError would show its message in quotes
+
+
 class MissingExtraError(DitherError, ImportError):
     """An optional dependency is needed; the message names the extra that brings it."""
 

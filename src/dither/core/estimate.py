@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.errors import ParameterError, require
+from dither.core.errors import ParameterError, UnknownError, require
 from dither.core.guarantee import Guarantee
 from dither.show.table import Table
 
@@ -126,6 +126,7 @@ class Estimates(Mapping[Any, Estimate]):
     """Several statistics from the same reports: a mapping from each to its `Estimate`."""
 
     parts: Mapping[Any, Estimate]
+    aliases: Mapping[Any, Any] = field(default_factory=dict)  # further names of parts
 
     @property
     def guarantee(self) -> Guarantee:
@@ -133,7 +134,10 @@ class Estimates(Mapping[Any, Estimate]):
         return next(iter(self.parts.values())).guarantee
 
     def __getitem__(self, key: Any) -> Estimate:
-        return self.parts[key]
+        name = self.aliases.get(key, key) if isinstance(key, str) else key
+        if name not in self.parts:
+            raise UnknownError(f"there is no such result; there are {', '.join(map(str, list(self.parts)[:12]))}")
+        return self.parts[name]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.parts)

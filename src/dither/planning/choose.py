@@ -40,10 +40,11 @@ from dither.utility.population import Population
 
 SHARES = 1 << 20  # shares of users are rounded to this many parts
 _HOPELESS = 1.5  # asking for one more will not help any more
-_NUMBERS = ("Hybrid", "Duchi", "Piecewise")
+_NUMBERS = ("Duchi", "Piecewise", "Hybrid")  # of equal ones the first is taken
 _CATEGORIES = ("GRR", "Unary", "LocalHash", "SubsetSelection", "Hadamard")
 _COUNTED_AT_ONCE = ("GRR", "Hadamard")
 _STEPS = [2 ** (step / 3) for step in range(-8, 9)]  # of an equal budget, tried for each question
+_EQUAL = 1 + 1e-7
 _GRAIN = 2.0**-40  # budgets by variance are whole multiples of it, so that their sum is exact
 
 Unit = tuple[Question, ...]  # what one report answers
@@ -109,12 +110,13 @@ class Chooser:
                 costs[m] = cost
         between = [m for m in costs if 1 < m < count]
         for m in sorted({1, count, *sorted(between, key=costs.__getitem__)[:1]} & set(costs)):
-            label = "every question, equal budgets" if m == count else f"{m} question{'s' if m > 1 else ''} a user"
+            every = "every question, equal budgets" if count > 1 else "the question"
+            label = every if m == count else f"{m} question{'s' if m > 1 else ''} a user"
             yield self._even(units, m, label + style)
         alike = len(self._counted(units)) == 1  # by variance is evenly then
         if not alike and 1 in costs:
             yield self._by_variance(units, "1 question a user, by variance" + style)
-        if not alike and costs.get(count, math.inf) < 2 * min(costs.values(), default=0.0):
+        if not alike and costs.get(count, math.inf) < 4 * min(costs.values(), default=0.0):
             split = self._budgets_by_variance(units)
             if split is not None:
                 yield self._way("every question, budgets by variance" + style, units, split, [1] * count, count)
@@ -213,7 +215,8 @@ class Chooser:
         if key not in self._prices:
             candidates = [self._priced(recipe, unit, epsilon, delta, share) for recipe in self._recipes(unit)]
             fitting = [price for price in candidates if price is not None]
-            self._prices[key] = min(fitting, key=lambda price: self._weighted(unit, price), default=None)
+            least = min((self._weighted(unit, price) for price in fitting), default=0.0)
+            self._prices[key] = next((each for each in fitting if self._weighted(unit, each) <= least * _EQUAL), None)
         return self._prices[key]
 
     def _priced(self, recipe: str, unit: Unit, epsilon: float, delta: float, share: float) -> Price | None:

@@ -77,12 +77,19 @@ def _importance(asked: tuple[Question, ...], weights: Mapping[str, float] | None
     given: dict[str, float] = dict(weights) if isinstance(weights, Mapping) else {}
     if weights is not None and not isinstance(weights, Mapping):
         raise ParameterError('weights maps questions to numbers, as in weights={"mean(income)": 2.0}')
+    known = {str(each) for each in asked}
+    given = {first_of(asked, name): weight for name, weight in given.items()}
     for name, weight in given.items():
-        if name not in {str(each) for each in asked}:
+        if name not in known:
             raise ParameterError(f"weights: no such question is asked; there are {', '.join(map(str, asked[:12]))}")
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
             raise ParameterError(f"the weight of {name} must be a number above 0; leave out what does not matter")
     return {each: float(given.get(str(each), 1.0)) for each in asked}
+
+
+def first_of(asked: tuple[Question, ...], name: str) -> str:
+    """The name of an attribute stands for the first question about it."""
+    return next((str(each) for each in asked if each.name == name), name)
 
 
 def _known(asked: tuple[Question, ...], prior: dict[str, Any]) -> dict[Question, Population]:
@@ -136,12 +143,13 @@ def _warn(made: Plan) -> None:
     weak = [each for each in asked if made.predicted[str(each)] > each.useless]
     if weak:
         worst = max(weak, key=lambda each: made.predicted[str(each)] / each.useless)
+        others = len(weak) - 1
         domain = f"from {worst.attribute.low:g} to {worst.attribute.high:g}" if worst.cells == 0 else "between 0 and 1"
         more = (max(made.predicted[str(each)] / each.useless for each in weak) * 4) ** 2
         warnings.warn(
             f"epsilon {made.epsilon:g} with {made.users:,} users is too little to learn from: {worst} will have a "
             f"standard error of {made.predicted[str(worst)]:.3g}, for a value {domain}"
-            + (f", and {len(weak) - 1} more questions likewise" if len(weak) > 1 else "")
+            + (f", and {others} more likewise" if others else "")
             + f". Ask for less, raise epsilon, or find some {math.ceil(more):,} times as many users.",
             BudgetWarning,
             stacklevel=3,

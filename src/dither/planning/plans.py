@@ -159,7 +159,7 @@ class Plan:
             )
             next_best = self.prediction.compared[others[0]]
             lines.append(f"The next best ({others[0]}) has {next_best:.3g}, {next_best / best - 1:.1%} more.")
-        if best < _LOOSE * self.prediction.limit:
+        if best < _LOOSE * self.prediction.limit and not self.prediction.informed:
             lines.append(
                 f"No plan with this epsilon and so many users can be below {self.prediction.limit:.3g} for all users; "
                 f"this one is {best / self.prediction.limit:.2f} times that."
@@ -266,8 +266,7 @@ class Plan:
         for part in self.parts:
             for question, estimate in _estimated(part, tally.parts[part.name], guarantee, users):
                 found[str(question)] = question.decode(estimate)
-        named = {question.name: found[str(question)] for question in reversed(self.questions)}
-        return Estimates({**found, **named})
+        return Estimates(found, {question.name: str(question) for question in reversed(self.questions)})
 
     # Identity --------------------------------------------------------------------------------------------------
 
@@ -284,7 +283,7 @@ class Plan:
                 {
                     "questions": [str(question) for question in part.questions],
                     "weight": part.weight,
-                    "mechanism": part.mechanism.to_dict(),
+                    "mechanism": _portable(part.mechanism.to_dict()),
                 }
                 for part in self.parts
             ],
@@ -310,7 +309,9 @@ class Plan:
             stored = None
         if not isinstance(stored, dict) or "format" not in stored:
             raise ParameterError("this is not a plan: a plan is what plan.to_json() wrote")
-        if stored["format"] != FORMAT:
+        if not isinstance(stored["format"], int) or stored["format"] < FORMAT or "hash" not in stored:
+            raise ParameterError("this is not a plan: its format is unknown, or its hash is missing")
+        if stored["format"] > FORMAT:
             raise ParameterError("this plan was written by a newer version of dither; upgrade to read it")
         prediction, digest = stored.pop("prediction", None), stored.pop("hash", None)
         if _digest(stored) != digest:
@@ -331,7 +332,7 @@ class Plan:
         parts = tuple(
             Part(
                 questions(schema, part["questions"]),
-                load(part["mechanism"]),
+                load({**part["mechanism"], "weights": _integers(part["mechanism"]["weights"])}),
                 checked_count("weight", part["weight"], 1),
             )
             for part in stored["parts"]
@@ -369,6 +370,22 @@ def _estimated(part: Part, tally: Tally, guarantee: Guarantee, users: int) -> It
             yield question, replace(own, value=own.value[place], stderr=own.stderr[place])
         else:
             yield question, own
+
+
+def _portable(stored: Any) -> Any:
+    """Whole numbers beyond 2^53 as text: many readers of JSON would round them, and a device must not."""
+    if isinstance(stored, dict):
+        return {key: _portable(value) for key, value in stored.items()}
+    if isinstance(stored, list):
+        return [_portable(value) for value in stored]
+    return str(stored) if isinstance(stored, int) and abs(stored) > 1 << 53 else stored
+
+
+def _integers(stored: Any) -> Any:
+    """The inverse of `_portable`, for the integers that a mechanism samples."""
+    if isinstance(stored, list):
+        return [_integers(value) for value in stored]
+    return int(stored) if isinstance(stored, str) and stored.isdecimal() else stored
 
 
 def _digest(stored: Mapping[str, Any]) -> str:

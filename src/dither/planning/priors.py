@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dither.core.checks import real_array
 from dither.core.domain import Categories, Interval
 from dither.core.errors import DomainError, ParameterError
 from dither.planning.questions import Question
@@ -40,9 +41,23 @@ def users_like(question: Question, prior: Any) -> Population:
     try:
         return _users(question, prior)
     except (ParameterError, DomainError) as error:
-        reason = str(error)
+        reason = _advice(question) if isinstance(prior, str) or not _holds_values(prior) else str(error)
     raise ParameterError(
         f"the prior of attribute {question.name}: {reason.removeprefix(f'attribute {question.name}, ')}"
+    )
+
+
+def _holds_values(prior: Any) -> bool:
+    return hasattr(prior, "__len__") and not isinstance(prior, bytes)
+
+
+def _advice(question: Question) -> str:
+    if isinstance(question.attribute, Categorical):
+        return 'give values, a mapping from label to share, "uniform" or "zipf(1.1)"'
+    middle, spread = question.attribute.centre, question.attribute.scale / 3
+    return (
+        'give values, a pair (values, weights), a histogram (counts, edges), "uniform", "beta(5, 2)" over the domain, '
+        f'or in its own units "normal({middle:g}, {spread:g})", whose second number, the spread, is above 0'
     )
 
 
@@ -52,10 +67,13 @@ def _users(question: Question, prior: Any) -> Population:
         return _named(question, prior)
     if isinstance(prior, Mapping):
         values, weights = list(prior), list(prior.values())
-    elif isinstance(prior, tuple) and len(prior) == 2 and np.ndim(prior[0]) == np.ndim(prior[1]) == 1:
+        if any(label not in question.labels for label in values if question.labels):  # type: ignore[operator]
+            raise ParameterError("one of its labels is not a label of the attribute")
+    elif isinstance(prior, tuple) and len(prior) == 2 and all(map(_holds_values, prior)):
         values, weights = prior
-        if len(weights) == len(values) + 1 and not isinstance(attribute, Categorical):  # a histogram, in units
-            edges = (np.asarray(weights, dtype=np.float64) - attribute.centre) / attribute.scale
+        edges = real_array(weights)
+        if edges is not None and len(edges) == len(values) + 1 and not isinstance(attribute, Categorical):
+            edges = (edges - attribute.centre) / attribute.scale  # a histogram, in units
             return _in_units(question, population(Interval(), (values, edges)))
     else:
         values, weights = prior, None

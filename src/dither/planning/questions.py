@@ -94,7 +94,8 @@ def questions(schema: Schema, ask: Iterable[str] | None) -> tuple[Question, ...]
     if isinstance(ask, str):
         ask = [ask]
     given = [f"{schema[name].questions[0]}({name})" for name in schema] if ask is None else list(ask)
-    found = tuple(_question(schema, str(text)) for text in given)
+    full = [f"{schema[text].questions[0]}({text})" if text in schema else str(text) for text in given]
+    found = tuple(_question(schema, text) for text in full)
     if not found or len(set(map(str, found))) < len(found):
         raise ParameterError("ask for at least one question, and for each only once")
     return found

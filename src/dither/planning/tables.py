@@ -13,8 +13,8 @@ from dither.core.errors import DomainError
 
 def columns_of(table: Any, names: list[str]) -> tuple[dict[str, Any], int]:
     """The named columns, and the number of rows."""
-    if isinstance(table, Mapping) and not any(_is_column(table.get(name)) for name in names):
-        table = [table]  # one record
+    if isinstance(table, Mapping) and any(name in table and not _is_column(table[name]) for name in names):
+        table = [table]  # one record; what is missing in it is a missing value
     if isinstance(table, Sequence) and not isinstance(table, str | bytes):
         if not all(isinstance(record, Mapping) for record in table):
             raise DomainError("a list of records is a list of dictionaries, one for each user")

@@ -9,29 +9,32 @@ about that curve. It is estimated at one number of reports and known at all.
 
 If this is positive, the one with the smaller variance wins below it, and the one with the smaller bias above.
 Otherwise one of them has both the smaller bias and the smaller variance, and always wins. (The printed algorithm
-names the same winner in both cases; which one it is follows from the biases.)
+names the same winner in both cases; which one it is follows from the biases.) A meeting below one report is none.
 
 **Per dimension** (001 section 4.1.3). Dimensions differ in their users, and so in the mechanism that suits them. A
 ranking therefore also names the best candidate of each item, and states what choosing per item would give.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_epsilon
-from dither.core.domain import Categories, Records
+from dither.core.checks import checked_confidence, checked_count, checked_real
+from dither.core.domain import Records
 from dither.core.errors import ParameterError
-from dither.core.mechanism import Mechanism
+from dither.core.mechanism import Mechanism, Reading
 from dither.show.table import Table
-from dither.utility.deviation import Deviation, _between, deviation
+from dither.utility.deviation import MOST_REPORTS, Deviation, deviation, reading_of
 
-_MOST_USERS = 10**15
+_ALIKE = 1e-9
+_STEPS = 1000  # of a budget, in 1
+_MOST_BUDGET = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +100,10 @@ class Ranking:
     @cached_property
     def _order(self) -> NDArray[np.intp]:
         """The numbers of the candidates for each item (columns), the best first; of equal ones the best overall."""
-        bias, variance = self._stacked("bias"), self._stacked("variance")
-        cost = bias**2 + variance
+        cost = self._stacked("bias") ** 2 + self._stacked("variance")
         if self.tolerance is None:
             return np.argsort(cost, axis=0, kind="stable")
-        inside = _between(-self.tolerance - bias, self.tolerance - bias, np.sqrt(variance))
+        inside = np.stack([np.atleast_1d(found.each_within(self.tolerance)) for found in self.deviations])
         return np.lexsort((cost, -inside), axis=0)
 
     def table(self) -> Table:
@@ -125,14 +127,7 @@ class Ranking:
 
 def _visible(bias: float, error: float) -> float:
     """A bias, or zero where it is a rounding beside the error."""
-    return bias if bias > 1e-9 * error else 0.0
-
-
-def _item_count(domain: Any) -> int:
-    """How many numbers an estimate for a domain has."""
-    if isinstance(domain, Records):
-        return sum(_item_count(domain.of(j)) for j in range(domain.d))
-    return domain.k if isinstance(domain, Categories) else 1
+    return bias if bias > _ALIKE * error else 0.0
 
 
 def rank(
@@ -142,42 +137,74 @@ def rank(
     *,
     reports: int,
     tolerance: float | None = None,
-    estimator: str = "calibrated",
+    estimator: str | Mapping[str, str] = "calibrated",
 ) -> Ranking:
     """Mechanisms by their mean squared error, or by the probability of staying within a tolerance.
 
     The candidates answer the same question. For records, `values` has a column for each dimension, and `per_item`,
-    `items()` and `combination` of the result say which candidate is the best for each.
+    `items()` and `combination` of the result say which candidate is the best for each. `estimator` is that of all
+    candidates, or maps the names of some to theirs.
 
-    >>> from dither import Duchi, Laplace, Piecewise
+    >>> from dither import Duchi, Laplace, Piecewise, SquareWave
     >>> rank([Laplace(1.0), Duchi(1.0), Piecewise(1.0)], "uniform", reports=1000).best
     'Piecewise(epsilon=1.0)'
+    >>> waves = {"as it is": SquareWave(1.0), "calibrated": SquareWave(1.0)}
+    >>> rank(waves, [0.8], reports=1000, estimator={"as it is": "naive"}).best
+    'calibrated'
     """
-    candidates: Any = mechanisms
-    named: dict[str, Mechanism] = (
-        dict(candidates) if isinstance(candidates, Mapping) else {repr(each): each for each in candidates}
-    )
+    named = _named(mechanisms)
+    kinds = _kinds(estimator, named)
+    within = None if tolerance is None else checked_real("tolerance", tolerance)
+    _same_question(reading_of(each, kinds[name]) for name, each in named.items())
+    found = {
+        name: deviation(each, values, weights, reports=reports, estimator=kinds[name]) for name, each in named.items()
+    }
+
+    def cost(name: str) -> tuple[float, float]:
+        return (0.0 if within is None else -found[name].within(within)), found[name].mse
+
+    order = sorted(found, key=cost)
+    return Ranking(tuple(order), tuple(found[name] for name in order), within)
+
+
+def _named(mechanisms: Any) -> dict[str, Mechanism]:
+    if not isinstance(mechanisms, Iterable):
+        raise ParameterError("several mechanisms are ranked: give a list of them, or a mapping from names to them")
+    named = dict(mechanisms) if isinstance(mechanisms, Mapping) else {repr(each): each for each in mechanisms}
     if not named:
         raise ParameterError("there is nothing to compare: give at least one mechanism")
-    if len({_item_count(each.reading.domain) for each in named.values()}) > 1:
+    return named
+
+
+def _kinds(estimator: str | Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """The estimator of each candidate."""
+    if not isinstance(estimator, Mapping):
+        return dict.fromkeys(names, estimator)
+    if not set(estimator) <= set(names):
+        raise ParameterError(f"estimator names a mechanism that is not there; there are {', '.join(map(str, names))}")
+    return dict.fromkeys(names, "calibrated") | dict(estimator)
+
+
+def _same_question(readings: Iterable[Reading]) -> None:
+    if len({_question(reading.domain) for reading in readings}) > 1:
         raise ParameterError(
             "the candidates answer different questions: give mechanisms with the same dimensions and categories, or "
             "rank them apart"
         )
-    found = [
-        (name, deviation(each, values, weights, reports=reports, estimator=estimator)) for name, each in named.items()
-    ]
 
-    def cost(pair: tuple[str, Deviation]) -> tuple[float, float]:
-        return (0.0 if tolerance is None else -pair[1].within(tolerance)), pair[1].mse
 
-    found.sort(key=cost)
-    return Ranking(tuple(name for name, _ in found), tuple(each for _, each in found), tolerance)
+def _question(domain: Any) -> Any:
+    """What is asked, whatever the budget and however the domain is written."""
+    if isinstance(domain, Records):
+        return tuple(domain.of(j) for j in range(domain.d))
+    if hasattr(domain, "groups"):
+        return tuple((group.name, group.low, group.high) for group in domain.groups)
+    return domain
 
 
 @dataclass(frozen=True)
 class BreakEven:
-    """From how many reports on another one wins; `reports` is infinite if `fewer` always wins.
+    """From how many reports on another one wins; `reports` is infinite if `fewer` always wins, or both are `equal`.
 
     >>> BreakEven("a", "b", 4132.0)
     a wins below 4,132 reports, b above
@@ -186,12 +213,15 @@ class BreakEven:
     fewer: str
     more: str
     reports: float
+    equal: bool = False
 
     def winner(self, reports: int) -> str:
-        """The better one at this number of reports."""
-        return self.fewer if reports < self.reports else self.more
+        """The better one at this number of reports; the first of two that are equal."""
+        return self.fewer if checked_count("reports", reports, 1) < self.reports else self.more
 
     def __repr__(self) -> str:
+        if self.equal:
+            return f"{self.fewer} and {self.more} are equal: they have the same error for any number of reports"
         if math.isinf(self.reports):
             return f"{self.fewer} always wins"
         return f"{self.fewer} wins below {math.ceil(self.reports):,} reports, {self.more} above"
@@ -204,28 +234,54 @@ def break_even(
     weights: Any = None,
     *,
     estimators: tuple[str, str] = ("calibrated", "calibrated"),
+    names: tuple[str, str] | None = None,
 ) -> BreakEven:
     """The number of reports at which two mechanisms have the same mean squared error, and who wins on which side.
+
+    The result speaks of them by `names`, if these are given.
 
     >>> from dither import Piecewise, SquareWave
     >>> known = (2 * np.arange(1, 11) / 10 - 1)
     >>> break_even(SquareWave(1.0), Piecewise(1.0), known, estimators=("naive", "calibrated")).fewer
     'SquareWave(epsilon=1.0)'
     """
-    names = repr(a), repr(b)
+    kinds = _pair("estimators", estimators)
+    first, second = (repr(a), repr(b)) if names is None else _pair("names", names)
+    _same_question(reading_of(each, kind) for each, kind in zip((a, b), kinds, strict=True))
     one, two = (
-        deviation(each, values, weights, reports=1, estimator=kind)
-        for each, kind in zip((a, b), estimators, strict=True)
+        _curve(deviation(each, values, weights, reports=1, estimator=kind))
+        for each, kind in zip((a, b), kinds, strict=True)
     )
-    variance = [float(np.mean(found.variance)) for found in (one, two)]
-    bias = [float(np.mean(found.bias**2)) for found in (one, two)]
-    apart = bias[0] - bias[1]
-    meeting = (variance[1] - variance[0]) / apart if apart else math.inf
-    if not (meeting > 0 and math.isfinite(meeting)):
-        always = min((0, 1), key=lambda i: (variance[i], bias[i]))
-        return BreakEven(names[always], names[1 - always], math.inf)
-    small = 0 if variance[0] < variance[1] else 1
-    return BreakEven(names[small], names[1 - small], meeting)
+    if all(math.isclose(*parts, rel_tol=_ALIKE) for parts in zip(one, two, strict=True)):
+        return BreakEven(first, second, math.inf, equal=True)
+    apart = one.bias - two.bias
+    meeting = (two.variance - one.variance) / apart if apart else math.inf
+    fewer, more = (first, second) if one.at_first <= two.at_first else (second, first)
+    return BreakEven(fewer, more, meeting if meeting > 1 else math.inf)
+
+
+class _Curve(NamedTuple):
+    """Mean squared error as it falls with reports: squared bias + variance / reports."""
+
+    bias: float
+    variance: float
+
+    @property
+    def at_first(self) -> tuple[float, float]:
+        """The error of one report; of equal ones, what will be left of it."""
+        return self.bias + self.variance, self.bias
+
+
+def _curve(found: Deviation) -> _Curve:
+    """The curve through what one report gives."""
+    bias = _visible(math.sqrt(float(np.mean(found.bias**2))), found.rmse)
+    return _Curve(bias**2, float(np.mean(found.variance)))
+
+
+def _pair(name: str, given: Any) -> tuple[str, str]:
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise ParameterError(f"{name} must be a pair of texts, one for each of the two mechanisms")
+    return given[0], given[1]
 
 
 def users_for(
@@ -243,13 +299,26 @@ def users_for(
     >>> users_for(Piecewise(1.0), 0.01)
     52234
     """
-    _checked_error(error)
+    reached = _goal(error, confidence)
 
-    def enough(users: int) -> bool:
-        found = deviation(mechanism, values, weights, reports=users, estimator=estimator)
-        return found.rmse <= error if confidence is None else found.within(error) >= confidence
+    def at(users: int) -> Deviation:
+        return deviation(mechanism, values, weights, reports=users, estimator=estimator)
 
-    return _least(enough, _MOST_USERS)
+    best = at(MOST_REPORTS)
+    if not reached(best):
+        if reached(_without_noise(best)):
+            raise ParameterError(
+                f"more than 10^{math.log10(MOST_REPORTS):g} users would be needed: ask for a larger error"
+            )
+        raise ParameterError("no number of users reaches this error: the estimate is biased by more than it")
+    return _least(lambda users: reached(at(users)), MOST_REPORTS)
+
+
+def _without_noise(found: Deviation) -> Deviation:
+    """What no number of reports takes away, except for a bias that is a rounding beside the noise of one."""
+    noise = found.stderr * math.sqrt(found.reports)
+    bias = np.where(np.abs(found.bias) > _ALIKE * noise, found.bias, 0.0)
+    return replace(found, bias=bias, variance=np.zeros_like(found.variance))
 
 
 def epsilon_for(
@@ -268,31 +337,66 @@ def epsilon_for(
     >>> epsilon_for(Piecewise, 0.01, users=100_000)
     0.727
     """
-    _checked_error(error)
-    top = round(checked_epsilon(most) * 1000)
+    reached = _goal(error, confidence)
+    users = checked_count("users", users, 1, MOST_REPORTS)
+    top = _steps(most)
 
     def enough(steps: int) -> bool:
-        found = deviation(make(steps / 1000), values, weights, reports=users)
-        return found.rmse <= error if confidence is None else found.within(error) >= confidence
+        return reached(deviation(_made(make, steps / _STEPS), values, weights, reports=users))
 
     if not enough(top):
         raise ParameterError(
             f"even epsilon {most:g} does not reach this error with so many users; ask for a larger error"
         )
-    return _least(enough, top) / 1000
+    return _least(enough, top) / _STEPS
 
 
-def _checked_error(error: float) -> None:
-    if isinstance(error, bool) or not isinstance(error, int | float) or not 0 < error < math.inf:
-        raise ParameterError("error must be a number above 0, for example 0.01")
+def _goal(error: float, confidence: float | None) -> Callable[[Deviation], bool]:
+    """Whether a deviation is small enough."""
+    largest = checked_real("error", error)
+    if not 0 < largest < math.inf:
+        raise ParameterError("error must be a finite number above 0, for example 0.01")
+    if confidence is None:
+        return lambda found: found.rmse <= largest
+    often = checked_confidence(confidence)
+    return lambda found: found.within(largest) >= often
+
+
+def _steps(most: float) -> int:
+    """The largest budget in steps, rounded down."""
+    number = checked_real("most", most)
+    if not 1 / _STEPS <= number <= _MOST_BUDGET:
+        raise ParameterError(
+            f"most must be an epsilon from {1 / _STEPS:g} to {_MOST_BUDGET:,.0f}, for example most=16.0"
+        )
+    return math.floor(number * _STEPS * (1 + _ALIKE))
+
+
+def _made(make: Callable[[float], Mechanism], epsilon: float) -> Mechanism:
+    mechanism = make(epsilon) if _takes_one(make) else None
+    if not isinstance(mechanism, Mechanism):
+        raise ParameterError(
+            "epsilon_for takes a function from epsilon to a mechanism, as in "
+            "epsilon_for(lambda epsilon: dither.GRR(k=5, epsilon=epsilon), ...)"
+        )
+    return mechanism
+
+
+def _takes_one(make: Any) -> bool:
+    """Whether this can be called with one argument."""
+    try:
+        inspect.signature(make).bind(1.0)
+    except TypeError:  # it cannot, or it is nothing to call
+        return False
+    except ValueError:  # it does not say
+        return True
+    return True
 
 
 def _least(enough: Callable[[int], bool], most: int) -> int:
-    """The smallest number that is enough; more is always enough."""
+    """The smallest number that is enough; more is always enough, and `most` is."""
     high = 1
     while not enough(high):
-        if high >= most:
-            raise ParameterError("no number of users reaches this error: the estimate is biased by more than it")
         high = min(2 * high, most)
     low = high // 2
     while high - low > 1:

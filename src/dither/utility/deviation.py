@@ -30,11 +30,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.checks import checked_confidence, checked_count, real_array
 from dither.core.domain import Categories
 from dither.core.errors import ParameterError
 from dither.core.mechanism import Mechanism, Reading
 from dither.utility.population import Population, population
 
+MOST_REPORTS = 10**15  # a hundred thousand of everyone on earth
 _ALIKE = 1e-9
 Numbers = NDArray[np.float64]
 
@@ -71,15 +73,18 @@ class Deviation:
 
     def within(self, tolerance: Any) -> float:
         """The probability that every item is within its tolerance (a number for all, or one for each)."""
-        reach = np.broadcast_to(np.asarray(tolerance, dtype=np.float64), np.shape(self.bias))
+        return float(np.prod(self.each_within(tolerance)))
+
+    def each_within(self, tolerance: Any) -> Numbers:
+        """For each item, the probability that it is within its tolerance (a number for all, or one for each)."""
+        reach = self._for_each("tolerance", tolerance)
         if not (reach >= 0).all():
-            raise ParameterError("a tolerance is a number that is not negative, for example within(0.01)")
-        return float(np.prod(_between(-reach - self.bias, reach - self.bias, self.stderr)))
+            raise ParameterError("tolerance must not be negative, for example 0.01")
+        return _between(-reach - self.bias, reach - self.bias, self.stderr)
 
     def supremum(self, confidence: float = 0.95) -> float:
         """The radius that holds the deviation with this probability: Euclidean, for one item its absolute value."""
-        if not 0 < confidence < 1:
-            raise ParameterError("confidence must lie between 0 and 1, for example 0.95")
+        confidence = checked_confidence(confidence)
         bias, spread = np.atleast_1d(self.bias), np.atleast_1d(self.stderr)
         high = float(np.linalg.norm(np.abs(bias)) + np.linalg.norm(spread) * (4 + _tail(confidence)))
         low = 0.0
@@ -90,9 +95,17 @@ class Deviation:
 
     def pdf(self, x: Any) -> float:
         """The density at a deviation: a number, or one for each item."""
-        place = np.broadcast_to(np.asarray(x, dtype=np.float64), np.shape(self.bias))
-        scaled = (place - self.bias) / self.stderr
-        return float(np.prod(np.exp(-(scaled**2) / 2) / (math.sqrt(2 * math.pi) * self.stderr)))
+        with np.errstate(over="ignore"):  # far out, and where many items are sharp
+            scaled = (self._for_each("x", x) - self.bias) / self.stderr
+            return float(np.prod(np.exp(-(scaled**2) / 2) / (math.sqrt(2 * math.pi) * self.stderr)))
+
+    def _for_each(self, name: str, given: Any) -> Numbers:
+        shape, found = np.shape(self.bias), real_array(given)
+        if found is None or found.shape not in ((), shape) or np.isnan(found).any():
+            raise ParameterError(
+                f"{name} must be one number, or one for each item, of which there are {np.size(self.bias)}"
+            )
+        return np.broadcast_to(found, shape)
 
     def __repr__(self) -> str:
         items = np.size(self.bias)
@@ -107,22 +120,24 @@ def deviation(
     """What `reports` reports will be off by.
 
     `values` and `weights` say what is known about the users (see `utility.population`): values, a histogram, or the
-    name of a distribution. Without them it is the worst case: each item has the largest squared bias and variance
-    that any users can give it. `estimator="naive"` is the reading of outputs as they are, where a mechanism has
-    one.
+    name of a distribution. Without them it is the worst case: the users with the largest mean squared error.
+    `estimator="naive"` is the reading of outputs as they are, where a mechanism has one.
     """
-    if isinstance(reports, bool) or not isinstance(reports, int | np.integer) or reports < 1:
-        raise ParameterError("reports must be a whole number of at least 1")
-    reading = _reading(mechanism, estimator)
+    reports = checked_count("reports", reports, 1, MOST_REPORTS)
+    reading = reading_of(mechanism, estimator)
     if values is None:
         if weights is not None:
             raise ParameterError("weights belong to values: give both, or neither")
-        return _gathered([_worst(item) for item in _items(reading, None)], int(reports))
+        return _gathered([_worst(item) for item in _items(reading, None)], reports)
     users = population(reading.domain, values, weights)
-    return _gathered([_average(item, users.weights) for item in _items(reading, users)], int(reports))
+    return _gathered([_average(item, users.weights) for item in _items(reading, users)], reports)
 
 
-def _reading(mechanism: Mechanism, estimator: str) -> Reading:
+def reading_of(mechanism: Mechanism, estimator: str = "calibrated") -> Reading:
+    """How the reports of a mechanism are read: `"calibrated"`, or `"naive"` where it has such a reading."""
+    calibrated = getattr(mechanism, "reading", None)
+    if not hasattr(calibrated, "moments"):  # a class has only a property of that name
+        raise ParameterError("a mechanism with its parameters is needed, for example dither.Piecewise(epsilon=1.0)")
     if estimator == "calibrated":
         return mechanism.reading
     naive = getattr(mechanism, "naive", None)
@@ -139,6 +154,7 @@ class Item(NamedTuple):
     third: Numbers
     truth: Numbers
     share: float  # of the users who report on it
+    categories: bool
 
 
 class Term(NamedTuple):
@@ -166,13 +182,14 @@ def _items(reading: Any, users: Population | None) -> Iterator[Item]:
 
 
 def _item(reading: Any, values: NDArray, share: float) -> Item:
-    if isinstance(reading.domain, Categories):
+    categories = isinstance(reading.domain, Categories)
+    if categories:
         values = values.astype(np.int64)
         truth = (values[:, None] == np.arange(reading.domain.k)).astype(np.float64)
     else:
         truth = np.asarray(values["value"] if values.dtype.names else values, dtype=np.float64)
     moments = reading.moments(values)
-    return Item(moments.bias, moments.variance, moments.third, truth, share)
+    return Item(moments.bias, moments.variance, moments.third, truth, share, categories)
 
 
 def _average(item: Item, weights: Numbers) -> Term:
@@ -192,14 +209,20 @@ def _average(item: Item, weights: Numbers) -> Term:
 
 
 def _worst(item: Item) -> Term:
-    """The largest of each: users who all hold the worst value, or where few are asked, users far apart."""
-    bias = item.bias[np.argmax(np.abs(item.bias), axis=0), *np.indices(item.bias.shape[1:], sparse=True)]
-    variance, third = item.variance.max(axis=0), item.third.max(axis=0)
-    if item.share < 1:
-        half = np.ptp(item.truth, axis=0) / 2
-        variance = variance + (1 - item.share) * half**2
-        third = (third ** (1 / 3) + 2 * half) ** 3
-    return Term(bias, variance, third, item.share, False)
+    """Of the users with the largest mean squared error.
+
+    Numbers: all users hold the worst one; where few are asked, half of them hold its mirror image, which puts those
+    who were asked as far from all as can be. Frequencies: any users who hold the worst categories, evenly.
+    """
+    cost = (item.bias**2 + item.variance).reshape(len(item.bias), -1).sum(axis=1)
+    if item.categories:
+        hardest = cost >= cost.max() * (1 - _ALIKE)
+        return _average(item, hardest / hardest.sum())
+    worst = int(np.argmax(cost + (1 - item.share) * (item.truth**2).reshape(len(cost), -1).sum(axis=1)))
+    weights = np.zeros(len(cost))
+    weights[worst] += 0.5
+    weights[worst if item.share == 1 else len(cost) - 1 - worst] += 0.5
+    return _average(item, weights)
 
 
 def _gathered(terms: list[Term], reports: int) -> Deviation:
@@ -223,7 +246,7 @@ def _berry_esseen(term: Term, reports: float) -> float:
 def _between(low: Numbers, high: Numbers, spread: Numbers) -> Numbers:
     """P(low <= N(0, spread) <= high), without cancelling in a tail."""
     erfc = np.vectorize(math.erfc, otypes=[np.float64])
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         a, b = low / spread / math.sqrt(2), high / spread / math.sqrt(2)
     flip = a > 0  # both in the upper tail: mirror
     a, b = np.where(flip, -b, a), np.where(flip, -a, b)
@@ -231,7 +254,7 @@ def _between(low: Numbers, high: Numbers, spread: Numbers) -> Numbers:
 
 
 def _tail(confidence: float) -> float:
-    return NormalDist().inv_cdf((1 + confidence) / 2)
+    return -NormalDist().inv_cdf((1 - confidence) / 2)  # next to 1, half of 1 + confidence is rounded to 1
 
 
 def _ball(bias: Numbers, spread: Numbers, radius: float) -> float:

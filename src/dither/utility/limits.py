@@ -45,7 +45,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dither.core.checks import checked_count, checked_epsilon
+from dither.core.checks import checked_count, checked_epsilon, checked_real
 from dither.core.domain import Categories, Interval, Records
 from dither.core.errors import ParameterError
 from dither.core.mechanism import Mechanism
@@ -330,7 +330,7 @@ def _checked_weight(weight: Any) -> float:
 
 
 def _checked_number(name: str, number: Any, *, zero: bool) -> float:
-    fine = isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number < math.inf
-    if not fine or (number == 0 and not zero):
+    real = checked_real(name, number)
+    if not 0 <= real < math.inf or (real == 0 and not zero):
         raise ParameterError(f"{name} must be a finite number {'of at least' if zero else 'above'} 0")
-    return float(number)
+    return real

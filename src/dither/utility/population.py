@@ -3,11 +3,13 @@
 A population is a list of possible values and the share of users that hold each. It may be given as values (and
 weights), as a histogram (counts and edges, as `numpy.histogram` returns them), or by the name of a distribution:
 `"uniform"`, `"beta(5, 2)"`, `"normal(0, 0.3)"` (cut to the domain) for numbers, `"uniform"` or `"zipf(1.1)"` for
-categories. No knowledge at all is a population too: `None` stands for the worst one, which `deviation` looks for.
+categories, and any of these for all dimensions of records of one kind. No knowledge at all is a population too: `None`
+stands for the worst one, which `deviation` looks for.
 """
 
 import ast
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.checks import real_array
 from dither.core.domain import Categories, Interval, Records
-from dither.core.errors import ParameterError
+from dither.core.errors import DomainError, ParameterError
 from dither.core.mechanism import Domain
 
 _GRID = 2000  # cells that a named distribution is cut into
+_NARROW = 0.4  # of the users in one cell: a distribution that the cells do not show
 _SUM = 1e-9
+_SUBSTITUTES = re.compile("(, or|;) pass invalid=.*")  # advice for collecting: a prediction has no such parameter
 
 Weights = NDArray[np.float64]
 
@@ -35,15 +40,11 @@ class Population:
 
 def population(domain: Domain, values: Any, weights: Any = None) -> Population:
     """The values and their shares, whatever they were given as."""
-    if isinstance(values, str):
+    if isinstance(values, str) or _are_counts_and_edges(domain, values):
         if weights is not None:
-            raise ParameterError("a named distribution has its own weights: leave weights out")
-        return _named(domain, values)
-    if isinstance(values, tuple) and len(values) == 2 and np.ndim(values[0]) == np.ndim(values[1]) == 1:
-        counts, edges = (np.asarray(part, dtype=np.float64) for part in values)
-        if isinstance(domain, Interval) and len(edges) == len(counts) + 1:
-            return _histogram(domain, counts, edges)
-    checked = np.asarray(domain.check(values))
+            raise ParameterError("a histogram or a named distribution has its own weights: leave weights out")
+        return _named(domain, values) if isinstance(values, str) else _histogram(domain, *values)
+    checked = _inside(domain, values)
     if len(checked) == 0:
         raise ParameterError("a population needs at least one value; leave values out for the worst case")
     if weights is None:
@@ -51,56 +52,94 @@ def population(domain: Domain, values: Any, weights: Any = None) -> Population:
     return Population(checked, _checked(weights, len(checked)))
 
 
-def _checked(weights: Any, count: int) -> Weights:
+def _inside(domain: Domain, values: Any) -> NDArray:
     try:
-        shares = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        shares = np.empty(0)
-    if shares.shape != (count,):
+        return np.asarray(domain.check(values))
+    except DomainError as error:  # never quotes a value
+        reason = _SUBSTITUTES.sub("", str(error))
+    raise DomainError(reason)
+
+
+def _checked(weights: Any, count: int) -> Weights:
+    shares = real_array(weights)
+    if shares is None or shares.shape != (count,):
         raise ParameterError(f"weights must be {count} numbers, one for each value")
-    if not (shares >= 0).all() or abs(shares.sum() - 1) > _SUM:
+    if not ((shares >= 0) & (shares <= 1 + _SUM)).all() or abs(shares.sum() - 1) > _SUM:
         raise ParameterError("weights must not be negative and must add up to 1: divide them by their sum")
     return shares
 
 
-def _histogram(domain: Interval, counts: Weights, edges: Weights) -> Population:
-    """Users spread evenly inside each bin: four points a bin."""
-    if not (np.diff(edges) > 0).all() or not (counts >= 0).all() or counts.sum() <= 0:
-        raise ParameterError(
-            "a histogram needs ascending edges and counts that are not negative, as numpy.histogram has"
-        )
-    inside = (np.arange(4) + 0.5) / 4
-    points = (edges[:-1, None] + np.diff(edges)[:, None] * inside).reshape(-1)
-    return Population(domain.check(points), np.repeat(counts / counts.sum() / 4, 4))
+def _shares(counts: Weights) -> Weights | None:
+    """Counts as shares of all, if there is somebody and all are finite and not negative."""
+    if not (np.isfinite(counts) & (counts >= 0)).all() or not counts.any():
+        return None
+    scaled = counts / counts.max()  # the sum itself may be beyond all floats
+    return scaled / scaled.sum()
 
 
-def _named(domain: Domain, text: str) -> Population:
-    name, numbers = _call(text)
-    if isinstance(domain, Records):
-        column = population(domain.of(0), text)
-        if not domain.numeric:
-            raise ParameterError("records of several kinds need values: a named distribution is for one kind")
-        return Population(np.repeat(column.values[:, None], domain.d, axis=1), column.weights)
-    if isinstance(domain, Interval) and (name, len(numbers)) in _DENSITIES:
-        edges = np.linspace(-1, 1, _GRID + 1)
-        middle = (edges[1:] + edges[:-1]) / 2
-        density = np.asarray(_DENSITIES[name, len(numbers)](middle, *numbers), dtype=np.float64)
-        if np.isfinite(density).all() and (density >= 0).all() and density.sum() > 0:
-            return Population(middle, density / density.sum())
-    if isinstance(domain, Categories) and name == "uniform" and not numbers:
-        return Population(np.arange(domain.k), np.full(domain.k, 1 / domain.k))
-    if isinstance(domain, Categories) and name == "zipf" and len(numbers) == 1:
-        shares = np.arange(1, domain.k + 1) ** -numbers[0]
-        return Population(np.arange(domain.k), shares / shares.sum())
-    raise ParameterError(
-        'a distribution is "uniform", "beta(5, 2)" or "normal(0, 0.3)" for numbers, and "uniform" or "zipf(1.1)" for '
-        "categories"
+def _are_counts_and_edges(domain: Domain, values: Any) -> bool:
+    """Whether this is meant as a histogram: a pair of lists, where values would be numbers."""
+    return (
+        isinstance(domain, Interval)
+        and isinstance(values, tuple)
+        and len(values) == 2
+        and all(hasattr(part, "__len__") and not isinstance(part, str) for part in values)
     )
 
 
+def _histogram(domain: Domain, counts: Any, edges: Any) -> Population:
+    """Users spread evenly inside each bin: four points a bin."""
+    counts, edges = real_array(counts), real_array(edges)
+    if counts is not None and edges is not None and counts.ndim == edges.ndim == 1 and len(edges) == len(counts) + 1:
+        shares = _shares(counts)
+        if shares is not None and np.isfinite(edges).all() and (edges[:-1] < edges[1:]).all():
+            inside = (np.arange(4) + 0.5) / 4
+            points = edges[:-1, None] * (1 - inside) + edges[1:, None] * inside
+            return Population(_inside(domain, points.reshape(-1)), np.repeat(shares / 4, 4))
+    raise ParameterError(
+        "a histogram is a pair of finite numbers, as numpy.histogram returns it: counts that are not negative, and "
+        "ascending edges, of which there is one more"
+    )
+
+
+def _named(domain: Domain, text: str) -> Population:
+    if isinstance(domain, Records):
+        if len(set(domain.domains)) > 1:
+            raise ParameterError("records of several kinds need values: a named distribution is for one kind")
+        column = _named(domain.of(0), text)
+        table = np.broadcast_to(column.values[:, None], (len(column.values), domain.d))
+        return Population(table, column.weights)
+    found = _distribution(domain, *_call(text))
+    if found is None:
+        raise ParameterError(
+            'a distribution is "uniform", "beta(5, 2)" or "normal(0, 0.3)" for numbers, and "uniform" or "zipf(1.1)" '
+            "for categories; give values instead where it lies outside the domain, or within a thousandth of it"
+        )
+    return found
+
+
+def _distribution(domain: Domain, name: str, numbers: Sequence[float]) -> Population | None:
+    if isinstance(domain, Interval):
+        edges = np.linspace(-1, 1, _GRID + 1)
+        values, laws, most = (edges[1:] + edges[:-1]) / 2, _DENSITIES, _NARROW
+    elif isinstance(domain, Categories):
+        values, laws, most = np.arange(domain.k), _FREQUENCIES, 1.0
+    else:
+        return None
+    law = laws.get((name, len(numbers)))
+    if law is None:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):  # what is beyond all floats has no shares
+        shares = _shares(law(values, *numbers))
+    return Population(values, shares) if shares is not None and shares.max() <= most else None
+
+
 def _beta(x: Weights, a: float, b: float) -> Weights:
+    if min(a, b) <= 0:
+        return np.full_like(x, math.nan)
     u = (x + 1) / 2
-    return np.exp((a - 1) * np.log(u) + (b - 1) * np.log1p(-u)) if min(a, b) > 0 else np.full_like(x, math.nan)
+    logarithm = (a - 1) * np.log(u) + (b - 1) * np.log1p(-u)
+    return np.exp(logarithm - logarithm.max())
 
 
 def _normal(x: Weights, mean: float, sd: float) -> Weights:
@@ -112,6 +151,10 @@ _DENSITIES: dict[tuple[str, int], Callable[..., Weights]] = {
     ("beta", 2): _beta,
     ("normal", 2): _normal,
 }
+_FREQUENCIES: dict[tuple[str, int], Callable[..., Weights]] = {
+    ("uniform", 0): lambda category: np.ones(len(category)),
+    ("zipf", 1): lambda category, exponent: (category + 1.0) ** -exponent,
+}
 
 
 def _call(text: str) -> tuple[str, Sequence[float]]:
@@ -120,7 +163,8 @@ def _call(text: str) -> tuple[str, Sequence[float]]:
         if isinstance(tree, ast.Name):
             return tree.id, ()
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.keywords:
-            return tree.func.id, tuple(float(ast.literal_eval(number)) for number in tree.args)
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+            numbers = tuple(float(ast.literal_eval(number)) for number in tree.args)
+            return tree.func.id if all(map(math.isfinite, numbers)) else "", numbers
+    except (SyntaxError, ValueError, TypeError, OverflowError, MemoryError, RecursionError):
         pass
     return "", ()
