@@ -132,7 +132,7 @@ class Independent(Channel):
     """Coordinates that each run their own channel, of which any `asked` answer: those of the worst choice are stated.
 
     Two inputs may differ in every coordinate, so likelihood ratios multiply, and the product is attained. A
-    divergence is exact where one answers, or all share one two-level law (see `_convolved`). Otherwise it is the bound
+    divergence is exact where all coordinates share one two-level law (see `_convolved`). Otherwise it is the bound
     of basic composition: with the ratio split evenly, the divergences of the coordinates add.
     """
 
@@ -151,8 +151,6 @@ class Independent(Channel):
 
     @property
     def exact(self) -> bool:
-        if self.asked == 1:  # nothing is composed: the worst coordinate is all there is
-            return all(factor.exact for factor in {id(factor): factor for factor in self.factors}.values())
         return isinstance(self._same, TwoLevel) and self.asked <= _MOST_CONVOLVED
 
     @property
