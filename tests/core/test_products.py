@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dither import GRR as RandomizedResponse
 from dither import SampledDuchi
 from dither.core.channel import Channel, Table, TwoLevel, hockey_stick
 from dither.core.compose import Announced, Independent, Product, PublicMixture, _convolved
@@ -282,3 +283,16 @@ def test_sums_of_logarithms_are_rounded_once():
         assert stated <= epsilon
         assert epsilon - stated <= 1e-9
         assert exp(stated) == pytest.approx(float(law.ratio()) ** m, rel=1e-12)
+
+
+def test_budgets_split_a_ratio_as_the_coordinates_were_made_for_it():
+    """Each keeps (its budget, delta / 2), so both together keep (the sum, delta): an even split would not show it."""
+    parts = RandomizedResponse(k=20, epsilon=3.0, delta=0.01), RandomizedResponse(k=2, epsilon=0.999, delta=0.01)
+    channels = tuple(part.channel() for part in parts)
+    ratio = exp_below(4.0)
+    by_budget = Independent(channels, 2, (3.0, 0.999)).divergence(ratio)
+    assert by_budget <= Fraction(0.02)
+    assert Independent(channels, 2).divergence(ratio) > by_budget
+    assert by_budget >= written_out(channels).divergence(ratio)  # enumerated
+    assert Independent(channels, 2, (3.5, 0.999)).divergence(ratio) == Independent(channels, 2).divergence(ratio)
+    assert Independent(channels, 1, (3.0, 0.999)).divergence(exp_below(3.0)) <= Fraction(0.01)

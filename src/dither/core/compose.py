@@ -14,7 +14,7 @@ from math import inf, log2, prod
 from typing import Any
 
 from dither.core.channel import Blanket, Channel, Table, TwoLevel, hockey_stick
-from dither.core.exact import closely_above_log, float_above, root_below
+from dither.core.exact import closely_above_log, exp_below, float_above, log_above, root_below
 
 _MOST_WORD_BITS = 16
 _MOST_CONVOLVED = 100  # coordinates whose exact divergence is worked out; it takes a fraction of a second
@@ -133,11 +133,12 @@ class Independent(Channel):
 
     Two inputs may differ in every coordinate, so likelihood ratios multiply, and the product is attained. A
     divergence is exact where all coordinates share one two-level law (see `_convolved`). Otherwise it is the bound
-    of basic composition: with the ratio split evenly, the divergences of the coordinates add.
+    of basic composition: with the ratio split evenly, or by the coordinates' `budgets`, the divergences add.
     """
 
     factors: tuple[Channel, ...]
     asked: int
+    budgets: tuple[float, ...] | None = None  # the epsilons that coordinates were made for, where they differ
 
     @classmethod
     def all_of(cls, factors: Sequence[Channel]) -> "Independent":
@@ -184,9 +185,20 @@ class Independent(Channel):
             return Fraction(0)
         if isinstance(self._same, TwoLevel) and self.exact:
             return _convolved(self._same, self.asked, ratio)
-        share = root_below(ratio, self.asked)
-        losses = self._worst(lambda factor: factor.divergence(share))
+        parts = self._parts_of(ratio)
+        losses = self._worst(lambda factor: factor.divergence(parts[id(factor)]))
         return min(Fraction(1), sum((loss * times for loss, times in losses), Fraction(0)))
+
+    def _parts_of(self, ratio: Fraction) -> dict[int, Fraction]:
+        """What each coordinate may use up of a ratio: those of any `asked` of them multiply to no more than it."""
+        budgets = self.budgets or ()
+        most = sum((Fraction(each) for each in sorted(budgets)[-self.asked :]), Fraction(0))
+        if not budgets or most > -Fraction(log_above(1 / ratio)):
+            return dict.fromkeys(map(id, self.factors), root_below(ratio, self.asked))
+        least: dict[int, float] = {}
+        for factor, budget in zip(self.factors, budgets, strict=True):
+            least[id(factor)] = min(budget, least.get(id(factor), budget))
+        return {factor: exp_below(budget) for factor, budget in least.items()}
 
     def blanket(self) -> Blanket:
         least = sorted(factor.blanket().mass for factor in self.factors)[: self.asked]

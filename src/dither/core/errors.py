@@ -48,6 +48,10 @@ class BudgetWarning(DitherWarning):
     """A budget or a crowd that is too small to learn anything from."""
 
 
+class HarmWarning(DitherWarning):
+    """A refinement that may move an estimate away from the truth."""
+
+
 def require(module: str, extra: str):
     """Import an optional module, or say which extra to install."""
     import importlib

@@ -32,9 +32,23 @@ class Interval(NamedTuple):
     high: NDArray[np.float64]
 
 
+class Bounds(NamedTuple):
+    """What is known of the truth without any report: each item's range, and what all of them add up to."""
+
+    low: float
+    high: float
+    total: float | None = None
+
+
+MEAN, SHARES = Bounds(-1.0, 1.0), Bounds(0.0, 1.0, 1.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """`value` with `stderr`, from `n` reports under `guarantee`."""
+    """`value` with `stderr`, from `n` reports under `guarantee`.
+
+    `bounds` is what the domain tells of the truth. A refined estimate keeps the one it was made from as `original`.
+    """
 
     value: NDArray[np.float64]
     stderr: NDArray[np.float64]
@@ -44,6 +58,8 @@ class Estimate:
     labels: Sequence[str] | None = None
     source: str = ""
     notes: tuple[str, ...] = field(default=())
+    bounds: Bounds | None = None
+    original: "Estimate | None" = None
 
     def __post_init__(self) -> None:
         if np.shape(self.value) != np.shape(self.stderr):
@@ -62,6 +78,12 @@ class Estimate:
         miss = (1 - level) / (self.value.size if simultaneous else 1)
         reach = -NormalDist().inv_cdf(miss / 2) * self.stderr
         return Interval(self.value - reach, self.value + reach)
+
+    def refine(self, method: str = "auto", **options: Any) -> "Estimate":
+        """A better estimate from the same reports: the name of a function in `dither.refine`."""
+        from dither.refine import by_name
+
+        return by_name(method)(self, **options)
 
     def table(self, level: float = 0.95, *, most: int | None = None) -> Table:
         """One row an item, in order; with `most`, only that many, largest values first."""

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.domain import Categories
-from dither.core.estimate import Estimate
+from dither.core.estimate import SHARES, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.hashing import buckets, public_seeds
 from dither.core.mechanism import Moments
@@ -86,7 +86,7 @@ class CohortFrequencies:
                 f"{self.cohorts:,} shared hash functions: the collisions of categories are known and were solved for."
             )
         stderr = np.sqrt(variance + unasked_variance(value, tally.n, among))
-        return Estimate(value, stderr, tally.n, guarantee, "frequency", source=source, notes=(note,))
+        return Estimate(value, stderr, tally.n, guarantee, "frequency", source=source, notes=(note,), bounds=SHARES)
 
     def moments(self, x: Any) -> Moments:
         """Of the solved reading; where it cannot be solved, of the plain report, averaged over hash functions.

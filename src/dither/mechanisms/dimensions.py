@@ -29,7 +29,7 @@ from dither.core.compose import Independent, PublicMixture
 from dither.core.domain import Categories, Interval, Records
 from dither.core.draw import Rows, Tape
 from dither.core.errors import ParameterError
-from dither.core.estimate import Estimate, Estimates
+from dither.core.estimate import MEAN, Estimate, Estimates
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import MOST_COUNTED, Mechanism, Moments
 from dither.core.subsets import subsets
@@ -211,7 +211,7 @@ class Dimensions:
             )
         if np.isnan(value).any():
             notes.append(f"{int(np.isnan(value).sum())} dimensions have no report yet: their values are NaN.")
-        return Estimate(value, stderr, tally.n, guarantee, "mean", source=source, notes=tuple(notes))
+        return Estimate(value, stderr, tally.n, guarantee, "mean", source=source, notes=tuple(notes), bounds=MEAN)
 
     def _dimension(self, j: int, tally: Tally, guarantee: Guarantee, source: str, users: int) -> Estimate:
         own, part = self.marginal(tally, j), self.part(j)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.domain import Categories
-from dither.core.estimate import Estimate
+from dither.core.estimate import SHARES, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
 from dither.core.tally import Tally
@@ -71,7 +71,7 @@ class Frequencies:
             f"A report supports its own value with probability {float(self.p):.6g} and any other with "
             f"{float(self.q):.6g}; the estimate undoes this and is unbiased."
         )
-        return Estimate(value, stderr, tally.n, guarantee, "frequency", source=source, notes=(note,))
+        return Estimate(value, stderr, tally.n, guarantee, "frequency", source=source, notes=(note,), bounds=SHARES)
 
     def moments(self, x: Any) -> Moments:
         """For each input (rows) the moments of its calibrated report about each category (columns)."""

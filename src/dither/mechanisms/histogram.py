@@ -21,7 +21,7 @@ from dither.core.compose import Product
 from dither.core.domain import Categories, Interval
 from dither.core.draw import Rows, Tape
 from dither.core.errors import ParameterError
-from dither.core.estimate import Estimate
+from dither.core.estimate import SHARES, Estimate
 from dither.core.exact import share_below
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, Moments
@@ -67,7 +67,7 @@ class EntryFrequencies:
         value = np.array([(mean.estimate(part, guarantee, source).value + 1) / 2 for part in parts])
         stderr = np.sqrt(self.variance(value) / tally.n + unasked_variance(value, tally.n, among))
         note = "Every category is an entry of its own, randomized as a number; frequencies are means of entries."
-        return Estimate(value, stderr, tally.n, guarantee, "frequency", source=source, notes=(note,))
+        return Estimate(value, stderr, tally.n, guarantee, "frequency", source=source, notes=(note,), bounds=SHARES)
 
     def moments(self, x: Any) -> Moments:
         """For each input (rows) the moments of its calibrated report about each category (columns)."""

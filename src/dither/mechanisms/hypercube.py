@@ -43,7 +43,7 @@ from dither.core.checks import checked_count
 from dither.core.domain import Interval, Records
 from dither.core.draw import ELEMENT, Rows, Tape, Words, _settled, sides
 from dither.core.errors import ParameterError
-from dither.core.estimate import Estimate
+from dither.core.estimate import MEAN, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.lattice import ROUNDING, split
 from dither.core.mechanism import Mechanism, Moments
@@ -96,7 +96,7 @@ class Signs:
             f"{variance.mean() ** 0.5:.3g}."
         )
         stderr = np.sqrt(variance / tally.n)
-        return Estimate(value, stderr, tally.n, guarantee, "mean", source=source, notes=(note,))
+        return Estimate(value, stderr, tally.n, guarantee, "mean", source=source, notes=(note,), bounds=MEAN)
 
     def moments(self, x: Any) -> Moments:
         """Of the score of each dimension, for each record: a sign has two values, s = 1/kappa and -s, and mean x/s."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.domain import Interval
-from dither.core.estimate import Estimate
+from dither.core.estimate import MEAN, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
 from dither.core.tally import Tally
@@ -50,7 +50,7 @@ class Mean:
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
         """The mean with its standard error; of the `among` users from whom the reports were drawn, if more."""
         shares = tally.counts / tally.n
-        value = float(shares @ self.scores)
+        value: Any = shares @ self.scores  # a NumPy number, as an array of no dimension would be
         square = float(shares @ self.scores**2)
         least = (value / self.slope) ** 2
         power = (square - self.square_at_zero) / self.square_growth if self.square_growth else least
@@ -59,8 +59,8 @@ class Mean:
         unasked = 0.0 if among is None else 1 - tally.n / among
         variance = max(variance + unasked * (power - least), 0.0)
         note = f"Each report is calibrated to be unbiased, with a standard deviation of about {variance**0.5:.3g}."
-        stderr = np.float64((variance / tally.n) ** 0.5)
-        return Estimate(np.float64(value), stderr, tally.n, guarantee, "mean", source=source, notes=(note,))  # type: ignore
+        stderr: Any = np.float64((variance / tally.n) ** 0.5)
+        return Estimate(value, stderr, tally.n, guarantee, "mean", source=source, notes=(note,), bounds=MEAN)
 
     def moments(self, x: Any) -> Moments:
         """Of one calibrated report, for each input."""

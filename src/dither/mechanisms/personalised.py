@@ -14,7 +14,7 @@ more than noise explains, which is always to be expected with regions that diffe
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from dither.core.compose import Announced
 from dither.core.domain import Interval
 from dither.core.draw import Rows, Tape, some_of
 from dither.core.errors import DomainError, ParameterError
-from dither.core.estimate import Estimate, Estimates
+from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
@@ -189,7 +189,16 @@ class Pooled:
                 each = part.reading.estimate(own, promise, source, users)
                 value, stderr = group.centre + group.half * each.value, group.half * each.stderr
                 note = (f"Users of group {group.name}: epsilon {group.epsilon:g} in [{group.low:g}, {group.high:g}].",)
-                found[group.name] = Estimate(value, stderr, own.n, promise, "mean", source=source, notes=note)
+                found[group.name] = Estimate(
+                    value,
+                    stderr,
+                    own.n,
+                    promise,
+                    "mean",
+                    source=source,
+                    notes=note,
+                    bounds=Bounds(group.low, group.high),
+                )
         together = {
             "all": self._plain(found, tally.n, guarantee, source),
             "weighted": self._weighted(found, tally.n, guarantee, source),
@@ -212,7 +221,7 @@ class Pooled:
         spread = float(precision @ (means - float(estimate.value)) ** 2)
         if len(found) > 1 and spread > _unlikely(len(found) - 1):
             warning = "The groups' means differ by more than their noise: use the plain pooling."
-            return Estimate(*_fields(estimate), notes=(note, warning))
+            return replace(estimate, notes=(note, warning))
         return estimate
 
     def moments(self, x: Any) -> Moments:
@@ -232,11 +241,7 @@ def _combined(
 ) -> Estimate:
     value = np.float64(sum(share * each.value for share, each in zip(shares, found.values(), strict=True)))
     stderr = np.float64(math.sqrt(sum((s * float(e.stderr)) ** 2 for s, e in zip(shares, found.values(), strict=True))))
-    return Estimate(value, stderr, n, guarantee, "mean", source=source, notes=(note,))  # type: ignore[arg-type]
-
-
-def _fields(estimate: Estimate) -> tuple[Any, ...]:
-    return estimate.value, estimate.stderr, estimate.n, estimate.guarantee, "mean", None, estimate.source
+    return Estimate(value, stderr, n, guarantee, "mean", source=source, notes=(note,), bounds=MEAN)  # type: ignore[arg-type]
 
 
 def _unlikely(degrees: int) -> float:

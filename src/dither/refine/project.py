@@ -1,0 +1,104 @@
+"""What the domain tells: values lie in a range, and frequencies are not negative and add up to one.
+
+- `clip` moves values into their range.
+- `simplex` is the nearest point, in Euclidean distance, among all frequencies.
+- `norm_sub` (004 section 4.2) takes the same amount off every value and sets what becomes negative to zero, with the
+  amount chosen so that the rest adds up to one. This *is* the Euclidean projection when all items have the same
+  standard error; with different ones the amounts taken off are in proportion to the variances, which is the
+  projection in units of the noise.
+- `base_cut` keeps only what stands out of the noise, more than `threshold` standard errors, and says zero of the rest.
+
+**Standard errors.** A projection onto a convex set that holds the truth never moves away from it: the sum of squared
+errors does not grow. Which item gains how much depends on the truth, so the standard errors stay those of the values
+before: too wide on average, never too narrow. For values on a border the estimate is biased inward. `base_cut` is no
+projection: what it drops is wrong by its own size, and its standard errors say so.
+"""
+
+import numpy as np
+
+from dither.core.errors import ParameterError
+from dither.core.estimate import Bounds, Estimate
+from dither.core.simplex import onto_simplex
+from dither.refine.given import refined, values_and_errors
+
+
+def clip(estimate: Estimate) -> Estimate:
+    """Values moved into the range of the domain.
+
+    >>> from dither import GRR
+    >>> mechanism = GRR(k=3, epsilon=0.5)
+    >>> found = mechanism.estimate(mechanism.tally(mechanism.randomize([0] * 50, seed=1)))
+    >>> bool((clip(found).value >= 0).all())
+    True
+    """
+    value, stderr = values_and_errors(estimate, positive=False)
+    bounds = _bounds(estimate)
+    inside = np.clip(value, bounds.low, bounds.high)
+    moved = int((inside != value).sum())
+    return refined(
+        estimate, inside, stderr, f"Clipped to [{bounds.low:g}, {bounds.high:g}]: {moved:,} of {value.size:,} moved."
+    )
+
+
+def simplex(estimate: Estimate) -> Estimate:
+    """The nearest frequencies: not negative, and adding up to one."""
+    value, stderr = values_and_errors(estimate, positive=False)
+    total = _total(estimate)
+    nearest = onto_simplex(value / total) * total
+    return refined(
+        estimate,
+        nearest,
+        stderr,
+        f"Projected onto frequencies that add up to {total:g}; {int((nearest == 0).sum()):,} of {value.size:,} are 0.",
+    )
+
+
+def norm_sub(estimate: Estimate) -> Estimate:
+    """The same taken off every value, in units of its variance, until what is not negative adds up to one."""
+    value, stderr = values_and_errors(estimate)
+    total = _total(estimate)
+    scale = stderr**2 / np.mean(stderr**2)
+    kept = np.ones(value.size, dtype=bool)
+    while True:  # each round drops at least one value
+        amount = (value[kept].sum() - total) / scale[kept].sum()
+        found = value - amount * scale
+        negative = kept & (found < 0)
+        if not negative.any():
+            break
+        kept &= ~negative
+    found[~kept] = 0.0
+    return refined(
+        estimate,
+        found,
+        stderr,
+        f"Norm-Sub: {amount:.3g} taken off each value, {int((~kept).sum()):,} of {value.size:,} set to 0.",
+    )
+
+
+def base_cut(estimate: Estimate, threshold: float = 2.0) -> Estimate:
+    """What is within `threshold` standard errors of zero becomes zero."""
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not threshold >= 0:
+        raise ParameterError("threshold must be a number of standard errors, for example 2.0")
+    value, stderr = values_and_errors(estimate)
+    kept = value > threshold * stderr
+    # What is dropped was below the threshold, and may have been as large as its upper end.
+    missed = np.sqrt(stderr**2 + np.clip(value, 0.0, None) ** 2)
+    return refined(
+        estimate,
+        np.where(kept, value, 0.0),
+        np.where(kept, stderr, missed),
+        f"Base-Cut: {int((~kept).sum()):,} of {value.size:,} values within {threshold:g} standard errors of 0 dropped.",
+    )
+
+
+def _bounds(estimate: Estimate) -> Bounds:
+    if estimate.bounds is None:
+        raise ParameterError("the range of this estimate is not known; set it with dataclasses.replace(bounds=...)")
+    return estimate.bounds
+
+
+def _total(estimate: Estimate) -> float:
+    total = _bounds(estimate).total
+    if total is None:
+        raise ParameterError("only frequencies, which add up to one, can be projected; use clip or shrink for means")
+    return total

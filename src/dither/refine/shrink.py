@@ -1,0 +1,303 @@
+"""Shrinkage: many items learn from each other how far to trust each of them.
+
+Each item is y_j = theta_j + noise with a known standard error sigma_j, and theta_j lies in a known range. Where
+sigma is large beside how much the theta differ, y_j says more about the noise than about theta_j, and the other items
+say more about theta_j than y_j does. This is the classical problem of many normal means.
+
+**Empirical Bayes.** Suppose the theta were drawn from some prior G on the range. Then the best estimate is the
+posterior mean E[theta | y], its error the posterior standard deviation, and G can be learned from all the y. What goes
+wrong is learning too much: a prior with many spikes fits the noise. So four priors of different ambition are fitted,
+and averaged by an honest measure of what each is worth here:
+
+- **range**: uniform on the range, nothing learned. What `clip` wants to be.
+- **bell**: one normal, with a centre and a width (a positive-part James-Stein towards the common mean).
+- **peak**: one centre, and a mixture of widths from sigma/8 to the whole range: a cluster with stragglers. Few far
+  from many, heavy tails, one point. The narrowest width has a few items to begin with, so a cluster is believed in
+  until the items say otherwise. The centre is learned; zero has no privilege.
+- **clusters**: a mixture of narrow normals anywhere: the nonparametric maximum likelihood estimate of G.
+
+All are mixtures of normals cut to the range, fitted by EM with some items added beforehand, and have closed posteriors
+(`posterior`).
+
+**An honest measure.** For an item whose y_j had no part in fitting the prior, Stein's formula gives an unbiased
+estimate of the squared error of its posterior mean m_j, without knowing theta:
+
+    (m_j - y_j)^2 + 2 Var(theta | y_j) - sigma_j^2.
+
+The priors are fitted five times, each time without a fifth of the items, and the formula is averaged over the items
+that were left out. Priors are weighed by exp(-risk / (4 sigma^2)) times a penalty for ambition, summed over items: the
+weights of Leung and Barron (2006), for which the average is never much worse than the best. Standard errors are
+those of the averaged posterior: spread within each prior, and between them.
+
+With fewer than `LEAST` items there is nothing to learn from, and only the range is used.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.errors import require
+from dither.core.estimate import Bounds, Estimate
+from dither.refine.given import Numbers, refined, values_and_errors
+
+LEAST = 5
+_FOLDS = 5
+_TEMPERATURE = 4.0
+_CLUSTERED = 4.0  # items that the narrowest width of a peak has to begin with
+_BINNED = 4000  # more items than these are counted in bins for fitting
+_MOST_CLUSTERS = 400
+_ROUNDS = 40
+_BLOCK = 1 << 21
+AMBITION = {"range": -1.0, "bell": 0.0, "peak": 0.0, "clusters": -4.0}  # log weights before the items are seen
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """A mixture of normals cut to a range; a component with an infinite width is uniform."""
+
+    centres: Numbers
+    widths: Numbers
+    shares: Numbers
+    bounds: Bounds
+
+    def posterior(self, y: Numbers, sigma: Numbers) -> tuple[Numbers, Numbers]:
+        """Mean and variance given each y."""
+        mean, variance = np.empty_like(y), np.empty_like(y)
+        step = max(1, _BLOCK // self.centres.size)
+        for at in range(0, y.size, step):
+            here = slice(at, at + step)
+            log, means, variances = components(y[here], sigma[here], self.centres, self.widths, self.bounds)
+            share = _likely(log) * self.shares
+            share /= share.sum(axis=1, keepdims=True)
+            mean[here] = (share * means).sum(axis=1)
+            variance[here] = (share * (variances + (means - mean[here, None]) ** 2)).sum(axis=1)
+        return mean, variance
+
+
+def components(
+    y: Numbers, sigma: Numbers, centres: Numbers, widths: Numbers, bounds: Bounds
+) -> tuple[Numbers, Numbers, Numbers]:
+    """For each y (rows) and component (columns): log likelihood, and mean and variance of theta.
+
+    A normal prior N(c, w^2) and a normal likelihood make a normal posterior with variance v = 1/(1/sigma^2 + 1/w^2) and
+    mean v (y/sigma^2 + c/w^2); cut to the range, its mass there is what the likelihood loses or gains.
+    """
+    special = require("scipy.special", "fast")
+    y, sigma = y[:, None], sigma[:, None]
+    flat = np.isinf(widths)
+    finite = np.where(flat, 1.0, widths)
+    variance = np.where(flat, sigma**2, 1 / (1 / sigma**2 + 1 / finite**2))
+    mean = np.where(flat, y, variance * (y / sigma**2 + centres / finite**2))
+    spread = np.sqrt(variance)
+    low, high = (bounds.low - mean) / spread, (bounds.high - mean) / spread
+    inside = _log_between(special, low, high)
+    at_low, at_high = (np.exp(-(end**2) / 2 - inside) / math.sqrt(2 * math.pi) for end in (low, high))
+    tilt = at_low - at_high
+    total = sigma**2 + finite**2
+    free = -((y - centres) ** 2) / (2 * total) - np.log(2 * np.pi * total) / 2
+    kept = _log_between(special, (bounds.low - centres) / finite, (bounds.high - centres) / finite)
+    log = inside + np.where(flat, -math.log(bounds.high - bounds.low), free - kept)
+    found = np.clip(mean + spread * tilt, bounds.low, bounds.high)
+    return log, found, np.maximum(variance * (1 + low * at_low - high * at_high - tilt**2), 0.0)
+
+
+def _log_between(special, low: Numbers, high: Numbers) -> Numbers:
+    """log P(low < N(0, 1) < high), without cancelling in a tail."""
+    flip = low > 0
+    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
+    upper, lower = special.log_ndtr(b), special.log_ndtr(a)
+    return upper + np.log1p(-np.exp(np.minimum(lower - upper, -1e-12)))
+
+
+def _likely(log: Numbers) -> Numbers:
+    """Likelihoods, in units of the largest of each row."""
+    return np.exp(log - log.max(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """What priors are fitted to: values and standard errors, how many items have them, and which fifth they are in."""
+
+    y: Numbers
+    sigma: Numbers
+    count: Numbers
+    fold: NDArray[np.intp]
+    bounds: Bounds
+
+    @classmethod
+    def of(cls, y: Numbers, sigma: Numbers, bounds: Bounds) -> "Items":
+        """The items; if they are very many, those that are closer than a tenth of a standard error are one."""
+        fold = np.arange(y.size) % _FOLDS
+        if y.size <= _BINNED:
+            return cls(y, sigma, np.ones(y.size), fold, bounds)
+        sigmas = np.exp(np.round(np.log(sigma) * 20) / 20)  # to 2.5%
+        places = np.stack([np.round(y / (sigmas / 10)), np.round(np.log(sigma) * 20), fold], axis=1)
+        kinds, which, count = np.unique(places, axis=0, return_inverse=True, return_counts=True)
+        which = which.reshape(-1)
+        mean = np.bincount(which, weights=y) / count
+        spread = np.sqrt(np.bincount(which, weights=sigma**2) / count)
+        return cls(mean, spread, count.astype(np.float64), kinds[:, 2].astype(np.intp), bounds)
+
+    def some(self, chosen: NDArray[np.bool_]) -> "Items":
+        """Those of them."""
+        return Items(self.y[chosen], self.sigma[chosen], self.count[chosen], self.fold[chosen], self.bounds)
+
+    @cached_property
+    def scale(self) -> float:
+        """A typical standard error."""
+        return float(np.median(self.sigma))
+
+    @property
+    def width(self) -> float:
+        """Of the range."""
+        return self.bounds.high - self.bounds.low
+
+
+# The four priors -------------------------------------------------------------------------------------------------
+
+
+def _range(items: Items) -> Prior:
+    return Prior(np.zeros(1), np.full(1, np.inf), np.ones(1), items.bounds)
+
+
+def _bell(items: Items) -> Prior:
+    """Centre and width by maximum likelihood, iterated with the precision of each item."""
+    y, noise, count = items.y, items.sigma**2, items.count
+    centre, width = float(np.average(y, weights=count / noise)), 0.0
+    number = count.sum()
+    for _ in range(30):
+        precision = count / (noise + width)
+        centre = float((precision * y).sum() / precision.sum())
+        gain = (y - centre) ** 2 * number / max(number - 1, 1.0) - noise
+        weight = precision**2 / count
+        width = max(0.0, float((weight * gain).sum() / weight.sum()))
+    inside = float(np.clip(centre, items.bounds.low, items.bounds.high))
+    return Prior(np.array([inside]), np.array([max(math.sqrt(width), items.scale / 8)]), np.ones(1), items.bounds)
+
+
+def _peak(items: Items) -> Prior:
+    """One centre and a mixture of widths, the last of them the whole range."""
+    ladder = items.scale * 2.0 ** np.arange(-3, 60)
+    widths = np.append(ladder[ladder < items.width / 2], np.inf)
+    added = np.full(widths.size, 1 / widths.size)
+    added[0] += _CLUSTERED
+    shares = np.full(widths.size, 1 / widths.size)
+    centre = float(np.clip(_median(items), items.bounds.low, items.bounds.high))
+    narrow = np.where(np.isinf(widths), 0.0, 1.0)
+    for _ in range(8):
+        log, _, _ = components(items.y, items.sigma, np.full(widths.size, centre), widths, items.bounds)
+        likely = _likely(log)
+        shares = _fitted(likely, items.count, added, shares, rounds=10)
+        held = likely * shares
+        held *= items.count[:, None] / held.sum(axis=1, keepdims=True)
+        precision = held * narrow / (items.sigma[:, None] ** 2 + np.where(np.isinf(widths), 1.0, widths) ** 2)
+        if precision.sum() > 0:
+            moved = float((precision * items.y[:, None]).sum() / precision.sum())
+            centre = float(np.clip(moved, items.bounds.low, items.bounds.high))
+    return Prior(np.full(widths.size, centre), widths, shares, items.bounds)
+
+
+def _clusters(items: Items) -> Prior | None:
+    """Narrow normals wherever there are items, and the range; None where they would be too many."""
+    step = items.scale / 2
+    inside = np.clip(items.y, items.bounds.low, items.bounds.high)
+    centres = np.unique(np.round(inside / step)) * step
+    if centres.size > _MOST_CLUSTERS:
+        return None
+    widths = np.append(np.full(centres.size, step), np.inf)
+    added = np.append(np.full(centres.size, 0.5 / centres.size), 0.5)
+    centres = np.append(centres, 0.0)
+    log, _, _ = components(items.y, items.sigma, centres, widths, items.bounds)
+    shares = _fitted(_likely(log), items.count, added, added / added.sum(), rounds=_ROUNDS)
+    return Prior(centres, widths, shares, items.bounds)
+
+
+PRIORS: dict[str, Callable[[Items], Prior | None]] = {
+    "range": _range,
+    "bell": _bell,
+    "peak": _peak,
+    "clusters": _clusters,
+}
+
+
+def _fitted(likely: Numbers, count: Numbers, added: Numbers, shares: Numbers, *, rounds: int) -> Numbers:
+    """The shares of components by EM, where `added` items of each component are there beforehand."""
+    for _ in range(rounds):
+        shares = shares * ((count / (likely @ shares)) @ likely) + added
+        shares /= shares.sum()
+    return shares
+
+
+def _median(items: Items) -> float:
+    order = np.argsort(items.y, kind="stable")
+    below = np.cumsum(items.count[order])
+    return float(items.y[order][np.searchsorted(below, below[-1] / 2)])
+
+
+# The average -----------------------------------------------------------------------------------------------------
+
+
+def _risk(fit: Callable[[Items], Prior | None], items: Items) -> float | None:
+    """Stein's estimate of the squared error, in units of sigma^2, summed over items that had no part in the fit."""
+    total = 0.0
+    for fold in range(_FOLDS):
+        left = items.fold == fold
+        prior = fit(items.some(~left))
+        if prior is None:
+            return None
+        out = items.some(left)
+        mean, variance = prior.posterior(out.y, out.sigma)
+        total += float((out.count * (((mean - out.y) ** 2 + 2 * variance) / out.sigma**2 - 1)).sum())
+    return total
+
+
+def shrink(estimate: Estimate) -> Estimate:
+    """The items of an estimate, each drawn towards what the others say, as far as its noise warrants.
+
+    >>> import numpy as np
+    >>> from dither import Sampled
+    >>> mechanism = Sampled("Piecewise", d=50, m=50, epsilon=2.0)
+    >>> truth = np.repeat([-0.3, 0.1], 25)
+    >>> found = mechanism.estimate(mechanism.tally(mechanism.randomize(np.tile(truth, (2000, 1)), seed=1)))
+    >>> better = found.refine("shrink")
+    >>> bool(np.mean((better.value - truth) ** 2) < 0.2 * np.mean((found.value - truth) ** 2))
+    True
+    """
+    y, sigma = values_and_errors(estimate)
+    bounds = estimate.bounds or Bounds(float((y - 4 * sigma).min()), float((y + 4 * sigma).max()))
+    items = Items.of(y, sigma, bounds)
+    weights = _weights(items) if y.size >= LEAST else {"range": 1.0}
+    mean, second = np.zeros(y.size), np.zeros(y.size)
+    for name, weight in weights.items():
+        prior = PRIORS[name](items)
+        if prior is not None and weight > 1e-4:
+            own, variance = prior.posterior(y, sigma)
+            mean += weight * own
+            second += weight * (variance + own**2)
+    error = np.sqrt(np.maximum(second - mean**2, (1e-6 * sigma) ** 2))
+    return refined(estimate, mean, error, _words(y, sigma, error, weights))
+
+
+def _weights(items: Items) -> dict[str, float]:
+    """What each prior is worth."""
+    risks = {name: _risk(fit, items) for name, fit in PRIORS.items()}
+    score = {name: AMBITION[name] - risk / _TEMPERATURE for name, risk in risks.items() if risk is not None}
+    best = max(score.values())
+    worth = {name: math.exp(each - best) for name, each in score.items()}
+    kept = {name: each for name, each in worth.items() if each > 1e-4 * sum(worth.values())}
+    return {name: each / sum(kept.values()) for name, each in kept.items()}
+
+
+def _words(y: Numbers, sigma: Numbers, error: Numbers, weights: dict[str, float]) -> str:
+    if y.size < LEAST:
+        return f"Shrink: {y.size} item{'s' * (y.size > 1)} cannot learn from others, so only the range was used."
+    gain = float(np.sqrt(np.mean(error**2) / np.mean(sigma**2)))
+    parts = ", ".join(f"{name} {weight:.0%}" for name, weight in sorted(weights.items(), key=lambda pair: -pair[1]))
+    return (
+        f"Shrink: the {y.size:,} items were drawn towards what the others say ({parts}); standard errors are "
+        f"{gain:.2f} times those before. They are of a posterior: right on average over items, not for each truth."
+    )
