@@ -1,6 +1,7 @@
 """Schemas: units in, units out, refusals that do not quote, and a form that can be stored."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -56,6 +57,71 @@ def test_substitutes():
             attribute.encode("text")
 
 
+ATTRIBUTES = (Numeric(0, 10), Ordinal(0, 10), Categorical(["a", "b"]))
+
+
+@pytest.mark.parametrize("attribute", ATTRIBUTES, ids=lambda attribute: attribute.kind)
+@pytest.mark.parametrize("invalid", ["error", "substitute"])
+def test_a_column_is_one_dimensional(attribute, invalid):
+    values = np.array(["a", "b", "a"] if attribute.kind == "categorical" else [1, 2, 3])
+    plain = attribute.encode(values, invalid)
+    assert plain.shape == (3,)
+    for fine in (list(values), tuple(values), values.astype(object), np.ma.array(values)):
+        assert (attribute.encode(fine, invalid) == plain).all()
+    for wrong in (
+        values[:, None],
+        values[None, :],
+        values[:, None].astype(object),
+        np.ma.array(values[:, None]),
+        np.array(1),
+        np.array("a"),
+        np.ma.masked,
+        5,
+        None,
+        {"a": 1},
+        {1, 2},
+        b"ab",
+        bytearray(b"ab"),
+        memoryview(b"ab"),
+    ):
+        with pytest.raises(DomainError, match="one value for each user"):
+            attribute.encode(wrong, invalid)
+
+
+@pytest.mark.parametrize("attribute", ATTRIBUTES, ids=lambda attribute: attribute.kind)
+def test_a_value_that_is_a_list_is_no_value(attribute):
+    holder = np.empty(2, dtype=object)
+    holder[:] = [[1, 2], [3]]
+    for column in (holder, [[1, 2], [3]], [np.array([1]), np.array([2])], [np.array(1), np.array("a")]):
+        with pytest.raises(DomainError, match="row 0"):
+            attribute.encode(column)
+        assert (attribute.encode(column, "substitute") == attribute.encode([None, None], "substitute")).all()
+
+
+@pytest.mark.parametrize("attribute", ATTRIBUTES, ids=lambda attribute: attribute.kind)
+@pytest.mark.parametrize("dtype", [None, object])
+def test_what_is_masked_is_missing(attribute, dtype):
+    values = np.array(["b", "b", "a"] if attribute.kind == "categorical" else [1, 2, 3], dtype=dtype)
+    column = np.ma.array(values, mask=[False, True, False])
+    with pytest.raises(DomainError, match="row 1"):
+        attribute.encode(column)
+    expected = attribute.encode([values[0], None, values[2]], "substitute")
+    assert (attribute.encode(column, "substitute") == expected).all()
+
+
+def test_substitutes_beyond_all_floats(recwarn):
+    for column in ([-(10**400), 10**400], np.array(["-1e4000", "1e4000"], dtype=np.longdouble)):
+        assert Numeric(0, 10).encode(column, "substitute").tolist() == [-1.0, 1.0]
+        assert Ordinal(0, 10).encode(column, "substitute").tolist() == [0, 10]
+    assert not recwarn.list
+
+
+def test_whole_numbers_of_numpy_can_be_stored():
+    schema = Schema({"a": Ordinal(np.int64(0), np.int64(9)), "b": KeyValue(np.int64(8), np.int64(2))})  # type: ignore[arg-type]
+    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+    assert Ordinal(1, 1 << 20).k == 1 << 20
+
+
 def test_whole_floats_are_ordinal_values():
     assert Ordinal(0, 9).encode(np.array([0.0, 9.0])).tolist() == [0, 9]
     assert Ordinal(-3, 3).labels == ("-3", "-2", "-1", "0", "1", "2", "3")
@@ -89,6 +155,14 @@ def test_stored_and_read_again(tmp_path):
         lambda: Ordinal(0, 0),
         lambda: Ordinal(0.5, 3),  # type: ignore[arg-type]
         lambda: Ordinal(0, 1 << 30),
+        lambda: Ordinal(0, 1 << 20),
+        lambda: Numeric(0, 5e-324),
+        lambda: Numeric(0, 1e-308),
+        lambda: Numeric(-1.7e308, 1.7e308),
+        lambda: Numeric(1.6e308, 1.7e308),
+        lambda: Numeric(1.0, math.nextafter(1.0, 2.0)),
+        lambda: Schema({"\ud800": Ordinal(0, 1)}),
+        lambda: Categorical(["a", "\udfff"]),
         lambda: Ordinal(0, 3, missing=7),
         lambda: Categorical([]),
         lambda: Categorical(["a"]),

@@ -12,10 +12,14 @@ somebody's income.
 value. In collection a device always reports, so every attribute has a substitute (`invalid="substitute"`): numbers
 are moved to the nearer end, what is missing or no number becomes `missing` (the middle), an unknown label becomes
 `other`.
+
+**One value a user.** A column is one-dimensional. Anything else is refused, because a table of values where a column
+is expected would mix the values of many users into each report. What is under a mask is missing, and never read.
 """
 
 import math
 import numbers
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -26,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
-from dither.core.domain import Categories, Interval
+from dither.core.domain import Categories, Interval, _unmasked
 from dither.core.errors import DomainError, ParameterError
 
 RULES = ("error", "substitute")
@@ -40,14 +44,22 @@ def _checked_rule(invalid: str) -> bool:
     return invalid == "error"
 
 
+def _items(column: Any) -> Sequence[Any]:
+    """The values one by one; whatever is not one value for each user is refused."""
+    if getattr(column, "ndim", 1) == 1 and not isinstance(column, str | bytes | bytearray | memoryview):
+        items = column.tolist() if hasattr(column, "tolist") else column
+        if isinstance(items, Sequence) and not isinstance(items, str | bytes):
+            return items
+    raise DomainError("a column is a list or a one-dimensional array, with one value for each user")
+
+
 def _floats(column: Any) -> NDArray[np.float64]:
     """A column as floats; what is no number is NaN."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
-        return column.astype(np.float64)
-    items = column.tolist() if hasattr(column, "tolist") else column
-    if isinstance(items, str | bytes) or not isinstance(items, Sequence):
-        raise DomainError("a column is a list or an array with one value for each user")
-    return np.array([_number(item) for item in items], dtype=np.float64)
+    column = _unmasked(column)
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and column.ndim == 1:
+        with np.errstate(over="ignore"):  # a warning would be a fact about a value
+            return np.asarray(column).astype(np.float64)
+    return np.array([_number(item) for item in _items(column)], dtype=np.float64)
 
 
 def _number(item: Any) -> float:
@@ -55,8 +67,14 @@ def _number(item: Any) -> float:
         return math.nan
     try:
         return float(item)
-    except OverflowError:
-        return math.inf
+    except OverflowError:  # a whole number beyond all floats
+        whole: Any = item
+        return math.inf if whole > 0 else -math.inf
+
+
+def _writable(text: Any) -> bool:
+    """Whether this is a text that a file can hold: half of a surrogate pair is none."""
+    return isinstance(text, str) and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 @dataclass(frozen=True)
@@ -78,7 +96,10 @@ class Numeric:
         ends = [_number(end) for end in (self.low, self.high)]
         if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1]):
             raise ParameterError("a numeric attribute has two finite ends, low below high, as in Numeric(0, 200_000)")
-        middle = (ends[0] + ends[1]) / 2 if self.missing is None else _number(self.missing)
+        width, centre = ends[1] - ends[0], (ends[0] + ends[1]) / 2
+        if not (sys.float_info.min <= width / 2 < math.inf and ends[0] < centre < ends[1]):
+            raise ParameterError("low and high are too close together or too far apart for floating point numbers")
+        middle = centre if self.missing is None else _number(self.missing)
         if not ends[0] <= middle <= ends[1]:
             raise ParameterError("missing must lie between low and high")
         for name, value in zip(("low", "high", "missing"), (*ends, middle), strict=True):
@@ -128,10 +149,11 @@ class Ordinal:
 
     def __post_init__(self) -> None:
         low, high = (checked_count(name, getattr(self, name), -(1 << 53), 1 << 53) for name in ("low", "high"))
-        if not low < high <= low + MOST_LABELS:
+        if not low < high < low + MOST_LABELS:
             raise ParameterError(f"an ordinal attribute has from 2 to {MOST_LABELS} values, as in Ordinal(0, 99)")
         middle = (low + high) // 2 if self.missing is None else checked_count("missing", self.missing, low, high)
-        object.__setattr__(self, "missing", middle)
+        for name, value in zip(("low", "high", "missing"), (low, high, middle), strict=True):
+            object.__setattr__(self, name, value)
 
     @property
     def k(self) -> int:
@@ -192,9 +214,9 @@ class Categorical:
     def __post_init__(self) -> None:
         given = self.labels
         fine = isinstance(given, Sequence) and not isinstance(given, str | bytes)
-        if not fine or not all(isinstance(label, str) for label in given):
+        if not fine or not all(map(_writable, given)):
             raise ParameterError('labels must be a list of texts, as in Categorical(["yes", "no"])')
-        labels: tuple[str, ...] = tuple(given)
+        labels: tuple[str, ...] = tuple(map(str, given))
         if len(set(labels)) != len(labels) or not 2 <= len(labels) <= MOST_LABELS:
             raise ParameterError(f"labels must be different, and from 2 to {MOST_LABELS}")
         default = "other" if "other" in labels else labels[0]
@@ -217,9 +239,7 @@ class Categorical:
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.int64]:
         """The labels' numbers."""
         refuse = _checked_rule(invalid)
-        items = column.tolist() if hasattr(column, "tolist") else column
-        if isinstance(items, str | bytes) or not isinstance(items, Sequence):
-            raise DomainError("a column is a list or an array with one value for each user")
+        items = _items(_unmasked(column))
         number = {label: place for place, label in enumerate(self.labels)}
         found = np.array([number.get(item, -1) if isinstance(item, str) else -1 for item in items], dtype=np.int64)
         unknown = found < 0
@@ -239,8 +259,9 @@ class KeyValue:
     questions: ClassVar[tuple[str, ...]] = ("presence", "mean")
 
     def __post_init__(self) -> None:
-        checked_count("keys", self.keys, 2)
-        checked_count("size", self.size, 1, self.keys)
+        keys = checked_count("keys", self.keys, 2)
+        object.__setattr__(self, "keys", keys)
+        object.__setattr__(self, "size", checked_count("size", self.size, 1, keys))
 
 
 Attribute = Numeric | Ordinal | Categorical | KeyValue
@@ -263,7 +284,7 @@ class Schema(Mapping[str, Attribute]):
         if not isinstance(given, Mapping) or not given:
             raise ParameterError('a schema maps names to attributes, as in Schema({"age": Ordinal(0, 99)})')
         for name, attribute in given.items():
-            if not isinstance(name, str) or not name or set(name) & set("()[]\n"):
+            if not _writable(name) or not name or set(name) & set("()[]\n"):
                 raise ParameterError("the name of an attribute is a text without brackets or line breaks")
             if not isinstance(attribute, tuple(KINDS.values())):
                 raise ParameterError(f"attribute {name}: use Numeric, Ordinal, Categorical or KeyValue")

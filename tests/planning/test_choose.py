@@ -10,6 +10,9 @@ import pytest
 import dither
 from dither import Categorical, Numeric, Ordinal, Schema, plan
 from dither.core.errors import ParameterError
+from dither.planning.choose import Chooser
+from dither.planning.outlook import LIMIT, outlook
+from dither.utility.limits import frequencies, least_mse, mean
 
 pytestmark = pytest.mark.filterwarnings("ignore::dither.core.errors.BudgetWarning")
 
@@ -147,6 +150,11 @@ def test_weights_move_users_to_what_matters():
         {"mean(a)": -1},
         {"mean(a)": math.nan},
         {"mean(a)": True},
+        {"mean(a)": 1e308, "mean(b)": 1e308},
+        {"mean(a)": 5e-324},
+        {"mean(a)": 10**400},
+        {"a": 2, "mean(a)": 5},
+        {3: 1},
         3,
     ):
         with pytest.raises(ParameterError):
@@ -179,6 +187,27 @@ def test_priors_make_predictions_kinder_and_change_no_promise(prior):
     assert known.prediction.informed
     assert known.guarantee == worst.guarantee
     assert "like those of the prior" in known.explain()
+
+
+def test_a_prior_of_an_ordinal_as_a_mapping():
+    ask = ["distribution(age)", "mean(age)", "mean(income)", "distribution(income)"]
+    for name, shares in (("age", {20: 0.25, 30: 0.75}), ("income", {20_000: 0.25, 150_000.0: 0.75})):
+        mapped = plan(ONE, 4.0, users=9000, ask=ask, prior={name: shares})
+        listed = plan(ONE, 4.0, users=9000, ask=ask, prior={name: (list(shares), list(shares.values()))})
+        assert mapped.predicted == listed.predicted
+        assert mapped.prediction.known == tuple(text for text in ask if name in text)
+    with pytest.raises(ParameterError, match="age"):
+        plan(ONE, 4.0, users=9000, ask=ask, prior={"age": {120: 1.0}})
+
+
+def test_whose_errors_are_predicted_is_told():
+    some = plan(ONE, 1.0, users=9000, prior={"income": "uniform", "age": "uniform"}).explain()
+    assert "users like those of the prior in mean(income), distribution(age), and for the worst 9,000 users" in some
+    every = plan(ONE, 1.0, users=9000, prior=dict.fromkeys(ONE, "uniform")).explain()
+    assert "Predicted errors are for users like those of the prior." in every
+    assert "for the worst 9,000 users; real ones" in plan(ONE, 1.0, users=9000).explain()
+    many = plan(TWELVE, 1.0, users=9000, prior=dict.fromkeys(list(TWELVE)[1:], "uniform")).explain()
+    assert "mean(income), mean(height), mean(distance) and 8 more, and for the worst" in many
 
 
 def test_a_prior_in_units_is_the_population_that_it_names():
@@ -218,3 +247,83 @@ def test_bad_priors_name_the_attribute_and_no_value(prior):
     assert "987654321" not in str(caught.value)
     if isinstance(prior, dict) and next(iter(prior)) in ONE:
         assert next(iter(prior)) in str(caught.value)
+
+
+# The limit and the promise -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{"delta": 1e-6}, {"prior": {"income": "uniform"}}], ids=str)
+def test_the_limit_is_left_out_where_it_is_not_known(options):
+    known, unknown = plan(ONE, 1.0, users=9000), plan(ONE, 1.0, users=9000, **options)
+    assert known.prediction.limit > 0
+    assert unknown.prediction.limit == 0
+    assert "limit for any plan" in str(known.compared())
+    assert "limit for any plan" not in str(unknown.compared())
+    assert "No plan with" in known.explain()
+    assert "No plan with" not in unknown.explain()
+    spots = [0.5, 1.0]
+    assert LIMIT in outlook(ONE, 1.0, users=9000, epsilons=spots).errors
+    found = outlook(ONE, 1.0, users=9000, epsilons=spots, **options)
+    assert LIMIT not in found.errors
+    assert found.at(0.7)
+
+
+@pytest.mark.parametrize("users", [1, 3, 30, 1000])
+def test_the_limit_is_below_what_a_constant_achieves(users):
+    # Of 1/k for each of k frequencies the error is largest where all users are alike: (1 - 1/k) / k on average.
+    for k in (2, 4, 50):
+        off = np.eye(k)[0] - 1 / k
+        made = plan(Schema({"job": Categorical([str(i) for i in range(k)])}), 0.1, users=users)
+        assert made.prediction.limit <= math.sqrt(np.mean(off**2)) * (1 + 1e-12)
+    assert plan(Schema({"x": Numeric(0, 9)}), 0.1, users=users).prediction.limit <= 1
+    # Nobody is asked for the town, everybody for the number.
+    both = Schema({"x": Numeric(0, 9), "town": Categorical([str(i) for i in range(400)])})
+    number = plan(Schema({"x": Numeric(0, 9)}), 1.0, users=users)
+    mixed = (number.rmse**2 + (1 - 1 / 400) / 400) / 2
+    assert plan(both, 1.0, users=users).prediction.limit <= math.sqrt(mixed)
+
+
+def test_with_many_users_the_limit_is_that_of_all_questions():
+    made = plan(ONE, 1.0, users=10**7)
+    blocks = mean(1 / 3) + frequencies(2, 1 / 3) + frequencies(100, 1 / 3)
+    assert made.prediction.limit == pytest.approx(math.sqrt(least_mse(blocks, 1.0) / 10**7), rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 3.0, 10.0, 20.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-6, 1e-3, 0.1])
+def test_every_plan_can_be_read_again(epsilon, delta):
+    uneven = Schema(
+        {"many": Categorical([str(i) for i in range(200)]), "two": Categorical(["yes", "no"]), "x": Numeric(0, 1)}
+    )
+    for schema in (ONE, uneven):
+        made = plan(schema, epsilon, users=1000, delta=delta)
+        assert made.guarantee.epsilon <= epsilon
+        assert made.guarantee.delta <= delta
+        assert dither.Plan.from_json(made.to_json()) == made
+
+
+def test_ways_that_do_not_keep_the_guarantee_are_not_taken(monkeypatch):
+    schema = Schema({"many": Categorical([str(i) for i in range(200)]), "two": Categorical(["yes", "no"])})
+    real = Chooser._budgets_by_variance
+
+    def too_much(self, units):
+        return [(1.01 * epsilon, delta) for epsilon, delta in real(self, units) or []] or None
+
+    assert "by variance" in next(iter(plan(schema, 10.0, users=1000).prediction.compared))
+    monkeypatch.setattr(Chooser, "_budgets_by_variance", too_much)
+    made = plan(schema, 10.0, users=1000)
+    assert made.guarantee.epsilon <= 10.0
+    assert "every question, budgets by variance" not in made.prediction.compared
+    assert made.rmse == min(made.prediction.compared.values())
+    shown = outlook(schema, 10.0, users=1000, epsilons=[10.0]).errors
+    assert min(line[0] for line in shown.values() if line is not shown[LIMIT]) == pytest.approx(made.rmse)
+    monkeypatch.setattr(dither.Plan, "kept", False)
+    with pytest.raises(ParameterError, match="keeps this epsilon"):
+        plan(schema, 10.0, users=1000)
+
+
+def test_one_way_that_fails_does_not_stop_the_others():
+    made = plan(Schema({"a": Numeric(0, 1), "b": Categorical(["x", "y"]), "c": Ordinal(0, 9)}), 3e-12, users=1000)
+    assert made.guarantee.epsilon <= 3e-12
+    assert "every question, budgets by variance" not in made.prediction.compared
+    assert len(made.prediction.compared) > 1

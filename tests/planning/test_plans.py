@@ -1,17 +1,20 @@
 """Plans: the best of the ways compared, reports that keep the promise, estimates in units, a form that is stored."""
 
+import contextlib
 import hashlib
 import json
 import warnings
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 import dither
 from dither import Categorical, KeyValue, Numeric, Ordinal, Plan, Schema, plan
 from dither.core.errors import BudgetWarning, DomainError, EmptyError, ParameterError, ReportError, TallyError
+from dither.planning import PlanTally, Question
 
 pytestmark = pytest.mark.filterwarnings("ignore::dither.core.errors.BudgetWarning")
 
@@ -193,6 +196,12 @@ def test_stored_plans():
             Plan.from_json(junk)
 
 
+def with_prediction(stored: dict) -> dict:
+    """The same, with a prediction that fits its questions."""
+    asked = [name for part in stored["parts"] for name in part.get("questions", ())]
+    return {**stored, "prediction": {**stored["prediction"], "errors": dict.fromkeys(asked, 1.0)}}
+
+
 def rehashed(stored: dict) -> str:
     own = {key: value for key, value in stored.items() if key not in ("hash", "prediction")}
     text = json.dumps(own, sort_keys=True, separators=(",", ":"))
@@ -220,10 +229,85 @@ def test_a_forged_plan_with_a_right_hash_is_refused():
         {"parts": [{**part, "weight": 0}]},
         {"parts": [{}]},
         {"schema": {}},
-        {"prediction": None},
     ):
         with pytest.raises(ParameterError):
+            Plan.from_json(rehashed(with_prediction({**stored, **change})))
+
+
+def test_a_plan_that_would_be_written_otherwise_is_refused():
+    stored = json.loads(plan(SCHEMA, 1.0, users=1000).to_json())
+    part = stored["parts"][0]
+    first, *rest = part["mechanism"]["weights"]
+    other = {**part, "mechanism": {**part["mechanism"], "weights": [f"0{first}", *rest]}}
+    age = stored["schema"]["age"]
+    for change in (
+        {"note": "hello"},
+        {"format": True},
+        {"epsilon": 1},
+        {"delta": 0},
+        {"schema": {**stored["schema"], "age": {**age, "missing": None}}},
+        {"parts": [{**part, "note": 1}, *stored["parts"][1:]]},
+        {"parts": [{**part, "questions": part["questions"][0]}, *stored["parts"][1:]]},
+        {"parts": [other, *stored["parts"][1:]]},
+    ):
+        with pytest.raises(ParameterError, match="hash does not match"):
             Plan.from_json(rehashed({**stored, **change}))
+
+
+def test_junk_is_refused_in_the_usual_words():
+    stored = json.loads(plan(SCHEMA, 1.0, users=1000).to_json())
+    part = stored["parts"][0]
+    many = {**part, "mechanism": {**part["mechanism"], "weights": ["9" * 5000, "1"]}}
+    deep: Any = 1
+    for _ in range(900):
+        deep = [deep]
+    junk: list[Any] = [
+        rehashed({**stored, "parts": [many, *stored["parts"][1:]]}),
+        rehashed({**stored, "parts": [{**part, "mechanism": deep}, *stored["parts"][1:]]}),
+        '{"format": 1, "users": ' + "9" * 5000 + "}",
+        "[" * 100_000,
+        '{"format": 1, "hash": "x", "a": ' + "[" * 100_000,
+        None,
+        7,
+        b"\xff\xfe",
+    ]
+    for text in junk:
+        with pytest.raises(ParameterError):
+            Plan.from_json(text)
+
+
+def test_predictions_have_their_shape():
+    stored = json.loads(plan(SCHEMA, 1.0, users=1000, prior={"age": "uniform"}).to_json())
+    good = stored["prediction"]
+    assert Plan.from_json(json.dumps(stored)).prediction.known == ("distribution(age)",)
+    old = {key: value for key, value in good.items() if key != "known"}
+    assert "like those of the prior" in Plan.from_json(json.dumps({**stored, "prediction": old})).explain()
+    errors, compared = good["errors"], good["compared"]
+    for bad in (
+        None,
+        [],
+        {},
+        {**good, "more": 1},
+        {**good, "errors": {}},
+        {**good, "errors": {**errors, "mean(other)": 1.0}},
+        {**good, "errors": {**errors, "mean(income)": float("nan")}},
+        {**good, "errors": {**errors, "mean(income)": "1"}},
+        {**good, "errors": {**errors, "mean(income)": -1.0}},
+        {**good, "errors": list(errors)},
+        {**good, "compared": {}},
+        {**good, "compared": {**compared, "other": float("inf")}},
+        {**good, "compared": {**compared, "other": 10**400}},
+        {**good, "limit": -1.0},
+        {**good, "limit": None},
+        {**good, "limit": True},
+        {**good, "informed": 1},
+        {**good, "informed": False},
+        {**good, "known": ["mean(other)"]},
+        {**good, "known": [[]]},
+        {**good, "known": 3},
+    ):
+        with pytest.raises(ParameterError, match="not a plan"):
+            Plan.from_json(json.dumps({**stored, "prediction": bad}))
 
 
 def test_a_plan_of_the_first_version_keeps_its_hash_and_its_reports():
@@ -243,7 +327,9 @@ def test_questions():
     estimate = best.estimate(best.tally(best.randomize(table(100), seed=1)))
     assert estimate["income"] is estimate["distribution(income)"]
     assert estimate["distribution(income)"].labels[0] == "0 to 6250"  # type: ignore[index]
-    for ask in (["median(income)"], ["mean(job)"], ["mean(nothing)"], ["wealth"], [], ["mean(age)"] * 2, ["mean(age"]):
+    wrong: list[Any] = [["median(income)"], ["mean(job)"], ["mean(nothing)"], ["wealth"], [], ["mean(age)"] * 2]
+    wrong += [["mean(age"], [["age"]], [3], [None], 3]
+    for ask in wrong:
         with pytest.raises(ParameterError):
             plan(SCHEMA, 1.0, users=100, ask=ask)
     with pytest.raises(ParameterError, match="key-value"):
@@ -318,3 +404,186 @@ def test_results_are_found_by_question_and_by_attribute():
     assert "incom" not in estimate
     with pytest.raises(KeyError, match=r"there are mean\(income\), distribution\(income\)"):
         estimate["incom"]
+
+
+# One value a user --------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_one_value_a_user_is_refused():
+    best = plan(SCHEMA, 12.0, users=10)
+    good = {"age": np.array([30, 31]), "income": np.array([5.0, 6.0]), "job": np.array(["nurse", "other"])}
+    for name, column in good.items():
+        for wrong in (column[:, None], column[None, :], np.stack([column, column]), column[:, None].astype(object)):
+            for invalid in ("error", "substitute"):
+                with pytest.raises(DomainError, match=f"attribute {name}"):
+                    best.randomize({**good, name: wrong}, invalid=invalid)
+    pair = plan(Schema({"a": Numeric(0, 10), "b": Numeric(0, 10)}), 2.5, users=10)
+    assert len(pair.parts[0].questions) == 2
+    for a, b in ((np.zeros((2, 2)), np.zeros((2, 2))), (np.zeros((2, 1)), np.zeros(2))):
+        with pytest.raises(DomainError, match="attribute a"):
+            pair.randomize({"a": a, "b": b})
+
+
+def test_tables_with_columns_that_are_none():
+    pandas = pytest.importorskip("pandas")
+    best = plan(SCHEMA, 12.0, users=10)
+    good = {"age": [30], "income": [5.0], "job": ["nurse"]}
+    frame = pandas.DataFrame(good)
+    for wrong in (
+        pandas.concat([frame, frame[["income"]]], axis=1),
+        {**good, "income": frame[["income"]]},
+        {**good, "income": np.array(5.0)},
+    ):
+        with pytest.raises(DomainError, match="attribute income"):
+            best.randomize(wrong)
+        with pytest.raises(DomainError, match="attribute income"):
+            best.randomize(wrong, invalid="substitute")
+
+
+@pytest.mark.parametrize("encoded", [np.zeros((3, 1)), np.zeros((1, 3)), np.zeros(2), np.zeros(())], ids=str)
+def test_the_last_guard_before_anything_is_drawn(encoded, monkeypatch):
+    monkeypatch.setattr(Question, "encode", lambda self, column, invalid="error": encoded)
+    for best in (plan(NUMBERS, 1.0, users=10), plan(NUMBERS, 2.5, users=10)):
+        with pytest.raises(DomainError, match="attribute x"):
+            best.randomize({name: np.zeros(3) for name in NUMBERS})
+
+
+def test_what_is_masked_is_missing():
+    best, secret = plan(SCHEMA, 12.0, users=10), 77
+    data: dict[str, Any] = {
+        "age": np.ma.array([30, secret], mask=[False, True]),
+        "income": np.ma.array([5.0, 199_000.0], mask=[False, True]),
+        "job": np.ma.array(["driver", "teacher"], mask=[False, True]),
+    }
+    for name in data:
+        shown = {other: column.data for other, column in data.items()}
+        with pytest.raises(DomainError, match=f"attribute {name}, row 1"):
+            best.randomize({**shown, name: data[name]})
+    found = best.randomize(data, seed=1, invalid="substitute")
+    missing = best.randomize({name: [column[0], None] for name, column in data.items()}, seed=1, invalid="substitute")
+    assert all((np.asarray(found[name]) == np.asarray(missing[name])).all() for name in found)
+
+
+class Hostile:
+    """Nothing can be asked of it."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError("987654321")
+
+
+class Unhashable(str):
+    """A text that cannot be looked up."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        raise RuntimeError("987654321")
+
+
+def check_every_record_is_one_user() -> None:
+    good = {"age": 30, "income": 5.0, "job": "nurse"}
+    odd = [[1, 2, 3], (), {}, set(), None, "x", b"x", np.zeros((3, 1)), np.array(5), np.ma.masked, 10**400, -(10**400)]
+    odd += [float("nan"), np.longdouble("1e4000"), object(), Hostile(), Unhashable("nurse"), "\ud800", range(5), [[]]]
+    records: list[Any] = [{name: value} for name in good for value in odd]
+    records += [{**good, name: value} for name in good for value in odd]
+    records += [*odd, {}, good, [good, good], {name: [value] * 3 for name, value in good.items()}, {3: 4}]
+    for epsilon in (1.0, 12.0):
+        best = plan(SCHEMA, epsilon, users=10**6)
+        for record in records:
+            reports = best.report(record)
+            assert list(reports) == [part.name for part in best.parts]
+            assert sum(map(len, reports.values())) == best.reported
+            assert all(len(rows) <= 1 and not rows.simulated for rows in reports.values())
+
+
+def test_a_device_is_one_user_and_always_reports(recwarn, capfd, caplog):
+    check_every_record_is_one_user()
+    assert [str(each.message) for each in recwarn.list] == []
+    assert not caplog.records
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_report_is_what_randomize_makes_of_one_record():
+    best = plan(SCHEMA, 12.0, users=10)
+    for record in ({"age": 30, "income": 5.0, "job": "nurse"}, {"age": -1, "income": None, "job": "pilot"}):
+        one, all_ = best.report(record, seed=3), best.randomize([record], seed=3, invalid="substitute")
+        assert all((np.asarray(one[name]) == np.asarray(all_[name])).all() for name in all_)
+        assert all(rows.simulated for rows in one.values())
+    sums = sum((best.tally(best.report(record)) for _ in range(3)), start=0)
+    assert [part.n for part in sums.parts.values()] == [3, 3, 3]  # type: ignore[union-attr]
+    missing, empty = best.report({"age": None}, seed=1), best.report([], seed=1)
+    assert all((np.asarray(missing[name]) == np.asarray(empty[name])).all() for name in empty)
+
+
+def test_a_mixture_is_neither_a_table_nor_a_record():
+    best = plan(SCHEMA, 12.0, users=10)
+    for mixture in (
+        {"age": [30, 31], "income": 5.0, "job": "nurse"},
+        {"age": 30, "income": 5.0, "job": ["nurse", "other"]},
+        {"age": 30, "income": None, "job": ["nurse"]},
+    ):
+        for invalid in ("error", "substitute"):
+            with pytest.raises(DomainError, match=r"plan\.report"):
+                best.randomize(mixture, invalid=invalid)
+    assert best.randomize({"age": 30, "income": 5.0, "job": "nurse", "unrelated": [1, 2]})
+    assert best.randomize({"age": [30], "income": [5.0], "job": ["nurse"], "unrelated": 3})
+
+
+# Whose reports they are --------------------------------------------------------------------------------------------
+
+
+def test_reports_are_those_of_one_question_of_one_plan():
+    twins = Schema({"a": Numeric(0, 1), "b": Numeric(0, 1)})
+    best, other = plan(twins, 1.0, users=100), plan(twins, 1.0, users=101)
+    data = {"a": np.zeros(50), "b": np.ones(50)}
+    reports = best.randomize(data, seed=1)
+    first, second = reports
+    assert best.parts[0].mechanism == best.parts[1].mechanism == other.parts[0].mechanism
+    for wrong in (
+        {first: reports[second], second: reports[first]},
+        other.randomize(data, seed=1),
+        {name: rows[:3] for name, rows in other.randomize(data, seed=1).items()},
+        {**reports, first: best.parts[0].mechanism.randomize([0.0])},
+    ):
+        with pytest.raises(ReportError, match="another question, or belong to another plan"):
+            best.tally(wrong)
+    whole = best.tally(reports)
+    assert all(part.simulated for part in whole.parts.values())
+    bare = best.tally({name: np.asarray(rows) for name, rows in reports.items()})
+    assert not any(part.simulated for part in bare.parts.values())
+    assert [part.counts.tolist() for part in bare.parts.values()] == [
+        part.counts.tolist() for part in whole.parts.values()
+    ]
+    halves = [best.tally({name: rows[start::2] for name, rows in reports.items()}) for start in (0, 1)]
+    assert halves[0] + halves[1] == whole
+    joined = {name: np.concatenate([rows[:5], rows[5:]]) for name, rows in reports.items()}
+    assert best.tally(joined) == whole
+    one = {name: rows[0] for name, rows in reports.items()}
+    assert [part.n for part in best.tally(one).parts.values()] == [1, 1]
+
+
+def test_tallies_as_bytes():
+    best, data = plan(SCHEMA, 1.0, users=100), table(100)
+    tally = best.tally(best.randomize(data, seed=1))
+    stored = tally.to_bytes()
+    again = PlanTally.from_bytes(stored)
+    assert again == tally
+    assert again.plan == best.fingerprint
+    assert list(again.parts) == list(tally.parts)
+    assert best.estimate(again + tally)["income"].n == 2 * tally.parts["mean(income)"].n
+    assert tally != best.tally(best.randomize(data, seed=2))
+    assert tally != 3
+    part = next(iter(tally.parts.values())).to_bytes()
+    empty = msgspec.msgpack.encode({"format": "dither plan tally 1", "plan": best.fingerprint, "parts": {}})
+    wrong = msgspec.msgpack.encode({"format": "dither plan tally 1", "plan": "", "parts": {"a": b"x"}})
+    newer = msgspec.msgpack.encode({"format": "dither plan tally 2", "plan": "", "parts": {"a": part}})
+    junk: list[Any] = [b"", b"x", stored[:-1], stored + b"x", part, empty, wrong, newer, b"\xff" * 50, None, 3]
+    junk += [stored[:place] + bytes([stored[place] ^ 1]) + stored[place + 1 :] for place in range(60)]
+    for data_ in junk:
+        with contextlib.suppress(TallyError):
+            assert PlanTally.from_bytes(data_) != tally
+    for data_ in junk[:11]:
+        with pytest.raises(TallyError):
+            PlanTally.from_bytes(data_)
+    with pytest.raises(TallyError):
+        tally + PlanTally(tally.plan, {"a": tally.parts["mean(income)"]})  # type: ignore[operator]

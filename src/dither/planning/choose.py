@@ -86,7 +86,8 @@ class Chooser:
 
     def ways(self) -> list[Way]:
         """The best first."""
-        found = [way for units, style in self._partitions() for way in self._of(units, style)]
+        tried = [way for units, style in self._partitions() for way in self._of(units, style)]
+        found = [way for way in tried if way is not None]
         if not found:
             raise ParameterError("epsilon is too small for these questions: no report would carry information")
         return sorted(found, key=lambda way: way.cost)
@@ -98,8 +99,8 @@ class Chooser:
             pairs = [tuple(means[start : start + 2]) for start in range(0, len(means), 2)]
             yield (*pairs, *((each,) for each in self.questions if each.cells)), ", means in pairs"
 
-    def _of(self, units: tuple[Unit, ...], style: str) -> Iterator[Way]:
-        """The ways to ask these units."""
+    def _of(self, units: tuple[Unit, ...], style: str) -> Iterator[Way | None]:
+        """The ways to ask these units; None for one that has too small a budget for some."""
         count = len(units)
         costs: dict[int, float] = {}
         for m in [*range(1, count), count]:
@@ -133,13 +134,17 @@ class Chooser:
             total += times * self._weighted(unit, price) * len(units) / m
         return total
 
-    def _even(self, units: tuple[Unit, ...], m: int, label: str) -> Way:
+    def _even(self, units: tuple[Unit, ...], m: int, label: str) -> Way | None:
         return self._way(label, units, [self._part(m)] * len(units), [1] * len(units), m)
 
-    def _by_variance(self, units: tuple[Unit, ...], label: str) -> Way:
+    def _by_variance(self, units: tuple[Unit, ...], label: str) -> Way | None:
         """The larger a variance, the more users: shares in proportion to its square root."""
         budget = self._part(1)
-        roots = np.array([math.sqrt(self._weighted(unit, self._sure(unit, *budget, 1 / len(units)))) for unit in units])
+        prices = [self._price(unit, *budget, 1 / len(units)) for unit in units]
+        costs = [self._weighted(unit, price) for unit, price in zip(units, prices, strict=True) if price]
+        if len(costs) < len(units):
+            return None
+        roots = np.sqrt(costs)
         weights = [max(1, round(share * SHARES)) for share in roots / roots.sum()]
         return self._way(label, units, [budget] * len(units), weights, 1)
 
@@ -175,10 +180,13 @@ class Chooser:
 
     def _way(
         self, label: str, units: tuple[Unit, ...], budgets: Sequence[tuple[float, float]], weights: list[int], m: int
-    ) -> Way:
+    ) -> Way | None:
         """The way with its exact cost: each unit with the best mechanism for its own share of the users."""
         shares = [m * weight / sum(weights) for weight in weights]
-        prices = [self._sure(unit, *budget, share) for unit, budget, share in zip(units, budgets, shares, strict=True)]
+        tried = [self._price(unit, *budget, share) for unit, budget, share in zip(units, budgets, shares, strict=True)]
+        prices = [price for price in tried if price is not None]
+        if len(prices) < len(tried):
+            return None
         costs = [self._weighted(unit, price) / share for unit, price, share in zip(units, prices, shares, strict=True)]
         mean = sum(costs) / sum(self.importance[question] for question in self.questions)
         return Way(label, units, tuple(price.mechanism for price in prices), tuple(weights), m, mean)
@@ -202,12 +210,6 @@ class Chooser:
 
     def _counted(self, units: Sequence[Unit]) -> Counter[tuple[Unit, Any]]:
         return Counter(map(self._kind, units))
-
-    def _sure(self, unit: Unit, epsilon: float, delta: float, share: float) -> Price:
-        price = self._price(unit, epsilon, delta, share)
-        if price is None:
-            raise ParameterError("epsilon is too small for these questions: no report would carry information")
-        return price
 
     def _price(self, unit: Unit, epsilon: float, delta: float, share: float) -> Price | None:
         """The best mechanism for a unit at a budget, if any fits, where this share of the users is asked."""

@@ -2,6 +2,9 @@
 
 Everything that a caller gives is checked here; `choose` compares the ways to ask; what comes out is a `Plan` with
 its prediction, and a warning where the budget is too small to learn anything.
+
+A way to ask whose reports would not keep the declared guarantee, all of a user's together and as far as it can be
+proved, is never taken: what `dither.plan` returns is what `Plan.from_json` reads.
 """
 
 import math
@@ -12,12 +15,14 @@ from typing import Any
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.errors import BudgetWarning, ParameterError
 from dither.planning.choose import Chooser, Way, variances
-from dither.planning.plans import Part, Plan, Prediction
+from dither.planning.plans import NOTHING, Part, Plan, Prediction
 from dither.planning.priors import checked_prior, users_like
 from dither.planning.questions import Question, questions
 from dither.schema import Schema
 from dither.utility.limits import frequencies, least_mse, mean
 from dither.utility.population import Population
+
+_WEIGHTS = (1e-9, 1e9)  # in sums of them none is lost, and none is infinite
 
 
 def plan(
@@ -45,8 +50,7 @@ def plan(
     """
     users = checked_count("users", users, 1)
     chooser = chooser_of(schema, epsilon, delta, ask, prior, weights, most_evaluations)
-    ways = chooser.ways()
-    made = _made(schema, chooser, ways, users)
+    made = _made(schema, chooser, kept_ways(schema, chooser, users), users)
     _warn(made)
     return made
 
@@ -74,16 +78,21 @@ def chooser_of(
 
 
 def _importance(asked: tuple[Question, ...], weights: Mapping[str, float] | None) -> dict[Question, float]:
-    given: dict[str, float] = dict(weights) if isinstance(weights, Mapping) else {}
     if weights is not None and not isinstance(weights, Mapping):
         raise ParameterError('weights maps questions to numbers, as in weights={"mean(income)": 2.0}')
     known = {str(each) for each in asked}
-    given = {first_of(asked, name): weight for name, weight in given.items()}
+    named = [(first_of(asked, name), weight) for name, weight in (weights or {}).items()]
+    given: dict[str, float] = dict(named)
+    if len(given) < len(named):
+        raise ParameterError("weights: the same question has two; an attribute's name means its first question")
+    least, most = _WEIGHTS
     for name, weight in given.items():
         if name not in known:
             raise ParameterError(f"weights: no such question is asked; there are {', '.join(map(str, asked[:12]))}")
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
-            raise ParameterError(f"the weight of {name} must be a number above 0; leave out what does not matter")
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not least <= weight <= most:
+            raise ParameterError(
+                f"the weight of {name} must be a number from {least:g} to {most:g}; leave out what does not matter"
+            )
     return {each: float(given.get(str(each), 1.0)) for each in asked}
 
 
@@ -106,10 +115,23 @@ def _known(asked: tuple[Question, ...], prior: dict[str, Any]) -> dict[Question,
     return known
 
 
+def kept_ways(schema: Schema, chooser: Chooser, users: int) -> list[Way]:
+    """The ways to ask whose finished plan keeps what is declared, the best first."""
+    kept = [way for way in chooser.ways() if _plan(schema, chooser, way, users, NOTHING).kept]
+    if not kept:
+        raise ParameterError("no way to ask these questions keeps this epsilon and delta; try delta=0")
+    return kept
+
+
+def _plan(schema: Schema, chooser: Chooser, way: Way, users: int, prediction: Prediction) -> Plan:
+    parts = tuple(Part(*part) for part in zip(way.units, way.mechanisms, way.weights, strict=True))
+    return Plan(schema, chooser.epsilon, chooser.delta, users, parts, way.reported, prediction)
+
+
 def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int) -> Plan:
     best = ways[0]
     compared = {way.label: math.sqrt(way.cost / users) for way in reversed(ways)}
-    parts = tuple(Part(*part) for part in zip(best.units, best.mechanisms, best.weights, strict=True))
+    parts = _plan(schema, chooser, best, users, NOTHING).parts
     shares = [best.reported * part.weight / sum(best.weights) for part in parts]
     errors: dict[str, float] = {}
     for part, share in zip(parts, shares, strict=True):
@@ -121,20 +143,38 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int) -> Plan
         dict(sorted(compared.items(), key=lambda pair: pair[1])),
         limit_of(chooser, users),
         bool(chooser.users),
+        tuple(str(each) for each in chooser.questions if each in chooser.users),
     )
-    return Plan(schema, chooser.epsilon, chooser.delta, users, parts, best.reported, prediction)
+    return _plan(schema, chooser, best, users, prediction)
 
 
 def limit_of(chooser: Chooser, users: int) -> float:
-    """What no plan for these questions can be below (`utility.limits`), by the measure of `Plan.rmse`."""
-    importance = [chooser.importance[each] for each in chooser.questions]
-    scaled = [weight / sum(importance) for weight in importance]
-    parameters = [
-        block
-        for each, weight in zip(chooser.questions, scaled, strict=True)
-        for block in (frequencies(each.cells, weight) if each.cells else mean(weight))
-    ]
-    return math.sqrt(least_mse(parameters, chooser.epsilon) / users)
+    """What no plan for these questions can be below (`utility.limits`), by the measure of `Plan.rmse`.
+
+    It is known for delta = 0 and for all users: with a delta or a prior it is 0. It is one of many users. With few,
+    it is better to answer some questions without asking anybody, which costs at most `_unasked`; so they are left
+    out one kind after the other, those that cost least first, as far as that makes the limit smaller.
+    """
+    if chooser.delta > 0 or chooser.users:
+        return 0.0
+    total = sum(chooser.importance[each] for each in chooser.questions)
+    left = {each: chooser.importance[each] / total for each in chooser.questions}
+    least, constant = math.inf, 0.0
+    for cells in sorted({each.cells for each in left}, key=_unasked):
+        least = min(least, _asked(left, chooser.epsilon) / users + constant)
+        dropped = [each for each in left if each.cells == cells]
+        constant += sum(left.pop(each) for each in dropped) * _unasked(cells)
+    return math.sqrt(min(least, constant))
+
+
+def _asked(weights: Mapping[Question, float], epsilon: float) -> float:
+    blocks = [frequencies(each.cells, weight) if each.cells else mean(weight) for each, weight in weights.items()]
+    return least_mse([block for several in blocks for block in several], epsilon)
+
+
+def _unasked(cells: int) -> float:
+    """The largest MSE / scale^2 of a constant: of the centre for a mean, of 1/k for each of k frequencies."""
+    return (1 - 1 / cells) / cells if cells else 1.0
 
 
 def _warn(made: Plan) -> None:

@@ -2,7 +2,7 @@
 
 For each epsilon the ways to ask are compared anew, so the curves show where another way takes over. The error is
 the measure that a plan minimises, the square root of the mean over questions of MSE / scale^2; it falls exactly with
-1 / sqrt(users).
+1 / sqrt(users). The limit for any plan is shown where it is known: for delta = 0, and without a prior.
 """
 
 import math
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_epsilon
 from dither.core.errors import ParameterError
-from dither.planning.make import chooser_of, limit_of
+from dither.planning.make import chooser_of, kept_ways, limit_of
 from dither.schema import Schema
 from dither.show.table import Table
 
@@ -95,10 +95,11 @@ def outlook(
     for spot in (progress or iter)(spots):
         chooser = chooser_of(schema, float(spot), delta, ask, prior, weights, most_evaluations)
         found: dict[str, float] = {}
-        for way in chooser.ways():
+        for way in kept_ways(schema, chooser, users):
             name = EVERY if way.reported == len(way.units) else ONE if way.reported == 1 else SOME
             found[name] = min(found.get(name, math.inf), math.sqrt(way.cost / users))
-        rows.append({**found, LIMIT: limit_of(chooser, users)})
+        limit = limit_of(chooser, users)
+        rows.append({**found, LIMIT: limit} if limit else found)
     names = [name for name in (ONE, SOME, EVERY, LIMIT) if any(name in row for row in rows)]
     lines = {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
     return Outlook(epsilon, users, tuple(float(spot) for spot in spots), lines)

@@ -7,18 +7,23 @@ and what is publicly known about them. `dither.plan` makes one, by comparing the
 no secret. Row i of a table has its own words of randomness, so a simulation does not depend on how the table is
 cut.
 
+**Whose reports they are.** Reports carry a tag, a hash of the plan and of what they answer. So the reports of two
+questions cannot be exchanged, even where their mechanisms are equal, and those of another plan are refused.
+
 **What is stored.** The integers that are sampled; loading certifies them again. The hash covers all that defines the
 plan, but not its predictions, which a later version may make better.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +31,7 @@ from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.compose import Independent
 from dither.core.domain import Categories, Interval, Records
 from dither.core.draw import Tape, entries
-from dither.core.errors import EmptyError, ParameterError, ReportError, TallyError
+from dither.core.errors import DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.core.estimate import Estimate, Estimates
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.mechanism import Mechanism
@@ -37,12 +42,13 @@ from dither.core.tally import Tally
 from dither.mechanisms import load
 from dither.planning.choose import Unit
 from dither.planning.questions import Question, questions
-from dither.planning.tables import columns_of
+from dither.planning.tables import columns_of, record_of
 from dither.randomness import Stream
 from dither.schema import Schema
 from dither.show.table import Table
 
 FORMAT = 1
+_TALLY_FORMAT = "dither plan tally 1"
 _CHUNK = 1 << 16
 _LOOSE = 3.0  # a limit further below says more about the limit than about the plan
 
@@ -65,8 +71,12 @@ class Prediction(NamedTuple):
 
     errors: Mapping[str, float]  # in the question's own units; of a cell, on average
     compared: Mapping[str, float]  # the best first: the square root of the mean over questions of MSE / scale^2
-    limit: float  # what no plan can be below, by the same measure
-    informed: bool  # for users like those of a prior; otherwise for the worst
+    limit: float  # what no plan can be below, by the same measure; 0 where it is not known
+    informed: bool  # some are for users like those of a prior; otherwise all are for the worst
+    known: tuple[str, ...] = ()  # the questions that a prior speaks of
+
+
+NOTHING = Prediction({}, {}, 0.0, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,13 +91,45 @@ class PlanTally:
             return NotImplemented
         if self.plan != other.plan:
             raise TallyError("these tallies belong to different plans; estimate each on its own")
+        if set(self.parts) != set(other.parts):
+            raise TallyError("these tallies are of different questions, so one of them is damaged")
         return PlanTally(self.plan, {name: part + other.parts[name] for name, part in self.parts.items()})
 
     def __radd__(self, other: Any) -> "PlanTally":
         return self if other == 0 else NotImplemented
 
+    def __eq__(self, other: object) -> bool:
+        return self.to_bytes() == other.to_bytes() if isinstance(other, PlanTally) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_bytes(self) -> bytes:
+        """The same bytes for the same tally, on every machine. The plan's hash is in them."""
+        parts = {name: part.to_bytes() for name, part in self.parts.items()}
+        return msgspec.msgpack.encode({"format": _TALLY_FORMAT, "plan": self.plan, "parts": parts})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "PlanTally":
+        """The inverse of `to_bytes`; refuses anything that is not exactly the tally of a plan."""
+        try:
+            stored = msgspec.msgpack.decode(data, type=_StoredTally)
+        except (msgspec.MsgspecError, UnicodeDecodeError, TypeError):
+            stored = None
+        if stored is None or stored.format != _TALLY_FORMAT or not stored.parts:
+            raise TallyError("these bytes are not the tally of a plan that this version of dither can read")
+        tally = cls(stored.plan, {name: Tally.from_bytes(part) for name, part in stored.parts.items()})
+        if tally.to_bytes() != bytes(data):
+            raise TallyError("these bytes are a damaged tally: they are not what a tally writes")
+        return tally
+
     def __repr__(self) -> str:
         return f"PlanTally({', '.join(f'{name}: {part.n:,}' for name, part in self.parts.items())})"
+
+
+class _StoredTally(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    plan: str
+    parts: dict[str, bytes]
 
 
 @dataclass(frozen=True)
@@ -117,7 +159,13 @@ class Plan:
     def guarantee(self) -> Guarantee:
         """What all that a user reports promises together."""
         factors = tuple(part.mechanism.channel() for part in self.parts)
-        return Guarantee.of(Independent(factors, self.reported), self.epsilon, self.delta)
+        budgets = tuple(part.mechanism.epsilon for part in self.parts)
+        return Guarantee.of(Independent(factors, self.reported, budgets), self.epsilon, self.delta)
+
+    @property
+    def kept(self) -> bool:
+        """Whether that is at most what is declared."""
+        return self.guarantee.epsilon <= self.epsilon and self.guarantee.delta <= self.delta
 
     @property
     def predicted(self) -> Mapping[str, float]:
@@ -141,8 +189,9 @@ class Plan:
         return Table({**named, "predicted error": [self.predicted[name] for name in named["question"]]})
 
     def compared(self) -> Table:
-        """The ways to ask that were compared, the best first, and the limit that no way can be below."""
-        found = {**self.prediction.compared, "limit for any plan": self.prediction.limit}
+        """The ways to ask that were compared, the best first; last, if known, the limit that no way can be below."""
+        limit = {"limit for any plan": self.prediction.limit} if self.prediction.limit else {}
+        found = {**self.prediction.compared, **limit}
         return Table({"way to ask": list(found), "error / scale": list(found.values())})
 
     def explain(self) -> str:
@@ -153,7 +202,7 @@ class Plan:
             f"{self._who()}, {self._budgets()}.",
             f"All that a user reports together: {self.guarantee}.",
         ]
-        if others:
+        if others and best > 0:
             lines.append(
                 f"Of the ways compared this one ({way}) has the smallest error: {best:.3g} of a scale, on average."
             )
@@ -167,10 +216,18 @@ class Plan:
         pairs = [part for part in self.parts if len(part.questions) > 1]
         if pairs:
             lines.append(f"Asked together, two numbers in one report: {'; '.join(part.name for part in pairs[:3])}.")
-        whom = "users like those of the prior" if self.prediction.informed else f"the worst {self.users:,} users"
-        kinder = "" if self.prediction.informed else "; real ones are usually kinder"
-        lines.append(f"Predicted errors are for {whom}{kinder}.")
+        lines.append(self._whom())
         return "\n".join(lines)
+
+    def _whom(self) -> str:
+        """Whose errors are predicted."""
+        prior, worst = "users like those of the prior", f"the worst {self.users:,} users"
+        if not self.prediction.informed:
+            return f"Predicted errors are for {worst}; real ones are usually kinder."
+        known = self.prediction.known
+        if len(known) in (0, len(self.questions)):
+            return f"Predicted errors are for {prior}."
+        return f"Predicted errors are for {prior} in {_listed(known)}, and for {worst} in the other questions."
 
     def _who(self) -> str:
         count = len(self.parts)
@@ -201,13 +258,37 @@ class Plan:
         """For each part of the plan the reports of those who were asked.
 
         `table` is a mapping from names to columns, a pandas or Polars data frame, an Arrow table, a list of
-        dictionaries or one dictionary. `invalid="substitute"` is for collection: every device reports.
+        dictionaries or one dictionary. `invalid="substitute"` is for collection: every user reports. Devices, which
+        hold the record of one user, call `report`.
         """
-        asked = {question.name for question in self.questions}
-        columns, users = columns_of(table, [name for name in self.schema if name in asked])
+        columns, users = columns_of(table, self._names)
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
+        return self._all_reports(lambda question: question.encode(columns[question.name], invalid), users, tape)
+
+    def report(self, record: Any, *, seed: int | None = None) -> dict[str, Reports]:
+        """What the device of one user sends: for each part of the plan one report, or none if it was not drawn.
+
+        `record` maps names to values. It counts as one user and is always reported, whatever it holds or lacks: a
+        substitute stands in for what does not fit, and no error tells about it.
+
+        >>> from dither import Numeric, Ordinal, plan
+        >>> best = plan(Schema({"age": Ordinal(0, 99), "income": Numeric(0, 200_000)}), 1.0, users=100_000)
+        >>> records = [{"age": 41, "income": 30_000}, {"age": [1, 2]}, {}, None]
+        >>> [sum(map(len, best.report(record).values())) for record in records]
+        [1, 1, 1, 1]
+        """
+        tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
+        columns = record_of(record, self._names)
+        return self._all_reports(lambda question: _substituted(question, columns[question.name]), 1, tape)
+
+    @property
+    def _names(self) -> list[str]:
+        asked = {question.name for question in self.questions}
+        return [name for name in self.schema if name in asked]
+
+    def _all_reports(self, encode: Callable[[Question], NDArray], users: int, tape: Stream) -> dict[str, Reports]:
         return {
-            part.name: self._reports(part, columns, rows, tape, invalid)
+            part.name: self._reports(part, [encode(question) for question in part.questions], users, rows, tape)
             for part, rows in zip(self.parts, self._asked(tape, users), strict=True)
         }
 
@@ -230,10 +311,12 @@ class Plan:
         return np.split(order, np.cumsum(np.bincount(drawn.ravel(), minlength=count))[:-1])
 
     def _reports(
-        self, part: Part, columns: Mapping[str, Any], rows: NDArray[np.intp], tape: Stream, invalid: str
+        self, part: Part, encoded: Sequence[NDArray], users: int, rows: NDArray[np.intp], tape: Stream
     ) -> Reports:
         mechanism = part.mechanism
-        encoded = [question.encode(columns[question.name], invalid) for question in part.questions]
+        for question, each in zip(part.questions, encoded, strict=True):
+            if each.shape != (users,):  # a report would depend on the values of others
+                raise DomainError(f"attribute {question.name}: there must be exactly one value for each user")
         values = encoded[0] if len(encoded) == 1 else np.stack(encoded, axis=1)
         reports = np.empty(len(rows), dtype=mechanism.dtype)
         own = tape.spawn("question", part.name)
@@ -242,16 +325,31 @@ class Plan:
             mechanism._fill(reports[some], values[rows[some]], own, rows[some])
 
         each_chunk(fill, len(rows), _CHUNK // max(1, mechanism.row_words))
-        return Reports.wrap(reports, mechanism.fingerprint, tape.simulated)
+        return Reports.wrap(reports, self._tag(part), tape.simulated)
+
+    def _tag(self, part: Part) -> str:
+        """What the reports of a part carry: they answer these questions of this plan, and no others."""
+        return hashlib.sha256(f"{self.fingerprint} {part.name}".encode()).hexdigest()
 
     # On the server ---------------------------------------------------------------------------------------------
 
     def tally(self, reports: Mapping[str, Any]) -> PlanTally:
-        """The sums over the reports of each part."""
+        """The sums over the reports of each part. Plain arrays carry no tag: they are counted under their name."""
         names = [part.name for part in self.parts]
         if not isinstance(reports, Mapping) or set(reports) != set(names):
             raise ReportError(f"these are not reports of this plan: expected a mapping with {', '.join(names)}")
-        return PlanTally(self.fingerprint, {part.name: part.mechanism.tally(reports[part.name]) for part in self.parts})
+        tallies = {part.name: part.mechanism.tally(self._own(part, reports[part.name])) for part in self.parts}
+        return PlanTally(self.fingerprint, tallies)
+
+    def _own(self, part: Part, reports: Any) -> Any:
+        """The reports as the mechanism knows them, if their tag is right."""
+        if not isinstance(reports, Reports) or not reports.mechanism:
+            return reports
+        if reports.mechanism != self._tag(part):
+            raise ReportError(
+                f"the reports under {part.name} answer another question, or belong to another plan; nothing was tallied"
+            )
+        return Reports.wrap(np.asarray(reports), part.mechanism.fingerprint, reports.simulated)
 
     def estimate(self, tally: PlanTally) -> Estimates:
         """An estimate for each question, in the attribute's own units; the attribute's name means its first one."""
@@ -303,26 +401,34 @@ class Plan:
     @classmethod
     def from_json(cls, text: str) -> "Plan":
         """The inverse of `to_json`: the hash is compared, and every mechanism is certified again."""
+        found = None
         try:
-            stored = json.loads(text)
-        except ValueError:
-            stored = None
-        if not isinstance(stored, dict) or "format" not in stored:
+            found = cls._from_stored(json.loads(text))
+        except ParameterError:
+            raise
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
+            pass  # no JSON, or not what a plan has
+        if found is None:
             raise ParameterError("this is not a plan: a plan is what plan.to_json() wrote")
+        return found
+
+    @classmethod
+    def _from_stored(cls, stored: Any) -> "Plan | None":
+        if not isinstance(stored, dict) or "format" not in stored:
+            return None
         if not isinstance(stored["format"], int) or stored["format"] < FORMAT or "hash" not in stored:
             raise ParameterError("this is not a plan: its format is unknown, or its hash is missing")
         if stored["format"] > FORMAT:
             raise ParameterError("this plan was written by a newer version of dither; upgrade to read it")
-        prediction, digest = stored.pop("prediction", None), stored.pop("hash", None)
+        prediction, digest = stored.pop("prediction", None), stored.pop("hash")
+        changed = "this plan was changed after it was written: its hash does not match"
         if _digest(stored) != digest:
-            raise ParameterError("this plan was changed after it was written: its hash does not match")
-        try:
-            plan = cls._from_dict(stored, Prediction(**prediction))
-        except (KeyError, TypeError, AttributeError):
-            plan = None
-        if plan is None:
-            raise ParameterError("this is not a plan: something is missing in it")
-        if plan.guarantee.epsilon > plan.epsilon or plan.guarantee.delta > plan.delta:
+            raise ParameterError(changed)
+        plan = cls._from_dict(stored, NOTHING)
+        if plan.fingerprint != digest:  # what was read is not what it would write
+            raise ParameterError(changed)
+        plan = replace(plan, prediction=_predicted(prediction, plan.questions))
+        if not plan.kept:
             raise ParameterError("this plan does not keep the guarantee that it declares")
         return plan
 
@@ -344,6 +450,41 @@ class Plan:
             raise ParameterError("this is not a plan: its mechanisms do not fit its questions")
         epsilon, delta = checked_epsilon(stored["epsilon"]), checked_delta(stored["delta"])
         return cls(schema, epsilon, delta, checked_count("users", stored["users"], 1), parts, reported, prediction)
+
+
+def _predicted(stored: Any, asked: tuple[Question, ...]) -> Prediction:
+    """A stored prediction, checked for its shape."""
+    names = {str(question) for question in asked}
+    found = NOTHING
+    if isinstance(stored, dict) and set(stored) | {"known"} == set(Prediction._fields):
+        found = Prediction(**{**stored, "known": tuple(stored.get("known", ()))})
+    errors, compared, limit = found.errors, found.compared, found.limit
+    if (
+        not (isinstance(errors, dict) and isinstance(compared, dict) and isinstance(found.informed, bool))
+        or set(errors) != names
+        or not compared
+        or not all(map(_is_size, [*errors.values(), *compared.values(), limit]))
+        or not (set(found.known) <= names and (found.informed or not found.known))
+    ):
+        raise ParameterError("this is not a plan: its prediction does not fit its questions; make the plan again")
+    return found
+
+
+def _is_size(number: Any) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= sys.float_info.max
+
+
+def _substituted(question: Question, column: list[Any]) -> NDArray:
+    """The values with a substitute for what does not fit; also where looking at a value goes wrong."""
+    try:
+        return question.encode(column, "substitute")
+    except Exception:  # that a value is odd is a fact about its user
+        return question.encode([None] * len(column), "substitute")
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def _fits(part: Part) -> bool:

@@ -5,8 +5,8 @@ changes what is chosen and predicted; it never changes what a report promises, a
 the prior was right or not. It must come from public knowledge, never from the data that is to be protected.
 
 For a number: values, a pair (values, weights), a pair (counts, edges) as `numpy.histogram` returns it, or a name:
-`"uniform"`, `"beta(5, 2)"` over the domain, `"normal(40_000, 15_000)"` in its units. For categories: values, a mapping
-from label to share, `"uniform"` or `"zipf(1.1)"` in the order of the labels.
+`"uniform"`, `"beta(5, 2)"` over the domain, `"normal(40_000, 15_000)"` in its units. For categories: values,
+`"uniform"` or `"zipf(1.1)"` in the order of the labels. For both: a mapping from value or label to share.
 """
 
 import re
@@ -56,7 +56,8 @@ def _advice(question: Question) -> str:
         return 'give values, a mapping from label to share, "uniform" or "zipf(1.1)"'
     middle, spread = question.attribute.centre, question.attribute.scale / 3
     return (
-        'give values, a pair (values, weights), a histogram (counts, edges), "uniform", "beta(5, 2)" over the domain, '
+        'give values, a pair (values, weights), a mapping from value to share, a histogram (counts, edges), "uniform", '
+        '"beta(5, 2)" over the domain, '
         f'or in its own units "normal({middle:g}, {spread:g})", whose second number, the spread, is above 0'
     )
 
@@ -67,7 +68,7 @@ def _users(question: Question, prior: Any) -> Population:
         return _named(question, prior)
     if isinstance(prior, Mapping):
         values, weights = list(prior), list(prior.values())
-        if any(label not in question.labels for label in values if question.labels):  # type: ignore[operator]
+        if isinstance(attribute, Categorical) and not set(values) <= set(attribute.labels):
             raise ParameterError("one of its labels is not a label of the attribute")
     elif isinstance(prior, tuple) and len(prior) == 2 and all(map(_holds_values, prior)):
         values, weights = prior

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.errors import DomainError, ParameterError
-from dither.core.estimate import Estimate
+from dither.core.estimate import Bounds, Estimate
 from dither.schema import Attribute, KeyValue, Numeric, Ordinal, Schema
 
 BINS = 32  # cells of the distribution of a number
@@ -75,10 +75,14 @@ class Question:
 
     def decode(self, estimate: Estimate) -> Estimate:
         """A mechanism's estimate in the attribute's own units, with its labels."""
-        value, stderr = estimate.value, estimate.stderr
+        value, stderr, bounds = estimate.value, estimate.stderr, estimate.bounds
         if self.cells == 0:
             value, stderr = self.attribute.centre + self.unit * value, self.unit * stderr
-        return replace(estimate, value=value, stderr=stderr, question=str(self), labels=self.labels)
+            bounds = Bounds(self.attribute.low, self.attribute.high)
+        kept = None if estimate.original is None else self.decode(estimate.original)
+        return replace(
+            estimate, value=value, stderr=stderr, question=str(self), labels=self.labels, bounds=bounds, original=kept
+        )
 
     @property
     def useless(self) -> float:
@@ -93,8 +97,10 @@ def questions(schema: Schema, ask: Iterable[str] | None) -> tuple[Question, ...]
     """The questions that are asked for; by default each attribute's first."""
     if isinstance(ask, str):
         ask = [ask]
-    given = [f"{schema[name].questions[0]}({name})" for name in schema] if ask is None else list(ask)
-    full = [f"{schema[text].questions[0]}({text})" if text in schema else str(text) for text in given]
+    given: Any = list(schema) if ask is None else list(ask) if isinstance(ask, Iterable) else [ask]
+    if not all(isinstance(text, str) for text in given):
+        raise ParameterError('ask is a list of texts, as in ask=["mean(income)", "histogram(job)"]')
+    full = [f"{schema[text].questions[0]}({text})" if text in schema else text for text in given]
     found = tuple(_question(schema, text) for text in full)
     if not found or len(set(map(str, found))) < len(found):
         raise ParameterError("ask for at least one question, and for each only once")

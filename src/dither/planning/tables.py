@@ -3,6 +3,9 @@
 A table is a mapping from names to columns, a data frame (pandas, Polars), an Arrow table or record batch, a list of
 dictionaries, one for each user, or one dictionary. Columns are found by name, never by place; what is not in the
 plan is not looked at.
+
+A dictionary whose values are lists is a table of many users. A device, which does not know what a record may hold,
+must not count as many, and so it has `record_of`: one user, whatever there is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +16,15 @@ from dither.core.errors import DomainError
 
 def columns_of(table: Any, names: list[str]) -> tuple[dict[str, Any], int]:
     """The named columns, and the number of rows."""
-    if isinstance(table, Mapping) and any(name in table and not _is_column(table[name]) for name in names):
-        table = [table]  # one record; what is missing in it is a missing value
+    if isinstance(table, Mapping):
+        kinds = {_is_column(table[name]) for name in names if name in table}
+        if len(kinds) > 1:
+            raise DomainError(
+                "some attributes hold a column and some a single value, so this is neither a table nor one record; "
+                "plan.report(record) takes the record of one user, whatever it holds"
+            )
+        if kinds == {False}:
+            table = [table]  # one record; what is missing in it is a missing value
     if isinstance(table, Sequence) and not isinstance(table, str | bytes):
         if not all(isinstance(record, Mapping) for record in table):
             raise DomainError("a list of records is a list of dictionaries, one for each user")
@@ -24,6 +34,18 @@ def columns_of(table: Any, names: list[str]) -> tuple[dict[str, Any], int]:
     if len(sizes) > 1:
         raise DomainError("the columns of a table must have the same length")
     return columns, sizes.pop()
+
+
+def record_of(record: Any, names: list[str]) -> dict[str, list[Any]]:
+    """The named columns of one user; what cannot be had is missing, and nothing is ever refused."""
+    return {name: [_value(record, name)] for name in names}
+
+
+def _value(record: Any, name: str) -> Any:
+    try:
+        return record.get(name) if isinstance(record, Mapping) else record[name]
+    except Exception:  # that a record is odd is a fact about its user
+        return None
 
 
 def _column(table: Any, name: str) -> Any:
@@ -38,7 +60,9 @@ def _column(table: Any, name: str) -> Any:
     if hasattr(column, "to_pylist") and not _is_number(column):
         return column.to_pylist()
     if hasattr(column, "to_numpy"):
-        return column.to_numpy(zero_copy_only=False) if hasattr(column, "to_pylist") else column.to_numpy()
+        column = column.to_numpy(zero_copy_only=False) if hasattr(column, "to_pylist") else column.to_numpy()
+    if getattr(column, "ndim", 1) != 1:  # also two columns of one name
+        raise DomainError(f"attribute {name}: a column is one-dimensional, with one value for each user")
     return column
 
 
@@ -48,4 +72,4 @@ def _is_number(column: Any) -> bool:
 
 
 def _is_column(value: Any) -> bool:
-    return hasattr(value, "__len__") and not isinstance(value, str | bytes)
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes | bytearray | memoryview)

@@ -1,0 +1,413 @@
+"""Broken on purpose: each mutant changes a plan the way a tired programmer might, and a check must notice.
+
+Most checks are the tests of plans as they are. Three more stand here. `check_joint_channel` runs the production code
+of a tiny plan over every tape of short words, and counts: what is seen of a user, who is asked and all reports
+together, must keep the stated epsilon, and attain it. `check_who_is_drawn` knows by simulation what it costs that only
+some of the users are asked. `check_error_of_the_parts` computes the error of a plan from its parts. All of them pass
+on plans as they are.
+"""
+
+import itertools
+import math
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dither
+from dither import Categorical, Numeric, Plan, Schema
+from dither.core.compose import Independent
+from dither.core.errors import DitherError
+from dither.core.guarantee import Guarantee
+from dither.planning import choose, make, plans, tables
+from dither.planning.choose import Chooser, variances
+from dither.planning.plans import Part, Prediction
+from dither.planning.questions import Question, questions
+from planning import test_choose as choosing
+from planning import test_plans as planning
+
+pytestmark = pytest.mark.filterwarnings("ignore::dither.core.errors.BudgetWarning")
+
+BITS = 3
+TINY = Schema({"a": Categorical(["yes", "no"]), "b": Categorical(["yes", "no"])})
+NOTHING = Prediction({}, {}, 0.0, False)
+
+
+def caught(check: Any, *arguments: Any) -> bool:
+    """Whether the check fails as things are now."""
+    try:
+        check(*arguments)
+    except (AssertionError, DitherError, pytest.fail.Exception):
+        return True
+    return False
+
+
+# Checks --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Every:
+    """All short words on up to four tapes and lanes: row r reads its word off the octal digits of r."""
+
+    label: tuple[str, ...] = ()
+    places: dict[Any, int] = field(default_factory=dict)
+    bits: int = BITS
+    simulated: bool = False
+
+    def spawn(self, *labels: str) -> "Every":
+        """Other digits of the same rows."""
+        return replace(self, label=(*self.label, *labels))
+
+    def words(self, lane: int, rows: Any, width: int = 1, attempt: int = 0, out: Any = None) -> Any:
+        """One digit; laws are chosen such that none is rejected."""
+        assert (width, attempt) == (1, 0)
+        place = self.places.setdefault((self.label, lane), len(self.places))
+        assert place < 4
+        numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        return (numbers.astype(np.uint64) >> np.uint64(BITS * place) & np.uint64((1 << BITS) - 1))[:, None]
+
+
+def tiny(weights: tuple[int, int], reported: int) -> Plan:
+    """Two questions with two answers each, the right one with odds of 3 to 1."""
+    law = dither.GRR(k=2, epsilon=1.1, weights=(3, 1))
+    parts = tuple(Part((each,), law, weight) for each, weight in zip(questions(TINY, None), weights, strict=True))
+    return Plan(TINY, 1.1 * reported, 0.0, 10, parts, reported, NOTHING)
+
+
+def law_of(best: Plan, record: tuple[str, ...]) -> Counter:
+    """How many of all tapes show what of this record: which questions are answered, and all answers."""
+    users = 1 << 4 * BITS
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plans, "Stream", type("Tapes", (), {"secure": Every}))
+        reports = best.randomize({name: [value] * users for name, value in zip("ab", record, strict=True)})
+    answers = [np.asarray(rows)["value"].tolist() for rows in reports.values()]
+    if best.reported == 2:
+        return Counter(zip(*answers, strict=True))
+    return Counter((place, answer) for place, rows in enumerate(answers) for answer in rows)
+
+
+def check_joint_channel(weights: tuple[int, int], reported: int) -> None:
+    """The largest ratio over all pairs of records and all that is seen is what is stated, and shares are right."""
+    best = tiny(weights, reported)
+    laws = [law_of(best, record) for record in itertools.product(("yes", "no"), repeat=2)]
+    seen = set().union(*laws)
+    assert all(law.total() == 1 << 4 * BITS for law in laws)
+    worst = max(one[y] / other[y] if other[y] else math.inf for one in laws for other in laws for y in seen if one[y])
+    assert math.log(worst) == pytest.approx(best.guarantee.epsilon, abs=1e-12)
+    if reported == 1:
+        asked = {sum(count for (place, _), count in law.items() if place == 0) * sum(weights) for law in laws}
+        assert asked == {weights[0] << 4 * BITS}
+
+
+def check_who_is_drawn() -> None:
+    """At epsilon 12 nearly all of the error comes from who is asked: it is predicted, and it is stated.
+
+    For 400 collections an rmse has a standard error of 3.5%, and a mutant is off by a factor: 25% is 7 of them.
+    """
+    users, schema = 500, Schema({"a": Categorical(["yes", "no"]), "x": Numeric(0, 10)})
+    parts = (
+        Part(questions(schema, ["a"]), dither.GRR(k=2, epsilon=12.0), 1),
+        Part(questions(schema, ["x"]), dither.Piecewise(epsilon=12.0), 3),
+    )
+    best = Plan(schema, 12.0, 0.0, users, parts, 1, NOTHING)
+    data = {"a": ["yes", "no"] * (users // 2), "x": [0.0, 10.0] * (users // 2)}
+    found = [best.estimate(best.tally(best.randomize(data, seed=seed))) for seed in range(400)]
+    for part, share, centre in zip(parts, (0.25, 0.75), (0.5, 5.0), strict=True):
+        values = np.array([np.ravel(each[part.name].value)[0] for each in found])
+        stated = np.mean([np.ravel(each[part.name].stderr)[0] for each in found])
+        rmse = np.sqrt(np.mean((values - centre) ** 2))
+        (variance,) = choose.variances(part.mechanism.reading, [None], share)
+        assert math.sqrt(variance / users / share) * part.questions[0].unit == pytest.approx(rmse, rel=0.25)
+        assert stated == pytest.approx(rmse, rel=0.25)
+
+
+def check_error_of_the_parts() -> None:
+    """What a plan says it minimises is the error of its own parts, not of a way that it did not take."""
+    for epsilon in (1.0, 4.0, 12.0):
+        best = dither.plan(planning.SCHEMA, epsilon, users=10_000)
+        costs = [
+            part.mechanism.reading.worst_variance(share) / share / 10_000
+            for part, share in zip(best.parts, best.shares, strict=True)
+            for _ in part.questions
+        ]
+        assert best.rmse == pytest.approx(math.sqrt(np.mean(costs)), rel=1e-9)
+
+
+joint = pytest.mark.parametrize(("weights", "reported"), [((1, 3), 1), ((1, 1), 2)], ids=["one", "both"])
+
+
+@joint
+def test_the_joint_channel_keeps_what_is_stated(weights, reported):
+    check_joint_channel(weights, reported)
+
+
+def test_who_is_drawn_costs_what_is_predicted():
+    check_who_is_drawn()
+
+
+def test_the_error_is_that_of_the_parts():
+    check_error_of_the_parts()
+
+
+# Privacy -------------------------------------------------------------------------------------------------------------
+
+
+def through(monkeypatch, spawn) -> None:
+    """Let the questions of a plan draw from another tape than their own."""
+    real = Plan._reports
+
+    class Shared:
+        def __init__(self, tape: Any) -> None:
+            self.tape, self.simulated = tape, tape.simulated
+
+        def spawn(self, *labels: str) -> Any:
+            return spawn(self.tape, *labels)
+
+    def reports(self, part, encoded, users, rows, tape):
+        return real(self, part, encoded, users, rows, Shared(tape))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Plan, "_reports", reports)
+
+
+def test_two_questions_with_one_tape(monkeypatch):
+    through(monkeypatch, lambda tape, *labels: tape.spawn("question"))
+    assert caught(check_joint_channel, (1, 1), 2)
+
+
+def test_answers_from_the_tape_that_says_who_is_asked(monkeypatch):
+    through(monkeypatch, lambda tape, *labels: tape)
+    assert caught(check_joint_channel, (1, 3), 1)
+
+
+def test_who_is_asked_depends_on_the_data(monkeypatch):
+    # Everybody who said yes is asked about it as often as before, everybody else is asked about the other thing.
+    real, seen = Plan._asked, {}
+
+    def columns_of(table, names):
+        columns, users = plans_columns(table, names)
+        seen.update(first=np.asarray(columns[names[0]]))
+        return columns, users
+
+    def asked(self, tape, users):
+        first, second = real(self, tape, users)
+        no = seen["first"][first] != "yes"
+        return [first[~no], np.sort(np.concatenate([second, first[no]]))]
+
+    plans_columns = plans.columns_of
+    monkeypatch.setattr(plans, "columns_of", columns_of)
+    monkeypatch.setattr(Plan, "_asked", asked)
+    assert caught(check_joint_channel, (1, 3), 1)
+
+
+def test_a_guarantee_that_counts_one_report_of_two(monkeypatch):
+    monkeypatch.setattr(plans, "Independent", lambda factors, asked, *more: Independent(factors, 1, *more))
+    assert caught(check_joint_channel, (1, 1), 2)
+    assert caught(planning.test_the_promise_of_all_reports_together, 8.0)
+
+
+def test_budgets_that_are_not_split(monkeypatch):
+    # Such ways are not taken, since they do not keep the guarantee; then something better is missed.
+    monkeypatch.setattr(Chooser, "_part", lambda self, m: (self.epsilon, self.delta))
+    planning.test_the_promise_of_all_reports_together(8.0)
+    assert caught(planning.test_no_fixed_way_is_better, planning.NUMBERS, 12.0)
+
+
+def test_budgets_that_are_not_split_and_not_checked(monkeypatch):
+    monkeypatch.setattr(Chooser, "_part", lambda self, m: (self.epsilon, self.delta))
+    monkeypatch.setattr(Plan, "kept", True)
+    assert caught(planning.test_the_promise_of_all_reports_together, 8.0)
+
+
+def test_reports_without_a_tag_of_their_own(monkeypatch):
+    monkeypatch.setattr(Plan, "_tag", lambda self, part: part.mechanism.fingerprint)
+    assert caught(planning.test_reports_are_those_of_one_question_of_one_plan)
+
+
+def test_a_device_that_is_silent_about_odd_values(monkeypatch):
+    monkeypatch.setattr(plans, "_substituted", lambda question, column: question.encode(column))
+    assert caught(planning.check_every_record_is_one_user)
+
+
+def test_a_record_that_counts_as_many(monkeypatch):
+    def columns(record, names):
+        found = {name: tables._value(record, name) for name in names}
+        return {name: value if isinstance(value, list) else [value] for name, value in found.items()}
+
+    monkeypatch.setattr(plans, "record_of", columns)
+    assert caught(planning.check_every_record_is_one_user)
+
+
+def test_budgets_by_variance_that_add_up_to_more(monkeypatch):
+    real = Chooser._budgets_by_variance
+
+    def split(self, units):
+        return [(1.01 * epsilon, delta) for epsilon, delta in real(self, units) or []] or None
+
+    monkeypatch.setattr(Chooser, "_budgets_by_variance", split)
+    assert caught(choosing.test_budgets_by_variance)
+
+
+def test_a_hash_that_is_not_compared(monkeypatch):
+    monkeypatch.setattr(plans, "_digest", lambda stored: planning.FIRST_HASH)
+    assert caught(planning.test_stored_plans)
+
+
+def test_a_certificate_that_is_taken_from_the_file(monkeypatch):
+    monkeypatch.setattr(Plan, "guarantee", property(lambda self: Guarantee(self.epsilon, self.delta)))
+    assert caught(planning.test_a_forged_plan_with_a_right_hash_is_refused)
+
+
+def test_mechanisms_that_need_not_fit_their_questions(monkeypatch):
+    monkeypatch.setattr(plans, "_fits", lambda part: True)
+    assert caught(planning.test_a_forged_plan_with_a_right_hash_is_refused)
+
+
+def test_integers_that_readers_round(monkeypatch):
+    monkeypatch.setattr(plans, "_portable", lambda stored: stored)
+    assert caught(planning.test_integers_survive_readers_that_round)
+
+
+def test_a_simulation_that_states_a_guarantee(monkeypatch):
+    monkeypatch.setattr(plans, "NO_GUARANTEE", Guarantee(1.0))
+    assert caught(planning.test_secure_reports_carry_the_guarantee)
+
+
+def test_a_substitute_that_is_not_applied(monkeypatch):
+    real = Question.encode
+    monkeypatch.setattr(Question, "encode", lambda self, column, invalid="error": real(self, column))
+    assert caught(planning.test_bad_tables_name_the_attribute_and_no_value)
+
+
+def test_a_substitute_in_trials(monkeypatch):
+    real = Question.encode
+    monkeypatch.setattr(Question, "encode", lambda self, column, invalid="error": real(self, column, "substitute"))
+    assert caught(planning.test_bad_tables_name_the_attribute_and_no_value)
+
+
+def test_an_error_that_quotes_the_value(monkeypatch):
+    real = Question.encode
+
+    def encode(self, column, invalid="error"):
+        try:
+            return real(self, column, invalid)
+        except dither.core.errors.DomainError as error:
+            reason = str(error)
+        raise dither.core.errors.DomainError(f"{reason}: {list(column)}")
+
+    monkeypatch.setattr(Question, "encode", encode)
+    assert caught(planning.test_bad_tables_name_the_attribute_and_no_value)
+
+
+# Who is asked --------------------------------------------------------------------------------------------------------
+
+
+def test_one_draw_for_all_rows(monkeypatch):
+    real = plans.entries
+    monkeypatch.setattr(
+        plans, "entries", lambda sums, tape, rows: np.full_like(drawn := real(sums, tape, rows), drawn[0])
+    )
+    assert caught(planning.test_shares_follow_the_weights)
+    assert caught(check_joint_channel, (1, 3), 1)
+
+
+def test_weights_that_nobody_follows(monkeypatch):
+    monkeypatch.setattr(plans, "accumulate", lambda weights: range(1, 1 + len(list(weights))))
+    assert caught(planning.test_shares_follow_the_weights)
+    assert caught(check_joint_channel, (1, 3), 1)
+
+
+def test_noise_that_all_rows_share(monkeypatch):
+    real = dither.Duchi._fill
+    monkeypatch.setattr(
+        dither.Duchi, "_fill", lambda self, out, values, tape, rows: real(self, out, values, tape, 0 * rows)
+    )
+    assert caught(planning.test_realised_errors_agree_with_the_prediction)
+
+
+# What comes out ------------------------------------------------------------------------------------------------------
+
+
+def test_a_pair_whose_columns_are_swapped(monkeypatch):
+    real = plans._estimated
+
+    def estimated(part, tally, guarantee, users):
+        found = list(real(part, tally, guarantee, users))
+        yield from zip(part.questions, [estimate for _, estimate in reversed(found)], strict=True)
+
+    monkeypatch.setattr(plans, "_estimated", estimated)
+    assert caught(choosing.test_pairs_are_asked_together_where_that_is_best)
+
+
+def test_a_pair_that_asks_for_one_thing_twice(monkeypatch):
+    class Numbers:
+        stack = staticmethod(lambda columns, axis: np.stack([columns[0]] * len(columns), axis=axis))
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(np, name)
+
+    monkeypatch.setattr(plans, "np", Numbers())
+    assert caught(choosing.test_pairs_are_asked_together_where_that_is_best)
+
+
+def test_the_whole_width_for_half_of_it(monkeypatch):
+    monkeypatch.setattr(Question, "unit", property(lambda self: 1.0 if self.cells else 2 * self.attribute.scale))
+    assert caught(planning.test_estimates_are_in_units_and_cover, 12.0)
+
+
+def test_a_mean_without_its_centre(monkeypatch):
+    real = Question.decode
+
+    def decode(self, estimate):
+        found = real(self, estimate)
+        return found if self.cells else replace(found, value=found.value - self.attribute.centre)
+
+    monkeypatch.setattr(Question, "decode", decode)
+    assert caught(planning.test_estimates_are_in_units_and_cover, 12.0)
+
+
+def test_the_variance_of_who_is_asked_is_not_predicted(monkeypatch):
+    monkeypatch.setattr(choose, "variances", lambda reading, users, share: variances(reading, users, 1.0))
+    assert caught(check_who_is_drawn)
+
+
+def test_the_variance_of_who_is_asked_is_not_stated(monkeypatch):
+    real = plans._estimated
+    monkeypatch.setattr(
+        plans, "_estimated", lambda part, tally, guarantee, users: real(part, tally, guarantee, tally.n)
+    )
+    assert caught(check_who_is_drawn)
+
+
+def test_a_prior_that_is_ignored(monkeypatch):
+    monkeypatch.setattr(make, "_known", lambda asked, prior: {})
+    assert caught(choosing.test_priors_make_predictions_kinder_and_change_no_promise, {"income": "uniform"})
+
+
+def test_a_prior_of_half_the_spread(monkeypatch):
+    real = make.users_like
+
+    def users_like(question, prior):
+        users = real(question, prior)
+        return users if question.cells else replace(users, values=users.values / 2)
+
+    monkeypatch.setattr(make, "users_like", users_like)
+    assert caught(choosing.test_a_prior_in_units_is_the_population_that_it_names)
+
+
+def test_weights_that_do_not_matter(monkeypatch):
+    monkeypatch.setattr(make, "_importance", lambda asked, weights: dict.fromkeys(asked, 1.0))
+    assert caught(choosing.test_weights_move_users_to_what_matters)
+
+
+def test_a_limit_that_is_too_high(monkeypatch):
+    real = make.least_mse
+    monkeypatch.setattr(make, "least_mse", lambda parameters, epsilon: 2 * real(parameters, epsilon))
+    assert caught(choosing.test_twelve_attributes_no_fixed_way_is_better, 1.0)
+
+
+def test_the_worst_way(monkeypatch):
+    real = Chooser.ways
+    monkeypatch.setattr(Chooser, "ways", lambda self: real(self)[::-1])
+    assert caught(check_error_of_the_parts)
