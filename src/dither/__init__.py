@@ -66,7 +66,7 @@ _HOMES = {
     "plan": "dither.planning",
     "registry": "dither.mechanisms",
 }
-_ROOMS = ("mechanisms", "planning", "privacy", "randomness", "utility")
+_ROOMS = ("mechanisms", "planning", "privacy", "randomness", "refine", "utility")
 
 
 def __getattr__(name: str) -> Any:

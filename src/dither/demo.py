@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dither.core.errors import ParameterError
 from dither.core.estimate import Estimates
-from dither.planning import Plan, Question, plan
+from dither.planning import Plan, PlanTally, Question, plan
 from dither.randomness import Stream
 from dither.schema import Categorical, Numeric, Ordinal, Schema
 from dither.show.table import Table
@@ -68,11 +68,12 @@ def run(console: Console, *, users: int, epsilon: float, seed: int | None) -> No
     console.print(made.table())
     console.print(made.explain(), highlight=False)
     data = people(users)
-    estimates = _collect(console, made, data, seed)
+    tally = _collect(console, made, data, seed)
+    estimates, refined = made.estimate(tally), made.estimate(tally, refine="auto")
     console.print("\n[bold]The estimates[/] beside the truth:")
     console.print(_estimates(made, estimates, data))
-    console.print("[bold]The error[/], as it was predicted (for the worst users) and as it is:")
-    console.print(_errors(made, estimates, data))
+    console.print("[bold]The error[/], as it was predicted (for the worst users), as it is, and after refining:")
+    console.print(_errors(made, estimates, refined, data))
     console.print("One interval in twenty misses the truth, as 95% says.")
     if seed is None:
         console.print(
@@ -84,7 +85,7 @@ def run(console: Console, *, users: int, epsilon: float, seed: int | None) -> No
         )
 
 
-def _collect(console: Console, made: Plan, data: dict[str, NDArray], seed: int | None) -> Estimates:
+def _collect(console: Console, made: Plan, data: dict[str, NDArray], seed: int | None) -> PlanTally:
     """Reports arrive in batches, and their tallies merge."""
     users = len(data["income"])
     bar = Progress(
@@ -97,7 +98,7 @@ def _collect(console: Console, made: Plan, data: dict[str, NDArray], seed: int |
             part = {name: column[rows] for name, column in data.items()}
             tally += made.tally(made.randomize(part, seed=None if seed is None else seed * _BATCHES + batch))
             bar.advance(task, len(rows))
-    return made.estimate(tally)
+    return tally
 
 
 def _truth(question: Question, column: NDArray) -> NDArray[np.float64]:
@@ -125,11 +126,14 @@ def _estimates(made: Plan, estimates: Estimates, data: dict[str, NDArray]) -> Ta
     return Table(columns)
 
 
-def _errors(made: Plan, estimates: Estimates, data: dict[str, NDArray]) -> Table:
+def _errors(made: Plan, estimates: Estimates, refined: Estimates, data: dict[str, NDArray]) -> Table:
     rows = []
     for question in made.questions:
-        off = np.atleast_1d(estimates[str(question)].value) - _truth(question, data[question.name])
-        what = f"root mean square of {question.cells:,}" if question.cells else "one draw"
-        rows.append((str(question), made.predicted[str(question)], float(np.sqrt(np.mean(off**2))), what))
-    names = ("question", "predicted", "realised", "realised is")
+        truth = _truth(question, data[question.name])
+        off, less = (
+            float(np.sqrt(np.mean((np.atleast_1d(found[str(question)].value) - truth) ** 2)))
+            for found in (estimates, refined)
+        )
+        rows.append((str(question), question.cells or 1, made.predicted[str(question)], off, less))
+    names = ("question", "numbers", "predicted", "realised", "refined")
     return Table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))

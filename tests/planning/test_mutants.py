@@ -23,7 +23,8 @@ from dither.core.errors import DitherError
 from dither.core.guarantee import Guarantee
 from dither.planning import choose, make, plans, tables
 from dither.planning.choose import Chooser, variances
-from dither.planning.plans import Part, Prediction
+from dither.planning.plans import Part
+from dither.planning.prediction import Prediction
 from dither.planning.questions import Question, questions
 from planning import test_choose as choosing
 from planning import test_plans as planning

@@ -587,3 +587,27 @@ def test_tallies_as_bytes():
             PlanTally.from_bytes(data_)
     with pytest.raises(TallyError):
         tally + PlanTally(tally.plan, {"a": tally.parts["mean(income)"]})  # type: ignore[operator]
+
+
+def test_refined_results_keep_the_ones_before():
+    schema = Schema({**{f"x{i}": Numeric(0, 10 * (i + 1)) for i in range(30)}, "job": Categorical(["a", "b", "c"])})
+    users = 3000
+    data = {f"x{i}": np.full(users, 5.0 * (i + 1)) for i in range(30)} | {"job": ["a"] * users}
+    best = plan(schema, 2.0, users=users)
+    tally = best.tally(best.randomize(data, seed=1))
+    before, after = best.estimate(tally), best.estimate(tally, refine="auto")
+    off = [
+        np.mean([(float(found[f"x{i}"].value) / (5 * (i + 1)) - 1) ** 2 for i in range(30)])
+        for found in (before, after)
+    ]
+    assert off[1] < 0.2 * off[0]  # all are in the middle of their domains
+    for name, estimate in after.items():
+        assert estimate.original is not None
+        assert np.array_equal(estimate.original.value, before[name].value)
+        assert estimate.original.bounds == before[name].bounds == estimate.bounds
+    assert after["job"].value.sum() == pytest.approx(1)
+    assert (after["job"].value >= 0).all()
+    clipped = best.estimate(tally, refine="clip")
+    assert all((each.value >= each.bounds.low).all() for each in clipped.values() if each.bounds)
+    with pytest.raises(ParameterError, match="no such refinement"):
+        best.estimate(tally, refine="polish")

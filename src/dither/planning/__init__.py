@@ -5,11 +5,14 @@
 - `choose`: the ways to ask that are compared, and the best of them
 - `make`: `dither.plan`
 - `plans`: the plan: what devices, servers and analysts do with it, and how it is stored
+- `prediction`, `tallies`, `refining`: what it will cost, what is counted, what is won back
 - `tables`: records from whatever holds them
 """
 
 from dither.planning.make import plan
-from dither.planning.plans import Part, Plan, PlanTally, Prediction
+from dither.planning.plans import Part, Plan
+from dither.planning.prediction import Prediction
 from dither.planning.questions import Question
+from dither.planning.tallies import PlanTally
 
 __all__ = ["Part", "Plan", "PlanTally", "Prediction", "Question", "plan"]

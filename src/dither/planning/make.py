@@ -15,7 +15,8 @@ from typing import Any
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.errors import BudgetWarning, ParameterError
 from dither.planning.choose import Chooser, Way, variances
-from dither.planning.plans import NOTHING, Part, Plan, Prediction
+from dither.planning.plans import Part, Plan
+from dither.planning.prediction import NOTHING, Prediction
 from dither.planning.priors import checked_prior, users_like
 from dither.planning.questions import Question, questions
 from dither.schema import Schema

@@ -16,14 +16,12 @@ plan, but not its predictions, which a later version may make better.
 
 import hashlib
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,14 +39,16 @@ from dither.core.subsets import subsets
 from dither.core.tally import Tally
 from dither.mechanisms import load
 from dither.planning.choose import Unit
+from dither.planning.prediction import NOTHING, Prediction, checked_prediction
 from dither.planning.questions import Question, questions
+from dither.planning.refining import refined
 from dither.planning.tables import columns_of, record_of
+from dither.planning.tallies import PlanTally
 from dither.randomness import Stream
 from dither.schema import Schema
 from dither.show.table import Table
 
 FORMAT = 1
-_TALLY_FORMAT = "dither plan tally 1"
 _CHUNK = 1 << 16
 _LOOSE = 3.0  # a limit further below says more about the limit than about the plan
 
@@ -64,72 +64,6 @@ class Part(NamedTuple):
     def name(self) -> str:
         """As in `mean(age)`, or `mean(age) and mean(income)`."""
         return " and ".join(map(str, self.questions))
-
-
-class Prediction(NamedTuple):
-    """What a plan will cost: for each question the standard error, and the error of the other ways to ask."""
-
-    errors: Mapping[str, float]  # in the question's own units; of a cell, on average
-    compared: Mapping[str, float]  # the best first: the square root of the mean over questions of MSE / scale^2
-    limit: float  # what no plan can be below, by the same measure; 0 where it is not known
-    informed: bool  # some are for users like those of a prior; otherwise all are for the worst
-    known: tuple[str, ...] = ()  # the questions that a prior speaks of
-
-
-NOTHING = Prediction({}, {}, 0.0, False)
-
-
-@dataclass(frozen=True, eq=False)
-class PlanTally:
-    """A tally for each question; `a + b` merges."""
-
-    plan: str
-    parts: dict[str, Tally]
-
-    def __add__(self, other: "PlanTally") -> "PlanTally":
-        if not isinstance(other, PlanTally):
-            return NotImplemented
-        if self.plan != other.plan:
-            raise TallyError("these tallies belong to different plans; estimate each on its own")
-        if set(self.parts) != set(other.parts):
-            raise TallyError("these tallies are of different questions, so one of them is damaged")
-        return PlanTally(self.plan, {name: part + other.parts[name] for name, part in self.parts.items()})
-
-    def __radd__(self, other: Any) -> "PlanTally":
-        return self if other == 0 else NotImplemented
-
-    def __eq__(self, other: object) -> bool:
-        return self.to_bytes() == other.to_bytes() if isinstance(other, PlanTally) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def to_bytes(self) -> bytes:
-        """The same bytes for the same tally, on every machine. The plan's hash is in them."""
-        parts = {name: part.to_bytes() for name, part in self.parts.items()}
-        return msgspec.msgpack.encode({"format": _TALLY_FORMAT, "plan": self.plan, "parts": parts})
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "PlanTally":
-        """The inverse of `to_bytes`; refuses anything that is not exactly the tally of a plan."""
-        try:
-            stored = msgspec.msgpack.decode(data, type=_StoredTally)
-        except (msgspec.MsgspecError, UnicodeDecodeError, TypeError):
-            stored = None
-        if stored is None or stored.format != _TALLY_FORMAT or not stored.parts:
-            raise TallyError("these bytes are not the tally of a plan that this version of dither can read")
-        tally = cls(stored.plan, {name: Tally.from_bytes(part) for name, part in stored.parts.items()})
-        if tally.to_bytes() != bytes(data):
-            raise TallyError("these bytes are a damaged tally: they are not what a tally writes")
-        return tally
-
-    def __repr__(self) -> str:
-        return f"PlanTally({', '.join(f'{name}: {part.n:,}' for name, part in self.parts.items())})"
-
-
-class _StoredTally(msgspec.Struct, forbid_unknown_fields=True):
-    format: str
-    plan: str
-    parts: dict[str, bytes]
 
 
 @dataclass(frozen=True)
@@ -351,20 +285,29 @@ class Plan:
             )
         return Reports.wrap(np.asarray(reports), part.mechanism.fingerprint, reports.simulated)
 
-    def estimate(self, tally: PlanTally) -> Estimates:
-        """An estimate for each question, in the attribute's own units; the attribute's name means its first one."""
+    def estimate(self, tally: PlanTally, *, refine: str | None = None) -> Estimates:
+        """An estimate for each question, in the attribute's own units; the attribute's name means its first one.
+
+        `refine="auto"` wins back accuracy (`dither.refine`): each result then has the one before as `original`.
+        """
         if not isinstance(tally, PlanTally) or tally.plan != self.fingerprint:
             raise TallyError("this tally belongs to another plan: plan.estimate(plan.tally(reports))")
+        if set(tally.parts) != {part.name for part in self.parts}:
+            raise TallyError("this tally is damaged: its questions are not those of the plan")
         users = round(sum(part.n for part in tally.parts.values()) / self.reported)
         if users == 0:
             raise EmptyError("there are no reports yet: tally at least one before estimating")
         simulated = any(part.simulated for part in tally.parts.values())
         guarantee = NO_GUARANTEE if simulated else self.guarantee
-        found: dict[str, Estimate] = {}
-        for part in self.parts:
-            for question, estimate in _estimated(part, tally.parts[part.name], guarantee, users):
-                found[str(question)] = question.decode(estimate)
-        return Estimates(found, {question.name: str(question) for question in reversed(self.questions)})
+        found = {
+            question: estimate
+            for part in self.parts
+            for question, estimate in _estimated(part, tally.parts[part.name], guarantee, users)
+        }
+        if refine is not None:
+            found = refined(found, refine)
+        decoded = {str(question): question.decode(estimate) for question, estimate in found.items()}
+        return Estimates(decoded, {question.name: str(question) for question in reversed(self.questions)})
 
     # Identity --------------------------------------------------------------------------------------------------
 
@@ -427,7 +370,7 @@ class Plan:
         plan = cls._from_dict(stored, NOTHING)
         if plan.fingerprint != digest:  # what was read is not what it would write
             raise ParameterError(changed)
-        plan = replace(plan, prediction=_predicted(prediction, plan.questions))
+        plan = replace(plan, prediction=checked_prediction(prediction, plan.questions))
         if not plan.kept:
             raise ParameterError("this plan does not keep the guarantee that it declares")
         return plan
@@ -450,28 +393,6 @@ class Plan:
             raise ParameterError("this is not a plan: its mechanisms do not fit its questions")
         epsilon, delta = checked_epsilon(stored["epsilon"]), checked_delta(stored["delta"])
         return cls(schema, epsilon, delta, checked_count("users", stored["users"], 1), parts, reported, prediction)
-
-
-def _predicted(stored: Any, asked: tuple[Question, ...]) -> Prediction:
-    """A stored prediction, checked for its shape."""
-    names = {str(question) for question in asked}
-    found = NOTHING
-    if isinstance(stored, dict) and set(stored) | {"known"} == set(Prediction._fields):
-        found = Prediction(**{**stored, "known": tuple(stored.get("known", ()))})
-    errors, compared, limit = found.errors, found.compared, found.limit
-    if (
-        not (isinstance(errors, dict) and isinstance(compared, dict) and isinstance(found.informed, bool))
-        or set(errors) != names
-        or not compared
-        or not all(map(_is_size, [*errors.values(), *compared.values(), limit]))
-        or not (set(found.known) <= names and (found.informed or not found.known))
-    ):
-        raise ParameterError("this is not a plan: its prediction does not fit its questions; make the plan again")
-    return found
-
-
-def _is_size(number: Any) -> bool:
-    return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= sys.float_info.max
 
 
 def _substituted(question: Question, column: list[Any]) -> NDArray:
@@ -501,6 +422,8 @@ def _fits(part: Part) -> bool:
 def _estimated(part: Part, tally: Tally, guarantee: Guarantee, users: int) -> Iterator[tuple[Question, Estimate]]:
     """For each question of a part an estimate in the mechanism's own units; unknown if nobody was asked."""
     mechanism = part.mechanism
+    if tally.mechanism != mechanism.fingerprint:
+        raise TallyError("this tally is damaged: it is of another mechanism than the plan's")
     source = f"{type(mechanism).__name__} at epsilon {mechanism.epsilon:.6g}"
     own = mechanism.reading.estimate(tally, guarantee, source, users) if tally.n else None
     for place, question in enumerate(part.questions):

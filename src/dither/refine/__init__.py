@@ -25,7 +25,7 @@ METHODS = {each.__name__: each for each in (auto, shrink, hdr4me, clip, simplex,
 
 def by_name(method: str) -> Callable[..., Any]:
     """The refinement of this name."""
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise ParameterError(f"there is no such refinement; there are {', '.join(METHODS)}")
     return METHODS[method]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.errors import ParameterError
-from dither.core.estimate import Estimate
+from dither.core.estimate import Bounds, Estimate
 
 Numbers = NDArray[np.float64]
 
@@ -28,6 +28,14 @@ def values_and_errors(estimate: Estimate, *, positive: bool = True) -> tuple[Num
     if positive and not (np.isfinite(stderr).all() and (stderr > 0).all()):
         raise ParameterError("this estimate has no standard errors; a refinement weighs values by them")
     return value, stderr
+
+
+def bounds_of(estimate: Estimate) -> Bounds | None:
+    """What the domain tells, if it tells anything; refuses a range without an inside."""
+    bounds = estimate.bounds
+    if bounds is not None and not bounds.low < bounds.high:
+        raise ParameterError("the bounds of this estimate must have a low end below a high end, for example (-1, 1)")
+    return bounds
 
 
 def refined(estimate: Estimate, value: Numbers, stderr: Numbers, *notes: str) -> Estimate:

@@ -29,8 +29,8 @@ import numpy as np
 
 from dither.core.checks import checked_confidence
 from dither.core.errors import HarmWarning, ParameterError
-from dither.core.estimate import Bounds, Estimate
-from dither.refine.given import Numbers, refined, values_and_errors
+from dither.core.estimate import MEAN, Estimate
+from dither.refine.given import Numbers, bounds_of, refined, values_and_errors
 
 PENALTIES = ("l1", "l2", "adaptive")
 _LIKELY = 0.5
@@ -51,10 +51,12 @@ def hdr4me(estimate: Estimate, penalty: str = "adaptive", confidence: float = 0.
         raise ParameterError(f"penalty must be one of {', '.join(PENALTIES)}")
     confidence = checked_confidence(confidence)
     value, stderr = values_and_errors(estimate)
-    bounds = estimate.bounds or Bounds(-1.0, 1.0)
+    bounds = bounds_of(estimate) or MEAN
+    if not math.isfinite(bounds.high - bounds.low):
+        raise ParameterError("HDR4ME needs a range with two ends; refine.shrink does without")
     centre, half = (bounds.low + bounds.high) / 2, (bounds.high - bounds.low) / 2
     if bounds.total is not None:  # frequencies are sparse: the papers shrink them to 0, on a domain of width 1
-        centre, half = 0.0, 1.0
+        centre, half = bounds.low, bounds.high - bounds.low
     y, sigma = (value - centre) / half, stderr / half
     reach = sigma * NormalDist().inv_cdf((1 + confidence) / 2)
     found, slope, odds = _shrunk(penalty, y, sigma, reach)
@@ -78,7 +80,7 @@ def hdr4me(estimate: Estimate, penalty: str = "adaptive", confidence: float = 0.
 
 def _shrunk(penalty: str, y: Numbers, sigma: Numbers, reach: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """New values, their slope as functions of y, and for each item the probability that it is closer to the truth."""
-    beyond_one, beyond_two = (1 - _within(limit, sigma) for limit in (1.0, 2.0))
+    beyond_one, beyond_two = (_beyond(limit, sigma) for limit in (1.0, 2.0))
     soft, soft_slope = np.sign(y) * np.maximum(np.abs(y) - reach, 0.0), (np.abs(y) > reach).astype(np.float64)
     factor = 1 / (reach + 1.0)
     if penalty == "l1":
@@ -91,6 +93,6 @@ def _shrunk(penalty: str, y: Numbers, sigma: Numbers, reach: Numbers) -> tuple[N
     return found, slope, beyond_one
 
 
-def _within(limit: float, sigma: Numbers) -> Numbers:
-    """The probability that a deviation stays within a limit."""
-    return np.array([math.erf(limit / (each * math.sqrt(2))) for each in sigma])
+def _beyond(limit: float, sigma: Numbers) -> Numbers:
+    """The probability that a deviation is beyond a limit."""
+    return np.array([math.erfc(limit / (each * math.sqrt(2))) for each in sigma])

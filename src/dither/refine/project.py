@@ -16,10 +16,11 @@ projection: what it drops is wrong by its own size, and its standard errors say 
 
 import numpy as np
 
+from dither.core.checks import checked_real
 from dither.core.errors import ParameterError
 from dither.core.estimate import Bounds, Estimate
 from dither.core.simplex import onto_simplex
-from dither.refine.given import refined, values_and_errors
+from dither.refine.given import bounds_of, refined, values_and_errors
 
 
 def clip(estimate: Estimate) -> Estimate:
@@ -77,9 +78,12 @@ def norm_sub(estimate: Estimate) -> Estimate:
 
 def base_cut(estimate: Estimate, threshold: float = 2.0) -> Estimate:
     """What is within `threshold` standard errors of zero becomes zero."""
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not threshold >= 0:
+    threshold = checked_real("threshold", threshold)
+    if not threshold >= 0:
         raise ParameterError("threshold must be a number of standard errors, for example 2.0")
     value, stderr = values_and_errors(estimate)
+    if _bounds(estimate).low != 0:  # a mean of -0.9 stands out of the noise too
+        raise ParameterError("only frequencies, which are 0 or more, can be cut at 0; use clip or shrink for means")
     kept = value > threshold * stderr
     # What is dropped was below the threshold, and may have been as large as its upper end.
     missed = np.sqrt(stderr**2 + np.clip(value, 0.0, None) ** 2)
@@ -92,9 +96,10 @@ def base_cut(estimate: Estimate, threshold: float = 2.0) -> Estimate:
 
 
 def _bounds(estimate: Estimate) -> Bounds:
-    if estimate.bounds is None:
+    bounds = bounds_of(estimate)
+    if bounds is None:
         raise ParameterError("the range of this estimate is not known; set it with dataclasses.replace(bounds=...)")
-    return estimate.bounds
+    return bounds
 
 
 def _total(estimate: Estimate) -> float:

@@ -27,13 +27,13 @@ estimate of the squared error of its posterior mean m_j, without knowing theta:
 The priors are fitted five times, each time without a fifth of the items, and the formula is averaged over the items
 that were left out. Priors are weighed by exp(-risk / (4 sigma^2)) times a penalty for ambition, summed over items: the
 weights of Leung and Barron (2006), for which the average is never much worse than the best. Standard errors are
-those of the averaged posterior: spread within each prior, and between them.
+those of the averaged posterior: spread within each prior, and between them, and what a learned centre may be off by.
 
 With fewer than `LEAST` items there is nothing to learn from, and only the range is used.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 
 from dither.core.errors import require
 from dither.core.estimate import Bounds, Estimate
-from dither.refine.given import Numbers, refined, values_and_errors
+from dither.refine.given import Numbers, bounds_of, refined, values_and_errors
 
 LEAST = 5
 _FOLDS = 5
@@ -52,17 +52,22 @@ _BINNED = 4000  # more items than these are counted in bins for fitting
 _MOST_CLUSTERS = 400
 _ROUNDS = 40
 _BLOCK = 1 << 21
+_NARROW, _TAIL, _FAR = 0.5, 10.0, 1e100  # in standard deviations: ends so close, or so far out, need more care
 AMBITION = {"range": -1.0, "bell": 0.0, "peak": 0.0, "clusters": -4.0}  # log weights before the items are seen
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """A mixture of normals cut to a range; a component with an infinite width is uniform."""
+    """A mixture of normals cut to a range; a component with an infinite width is uniform.
+
+    `doubt` is the variance of a centre that was learned.
+    """
 
     centres: Numbers
     widths: Numbers
     shares: Numbers
     bounds: Bounds
+    doubt: float = 0.0
 
     def posterior(self, y: Numbers, sigma: Numbers) -> tuple[Numbers, Numbers]:
         """Mean and variance given each y."""
@@ -86,31 +91,55 @@ def components(
     A normal prior N(c, w^2) and a normal likelihood make a normal posterior with variance v = 1/(1/sigma^2 + 1/w^2) and
     mean v (y/sigma^2 + c/w^2); cut to the range, its mass there is what the likelihood loses or gains.
     """
-    special = require("scipy.special", "fast")
     y, sigma = y[:, None], sigma[:, None]
     flat = np.isinf(widths)
     finite = np.where(flat, 1.0, widths)
     variance = np.where(flat, sigma**2, 1 / (1 / sigma**2 + 1 / finite**2))
     mean = np.where(flat, y, variance * (y / sigma**2 + centres / finite**2))
     spread = np.sqrt(variance)
-    low, high = (bounds.low - mean) / spread, (bounds.high - mean) / spread
-    inside = _log_between(special, low, high)
-    at_low, at_high = (np.exp(-(end**2) / 2 - inside) / math.sqrt(2 * math.pi) for end in (low, high))
-    tilt = at_low - at_high
+    inside, tilt, narrowed = cut_normal((bounds.low - mean) / spread, (bounds.high - mean) / spread)
     total = sigma**2 + finite**2
     free = -((y - centres) ** 2) / (2 * total) - np.log(2 * np.pi * total) / 2
-    kept = _log_between(special, (bounds.low - centres) / finite, (bounds.high - centres) / finite)
+    kept, _, _ = cut_normal((bounds.low - centres) / finite, (bounds.high - centres) / finite)
     log = inside + np.where(flat, -math.log(bounds.high - bounds.low), free - kept)
-    found = np.clip(mean + spread * tilt, bounds.low, bounds.high)
-    return log, found, np.maximum(variance * (1 + low * at_low - high * at_high - tilt**2), 0.0)
+    return log, np.clip(mean + spread * tilt, bounds.low, bounds.high), variance * narrowed
 
 
-def _log_between(special, low: Numbers, high: Numbers) -> Numbers:
-    """log P(low < N(0, 1) < high), without cancelling in a tail."""
+def cut_normal(low: Numbers, high: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Of a standard normal between two ends: the log of its mass there, and its mean and variance.
+
+    The closed formulas subtract numbers that are nearly equal where the range is narrow beside the noise, or far out in
+    a tail. There the density is close to an exponential, and is integrated over what matters of it.
+    """
+    special = require("scipy.special", "fast")
+    low, high = np.maximum(low, -_FAR), np.minimum(high, _FAR)
     flip = low > 0
-    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
-    upper, lower = special.log_ndtr(b), special.log_ndtr(a)
-    return upper + np.log1p(-np.exp(np.minimum(lower - upper, -1e-12)))
+    upper, lower = special.log_ndtr(np.where(flip, -low, high)), special.log_ndtr(np.where(flip, -high, low))
+    log = upper + np.log1p(-np.exp(np.minimum(lower - upper, -1e-12)))
+    at_low, at_high = (np.exp(np.minimum(-(end**2) / 2 - log, 50.0)) / math.sqrt(2 * math.pi) for end in (low, high))
+    mean = at_low - at_high
+    variance = 1 + low * at_low - high * at_high - mean**2
+    hard = (high - low < _NARROW) | (np.maximum(low, -high) > _TAIL)
+    if hard.any():
+        log[hard], mean[hard], variance[hard] = _integrated(low[hard], high[hard])
+    return log, mean, variance
+
+
+def _integrated(low: Numbers, high: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """The same by quadrature from the end that is nearer to 0, t = 0 there: exp(-end t - t^2/2)."""
+    flip = np.abs(high) < np.abs(low)
+    end = np.where(flip, -high, low)
+    length = np.minimum(high - low, 40 / np.maximum(end, 1.0))
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    mass, first, second = (np.zeros_like(end) for _ in range(3))
+    for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
+        step = node * length
+        share = weight * np.exp(-step * (end + step / 2))
+        mass, first, second = mass + share, first + node * share, second + node**2 * share
+    first, second = first / mass, second / mass
+    log = np.log(mass * length) - end**2 / 2 - math.log(2 * math.pi) / 2
+    mean = end + length * first
+    return log, np.where(flip, -mean, mean), length**2 * (second - first**2)
 
 
 def _likely(log: Numbers) -> Numbers:
@@ -130,12 +159,13 @@ class Items:
 
     @classmethod
     def of(cls, y: Numbers, sigma: Numbers, bounds: Bounds) -> "Items":
-        """The items; if they are very many, those that are closer than a tenth of a standard error are one."""
+        """The items; if they are very many, those that are closer than a fifth of a standard error are one."""
         fold = np.arange(y.size) % _FOLDS
         if y.size <= _BINNED:
             return cls(y, sigma, np.ones(y.size), fold, bounds)
-        sigmas = np.exp(np.round(np.log(sigma) * 20) / 20)  # to 2.5%
-        places = np.stack([np.round(y / (sigmas / 10)), np.round(np.log(sigma) * 20), fold], axis=1)
+        scale = np.median(sigma)
+        size = np.round(np.log(sigma / scale) * 10)  # standard errors to 5%
+        places = np.stack([np.round(5 * (y - bounds.low) / (scale * np.exp(size / 10))), size, fold], axis=1)
         kinds, which, count = np.unique(places, axis=0, return_inverse=True, return_counts=True)
         which = which.reshape(-1)
         mean = np.bincount(which, weights=y) / count
@@ -149,7 +179,7 @@ class Items:
     @cached_property
     def scale(self) -> float:
         """A typical standard error."""
-        return float(np.median(self.sigma))
+        return _middle(self.sigma, self.count)
 
     @property
     def width(self) -> float:
@@ -169,6 +199,7 @@ def _bell(items: Items) -> Prior:
     y, noise, count = items.y, items.sigma**2, items.count
     centre, width = float(np.average(y, weights=count / noise)), 0.0
     number = count.sum()
+    precision = count / noise
     for _ in range(30):
         precision = count / (noise + width)
         centre = float((precision * y).sum() / precision.sum())
@@ -176,18 +207,22 @@ def _bell(items: Items) -> Prior:
         weight = precision**2 / count
         width = max(0.0, float((weight * gain).sum() / weight.sum()))
     inside = float(np.clip(centre, items.bounds.low, items.bounds.high))
-    return Prior(np.array([inside]), np.array([max(math.sqrt(width), items.scale / 8)]), np.ones(1), items.bounds)
+    width = max(math.sqrt(width), items.scale / 8)
+    return Prior(np.array([inside]), np.array([width]), np.ones(1), items.bounds, _doubt(precision, items))
 
 
-def _peak(items: Items) -> Prior:
-    """One centre and a mixture of widths, the last of them the whole range."""
+def _peak(items: Items) -> Prior | None:
+    """One centre and a mixture of widths, the last of them the whole range; None where items are too few to object."""
+    if items.count.sum() < 2 * _CLUSTERED:
+        return None
     ladder = items.scale * 2.0 ** np.arange(-3, 60)
     widths = np.append(ladder[ladder < items.width / 2], np.inf)
     added = np.full(widths.size, 1 / widths.size)
     added[0] += _CLUSTERED
     shares = np.full(widths.size, 1 / widths.size)
-    centre = float(np.clip(_median(items), items.bounds.low, items.bounds.high))
+    centre = float(np.clip(_middle(items.y, items.count), items.bounds.low, items.bounds.high))
     narrow = np.where(np.isinf(widths), 0.0, 1.0)
+    doubt = 0.0
     for _ in range(8):
         log, _, _ = components(items.y, items.sigma, np.full(widths.size, centre), widths, items.bounds)
         likely = _likely(log)
@@ -198,14 +233,20 @@ def _peak(items: Items) -> Prior:
         if precision.sum() > 0:
             moved = float((precision * items.y[:, None]).sum() / precision.sum())
             centre = float(np.clip(moved, items.bounds.low, items.bounds.high))
-    return Prior(np.full(widths.size, centre), widths, shares, items.bounds)
+            doubt = _doubt(precision, items)
+    return Prior(np.full(widths.size, centre), widths, shares, items.bounds, doubt)
+
+
+def _doubt(precision: Numbers, items: Items) -> float:
+    """The variance of a centre that is an average, at most that of one anywhere in the range."""
+    return min(1 / float(precision.sum()), items.width**2 / 12)
 
 
 def _clusters(items: Items) -> Prior | None:
     """Narrow normals wherever there are items, and the range; None where they would be too many."""
     step = items.scale / 2
     inside = np.clip(items.y, items.bounds.low, items.bounds.high)
-    centres = np.unique(np.round(inside / step)) * step
+    centres = items.bounds.low + np.unique(np.round((inside - items.bounds.low) / step)) * step
     if centres.size > _MOST_CLUSTERS:
         return None
     widths = np.append(np.full(centres.size, step), np.inf)
@@ -232,10 +273,11 @@ def _fitted(likely: Numbers, count: Numbers, added: Numbers, shares: Numbers, *,
     return shares
 
 
-def _median(items: Items) -> float:
-    order = np.argsort(items.y, kind="stable")
-    below = np.cumsum(items.count[order])
-    return float(items.y[order][np.searchsorted(below, below[-1] / 2)])
+def _middle(numbers: Numbers, count: Numbers) -> float:
+    """The median of numbers that so many items have."""
+    order = np.argsort(numbers, kind="stable")
+    below = np.cumsum(count[order])
+    return float(numbers[order][np.searchsorted(below, below[-1] / 2)])
 
 
 # The average -----------------------------------------------------------------------------------------------------
@@ -268,23 +310,34 @@ def shrink(estimate: Estimate) -> Estimate:
     True
     """
     y, sigma = values_and_errors(estimate)
-    bounds = estimate.bounds or Bounds(float((y - 4 * sigma).min()), float((y + 4 * sigma).max()))
-    items = Items.of(y, sigma, bounds)
-    weights = _weights(items) if y.size >= LEAST else {"range": 1.0}
-    mean, second = np.zeros(y.size), np.zeros(y.size)
+    items = Items.of(y, sigma, _span(bounds_of(estimate), y, sigma))
+    fits = PRIORS if y.size >= LEAST else {"range": _range}
+    priors = {name: prior for name, fit in fits.items() if (prior := fit(items)) is not None}
+    weights = _weights(items, list(priors)) if y.size >= LEAST else {"range": 1.0}
+    moved, second = np.zeros(y.size), np.zeros(y.size)  # moments about y, so that nothing cancels far from 0
     for name, weight in weights.items():
-        prior = PRIORS[name](items)
-        if prior is not None and weight > 1e-4:
-            own, variance = prior.posterior(y, sigma)
-            mean += weight * own
-            second += weight * (variance + own**2)
-    error = np.sqrt(np.maximum(second - mean**2, (1e-6 * sigma) ** 2))
-    return refined(estimate, mean, error, _words(y, sigma, error, weights))
+        mean, variance = priors[name].posterior(y, sigma)
+        trust = np.minimum(variance / sigma**2, 1.0)  # the slope of the mean in y; the rest is owed to the centre
+        variance += (1 - trust) ** 2 * np.minimum(priors[name].doubt, sigma**2)
+        moved += weight * (mean - y)
+        second += weight * (variance + (mean - y) ** 2)
+    error = np.sqrt(np.maximum(second - moved**2, (1e-6 * sigma) ** 2))
+    return refined(estimate, y + moved, error, _words(y, sigma, error, weights))
 
 
-def _weights(items: Items) -> dict[str, float]:
+def _span(bounds: Bounds | None, y: Numbers, sigma: Numbers) -> Bounds:
+    """The range, with an end that is missing or infinite put where no item is."""
+    low, high = (-math.inf, math.inf) if bounds is None else bounds[:2]
+    if math.isinf(low):
+        low = min(float((y - 4 * sigma).min()), high - 4 * float(sigma.max()))
+    if math.isinf(high):
+        high = max(float((y + 4 * sigma).max()), low + 4 * float(sigma.max()))
+    return Bounds(low, high)
+
+
+def _weights(items: Items, names: Iterable[str]) -> dict[str, float]:
     """What each prior is worth."""
-    risks = {name: _risk(fit, items) for name, fit in PRIORS.items()}
+    risks = {name: _risk(PRIORS[name], items) for name in names}
     score = {name: AMBITION[name] - risk / _TEMPERATURE for name, risk in risks.items() if risk is not None}
     best = max(score.values())
     worth = {name: math.exp(each - best) for name, each in score.items()}

@@ -1,0 +1,36 @@
+"""Refining the results of a plan: means of different attributes learn from each other, frequencies among themselves.
+
+In units of half their domain, means of different attributes are many numbers of which much is alike: most lie away
+from the ends, and their errors are known. `auto` shrinks them together (`dither.refine.shrink`); the fewer they are,
+the less it does. Frequencies of a question are refined on their own.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dither.core.estimate import MEAN, Estimate
+from dither.planning.questions import Question
+from dither.refine import auto, by_name
+
+
+def refined(found: dict[Question, Estimate], method: str) -> dict[Question, Estimate]:
+    """Every estimate, refined; those without a report stay as they are."""
+    apply = by_name(method)
+    known = {question: estimate for question, estimate in found.items() if estimate.n}
+    together = {question: each for question, each in known.items() if question.cells == 0} if apply is auto else {}
+    better = _shrunk_together(together) if len(together) > 1 else {}
+    alone = {question: apply(each) for question, each in known.items() if question not in better}
+    return {**found, **alone, **better}
+
+
+def _shrunk_together(means: dict[Question, Estimate]) -> dict[Question, Estimate]:
+    first = next(iter(means.values()))
+    value, stderr = (np.array([float(getattr(each, name)) for each in means.values()]) for name in ("value", "stderr"))
+    whole = auto(replace(first, value=value, stderr=stderr, bounds=MEAN, labels=None, notes=()))
+    return {
+        question: replace(
+            each, value=whole.value[place], stderr=whole.stderr[place], notes=(*each.notes, *whole.notes), original=each
+        )
+        for place, (question, each) in enumerate(means.items())
+    }
