@@ -11,12 +11,17 @@ from dither.core.estimate import Bounds, Estimate
 Numbers = NDArray[np.float64]
 
 
-def values_and_errors(estimate: Estimate, *, positive: bool = True) -> tuple[Numbers, Numbers]:
-    """The items and their standard errors as flat arrays; refuses what is missing or not finite."""
+def values_and_errors(estimate: Estimate, *, positive: bool = True, fresh: bool = False) -> tuple[Numbers, Numbers]:
+    """The items and their standard errors as flat arrays; refuses what is missing or not finite.
+
+    `fresh` ones are unbiased with errors of their own: not the result of another refinement.
+    """
     if not isinstance(estimate, Estimate):
         raise ParameterError(
             "a refinement takes an Estimate; of several results refine each: estimates['mean(age)'].refine()"
         )
+    if fresh and estimate.original is not None:
+        raise ParameterError("this estimate is refined already, so its errors are not those of reports: refine .original")
     value, stderr = (
         np.atleast_1d(np.asarray(part, dtype=np.float64)).ravel() for part in (estimate.value, estimate.stderr)
     )

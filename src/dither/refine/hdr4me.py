@@ -50,7 +50,7 @@ def hdr4me(estimate: Estimate, penalty: str = "adaptive", confidence: float = 0.
     if penalty not in PENALTIES:
         raise ParameterError(f"penalty must be one of {', '.join(PENALTIES)}")
     confidence = checked_confidence(confidence)
-    value, stderr = values_and_errors(estimate)
+    value, stderr = values_and_errors(estimate, fresh=True)
     bounds = bounds_of(estimate) or MEAN
     if not math.isfinite(bounds.high - bounds.low):
         raise ParameterError("HDR4ME needs a range with two ends; refine.shrink does without")

@@ -44,7 +44,7 @@ from dither.core.errors import require
 from dither.core.estimate import Bounds, Estimate
 from dither.refine.given import Numbers, bounds_of, refined, values_and_errors
 
-LEAST = 5
+LEAST = 8
 _FOLDS = 5
 _TEMPERATURE = 4.0
 _CLUSTERED = 4.0  # items that the narrowest width of a peak has to begin with
@@ -309,20 +309,21 @@ def shrink(estimate: Estimate) -> Estimate:
     >>> bool(np.mean((better.value - truth) ** 2) < 0.2 * np.mean((found.value - truth) ** 2))
     True
     """
-    y, sigma = values_and_errors(estimate)
+    y, sigma = values_and_errors(estimate, fresh=True)
     items = Items.of(y, sigma, _span(bounds_of(estimate), y, sigma))
     fits = PRIORS if y.size >= LEAST else {"range": _range}
     priors = {name: prior for name, fit in fits.items() if (prior := fit(items)) is not None}
     weights = _weights(items, list(priors)) if y.size >= LEAST else {"range": 1.0}
-    moved, second = np.zeros(y.size), np.zeros(y.size)  # moments about y, so that nothing cancels far from 0
+    near = np.clip(y, items.bounds.low, items.bounds.high)  # moments about this, so that nothing cancels far from 0
+    moved, second = np.zeros(y.size), np.zeros(y.size)
     for name, weight in weights.items():
         mean, variance = priors[name].posterior(y, sigma)
         trust = np.minimum(variance / sigma**2, 1.0)  # the slope of the mean in y; the rest is owed to the centre
         variance += (1 - trust) ** 2 * np.minimum(priors[name].doubt, sigma**2)
-        moved += weight * (mean - y)
-        second += weight * (variance + (mean - y) ** 2)
-    error = np.sqrt(np.maximum(second - moved**2, (1e-6 * sigma) ** 2))
-    return refined(estimate, y + moved, error, _words(y, sigma, error, weights))
+        moved += weight * (mean - near)
+        second += weight * (variance + (mean - near) ** 2)
+    error = np.sqrt(np.maximum(second - moved**2, (1e-6 * np.minimum(sigma, items.width)) ** 2))
+    return refined(estimate, near + moved, error, _words(y, sigma, error, weights))
 
 
 def _span(bounds: Bounds | None, y: Numbers, sigma: Numbers) -> Bounds:
