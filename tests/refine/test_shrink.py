@@ -21,6 +21,7 @@ import pytest
 
 import dither
 from dither import refine
+from dither.core.errors import ParameterError
 from dither.core.estimate import MEAN, SHARES, Bounds, Estimate
 from dither.core.guarantee import Guarantee
 from dither.refine.given import Numbers

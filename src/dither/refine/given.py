@@ -21,7 +21,9 @@ def values_and_errors(estimate: Estimate, *, positive: bool = True, fresh: bool 
             "a refinement takes an Estimate; of several results refine each: estimates['mean(age)'].refine()"
         )
     if fresh and estimate.original is not None:
-        raise ParameterError("this estimate is refined already, so its errors are not those of reports: refine .original")
+        raise ParameterError(
+            "this estimate is refined already, and its errors are not those of reports: refine .original"
+        )
     value, stderr = (
         np.atleast_1d(np.asarray(part, dtype=np.float64)).ravel() for part in (estimate.value, estimate.stderr)
     )
