@@ -22,7 +22,7 @@ def values_and_errors(estimate: Estimate, *, positive: bool = True, fresh: bool 
         )
     if fresh and estimate.original is not None:
         raise ParameterError(
-            "this estimate is refined already, and its errors are not those of reports: refine .original"
+            "this estimate is refined already: its errors are not those of reports. Refine its .original"
         )
     value, stderr = (
         np.atleast_1d(np.asarray(part, dtype=np.float64)).ravel() for part in (estimate.value, estimate.stderr)
