@@ -160,7 +160,7 @@ def check_sampler(mechanism: Mechanism) -> bool:
         return False
     for value in sampled_inputs(small):
         tape = EveryTape(bits, _lanes(small, bits))
-        reports = small.sample(many(value, tape.rows), tape)
+        reports = small.drawn(many(value, tape.rows), tape)
         rows, inverse = tape.odds()
         found: dict[bytes, Fraction] = {}
         for (report, odds), count in Counter(zip(as_bytes(reports[rows]), inverse.tolist(), strict=True)).items():
@@ -191,7 +191,7 @@ def as_bytes(reports: NDArray) -> list[bytes]:
 
 def _lanes(mechanism: Mechanism, bits: int) -> dict[Any, int]:
     inputs = mechanism.inputs()
-    return lanes_read(lambda rows, tape: mechanism.sample(inputs[np.arange(rows) % len(inputs)], tape), bits)
+    return lanes_read(lambda rows, tape: mechanism.drawn(inputs[np.arange(rows) % len(inputs)], tape), bits)
 
 
 def _law(mechanism: Mechanism, value: Any, tape: EveryTape) -> dict[bytes, Fraction]:

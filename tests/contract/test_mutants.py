@@ -206,11 +206,11 @@ def test_bit_counts_off_by_one_column(monkeypatch):
 
 
 def test_noise_that_depends_on_the_cut(monkeypatch):
-    real = mechanism.Mechanism.sample
+    real = mechanism.Mechanism.drawn
 
-    def sample(self, values, tape):
+    def drawn(self, values, tape):
         reports = real(self, values, tape)
         return reports if len(values) < 3000 else np.roll(reports, 1)
 
-    monkeypatch.setattr(mechanism.Mechanism, "sample", sample)
+    monkeypatch.setattr(mechanism.Mechanism, "drawn", drawn)
     assert caught(checks.check_merging, GRR)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dither import GRR as RandomizedResponse
+import dither
 from dither import SampledDuchi
 from dither.core.channel import Channel, Table, TwoLevel, hockey_stick
 from dither.core.compose import Announced, Independent, Product, PublicMixture, _convolved
@@ -287,7 +287,7 @@ def test_sums_of_logarithms_are_rounded_once():
 
 def test_budgets_split_a_ratio_as_the_coordinates_were_made_for_it():
     """Each keeps (its budget, delta / 2), so both together keep (the sum, delta): an even split would not show it."""
-    parts = RandomizedResponse(k=20, epsilon=3.0, delta=0.01), RandomizedResponse(k=2, epsilon=0.999, delta=0.01)
+    parts = dither.GRR(k=20, epsilon=3.0, delta=0.01), dither.GRR(k=2, epsilon=0.999, delta=0.01)
     channels = tuple(part.channel() for part in parts)
     ratio = exp_below(4.0)
     by_budget = Independent(channels, 2, (3.0, 0.999)).divergence(ratio)

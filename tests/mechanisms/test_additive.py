@@ -169,10 +169,10 @@ def short(mechanism, weights: tuple[int, ...]):
 
 def check_reports(mechanism, bits: int, values) -> None:
     """Over all tapes of short words, reports have the channel's law exactly."""
-    lanes = lanes_read(lambda rows, tape: mechanism.sample(np.zeros(rows), tape), bits)
+    lanes = lanes_read(lambda rows, tape: mechanism.drawn(np.zeros(rows), tape), bits)
     for value in values:
         tape = EveryTape(bits, lanes)
-        reports = mechanism.sample(np.full(tape.rows, value), tape)["value"]
+        reports = mechanism.drawn(np.full(tape.rows, value), tape)["value"]
         rows, inverse = tape.odds()
         found = [Fraction(0)] * mechanism.channel().shape[1]
         for (report, odds), count in Counter(zip(reports[rows].tolist(), inverse.tolist(), strict=True)).items():
@@ -196,7 +196,7 @@ def test_reports_over_all_tapes(mechanism, bits):
 
 
 def test_every_draw_has_its_own_lane():
-    lanes = lanes_read(lambda rows, tape: SHORT[0][0].sample(np.zeros(rows), tape), 4)
+    lanes = lanes_read(lambda rows, tape: SHORT[0][0].drawn(np.zeros(rows), tape), 4)
     assert len(lanes) == 3
     assert ROUNDING in lanes
 

@@ -129,7 +129,7 @@ def test_a_side_is_drawn_uniformly(d, bits, inside):
 def test_rounding_is_that_of_the_lattice_in_every_coordinate():
     bits, record = 4, np.array([0.3, -1.0, 1.0, -0.55])
     tape = EveryTape(bits, {ROUNDING: 4})
-    signs = hypercube._signs(np.repeat(record[None], tape.rows, axis=0), tape, slice(0, tape.rows))
+    signs = hypercube.rounded_signs(np.repeat(record[None], tape.rows, axis=0), tape, slice(0, tape.rows))
     lower, fraction, digits = split(record, 1, bits)
     assert digits == bits
     shares = [int(up) + Fraction(int(part), 16) for up, part in zip(lower, fraction, strict=True)]
@@ -419,7 +419,7 @@ def test_one_coin_for_all_coordinates(monkeypatch):
         coins = tape.words(ROUNDING, rows) >> np.uint64(tape.bits - digits)
         return (coins < fraction) | upper.astype(bool)
 
-    monkeypatch.setattr(hypercube, "_signs", signs)
+    monkeypatch.setattr(hypercube, "rounded_signs", signs)
     assert caught(checks.check_sampler, PLANE)
     assert caught(checks.check_plumbing, PLANE)
 
@@ -429,7 +429,7 @@ def test_the_value_one_rounded_down(monkeypatch):
         _, fraction, digits = split(np.asarray(values, dtype=np.float64), 1, tape.bits)
         return tape.words(ROUNDING, rows, values.shape[1]) >> np.uint64(tape.bits - digits) < fraction
 
-    monkeypatch.setattr(hypercube, "_signs", signs)
+    monkeypatch.setattr(hypercube, "rounded_signs", signs)
     assert caught(checks.check_sampler, PLANE)
 
 

@@ -91,7 +91,7 @@ def test_two_slots_of_one_value_have_the_product_law_exactly():
         assert mechanism is not None
         record = np.array([value, value])
         tape = EveryTape(bits, checks._lanes(mechanism, bits))
-        reports = mechanism.sample(checks.many(record, tape.rows), tape)["value"]
+        reports = mechanism.drawn(checks.many(record, tape.rows), tape)["value"]
         rows, inverse = tape.odds()
         joint: dict[tuple[int, int], Fraction] = {}
         for (pair, odds), count in Counter(

@@ -63,12 +63,15 @@ def some_of(rows: Rows, chosen: NDArray[np.integer]) -> Rows:
     return rows.start + chosen if isinstance(rows, slice) else rows[chosen]
 
 
-def positions(law: TwoLevel, tape: Tape, rows: Rows, favoured: Words | None = None) -> Words:
+def positions(
+    law: TwoLevel, tape: Tape, rows: Rows, favoured: Words | None = None, opposed: Words | None = None
+) -> Words:
     """For each row one output of the law, numbered with the favoured ones first: below `law.favoured` means inside.
 
     `favoured` gives each row its own number of favoured outputs, at most `law.favoured`, under the *same* total: a
     total that shrank with it would cost privacy. What the missing ones leave over falls on the row's other
-    outputs evenly, so outside the favoured set a second draw is needed.
+    outputs evenly, so outside the favoured set a second draw is needed. `opposed` outputs, numbered next, have the
+    low weight each and no share in that.
     """
     scale = (1 << tape.bits) // law.total
     if scale == 0:
@@ -82,6 +85,10 @@ def positions(law: TwoLevel, tape: Tape, rows: Rows, favoured: Words | None = No
         within = inside if favoured is None else favoured[pending]
         edge = within * high
         first = u // high if law.favoured > 1 else np.uint64(0)
+        if favoured is not None and opposed is not None:
+            against = opposed[pending]
+            second = np.minimum((u - edge) // low, against)
+            return np.where(u < edge, first, within + second), u <= last
         if favoured is not None:
             return np.where(u < edge, first, within), u <= last
         drawn = u - edge  # in place from here: on many rows, memory is the cost
@@ -93,8 +100,9 @@ def positions(law: TwoLevel, tape: Tape, rows: Rows, favoured: Words | None = No
     drawn = _settled(place, tape, rows, 1, DRAW)
     if favoured is None:
         return drawn
-    other = below(np.uint64(law.outputs) - favoured, tape, rows, lane=ELEMENT)
-    return np.where(drawn < favoured, drawn, favoured + other)
+    spoken = favoured if opposed is None else favoured + opposed
+    other = below(np.uint64(law.outputs) - spoken, tape, rows, lane=ELEMENT)
+    return np.where(drawn < spoken, drawn, spoken + other)
 
 
 def _side_then_element(law: TwoLevel, tape: Tape, rows: Rows, favoured: Words | None) -> Words:

@@ -201,9 +201,9 @@ class Mechanism(ABC):
         """
         checked = self.reading.domain.check(values, invalid)
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
-        return Reports.wrap(self.sample(checked, tape), self.fingerprint, tape.simulated)
+        return Reports.wrap(self.drawn(checked, tape), self.fingerprint, tape.simulated)
 
-    def sample(self, values: NDArray, tape: Tape) -> NDArray:
+    def drawn(self, values: NDArray, tape: Tape) -> NDArray:
         """Reports for values inside the domain, with the words of any tape: `randomize` runs it, tests enumerate it."""
         _keep_memory()
         reports = np.empty(len(values), dtype=self.dtype)

@@ -45,7 +45,7 @@ from dither.core.draw import ELEMENT, Rows, Tape, Words, _settled, sides
 from dither.core.errors import ParameterError
 from dither.core.estimate import MEAN, Estimate
 from dither.core.guarantee import Guarantee
-from dither.core.lattice import ROUNDING, split
+from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
 from dither.mechanisms.packing import as_bytes, bit_counts, bits_dtype, packed, padding_is_clear
@@ -187,7 +187,7 @@ class Hypercube(Mechanism):
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         agreements = self._agreements(sides(self.law, tape, rows), tape, rows)
         differs = ~_bits(agreements, tape.bits, self.d)
-        as_bytes(reports)[:] = np.packbits(_signs(values, tape, rows) ^ differs, axis=1, bitorder="little")
+        as_bytes(reports)[:] = np.packbits(rounded_signs(values, tape, rows) ^ differs, axis=1, bitorder="little")
 
     def _agreements(self, inside: NDArray[np.bool_], tape: Tape, rows: Rows) -> Words:
         """For each row d uniform bits among those with more than d/2 ones if `inside`, with at most d/2 if not."""
@@ -220,16 +220,6 @@ def half_space(d: int) -> int:
     """
     ties = 0 if d % 2 else comb(d, d // 2)
     return ((1 << d) - ties) // 2
-
-
-def _signs(values: NDArray, tape: Tape, rows: Rows) -> NDArray[np.bool_]:
-    """Each coordinate rounded to a sign with mean at the value; true is +1. Unchecked values are clipped."""
-    inside = np.clip(values.astype(np.float64, copy=False), -1.0, 1.0)
-    np.copyto(inside, 0.0, where=np.isnan(inside))
-    upper, fraction, digits = split(inside, 1, tape.bits)
-    coins = tape.words(ROUNDING, rows, values.shape[1])
-    coins >>= np.uint64(tape.bits - digits)
-    return (coins < fraction) | upper.astype(bool)  # the value 1 lies on the upper point, with nothing left to toss for
 
 
 def _full_words(d: int, bits: int) -> Words:

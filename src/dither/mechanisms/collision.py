@@ -1,0 +1,304 @@
+"""Collision and CoCo: sparse vectors of signs by one hashed bucket (paper 003).
+
+**Collision** (Definition 5). A user's s items, key and sign, are hashed into t buckets by a hash function of the
+user's own. The buckets that they hit are favoured, with weight A each under the fixed total W = s A + (t - s) B
+(`core.hashed`); the report is the hash function and one bucket. An item that the user has is hit with probability
+A/W, any other with 1/t.
+
+**CoCo** (Algorithm 1 and 2). Buckets come in pairs z, z + t/2. The hash of a *key* names a pair and a side; the item
+j+ stands for one bucket of the pair and j- for the other, so a user who has one of them speaks against the other one.
+Where several keys of a user fall on one pair, a random one of them counts. With E = A/B and Omega = W/B, a key is
+overwritten with probability P_ow = 1 - (t^s - (t-2)^s) / (2 s t^(s-1)), and
+
+    P_t = P_ow (E+1) / (2 Omega) + (1 - P_ow) E / Omega,   P_o = P_ow (E+1) / (2 Omega) + (1 - P_ow) / Omega,
+
+P_f = 1/t. (003 prints P_t + P_o once with a 2 too many.) The difference of the two is larger than Collision's, and the
+mean better by about a sixth.
+
+**t.** The variance is a known function of t, and `t=None` takes its exact minimum (the closed forms of 003 Theorem 4
+and 7 miss it by a few buckets). A hash function must behave like independent values of its s + 1 items, which
+`core.hashing` does and pairwise independent families do not.
+"""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither import kernels
+from dither.core.channel import TwoLevel
+from dither.core.checks import checked_count
+from dither.core.compose import PublicMixture
+from dither.core.draw import TAG, Rows, Tape, below, count_of, positions, some_of
+from dither.core.errors import ParameterError
+from dither.core.hashed import Hashed
+from dither.core.hashing import buckets
+from dither.core.lattice import rounded_signs
+from dither.core.mechanism import Mechanism
+from dither.core.sparse import EMPTY, MOST_KEYS, Sparse
+from dither.mechanisms.keyvalue import Hits, KeyValues, checked_goal
+
+MOST_BUCKETS = 1 << 16
+MOST_ITEMS = 1 << 12
+CHOICE, ORDER = 3, 4  # lanes: which keys are reported where there are too many, and whose turn it is in a pair
+
+
+def chosen(domain: Sparse, values: NDArray, tape: Tape, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """For each user exactly s keys and their signs: dummies fill up what is missing, too many are sampled down."""
+    key, value = _sampled(domain.s, values, tape, rows)
+    keys = np.where(key == EMPTY, domain.d + np.arange(domain.s), key).astype(np.int64)
+    return keys, rounded_signs(np.where(key == EMPTY, 1.0, value), tape, rows)
+
+
+def _sampled(s: int, values: NDArray, tape: Tape, rows: Rows) -> tuple[NDArray, NDArray]:
+    key, value = values["key"], values["value"]
+    many = np.flatnonzero((key != EMPTY).sum(axis=1) > s) if key.shape[1] > s else np.empty(0, dtype=np.intp)
+    if many.size:
+        key, value = key.copy(), value.copy()
+        counts = (key[many] != EMPTY).sum(axis=1).astype(np.uint64)
+        bounds = counts[:, None] - np.arange(s, dtype=np.uint64)
+        draws = below(bounds, tape, some_of(rows, many), lane=CHOICE, width=s).reshape(-1, s).astype(np.intp)
+        for slot in range(s):  # Fisher and Yates, for all such users at once
+            other = slot + draws[:, slot]
+            for table in (key, value):
+                table[many, slot], table[many, other] = table[many, other], table[many, slot].copy()
+    return key[:, :s], value[:, :s]
+
+
+@dataclass(frozen=True)
+class _Bucketed(Mechanism):
+    """What Collision and CoCo share: a hash function and one of t buckets."""
+
+    d: int
+    s: int
+    epsilon: float
+    t: int | None = None
+    sample: bool = False
+    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    family = "keyvalue"
+    paired = False
+
+    def _validate(self) -> None:
+        self._freeze(d=checked_count("d", self.d, 1, MOST_KEYS))
+        self._freeze(s=checked_count("s", self.s, 1, min(self.d, MOST_ITEMS)))
+        if not isinstance(self.sample, bool):
+            raise ParameterError("sample must be True or False: whether users may have more than s keys")
+        least = 2 * self.s + 2 if self.paired else self.s + 1
+        t = self._best_buckets() if self.t is None else self.t
+        self._freeze(t=checked_count("t", t, least, MOST_BUCKETS))
+        if self.paired and self.t is not None and self.t % 2:
+            raise ParameterError("t must be even: buckets come in pairs")
+
+    def _fit(self) -> tuple[int, ...]:
+        return self.law.high, self.law.low
+
+    @cached_property
+    def law(self) -> TwoLevel:
+        """The integers and their meaning, as the sampler and the certificate read them."""
+        return TwoLevel.fit(self.epsilon, favoured=self.s, outputs=self.t or 2, weights=self.weights)
+
+    @cached_property
+    def hits(self) -> Hits:
+        """How likely items are hit."""
+        return self._hits(Fraction(self.law.high), Fraction(self.law.low), self.law.outputs)
+
+    def _hits(self, high: Any, low: Any, t: Any) -> Hits:
+        raise NotImplementedError
+
+    def _cost(self, hits: Hits) -> Any:
+        raise NotImplementedError
+
+    def _best_buckets(self) -> int:
+        """The number of buckets with the smallest variance, by trying them all."""
+        ratio = float(np.exp(min(self.epsilon, 12.0)))
+        most = int(min(MOST_BUCKETS, 4 * self.s * (ratio + 3) + 16))
+        least, step = (2 * self.s + 2, 2) if self.paired else (self.s + 1, 1)
+        t = np.arange(least, max(most, least + 8) + 1, step, dtype=np.float64)
+        return int(t[np.argmin(self._cost(self._hits(ratio, 1.0, t)))])
+
+    @cached_property
+    def reading(self) -> KeyValues:
+        return KeyValues(Sparse(self.d, self.s, self.sample), self.hits)
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        return np.dtype([("seed", np.uint64), ("value", np.min_scalar_type(self.law.outputs - 1))])
+
+    def channel(self) -> PublicMixture:
+        component = Hashed(self.law, self.paired)
+        domain = self.reading.domain
+
+        def given(x: int, tag: int) -> list[Fraction]:
+            return component.given(self._places(domain.vector(x), tag))
+
+        return PublicMixture(component, 1 << 64, domain.size, given)
+
+    def _places(self, vector: dict[int, int], seed: int) -> dict[int, Fraction]:
+        raise NotImplementedError
+
+    def _padded(self, vector: dict[int, int]) -> list[tuple[int, int]]:
+        missing = self.s - len(vector)
+        return [*vector.items(), *((self.d + slot, 1) for slot in range(self.s - missing, self.s))]
+
+    def outputs(self) -> NDArray:
+        raise ParameterError("there are 2^64 hash functions: too many reports to list")
+
+    @property
+    def row_words(self) -> int:
+        return 4 + 2 * self.s
+
+    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
+        return reports["value"] < self.law.outputs
+
+
+@dataclass(frozen=True)
+class Collision(_Bucketed):
+    """s of d keys with signs, by one bucket that the user's items hit (003).
+
+    `t=None` takes the best number of buckets; `sample=True` lets users have more than s keys.
+
+    >>> mechanism = Collision(d=128, s=8, epsilon=0.5)
+    >>> mechanism.t, print(mechanism.guarantee)
+    epsilon 0.5 (exact)
+    (30, None)
+    """
+
+    examples = ({"d": 3, "s": 2, "epsilon": 1.0}, {"d": 4, "s": 2, "epsilon": 0.5, "t": 5})
+
+    def _hits(self, high: Any, low: Any, t: Any) -> Hits:
+        true, false = high / (self.s * high + (t - self.s) * low), 1 / (t * (high / high))
+        return Hits(true, false, true * false, false, false**2)
+
+    def _cost(self, hits: Hits) -> Any:
+        """The variance of all 2d frequencies together, which is that of the d means."""
+        own, other = hits.true * (1 - hits.true), hits.false * (1 - hits.false)
+        return (self.s * own + (2 * self.d - self.s) * other) / (hits.true - hits.false) ** 2
+
+    def _places(self, vector: dict[int, int], seed: int) -> dict[int, Fraction]:
+        items = np.array([2 * key + (sign > 0) for key, sign in self._padded(vector)])
+        hit = buckets(np.array([seed], dtype=np.uint64), items, self.law.outputs)
+        return dict.fromkeys(sorted({int(bucket) for bucket in hit}), Fraction(1))
+
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
+        seeds = tape.words(TAG, rows)[:, 0]
+        keys, signs = chosen(self.reading.domain, values, tape, rows)
+        hit = np.sort(buckets(seeds[:, None], 2 * keys + signs, self.law.outputs).astype(np.int64), axis=1)
+        new = np.ones(hit.shape, dtype=bool)
+        new[:, 1:] = hit[:, 1:] != hit[:, :-1]
+        distinct = new.sum(axis=1)
+        place = positions(self.law, tape, rows, favoured=distinct.astype(np.uint64)).astype(np.int64)
+        reports["seed"] = seeds
+        reports["value"] = np.where(place < distinct, _at(hit, new, place), _outside(hit, new, place - distinct))
+
+    def _count(self, reports: NDArray) -> NDArray[np.int64]:
+        return kernels.hash_support(reports["seed"], reports["value"], 2 * self.d, self.law.outputs).reshape(-1, 2)
+
+
+@dataclass(frozen=True)
+class CoCo(_Bucketed):
+    """s of d keys with signs, by one bucket of a pair that speaks for a key and against its opposite (003).
+
+    `goal` says what the number of buckets is best for, the `"mean"` or the `"presence"` of keys.
+
+    >>> CoCo(d=128, s=8, epsilon=0.5).t, CoCo(d=128, s=8, epsilon=0.5, goal="presence").t
+    (22, 52)
+    """
+
+    goal: str = "mean"
+
+    examples = ({"d": 3, "s": 1, "epsilon": 1.0}, {"d": 3, "s": 2, "epsilon": 1.0})
+    paired = True
+
+    def _validate(self) -> None:
+        checked_goal(self.goal)
+        super()._validate()
+
+    def _hits(self, high: Any, low: Any, t: Any) -> Hits:
+        s, total = self.s, self.s * high + (t - self.s) * low
+        alone = sum(((t - 2) / (t * (high / high))) ** k for k in range(s)) / s  # 1 - P_ow
+        mixed = (1 - alone) * (high + low) / (2 * total)
+        false = 1 / (t * (high / high))
+        return Hits(mixed + alone * high / total, mixed + alone * low / total, 0 * false, false, 0 * false)
+
+    def _cost(self, hits: Hits) -> Any:
+        """003 Lemma 3, for users with s keys."""
+        s, d, sum_, none = self.s, self.d, hits.true + hits.opposite, 2 * hits.false
+        if self.goal == "mean":
+            gap = hits.true - hits.opposite
+            return (s * (sum_ - gap**2) + (d - s) * none) / gap**2
+        gap: Any = sum_ - none
+        return (s * sum_ * (1 - sum_) + (d - s) * none * (1 - none)) / gap**2
+
+    def _places(self, vector: dict[int, int], seed: int) -> dict[int, Fraction]:
+        """For each pair that is hit, the share of its keys that favour its first bucket: one of them counts."""
+        t = self.law.outputs
+        padded = self._padded(vector)
+        hashed = buckets(np.array([seed], dtype=np.uint64), np.array([key for key, _ in padded]), t)
+        sides: dict[int, list[int]] = {}
+        for bucket, (_, sign) in zip(hashed.tolist(), padded, strict=True):
+            favoured = bucket if sign > 0 else (bucket + t // 2) % t
+            sides.setdefault(favoured % (t // 2), []).append(int(favoured < t // 2))
+        return {pair: Fraction(sum(first), len(first)) for pair, first in sorted(sides.items())}
+
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
+        seeds = tape.words(TAG, rows)[:, 0]
+        keys, signs = chosen(self.reading.domain, values, tape, rows)
+        t, half = self.law.outputs, self.law.outputs // 2
+        hashed = buckets(seeds[:, None], keys, t).astype(np.int64)
+        favoured = np.where(signs, hashed, (hashed + half) % t)
+        pair = favoured % half
+        counts = self._counts(pair, tape, rows)
+        number = counts.sum(axis=1)
+        spoken = number.astype(np.uint64)
+        place = positions(self.law, tape, rows, favoured=spoken, opposed=spoken).astype(np.int64)
+        own = _at(favoured, counts, np.where(place < number, place, place - number))
+        rest = place - 2 * number
+        free = np.maximum(half - number, 1)
+        others = np.sort(np.where(counts, pair, half), axis=1)  # those that do not count stand beyond all pairs
+        apart = _outside(others, others < half, rest % free) + half * (rest // free)
+        reports["seed"] = seeds
+        reports["value"] = np.where(rest >= 0, apart, np.where(place < number, own, (own + half) % t))
+
+    def _counts(self, pair: NDArray[np.int64], tape: Tape, rows: Rows) -> NDArray[np.bool_]:
+        """Which keys count: of those on one pair the last, in a random order."""
+        if self.s == 1:
+            return np.ones(pair.shape, dtype=bool)
+        bounds = np.arange(1, self.s + 1, dtype=np.uint64)[None]
+        behind = below(bounds, tape, rows, lane=ORDER, width=self.s).reshape(count_of(rows), self.s)
+        turn = np.zeros(pair.shape, dtype=np.int16)
+        for i in range(self.s):  # key i goes before `behind` of the keys before it
+            turn[:, i] = i - behind[:, i].astype(np.int16)
+            turn[:, :i] += turn[:, :i] >= turn[:, i : i + 1]
+        counts = np.ones(pair.shape, dtype=bool)
+        for i in range(self.s):
+            for k in range(i):
+                same = pair[:, i] == pair[:, k]
+                later = turn[:, i] > turn[:, k]
+                counts[:, k] &= ~(same & later)
+                counts[:, i] &= ~(same & ~later)
+        return counts
+
+    def _count(self, reports: NDArray) -> NDArray[np.int64]:
+        t = self.law.outputs
+        opposite = ((reports["value"].astype(np.int64) + t // 2) % t).astype(reports["value"].dtype)
+        hits = [kernels.hash_support(reports["seed"], each, self.d, t) for each in (opposite, reports["value"])]
+        return np.stack(hits, axis=1)
+
+
+def _at(table: NDArray[np.int64], counted: NDArray[np.bool_], place: NDArray[np.int64]) -> NDArray[np.int64]:
+    """In each row the entry with this number among those that are counted (any, if there is none)."""
+    number = np.cumsum(counted, axis=1) - 1
+    column = np.argmax(counted & (number == place[:, None]), axis=1)
+    return table[np.arange(len(table)), column]
+
+
+def _outside(members: NDArray[np.int64], counted: NDArray[np.bool_], place: NDArray[np.int64]) -> NDArray[np.int64]:
+    """In each row the whole number with this place among those that are no members; members ascend."""
+    found = place.copy()
+    for column in range(members.shape[1]):
+        found += counted[:, column] & (members[:, column] <= found)
+    return found
