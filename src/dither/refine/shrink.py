@@ -6,10 +6,11 @@ say more about theta_j than y_j does. This is the classical problem of many norm
 
 **Empirical Bayes.** Suppose the theta were drawn from some prior G on the range. Then the best estimate is the
 posterior mean E[theta | y], its error the posterior standard deviation, and G can be learned from all the y. What goes
-wrong is learning too much: a prior with many spikes fits the noise. So four priors of different ambition are fitted,
+wrong is learning too much: a prior with many spikes fits the noise. So five priors of different ambition are fitted,
 and averaged by an honest measure of what each is worth here:
 
 - **range**: uniform on the range, nothing learned. What `clip` wants to be.
+- **ends**: the same, with piles of items at either end of the range: counters that nobody turned, pixels always dark.
 - **bell**: one normal, with a centre and a width (a positive-part James-Stein towards the common mean).
 - **peak**: one centre, and a mixture of widths from sigma/8 to the whole range: a cluster with stragglers. Few far
   from many, heavy tails, one point. The narrowest width has a few items to begin with, so a cluster is believed in
@@ -53,7 +54,7 @@ _MOST_CLUSTERS = 400
 _ROUNDS = 40
 _BLOCK = 1 << 21
 _NARROW, _TAIL, _FAR = 0.5, 10.0, 1e100  # in standard deviations: ends so close, or so far out, need more care
-AMBITION = {"range": -1.0, "bell": 0.0, "peak": 0.0, "clusters": -4.0}  # log weights before the items are seen
+AMBITION = {"range": -1.7, "ends": -1.7, "bell": 0.0, "peak": 0.0, "clusters": -4.0}  # log weights to begin with
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,11 +188,21 @@ class Items:
         return self.bounds.high - self.bounds.low
 
 
-# The four priors -------------------------------------------------------------------------------------------------
+# The five priors -------------------------------------------------------------------------------------------------
 
 
 def _range(items: Items) -> Prior:
     return Prior(np.zeros(1), np.full(1, np.inf), np.ones(1), items.bounds)
+
+
+def _ends(items: Items) -> Prior:
+    """Uniform on the range, and a narrow pile at either end."""
+    ends = np.array([0.0, items.bounds.low, items.bounds.high])
+    widths = np.array([np.inf, items.scale / 8, items.scale / 8])
+    added = np.array([1.0, 0.05, 0.05])
+    log, _, _ = components(items.y, items.sigma, ends, widths, items.bounds)
+    shares = _fitted(_likely(log), items.count, added, np.full(3, 1 / 3), rounds=_ROUNDS)
+    return Prior(ends, widths, shares, items.bounds)
 
 
 def _bell(items: Items) -> Prior:
@@ -259,6 +270,7 @@ def _clusters(items: Items) -> Prior | None:
 
 PRIORS: dict[str, Callable[[Items], Prior | None]] = {
     "range": _range,
+    "ends": _ends,
     "bell": _bell,
     "peak": _peak,
     "clusters": _clusters,
