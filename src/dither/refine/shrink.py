@@ -10,7 +10,8 @@ wrong is learning too much: a prior with many spikes fits the noise. So five pri
 and averaged by an honest measure of what each is worth here:
 
 - **range**: uniform on the range, nothing learned. What `clip` wants to be.
-- **ends**: the same, with piles of items at either end of the range: counters that nobody turned, pixels always dark.
+- **ends**: the same, with piles of items at either end of the range, narrow or trailing off: counters that nobody
+  turned, pixels that are dark in nearly all pictures.
 - **bell**: one normal, with a centre and a width (a positive-part James-Stein towards the common mean).
 - **peak**: one centre, and a mixture of widths from sigma/8 to the whole range: a cluster with stragglers. Few far
   from many, heavy tails, one point. The narrowest width has a few items to begin with, so a cluster is believed in
@@ -182,6 +183,12 @@ class Items:
         """A typical standard error."""
         return _middle(self.sigma, self.count)
 
+    @cached_property
+    def ladder(self) -> Numbers:
+        """Widths from an eighth of a typical standard error to half of the range, each twice the one before."""
+        steps = self.scale * np.exp2(np.arange(-3.0, 60.0))
+        return steps[steps < self.width / 2]
+
     @property
     def width(self) -> float:
         """Of the range."""
@@ -196,13 +203,14 @@ def _range(items: Items) -> Prior:
 
 
 def _ends(items: Items) -> Prior:
-    """Uniform on the range, and a narrow pile at either end."""
-    ends = np.array([0.0, items.bounds.low, items.bounds.high])
-    widths = np.array([np.inf, items.scale / 8, items.scale / 8])
-    added = np.array([1.0, 0.05, 0.05])
-    log, _, _ = components(items.y, items.sigma, ends, widths, items.bounds)
-    shares = _fitted(_likely(log), items.count, added, np.full(3, 1 / 3), rounds=_ROUNDS)
-    return Prior(ends, widths, shares, items.bounds)
+    """Uniform on the range, and piles at either end that are narrow or trail off."""
+    ladder = items.ladder
+    centres = np.concatenate([[0.0], np.full(ladder.size, items.bounds.low), np.full(ladder.size, items.bounds.high)])
+    widths = np.concatenate([[np.inf], ladder, ladder])
+    added = np.concatenate([[1.0], np.full(2 * ladder.size, 0.05 / max(ladder.size, 1))])
+    log, _, _ = components(items.y, items.sigma, centres, widths, items.bounds)
+    shares = _fitted(_likely(log), items.count, added, np.full(centres.size, 1 / centres.size), rounds=_ROUNDS)
+    return Prior(centres, widths, shares, items.bounds)
 
 
 def _bell(items: Items) -> Prior:
@@ -226,8 +234,7 @@ def _peak(items: Items) -> Prior | None:
     """One centre and a mixture of widths, the last of them the whole range; None where items are too few to object."""
     if items.count.sum() < 2 * _CLUSTERED:
         return None
-    ladder = items.scale * 2.0 ** np.arange(-3, 60)
-    widths = np.append(ladder[ladder < items.width / 2], np.inf)
+    widths = np.append(items.ladder, np.inf)
     added = np.full(widths.size, 1 / widths.size)
     added[0] += _CLUSTERED
     shares = np.full(widths.size, 1 / widths.size)
