@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from dither.core.reports import Reports as Reports
     from dither.core.tally import Tally as Tally
     from dither.mechanisms import GRR as GRR
+    from dither.mechanisms import CoCo as CoCo
+    from dither.mechanisms import Collision as Collision
     from dither.mechanisms import Duchi as Duchi
     from dither.mechanisms import Gaussian as Gaussian
     from dither.mechanisms import Hadamard as Hadamard

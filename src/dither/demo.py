@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from dither.core.errors import ParameterError
 from dither.core.estimate import Estimates
@@ -88,9 +88,7 @@ def run(console: Console, *, users: int, epsilon: float, seed: int | None) -> No
 def _collect(console: Console, made: Plan, data: dict[str, NDArray], seed: int | None) -> PlanTally:
     """Reports arrive in batches, and their tallies merge."""
     users = len(data["income"])
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    )
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console)
     tally: Any = 0
     with bar:
         task = bar.add_task("Collecting reports", total=users)

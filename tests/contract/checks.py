@@ -6,29 +6,37 @@ channel's fractions. A statistical check states its false-alarm probability.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from math import floor, prod
+from itertools import combinations, product
+from math import comb, floor, prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom, chi2
+from scipy.stats import binom, chi2, norm
 
 import dither
-from contract.tapes import EveryTape, lanes_read
+from contract.tapes import EveryTape, SomeWordsTape, lanes_read
 from dither.core.channel import TwoLevel
 from dither.core.compose import Announced, PublicMixture
 from dither.core.domain import Categories, Interval, Records
+from dither.core.draw import DRAW, ELEMENT, TAG
 from dither.core.exact import exp_below, log_above
-from dither.core.lattice import split
+from dither.core.hashed import Hashed
+from dither.core.lattice import ROUNDING, split
 from dither.core.mechanism import Mechanism
 from dither.core.shift import Shift
+from dither.core.sparse import Sparse, signs_of
+from dither.mechanisms.collision import CHOICE, ORDER
 from dither.mechanisms.dimensions import Dimensions
 from dither.mechanisms.frequency import Frequencies
+from dither.mechanisms.keyvalue import Hits, KeyValues
 from dither.mechanisms.personalised import RECORD, Choices, Pooled
 
 MOST_TAPE_BITS = 18
+MOST_SPARSE_BITS = 20
 LARGEST_LISTED = 1 << 16
 
 
@@ -52,7 +60,7 @@ def messages(error: BaseException | None) -> str:
 
 
 def as_values(mechanism: Mechanism, column: Any) -> Any:
-    """A column of values as the mechanism takes it: for records, the same value in every dimension."""
+    """A column as the mechanism takes it: for records, the same value in every dimension; of keys, the first one's."""
     domain = mechanism.reading.domain
     if isinstance(domain, Choices):
         if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
@@ -60,6 +68,8 @@ def as_values(mechanism: Mechanism, column: Any) -> Any:
             rows["value"] = column
             return rows
         return {"value": column, "group": np.zeros(len(column), dtype=np.uint8)}
+    if isinstance(domain, Sparse):
+        return [{0: value} for value in column]
     if not isinstance(domain, Records):
         return column
     return (
@@ -122,7 +132,7 @@ def check_channel(mechanism: Mechanism) -> None:
         assert isinstance(channel, PublicMixture)
         channel = channel.component
     inputs = channel.shape[0]
-    matrix = np.array([channel.row(x) for x in (range(inputs) if inputs <= 16 else (0, 1, inputs // 2, inputs - 1))])
+    matrix = np.array([channel.row(x) for x in (range(inputs) if inputs <= 40 else (0, 1, inputs // 2, inputs - 1))])
     assert all(sum(row) == 1 for row in matrix)
     assert all(probability > 0 for row in matrix for probability in row)
     assert channel.ratio() == max(max(column) / min(column) for column in matrix.T)
@@ -154,6 +164,10 @@ def check_sampler(mechanism: Mechanism) -> bool:
 
     False if there are too many tapes, which happens to reports of several reports only.
     """
+    if component_of(mechanism) is not None:
+        for value in sparse_inputs(mechanism):
+            check_sparse_sampler(mechanism, value)
+        return True
     small, bits = with_short_weights(mechanism)
     if small is None:
         assert parts_of(mechanism)
@@ -187,6 +201,218 @@ def sampled_inputs(mechanism: Mechanism) -> NDArray:
 def as_bytes(reports: NDArray) -> list[bytes]:
     """Each report as bytes."""
     return np.ascontiguousarray(reports).view(f"V{reports.dtype.itemsize}").tolist()
+
+
+# Sparse vectors -----------------------------------------------------------------------------------------------------
+
+
+def component_of(mechanism: Mechanism) -> Hashed | None:
+    """The channel of hashed items under one hash function, if the mechanism has one."""
+    component = getattr(mechanism.channel(), "component", None)
+    return component if isinstance(component, Hashed) else None
+
+
+def sparse_inputs(mechanism: Any) -> list[dict[int, float]]:
+    """No key, one (dummies fill up), s of both signs, numbers to round; with `sample` also more than s."""
+    d, s = mechanism.d, mechanism.s
+    mixed = {key: 1.0 - 2 * (key % 2) for key in range(s)}
+    found: list[dict[int, float]] = [{}, {d - 1: -1.0}, mixed, {**mixed, 0: 0.3}]
+    if mechanism.sample:
+        found += [dict.fromkeys(range(s + 1), 1.0), {key: (-1.0) ** key for key in range(d)}]
+    return found
+
+
+def check_sparse_sampler(mechanism: Any, vector: Mapping[int, float]) -> None:
+    """Over all tapes of short words the reports have exactly the law of the channel, mixed over all short seeds."""
+    small, bits, varied = short_sparse(mechanism, vector)
+    expected = sparse_law(small, vector, bits)
+    for filler in (0, (1 << bits) - 1):
+        tape = SomeWordsTape(bits, varied, filler)
+        reports = small.drawn(many(small.reading.domain.check([vector])[0], tape.rows), tape)
+        rows, inverse = tape.odds()
+        code = reports["seed"][rows].astype(np.int64) * small.t + reports["value"][rows]
+        found = [Fraction(0)] * (small.t << bits)
+        for odds in np.unique(inverse).tolist():
+            counts = np.bincount(code[inverse == odds], minlength=len(found)).tolist()
+            found = [before + Fraction(count, odds) for before, count in zip(found, counts, strict=True)]
+        assert found == expected
+
+
+def short_sparse(mechanism: Any, vector: Mapping[int, float]) -> tuple[Any, int, dict[Any, tuple[int, ...]]]:
+    """Short weights, their word length, and the words that matter for this vector.
+
+    The words of signs have nothing to round, the first place in an order is no choice: `check_sparse_sampler` finds
+    out if one of the words that are left out matters after all.
+    """
+    s = mechanism.s
+    varied: dict[Any, tuple[int, ...]] = {TAG: (0,), DRAW: (0,)}
+    if len(vector) > s:
+        varied[CHOICE] = tuple(range(s))
+        varied[ROUNDING] = tuple(range(s)) if any(abs(value) != 1 for value in vector.values()) else ()
+    else:
+        varied[ROUNDING] = tuple(slot for slot, value in enumerate(vector.values()) if abs(value) != 1)
+    varied[ORDER] = tuple(range(1, s)) if mechanism.paired else ()
+    varied[ELEMENT] = (0,)  # its bound depends on all the others
+    varied = {lane: columns for lane, columns in varied.items() if columns}
+    words = sum(map(len, varied.values()))
+    for rejecting, most in ((True, MOST_TAPE_BITS), (True, MOST_SPARSE_BITS), (False, MOST_TAPE_BITS)):
+        for bits in range(most // words, 1, -1):
+            small = _short_law(mechanism, 1 << bits, rejecting)
+            if small is not None:
+                return small, bits, varied
+    raise AssertionError("there are too many tapes")
+
+
+def sparse_law(mechanism: Any, vector: Mapping[int, float], bits: int) -> list[Fraction]:
+    """P(seed, bucket): every choice of s keys, every rounding, every short seed."""
+    channel, number = mechanism.channel(), signs_of(mechanism.d, mechanism.s)
+    kept = min(len(vector), mechanism.s)
+    law = [Fraction(0)] * (mechanism.t << bits)
+    for keys in combinations(vector, kept):
+        for signs in product((-1, 1), repeat=kept):
+            up = [
+                _rounded_number(vector[key], 1, bits).get(int(sign > 0), 0)
+                for key, sign in zip(keys, signs, strict=True)
+            ]
+            share = prod(up, start=Fraction(1, comb(len(vector), kept) << bits))
+            if share:
+                x = number.index(dict(zip(keys, signs, strict=True)))
+                row = [probability for seed in range(1 << bits) for probability in channel.given(x, seed)]
+                law = [before + share * added for before, added in zip(law, row, strict=True)]
+    return law
+
+
+def ideal_outcomes(mechanism: Any, vector: dict[int, int], key: int) -> list[Fraction]:
+    """P(none, only -, only +, both items of the key are hit), with every hash function of the items equally likely."""
+    component = component_of(mechanism)
+    assert component is not None
+    t, half = mechanism.t, mechanism.t // 2
+    padded = {**vector, **{mechanism.d + slot: 1 for slot in range(len(vector), mechanism.s)}}
+    asked = [key] if mechanism.paired else [(key, -1), (key, 1)]
+    own: list[Any] = list(padded) if mechanism.paired else list(padded.items())
+    items = list(dict.fromkeys(own + asked))
+    law = [Fraction(0)] * 4
+    for values in product(range(t), repeat=len(items)):
+        hashed: dict[Any, int] = dict(zip(items, values, strict=True))
+        if mechanism.paired:
+            sides: dict[int, list[int]] = {}
+            for each in own:
+                bucket = hashed[each] if padded[each] > 0 else (hashed[each] + half) % t
+                sides.setdefault(bucket % half, []).append(bucket < half)
+            places = {pair: Fraction(sum(first), len(first)) for pair, first in sides.items()}
+            minus, plus = (hashed[key] + half) % t, hashed[key]
+        else:
+            places = {hashed[each]: Fraction(1) for each in own}
+            minus, plus = hashed[key, -1], hashed[key, 1]
+        for bucket, probability in enumerate(component.given(places)):
+            law[(bucket == minus) + 2 * (bucket == plus)] += probability / t ** len(items)
+    return law
+
+
+def check_hits(mechanism: Any) -> None:
+    """Under ideal hashing, conflicts and dummies included, hits and moments are what the reading says, exactly."""
+    hits: Hits = mechanism.hits
+    reading = mechanism.reading
+    assert isinstance(reading, KeyValues)
+    s = mechanism.s
+    for vector in ({}, {0: 1}, {key: (-1) ** key for key in range(s)}, dict.fromkeys(range(s), -1)):
+        chances = []
+        for key in range(mechanism.d):
+            none, minus, plus, both = ideal_outcomes(mechanism, vector, key)
+            assert none + minus + plus + both == 1
+            own = vector.get(key, 0)
+            if own:
+                true, opposite = (plus, minus) if own > 0 else (minus, plus)
+                assert (true + both, opposite + both, both) == (hits.true, hits.opposite, hits.both)
+            else:
+                assert (plus + both, minus + both, both) == (hits.false, hits.false, hits.both_false)
+            chances.append([float(chance) for chance in (none, minus, plus, both)])
+        _check_moments(mechanism, vector, np.array(chances))
+    _check_tally(mechanism)
+
+
+def _check_moments(mechanism: Any, vector: dict[int, int], chances: NDArray) -> None:
+    """Values of each outcome as the estimate of one report gives them; their moments are the stated ones."""
+    reading = mechanism.reading
+    truth = np.array([vector.get(key, 0) for key in range(mechanism.d)], dtype=float)
+    counts = {0: (0, 0), 1: (1, 0), 2: (0, 1), 3: (1, 1)}
+    scores = np.empty((4, mechanism.d))
+    for outcome, (minus, plus) in counts.items():
+        tally = dither.Tally(mechanism.fingerprint, 1, np.tile([minus, plus], (mechanism.d, 1)))
+        made = mechanism.estimate(tally)
+        scores[outcome] = made["mean"].value
+        presence = made["presence"].value
+        np.testing.assert_allclose(made["frequency"].value.sum(axis=1), presence, atol=1e-9)
+        scores_presence = reading.scores["presence"][outcome]
+        np.testing.assert_allclose(presence, scores_presence, rtol=1e-12)
+    mean = np.einsum("ko,ok->k", chances, scores)
+    np.testing.assert_allclose(mean, truth, atol=1e-9)
+    np.testing.assert_allclose(chances @ reading.scores["presence"], np.abs(truth), atol=1e-9)
+    stated = mechanism.moments([vector])
+    centred = np.abs(scores.T - mean[:, None])
+    np.testing.assert_allclose(stated.bias[0], 0.0, atol=1e-9)
+    np.testing.assert_allclose(stated.variance[0], (chances * centred**2).sum(axis=1), rtol=1e-9)
+    np.testing.assert_allclose(stated.third[0], (chances * centred**3).sum(axis=1), rtol=1e-9)
+
+
+def _check_tally(mechanism: Any) -> None:
+    """The tally counts hits of the same items as the sampler hashes: a law with no noise hits every own item."""
+    seeds = np.arange(1, 400, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    reports = np.zeros(len(seeds), dtype=mechanism.dtype)
+    for key, sign in product(range(mechanism.d), (-1, 1)):
+        alone = {key: sign}
+        for row, seed in enumerate(seeds.tolist()):
+            places = mechanism._places(alone, seed)
+            padded = [place for place in places if place not in mechanism._places({}, seed)]
+            favoured = max(places, key=lambda place: place in padded)
+            if mechanism.paired and places[favoured] == 0:
+                favoured += mechanism.t // 2
+            reports[row] = (seed, favoured)
+        tally = mechanism.tally(reports).counts
+        assert tally.shape == (mechanism.d, 2)
+        if mechanism.s == 1:
+            assert tally[key, int(sign > 0)] == len(seeds)
+        assert tally[key, int(sign > 0)] == tally.max()
+
+
+def sparse_truth(mechanism: Any, vectors: list[dict[int, float]]) -> dict[str, NDArray]:
+    """What the estimates of these users are about; of a user with L > s keys each counts s/L."""
+    value, held = np.zeros((len(vectors), mechanism.d)), np.zeros((len(vectors), mechanism.d))
+    for row, vector in enumerate(vectors):
+        share = min(1.0, mechanism.s / max(1, len(vector)))
+        for key, number in vector.items():
+            value[row, key], held[row, key] = number * share, share
+    mean, presence = value.mean(axis=0), held.mean(axis=0)
+    return {
+        "mean": mean,
+        "presence": presence,
+        "conditional_mean": mean / np.where(presence > 0, presence, np.nan),
+        "frequency": np.stack([presence - mean, presence + mean], axis=1) / 2,
+    }
+
+
+def sparse_scores(mechanism: Any, vectors: list[dict[int, float]], *, times: int, seed: int) -> dict[str, NDArray]:
+    """The error of each statistic of a simulated collection, in stated standard errors: every vector `times` times."""
+    rows = np.repeat(mechanism.reading.domain.check(vectors), times)
+    estimates = mechanism.estimate(mechanism.tally(mechanism.randomize(rows, seed=seed)))
+    truth = sparse_truth(mechanism, vectors)
+    assert list(estimates) == ["presence", "mean", "conditional_mean", "frequency"]
+    np.testing.assert_allclose(estimates["frequency"].value.sum(axis=1), estimates["presence"].value, atol=1e-12)
+    minus, plus = estimates["frequency"].value.T
+    np.testing.assert_allclose(plus - minus, estimates["mean"].value, atol=1e-12)
+    return {name: (part.value - truth[name]) / part.stderr for name, part in estimates.items()}
+
+
+def check_sparse_estimates(mechanism: Any, vectors: list[dict[int, float]], *, times: int, seed: int) -> None:
+    """No statistic of a key is off by more than its noise explains: all together a false alarm of 1e-6.
+
+    The conditional mean is looked at where it is known; a ratio is nearly normal there, if presence is well known.
+    """
+    scores = sparse_scores(mechanism, vectors, times=times, seed=seed)
+    found = np.concatenate([np.ravel(score) for score in scores.values()])
+    found = found[~np.isnan(found)]
+    assert found.size >= 4 * mechanism.d
+    assert np.abs(found).max() < norm.isf(1e-6 / (2 * found.size))
 
 
 def _lanes(mechanism: Mechanism, bits: int) -> dict[Any, int]:
@@ -310,12 +536,13 @@ def _short_hybrid(mechanism: Any, limit: int) -> Mechanism | None:
     return replace(mechanism, weights=(*sign, 3, 2, 1, 2, share)) if limit == 8 else None
 
 
-def _short_law(mechanism: Mechanism, limit: int) -> Mechanism | None:
+def _short_law(mechanism: Mechanism, limit: int, rejecting: bool = True) -> Mechanism | None:
     if isinstance(mechanism.channel(), Shift):
         table = Shift((9, 7, 4, 2, 1), steps=2, reach=2)
         return replace(mechanism, epsilon=log_above(table.ratio()), weights=(*table.weights, 2, 2, 1))  # type: ignore
     law, ratio = mechanism.channel(), exp_below(mechanism.epsilon)
     law = law.component if isinstance(law, PublicMixture) else law
+    law = law.law if isinstance(law, Hashed) else law
     assert isinstance(law, TwoLevel)
     assert mechanism.weights is not None
     lattice = tuple(min(size, most) for size, most in zip(mechanism.weights[2:], (3, 5), strict=False))
@@ -323,7 +550,9 @@ def _short_law(mechanism: Mechanism, limit: int) -> Mechanism | None:
     for low in range(floor(limit / (favoured * ratio + outputs - favoured)) + 1, 0, -1):
         for high in (floor(low * ratio), floor(low * ratio) - 1):
             total = favoured * high + (outputs - favoured) * low
-            if high > low and total <= limit and limit % total:  # some words are rejected, or that goes untested
+            if (
+                high > low and total <= limit and bool(limit % total) == rejecting
+            ):  # some words are rejected, or that goes untested
                 return replace(mechanism, weights=(high, low, *lattice))  # type: ignore[type-var]
     return None
 
@@ -344,6 +573,9 @@ def check_estimator(mechanism: Mechanism) -> None:
     """By enumeration of all reports: unbiased, moments as `moments` says, and standard errors that follow from them."""
     if isinstance(mechanism.reading, Dimensions):
         check_records(mechanism)
+        return
+    if component_of(mechanism) is not None:
+        check_hits(mechanism)
         return
     if isinstance(mechanism, dither.LocalHash):
         return  # shared and private hash functions have their own exact tests
@@ -509,6 +741,10 @@ def _truth(mechanism: Mechanism, values: NDArray) -> NDArray:
         return np.concatenate([_truth(part, column) for part, column in zip(parts, own, strict=True)])
     if isinstance(mechanism.reading, Pooled):
         return np.atleast_1d(values["value"].mean())
+    if isinstance(mechanism.reading, KeyValues):
+        mean = mechanism.reading.truth(values).mean(axis=0)
+        presence = np.array([(values["key"] == key).any(axis=1).mean() for key in range(mechanism.reading.d)])
+        return np.concatenate([presence, mean, np.column_stack([presence - mean, presence + mean]).ravel() / 2])
     if isinstance(mechanism.reading.domain, Interval | Records):
         return np.atleast_1d(values.mean(axis=0))
     return np.bincount(values, minlength=len(mechanism.inputs())) / len(values)
@@ -518,10 +754,12 @@ def _ends(estimate: Any) -> tuple[NDArray, NDArray]:
     """The ends of all intervals, one after the other."""
     if isinstance(estimate, dither.Estimate):
         parts = [estimate]
+    elif "conditional_mean" in estimate:  # a ratio: it is known only where presence is
+        parts = [estimate[name] for name in ("presence", "mean", "frequency")]
     else:
         parts = [estimate["all"]] if "all" in estimate else list(estimate.values())
     low, high = zip(*(part.interval(0.95) for part in parts), strict=True)
-    return tuple(np.concatenate([np.atleast_1d(end) for end in ends]) for ends in (low, high))  # type: ignore
+    return tuple(np.concatenate([np.ravel(end) for end in ends]) for ends in (low, high))  # type: ignore
 
 
 def reports_are_distinct(mechanism: Mechanism) -> bool:

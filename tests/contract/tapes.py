@@ -64,6 +64,35 @@ class EveryTape:
         return first, first + self.lanes[lane]
 
 
+class SomeWordsTape(EveryTape):
+    """As `EveryTape`, for `varied` words only: lane to the columns of its words that run through everything.
+
+    Lanes stand in the order in which what is accepted on one depends on others before. The other words of a lane are
+    all `filler`. The law is the whole one if it does not depend on these words: run it with two fillers, and compare.
+    """
+
+    def __init__(self, bits: int, varied: dict[Any, tuple[int, ...]], filler: int) -> None:
+        super().__init__(bits, {lane: len(columns) for lane, columns in varied.items()})
+        self.lanes = {lane: len(columns) for lane, columns in varied.items()}
+        self.varied, self.filler = varied, np.uint64(filler)
+
+    def words(self, lane: Any, rows: Rows, width: int = 1, attempt: int = 0, out: Words | None = None) -> Words:
+        """The digits of the row's number in the varied words, the filler in all others."""
+        columns = self.varied.get(lane, ())
+        if attempt and not columns:
+            raise AssertionError("a word that was not varied was rejected")
+        if attempt:
+            return super().words(lane, rows, width, attempt)
+        found = np.full((len(np.arange(self.rows)[rows]), width), self.filler)
+        if columns:
+            found[:, list(columns)] = super().words(lane, rows, len(columns))
+        return found
+
+    def _digits(self, lane: Any) -> tuple[int, int]:
+        first = sum(list(self.lanes.values())[: list(self.lanes).index(lane)])
+        return first, first + self.lanes[lane]
+
+
 class ProbeTape:
     """Notes which lanes a sampler reads, and how many words of each; the words count up, so that both sides occur."""
 

@@ -11,6 +11,7 @@ from contract import checks
 from dither.core.domain import Categories, Interval, Records
 from dither.core.errors import DitherError, DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.core.mechanism import Mechanism
+from dither.core.sparse import Sparse
 from dither.mechanisms import load
 
 EXAMPLES = checks.examples()
@@ -75,9 +76,22 @@ def population(mechanism: Mechanism, users: int) -> np.ndarray:
     if isinstance(mechanism.reading.domain, Records):
         column = np.linspace(-0.9, 0.5, users)
         return np.column_stack([np.roll(column, 317 * j) for j in range(mechanism.reading.domain.d)])
+    if isinstance(mechanism.reading.domain, Sparse):
+        return sparse_population(mechanism.reading.domain, users)
     inputs = mechanism.inputs()
     shares = 1.0 / np.arange(1, len(inputs) + 1) ** 1.5
     return inputs[np.searchsorted(np.cumsum(shares) / shares.sum(), (np.arange(users) + 0.5) / users)]
+
+
+def sparse_population(domain: Sparse, users: int) -> np.ndarray:
+    """From no key to s keys, with values of all sizes."""
+    values = np.linspace(-0.9, 1.0, 7)
+    return domain.check(
+        [
+            {(user + slot) % domain.d: values[(user + 3 * slot) % 7] for slot in range(user % (domain.s + 1))}
+            for user in range(users)
+        ]
+    )
 
 
 @every
@@ -366,6 +380,11 @@ def test_a_refusal_names_the_row(mechanism: Mechanism):
 
 @every
 def test_every_draw_has_a_lane_of_its_own(mechanism: Mechanism):
+    if checks.component_of(mechanism) is not None:  # the law must fit a word
+        short, bits, _ = checks.short_sparse(mechanism, {})
+        own = 4 + (mechanism.s > 1 and mechanism.paired) + mechanism.sample  # type: ignore[attr-defined]
+        assert len(checks._lanes(short, bits)) == own
+        return
     lanes = checks._lanes(mechanism, 8)
     words = {"Unary": 1 + len(getattr(mechanism, "_digits", ())), "LocalHash": 2, "SubsetSelection": 2, "Hypercube": 3}
     windows = 1 if isinstance(mechanism.reading.domain, Categories) else 2

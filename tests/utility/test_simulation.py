@@ -43,6 +43,7 @@ from scipy.stats import chi2, norm
 import dither
 from dither.core.domain import Categories, Interval, Records
 from dither.core.mechanism import Mechanism, Reading
+from dither.core.sparse import Sparse
 from dither.mechanisms.cohorts import CohortFrequencies
 from dither.mechanisms.dimensions import Dimensions
 from dither.mechanisms.personalised import RECORD, Choices, Group, Pooled
@@ -91,6 +92,13 @@ def rows_of(domain: Any) -> NDArray:
             for place in PLACES
         ]
         return np.array(pairs, dtype=RECORD)
+    if isinstance(domain, Sparse):  # from one key to s, so that dummies occur
+        return domain.check(
+            [
+                {(number + slot) % domain.d: PLACES[(number + slot) % 4] for slot in range(1 + number % domain.s)}
+                for number in range(len(PLACES))
+            ]
+        )
     if isinstance(domain, Records):
         return np.column_stack([np.roll(rows_of(domain.of(j)), j) for j in range(domain.d)])
     if isinstance(domain, Categories):
@@ -110,6 +118,9 @@ def asked_of(domain: Any, rows: NDArray) -> Numbers:
         return np.concatenate([asked_of(domain.of(j), rows[:, j]) for j in range(domain.d)], axis=1)
     if isinstance(domain, Categories):
         return (rows[:, None] == np.arange(domain.k)).astype(np.float64)
+    if isinstance(domain, Sparse):
+        held = rows["key"][:, :, None] == np.arange(domain.d)
+        return (held * rows["value"][:, :, None]).sum(axis=1)
     return np.asarray(rows["value"] if rows.dtype.names else rows, dtype=np.float64)[:, None]
 
 
@@ -117,6 +128,8 @@ def numbers_of(domain: Any) -> NDArray[np.bool_]:
     """Which items are means of numbers, not frequencies of categories."""
     if isinstance(domain, Records):
         return np.concatenate([numbers_of(domain.of(j)) for j in range(domain.d)])
+    if isinstance(domain, Sparse):
+        return np.ones(domain.d, dtype=bool)
     return np.zeros(domain.k, dtype=bool) if isinstance(domain, Categories) else np.ones(1, dtype=bool)
 
 
@@ -144,10 +157,11 @@ def readings_of(mechanism: Mechanism) -> dict[str, Reading]:
 
 
 def flat(estimate: Any, name: str) -> Numbers:
-    """All items of an estimate in the order of a deviation; of pooled groups, the mean of all users."""
+    """All items of an estimate in the order of a deviation; of pooled groups, the mean of all users; of keys, too."""
     if isinstance(estimate, dither.Estimate):
         return np.ravel(getattr(estimate, name))
-    parts = [estimate["all"]] if "all" in estimate else list(estimate.values())
+    alone = next((name for name in ("all", "mean") if name in estimate), None)
+    parts = list(estimate.values()) if alone is None else [estimate[alone]]
     return np.concatenate([np.ravel(getattr(part, name)) for part in parts])
 
 

@@ -99,12 +99,11 @@ class Estimate:
         return require("pyarrow", "fast").table(self._columns(level))
 
     def _columns(self, level: float, most: int | None = None) -> dict[str, Any]:
-        value, stderr = np.atleast_1d(self.value), np.atleast_1d(self.stderr)
-        low, high = (np.atleast_1d(end) for end in self.interval(level))
+        value, stderr, low, high = (np.ravel(part) for part in (self.value, self.stderr, *self.interval(level)))
         rows = np.arange(value.size)
         if most is not None and most < value.size:
             rows = np.argsort(-value, kind="stable")[:most]
-        labels = self.labels if self.labels is not None else range(value.size)
+        labels = self.labels if self.labels is not None else self._places()
         return {
             "item": [labels[int(row)] for row in rows],
             self.question: value[rows],
@@ -112,6 +111,11 @@ class Estimate:
             f"low {100 * level:.6g}%": low[rows],
             f"high {100 * level:.6g}%": high[rows],
         }
+
+    def _places(self) -> Sequence[Any]:
+        """The numbers of the items; in a table, of row and column."""
+        shape = np.shape(self.value)
+        return range(np.size(self.value)) if len(shape) < 2 else [", ".join(map(str, at)) for at in np.ndindex(shape)]
 
     def explain(self) -> str:
         """In words: what was estimated, from what, how, and what was promised."""

@@ -72,7 +72,10 @@ class Hashed(Channel):
         return max(self._losses(ratio)) / self.law.total
 
     def _losses(self, ratio: Fraction) -> Iterator[Fraction]:
-        """Of all kinds of pairs of inputs, the weight that one has beyond `ratio` times the other's."""
+        """Of kinds of pairs of inputs, the weight that one has beyond `ratio` times the other's.
+
+        It is linear in the number of shared places and of those with different sides, so that their extremes suffice.
+        """
         high, low = self.law.high, self.law.low
 
         def beyond(one: Fraction | int, other: Fraction | int) -> Fraction:
@@ -80,7 +83,7 @@ class Hashed(Channel):
 
         for one, other in product(self._hits, self._hits):
             mine, yours = self.rest(one), self.rest(other)
-            for shared in range(max(0, one + other - self.places), min(one, other) + 1):
+            for shared in (max(0, one + other - self.places), min(one, other)):
                 free = self.places - one - other + shared
                 if not self.paired:
                     yield (
@@ -90,7 +93,7 @@ class Hashed(Channel):
                         + free * beyond(mine, yours)
                     )
                     continue
-                for opposite in range(shared + 1):  # of the shared pairs, those where the two take different sides
+                for opposite in (0, shared):  # of the shared pairs, those where the two take different sides
                     yield (
                         (one - shared) * (beyond(high, yours) + beyond(low, yours))
                         + (other - shared) * (beyond(mine, high) + beyond(mine, low))

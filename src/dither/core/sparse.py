@@ -8,7 +8,7 @@ the value 0.
 **Bad vectors.** `invalid="error"` refuses a key outside 0 .. d-1, a key that stands twice, a value outside [-1, 1], and
 more than s keys unless the mechanism samples them down, with the row and the rule, never the key or the value.
 `invalid="substitute"`, for collection, leaves out unknown keys and what is no number, keeps the first of equal keys,
-moves values to the nearer end, and samples down.
+moves values to the nearer end, and samples down; what is no vector at all is one without keys.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +24,7 @@ from dither.core.errors import DomainError, ParameterError
 
 EMPTY = -1
 MOST_KEYS = 1 << 30
+MOST_LISTED = 1 << 16
 RULES = ("error", "substitute")
 _ADVICE = "give a dense table (n, d), a SciPy CSR matrix, a list of dictionaries {key: value} or an Arrow map column"
 
@@ -53,11 +54,12 @@ class Sparse:
         """The vectors as one array, or an error that does not quote them."""
         if invalid not in RULES:
             raise ParameterError(f"invalid must be one of {', '.join(RULES)}")
-        if isinstance(values, np.ndarray) and values.dtype.names == ("key", "value"):
-            entries = _of_rows(values)
+        mend = invalid == "substitute"
+        if isinstance(values, np.ndarray | np.void) and values.dtype.names == ("key", "value"):
+            entries = _of_rows(np.atleast_1d(values))
         else:
-            entries = _entries(values, self.d)
-        return self._rows(self._mended(entries) if invalid == "substitute" else self._refused(entries))
+            entries = _entries(values, self.d, mend)
+        return self._rows(self._mended(entries) if mend else self._refused(entries))
 
     def _refused(self, entries: Entries) -> Entries:
         """The entries, if all are as they should be."""
@@ -75,12 +77,11 @@ class Sparse:
 
     def _mended(self, entries: Entries) -> Entries:
         """The entries that can be used, in their order."""
-        rows, keys, values = entries.rows, entries.keys, entries.values
-        known = (keys >= 0) & (keys < self.d) & ~np.isnan(values)
+        known = (entries.keys >= 0) & (entries.keys < self.d) & ~np.isnan(entries.values)
+        rows, keys, values = entries.rows[known], entries.keys[known], entries.values[known]
         order = np.lexsort((np.arange(len(keys)), keys, rows))
-        again = np.zeros(len(keys), dtype=bool)
-        again[order[1:]] = (np.diff(rows[order]) == 0) & (np.diff(keys[order]) == 0)
-        kept = known & ~again
+        kept = np.ones(len(keys), dtype=bool)
+        kept[order[1:]] = (np.diff(rows[order]) != 0) | (np.diff(keys[order]) != 0)
         counts = np.bincount(rows[kept], minlength=len(entries.ends))
         return Entries(np.cumsum(counts), keys[kept], np.clip(values[kept], -1.0, 1.0))
 
@@ -112,11 +113,16 @@ class Sparse:
 
     def points(self, count: int) -> NDArray:
         """`count` vectors of signs."""
+        if count > MOST_LISTED:
+            raise ParameterError("there are too many sparse vectors to list")
         step = max(1, self.size // count) if self.size < 1 << 20 else 1
         return self.check([self.vector(i * step % self.size) for i in range(count)])
 
     def spread(self) -> NDArray:
-        """Vectors with no, one and s keys, of both signs, and one whose values are 0."""
+        """Vectors with no, one and s keys, of both signs, and one whose values are 0, the hardest for the noise.
+
+        None has more than s keys: what sampling down costs beside the noise takes the users' vectors to tell.
+        """
         most = list(range(min(self.s, self.d)))
         kinds = [{}, {0: 1}, {0: -1}, dict.fromkeys(most, 1), dict.fromkeys(most, -1), dict.fromkeys(most, 0.0)]
         return self.check(kinds)
@@ -140,13 +146,13 @@ def signs_of(d: int, s: int) -> list[dict[int, int]]:
 # Forms -----------------------------------------------------------------------------------------------------------
 
 
-def _entries(values: Any, d: int) -> Entries:
-    if all(hasattr(values, name) for name in ("indptr", "indices", "data", "shape")):
-        return _of_csr(values, d)
+def _entries(values: Any, d: int, mend: bool) -> Entries:
+    if hasattr(values, "tocsr"):
+        return _of_csr(values.tocsr(), d)
     if hasattr(values, "combine_chunks"):  # Arrow
         values = values.combine_chunks()
     if hasattr(values, "offsets") and hasattr(values, "keys") and hasattr(values, "items"):
-        return _of_maps(values)
+        return _of_maps(values, mend)
     if isinstance(values, Mapping):
         values = [values]
     if isinstance(values, np.ndarray) and values.dtype.kind in "iufb" and values.ndim == 2:
@@ -156,9 +162,11 @@ def _entries(values: Any, d: int) -> Entries:
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         if all(isinstance(vector, Mapping) for vector in values):
             return _of_dictionaries(values)
-        table = np.asarray(values) if all(isinstance(vector, Sequence) for vector in values) else np.empty(0)
-        if table.dtype.kind in "iuf" and table.ndim == 2:
-            return _of_table(table, d)
+        widths = {len(vector) if isinstance(vector, Sequence) else -1 for vector in values}
+        if len(widths) == 1 and widths != {-1}:
+            return _of_table(_numbers([item for vector in values for item in vector]).reshape(len(values), -1), d)
+        if mend:
+            return _of_dictionaries([vector if isinstance(vector, Mapping) else {} for vector in values])
     raise DomainError(f"these are not sparse vectors: {_ADVICE}")
 
 
@@ -171,10 +179,8 @@ def _of_table(table: NDArray, d: int) -> Entries:
 
 
 def _of_csr(matrix: Any, d: int) -> Entries:
-    if getattr(matrix, "format", "csr") != "csr":
-        matrix = matrix.tocsr()
-    if matrix.shape[1] != d:
-        raise DomainError(f"a sparse matrix needs one column for each of the {d} keys")
+    if len(matrix.shape) != 2 or matrix.shape[1] != d or matrix.dtype.kind not in "iufb":
+        raise DomainError(f"a sparse matrix needs one column of real numbers for each of the {d} keys")
     return Entries(
         np.asarray(matrix.indptr[1:], dtype=np.int64),
         np.asarray(matrix.indices, dtype=np.int64),
@@ -182,9 +188,12 @@ def _of_csr(matrix: Any, d: int) -> Entries:
     )
 
 
-def _of_maps(column: Any) -> Entries:
+def _of_maps(column: Any, mend: bool) -> Entries:
     if column.null_count:
-        raise DomainError("a map is missing; an empty one stands for a user without keys")
+        if not mend:
+            row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+            raise DomainError(f"row {row}: a map is missing; an empty one stands for a user without keys")
+        column = column.fill_null([])
     offsets = np.asarray(column.offsets, dtype=np.int64)
     keys, items = (_numbers(part.to_pylist()) for part in (column.keys, column.items))
     first, last = offsets[0], offsets[-1]
@@ -205,11 +214,15 @@ def _of_rows(rows: NDArray) -> Entries:
 
 def _numbers(items: list[Any]) -> NDArray[np.float64]:
     """Floats; what is no number is NaN."""
-    return np.array([float(item) if _is_number(item) else np.nan for item in items], dtype=np.float64)
+    return np.array([_number(item) for item in items], dtype=np.float64)
 
 
-def _is_number(item: Any) -> bool:
-    return isinstance(item, int | float | np.integer | np.floating) and not isinstance(item, bool)
+def _number(item: Any) -> float:
+    if not isinstance(item, int | float | np.integer | np.floating) or isinstance(item, bool):
+        return np.nan
+    if isinstance(item, int) and abs(item) > 1 << 64:
+        return np.inf if item > 0 else -np.inf  # may be beyond all floats
+    return float(item)
 
 
 def _whole(keys: NDArray[np.float64]) -> NDArray[np.int64]:

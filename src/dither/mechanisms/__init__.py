@@ -14,6 +14,7 @@ from dither.core.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from dither.mechanisms.additive import Gaussian, Laplace
+    from dither.mechanisms.collision import CoCo, Collision
     from dither.mechanisms.grr import GRR
     from dither.mechanisms.hadamard import Hadamard
     from dither.mechanisms.histogram import Histogram
@@ -44,10 +45,14 @@ _HOMES = {
     "Split": "dither.mechanisms.sampled",
     "SampledDuchi": "dither.mechanisms.sampled",
     "Hypercube": "dither.mechanisms.hypercube",
+    "Collision": "dither.mechanisms.collision",
+    "CoCo": "dither.mechanisms.collision",
 }
 
 __all__ = [
     "GRR",
+    "CoCo",
+    "Collision",
     "Duchi",
     "Gaussian",
     "Hadamard",

@@ -13,6 +13,11 @@ are unbiased (003 Algorithm 2), averaged over reports, and their variances follo
 exact, for every population. The conditional mean, of those who have the key, is mean / presence, with the error of
 the ratio by the delta method.
 
+**What signs hide.** A value x between -1 and 1 is rounded to a sign, which adds 1 - x^2 to the variance of a report
+about a key that the user has. Reports do not tell x^2; the square of the mean of those who have the key stands in,
+which can only make the error bar too wide (as in `mechanisms.mean`). With sampling down, they do not tell either who
+has more than s keys, and the whole variance between users stands in.
+
 **Padding and sampling.** A user with fewer than s keys fills up with dummy keys that nobody asks about: nothing is
 biased by it. A user with L > s keys reports on s of them, drawn at random. Each key then counts s/L, so presence and
 mean of a key are too small by the average, over all users, of 1 - s/L where the user has the key. The conditional
@@ -134,13 +139,16 @@ class KeyValues:
         return np.stack([1 - minus - plus, minus, plus], axis=1)
 
     def _variance(self, name: str, kinds: Numbers, unasked: float) -> Numbers:
-        """Of one report, averaged over users; and where not all were asked, how these differ from all."""
         return self._covariance(name, name, kinds, unasked)
 
     def _covariance(self, one: str, other: str, kinds: Numbers, unasked: float) -> Numbers:
+        """Of one report, averaged over users: its noise, what signs hide, and how those asked differ from all."""
         a, b = _TRUTH[one], _TRUTH[other]
-        between = kinds @ (a * b) - (kinds @ a) * (kinds @ b)
-        return kinds @ self._covariances(one, other) + unasked * between
+        product, means = kinds @ (a * b), (kinds @ a) * (kinds @ b)
+        held = np.maximum(kinds[:, 1] + kinds[:, 2], np.finfo(np.float64).tiny)
+        hidden, apart = product - means / held, means / held - means  # among those who have the key; them and the rest
+        share = 1.0 if self.domain.sample else unasked
+        return kinds @ self._covariances(one, other) + hidden + share * apart
 
     def _ratio(self, value: dict[str, Numbers], kinds: Numbers, n: int, unasked: float) -> tuple[Numbers, Numbers]:
         """mean / presence with the error of a ratio; unknown where presence does not stand out of its noise."""
@@ -161,13 +169,13 @@ class KeyValues:
     def worst_variance(self, share: float = 1.0) -> float:
         """The largest variance of one report, averaged over keys, where this share of the users is asked.
 
-        Users have at most s keys. Where having one costs more than lacking it, the worst have s.
+        Users have at most s keys. Where having one costs more than lacking it, the worst have s. Of means, the
+        hardest value is 0: rounded to a sign it varies as much as signs do between users.
         """
         own = self._covariances(self.about, self.about)
-        truth = _TRUTH[self.about]
         held = self.domain.s / self.d
-        apart = (1 - share) * held * float(np.max(truth**2))  # keys spread evenly: a mean square of s/d, a mean near 0
-        return float(own[0] + held * max(0.0, own[1:].max() - own[0])) + apart
+        beside = 1.0 if self.about == "mean" else (1 - share) * (1 - held)
+        return float(own[0] + held * max(0.0, own[1:].max() - own[0] + beside))
 
     def moments(self, x: Any) -> Moments:
         """For each vector (rows) the moments of a report about each key (columns), of the statistic it is about."""
@@ -179,13 +187,20 @@ class KeyValues:
         at, slot = np.nonzero(rows["key"] != EMPTY)
         key, value = rows["key"][at, slot], rows["value"][at, slot]
         share[at, key] = np.stack([1 - kept[at], kept[at] * (1 - value) / 2, kept[at] * (1 + value) / 2], axis=1)
-        truth = np.zeros((len(rows), self.d))
-        truth[at, key] = value if self.about == "mean" else 1.0
         chance = share @ self.hits.outcomes()
         score = self.scores[self.about]
         mean = chance @ score
         centred = np.abs(score - mean[..., None])
-        return Moments(mean - truth, (chance * centred**2).sum(axis=-1), (chance * centred**3).sum(axis=-1))
+        bias = mean - self.truth(rows)
+        return Moments(bias, (chance * centred**2).sum(axis=-1), (chance * centred**3).sum(axis=-1))
+
+    def truth(self, x: Any) -> Numbers:
+        """For each vector (rows) the statistic that moments are of, of each key (columns)."""
+        rows = self.domain.check(x)
+        found = np.zeros((len(rows), self.d))
+        at, slot = np.nonzero(rows["key"] != EMPTY)
+        found[at, rows["key"][at, slot]] = rows["value"][at, slot] if self.about == "mean" else 1.0
+        return found
 
 
 _TRUTH = {

@@ -186,6 +186,8 @@ def _item(reading: Any, values: NDArray, share: float) -> Item:
     if categories:
         values = values.astype(np.int64)
         truth = (values[:, None] == np.arange(reading.domain.k)).astype(np.float64)
+    elif hasattr(reading, "truth"):  # sparse vectors
+        truth = reading.truth(values)
     else:
         truth = np.asarray(values["value"] if values.dtype.names else values, dtype=np.float64)
     moments = reading.moments(values)

@@ -49,6 +49,7 @@ from dither.core.checks import checked_count, checked_epsilon, checked_real
 from dither.core.domain import Categories, Interval, Records
 from dither.core.errors import ParameterError
 from dither.core.mechanism import Mechanism
+from dither.core.sparse import Sparse
 
 _LARGEST = 710.0  # of an epsilon whose K is a float; long before, what users know themselves is the limit
 _TARGETS = ("users", "population")
@@ -200,6 +201,8 @@ def _asked(domain: Any) -> tuple[Parameters, ...]:
         return mean()
     if isinstance(domain, Categories):
         return frequencies(domain.k)
+    if isinstance(domain, Sparse):
+        return sparse(domain.d, domain.s)
     if not isinstance(domain, Records):
         raise ParameterError(
             "no limit is known for this domain: put its parameters together from mean, frequencies and sparse, and "
