@@ -297,8 +297,8 @@ class CoCo(_Bucketed):
 
 def _at(table: NDArray[np.int64], counted: NDArray[np.bool_], place: NDArray[np.int64]) -> NDArray[np.int64]:
     """In each row the entry with this number among those that are counted (any, if there is none)."""
-    number = np.cumsum(counted, axis=1) - 1
-    column = np.argmax(counted & (number == place[:, None]), axis=1)
+    number = np.cumsum(counted, axis=1, dtype=np.int16)
+    column = np.argmax(counted & (number == (place + 1).astype(np.int16)[:, None]), axis=1)
     return table[np.arange(len(table)), column]
 
 
