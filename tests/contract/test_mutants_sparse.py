@@ -179,8 +179,8 @@ def test_all_keys_of_a_pair_count(monkeypatch):
 # What is hashed ------------------------------------------------------------------------------------------------------
 
 
-@each
-def test_dummies_left_out_of_the_sampler(monkeypatch, make):
+def leave_out_dummies(monkeypatch):
+    """In the sampler a dummy becomes the first key once more."""
     real = collision.chosen
 
     def chosen(domain, values, tape, rows):
@@ -189,19 +189,17 @@ def test_dummies_left_out_of_the_sampler(monkeypatch, make):
         return np.where(left, keys[:, :1], keys), np.where(left, signs[:, :1], signs)
 
     monkeypatch.setattr(collision, "chosen", chosen)
+
+
+@each
+def test_dummies_left_out_of_the_sampler(monkeypatch, make):
+    leave_out_dummies(monkeypatch)
     assert sampled(make(), ALONE)
 
 
 def test_dummies_left_out_everywhere(monkeypatch):
     # Channel and sampler agree; a key that is alone is overwritten less often than the estimator thinks.
-    real = collision.chosen
-
-    def chosen(domain, values, tape, rows):
-        keys, signs = real(domain, values, tape, rows)
-        left = keys >= domain.d
-        return np.where(left, keys[:, :1], keys), np.where(left, signs[:, :1], signs)
-
-    monkeypatch.setattr(collision, "chosen", chosen)
+    leave_out_dummies(monkeypatch)
     monkeypatch.setattr(dither.CoCo, "_padded", lambda self, vector: list(vector.items()) or [(self.d, 1)])
     assert not sampled(paired(), ALONE)
     assert simulated(paired(epsilon=3.0), [{0: 1}, {1: -1}, {2: 1}])

@@ -20,6 +20,7 @@ and 7 miss it by a few buckets). A hash function must behave like independent va
 `core.hashing` does and pairwise independent families do not.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -94,28 +95,28 @@ class _Bucketed(Mechanism):
             raise ParameterError("t must be even: buckets come in pairs")
 
     def _fit(self) -> tuple[int, ...]:
-        self._checked_law()
         return self.law.high, self.law.low
 
     @cached_property
     def law(self) -> TwoLevel:
         """The integers and their meaning, as the sampler and the certificate read them."""
-        return TwoLevel.fit(self.epsilon, favoured=self.s, outputs=self.t or 2, weights=self.weights)
-
-    def _checked_law(self) -> None:
-        if self.law.total > 1 << 64:
+        law = TwoLevel.fit(self.epsilon, favoured=self.s, outputs=self.t or 2, weights=self.weights)
+        if law.total > 1 << 64:  # rows with their own number of favoured buckets are drawn from one word
             raise ParameterError("epsilon is too small for so many keys: its weights do not fit a 64-bit word")
+        return law
 
     @cached_property
     def hits(self) -> Hits:
         """How likely items are hit."""
         return self._hits(Fraction(self.law.high), Fraction(self.law.low), self.law.outputs)
 
+    @abstractmethod
     def _hits(self, high: Any, low: Any, t: Any) -> Hits:
-        raise NotImplementedError
+        """How likely items are hit, for these weights and buckets; t may be an array."""
 
+    @abstractmethod
     def _cost(self, hits: Hits) -> Any:
-        raise NotImplementedError
+        """The variance that the number of buckets is to keep small."""
 
     def _best_buckets(self) -> int:
         """The number of buckets with the smallest variance, by trying them all."""
@@ -142,8 +143,9 @@ class _Bucketed(Mechanism):
 
         return PublicMixture(component, 1 << 64, domain.size, given)
 
+    @abstractmethod
     def _places(self, vector: dict[int, int], seed: int) -> dict[int, Fraction]:
-        raise NotImplementedError
+        """The places that a vector hits under a hash function, as `Hashed.given` takes them."""
 
     def _padded(self, vector: dict[int, int]) -> list[tuple[int, int]]:
         missing = self.s - len(vector)
