@@ -343,11 +343,11 @@ def _check_moments(mechanism: Any, vector: dict[int, int], chances: NDArray) -> 
         scores[outcome] = made["mean"].value
         presence = made["presence"].value
         np.testing.assert_allclose(made["frequency"].value.sum(axis=1), presence, atol=1e-9)
-        scores_presence = reading.scores["presence"][outcome]
+        scores_presence = reading.law.scores["presence"][outcome]
         np.testing.assert_allclose(presence, scores_presence, rtol=1e-12)
     mean = np.einsum("ko,ok->k", chances, scores)
     np.testing.assert_allclose(mean, truth, atol=1e-9)
-    np.testing.assert_allclose(chances @ reading.scores["presence"], np.abs(truth), atol=1e-9)
+    np.testing.assert_allclose(chances @ reading.law.scores["presence"], np.abs(truth), atol=1e-9)
     stated = mechanism.moments([vector])
     centred = np.abs(scores.T - mean[:, None])
     np.testing.assert_allclose(stated.bias[0], 0.0, atol=1e-9)

@@ -5,6 +5,7 @@ What all mechanisms have in common, and the forms of sparse vectors, are tested 
 """
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +17,6 @@ from contract import checks
 from dither.core.errors import DitherError, DomainError, ParameterError
 from dither.core.exact import log_above
 from dither.core.hashing import buckets
-from dither.mechanisms.keyvalue import KeyValues
 from dither.utility import deviation
 
 LN2 = log_above(Fraction(2))  # just above ln 2, so that weights 2 and 1 keep it
@@ -94,7 +94,7 @@ def test_the_formulas_are_the_moments_of_the_mechanisms(t):
     if t >= 2 * s + 2:
         paired = dither.CoCo(d=d, s=s, epsilon=epsilon, t=t)
         assert paired.moments([user(d, s)]).variance.sum() == pytest.approx(coco_error(d, s, epsilon, t), rel=1e-8)
-        presence = KeyValues(paired.reading.domain, paired.hits, "presence").moments([user(d, s)])
+        presence = replace(paired.reading, about="presence").moments([user(d, s)])
         assert presence.variance.sum() == pytest.approx(coco_error(d, s, epsilon, t, "presence"), rel=1e-8)
         np.testing.assert_allclose(presence.bias, 0.0, atol=1e-9)
 
@@ -235,7 +235,7 @@ def test_sampling_down_is_biased_as_it_says(cls):
     held = np.array([[vector.get(key, 0.0) for key in range(6)] for vector in MANY])
     found = mechanism.moments(MANY)
     np.testing.assert_allclose(found.bias, -lost * held, atol=1e-9)
-    presence = KeyValues(mechanism.reading.domain, mechanism.hits, "presence")
+    presence = replace(mechanism.reading, about="presence")
     np.testing.assert_allclose(presence.moments(MANY).bias, -lost, atol=1e-9)
     np.testing.assert_allclose(deviation(mechanism, MANY, reports=100).bias, -(lost * held).mean(axis=0), atol=1e-9)
     estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(MANY * 80_000, seed=9)))["presence"]
@@ -293,7 +293,7 @@ def test_conditional_means_are_covered(cls):
 def expected(mechanism: Any, vectors: list[dict[int, float]], n: int) -> dither.Tally:
     """A tally with the expected counts of these users."""
     reading = mechanism.reading
-    scores, chance = [], reading.hits.outcomes()
+    scores, chance = [], reading.law.chance
     truth = checks.sparse_truth(mechanism, vectors)["frequency"]
     kinds = np.column_stack([1 - truth.sum(axis=1), truth])
     for outcome in ([0, 1, 0, 1], [0, 0, 1, 1]):
@@ -309,7 +309,7 @@ def test_errors_of_one_sign_are_exact(mechanism):
     made = mechanism.estimate(expected(mechanism, vectors, n))
     predicted = deviation(mechanism, vectors, reports=n)
     np.testing.assert_allclose(made["mean"].stderr, predicted.stderr, rtol=1e-4)
-    presence = KeyValues(mechanism.reading.domain, mechanism.hits, "presence").moments(vectors)
+    presence = replace(mechanism.reading, about="presence").moments(vectors)
     np.testing.assert_allclose(made["presence"].stderr, np.sqrt(presence.variance.mean(axis=0) / n), rtol=1e-4)
 
 
@@ -331,7 +331,7 @@ def test_errors_cover_which_keys_were_sampled():
             made = mechanism.estimate(expected(mechanism, vectors, n))
             true = mechanism.moments(vectors).variance.mean(axis=0)
             assert (made["mean"].stderr ** 2 * n >= true * (1 - 1e-4)).all()
-            presence = KeyValues(mechanism.reading.domain, mechanism.hits, "presence").moments(vectors)
+            presence = replace(mechanism.reading, about="presence").moments(vectors)
             assert (made["presence"].stderr ** 2 * n >= presence.variance.mean(axis=0) * (1 - 1e-4)).all()
 
 

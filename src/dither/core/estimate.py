@@ -33,11 +33,12 @@ class Interval(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What is known of the truth without any report: each item's range, and what all of them add up to."""
+    """What is known of the truth without any report: each item's range, what all add up to, or to how much at most."""
 
     low: float
     high: float
     total: float | None = None
+    most: float | None = None
 
 
 MEAN, SHARES = Bounds(-1.0, 1.0), Bounds(0.0, 1.0, 1.0)

@@ -128,7 +128,12 @@ class _Bucketed(Mechanism):
 
     @cached_property
     def reading(self) -> KeyValues:
-        return KeyValues(Sparse(self.d, self.s, self.sample), self.hits)
+        return KeyValues(self.domain, self.hits.law())
+
+    @property
+    def domain(self) -> Sparse:
+        """What a vector may be."""
+        return Sparse(self.d, self.s, self.sample)
 
     @cached_property
     def dtype(self) -> np.dtype:
@@ -136,7 +141,7 @@ class _Bucketed(Mechanism):
 
     def channel(self) -> PublicMixture:
         component = Hashed(self.law, self.paired)
-        domain = self.reading.domain
+        domain = self.domain
 
         def given(x: int, tag: int) -> list[Fraction]:
             return component.given(self._places(domain.vector(x), tag))
@@ -192,7 +197,7 @@ class Collision(_Bucketed):
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         seeds = tape.words(TAG, rows)[:, 0]
-        keys, signs = chosen(self.reading.domain, values, tape, rows)
+        keys, signs = chosen(self.domain, values, tape, rows)
         hit = np.sort(buckets(seeds[:, None], 2 * keys + signs, self.law.outputs).astype(np.int64), axis=1)
         new = np.ones(hit.shape, dtype=bool)
         new[:, 1:] = hit[:, 1:] != hit[:, :-1]
@@ -253,7 +258,7 @@ class CoCo(_Bucketed):
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         seeds = tape.words(TAG, rows)[:, 0]
-        keys, signs = chosen(self.reading.domain, values, tape, rows)
+        keys, signs = chosen(self.domain, values, tape, rows)
         t, half = self.law.outputs, self.law.outputs // 2
         hashed = buckets(seeds[:, None], keys, t).astype(np.int64)
         favoured = np.where(signs, hashed, (hashed + half) % t)

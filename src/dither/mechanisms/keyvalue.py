@@ -1,17 +1,19 @@
-"""From hits to key-value statistics: the reading that the mechanisms for sparse vectors share.
+"""From reports to key-value statistics: the reading that the mechanisms for sparse vectors share.
 
-A report *hits* some of the 2d items j+ and j- (key j with sign +1 or -1). For one key a user is of one of three kinds
-(absent, +, -), and a report has one of four outcomes (neither item is hit, one of them, both). The probabilities
-of the outcomes, given the kind, are all that a mechanism has to say (`Hits`); the sign - mirrors the sign +. With
-P_t, P_o and P_f the probabilities that an item is hit if the user has it, has its opposite, or has neither,
+For one key a user is of one of three kinds (absent, -, +), and a report about it has one of a few outcomes. A `Law`
+says how likely each outcome is for each kind, what it adds to the key's counts, and how statistics are read off these:
 
-    mean       of key j:  (I[j+] - I[j-]) / (P_t - P_o)
-    presence   of key j:  (I[j+] + I[j-] - 2 P_f) / (P_t + P_o - 2 P_f)
-    frequency  of j+, j-: (presence +- mean) / 2
+    mean       over all users, where an absent key counts 0,
+    presence   the share of users who have the key,
+    frequency  of the two items j-, j+: (presence -+ mean) / 2.
 
-are unbiased (003 Algorithm 2), averaged over reports, and their variances follow from the outcomes: 003 Lemma 3 made
-exact, for every population. The conditional mean, of those who have the key, is mean / presence, with the error of
-the ratio by the delta method.
+They are linear in the counts and unbiased, and their variances follow from the law, exactly and for every population.
+The conditional mean, of those who have the key, is mean / presence, with the error of the ratio by the delta method.
+
+**Hits.** Most mechanisms let a report *hit* some of the 2d items (`Hits`). With P_t, P_o and P_f the probabilities that
+an item is hit if the user has it, has its opposite, or has neither (003 Algorithm 2, and Lemma 3 made exact),
+
+    mean = (I[j+] - I[j-]) / (P_t - P_o),    presence = (I[j+] + I[j-] - 2 P_f) / (P_t + P_o - 2 P_f).
 
 **What signs hide.** A value x between -1 and 1 is rounded to a sign, which adds 1 - x^2 to the variance of a report
 about a key that the user has. Reports do not tell x^2; the square of the mean of those who have the key stands in,
@@ -24,6 +26,7 @@ mean of a key are too small by the average, over all users, of 1 - s/L where the
 mean is biased only as far as users with many keys hold other values than those with few.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -33,15 +36,58 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.errors import ParameterError
-from dither.core.estimate import Bounds, Estimate, Estimates
+from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
 from dither.core.sparse import EMPTY, Sparse
 from dither.core.tally import Tally
 
-STATISTICS = ("presence", "mean", "conditional_mean", "frequency")
 Numbers = NDArray[np.float64]
-KINDS = 3  # absent, -, +
+_TRUTH = {  # of a user who lacks the key, has it with -, has it with +
+    "mean": np.array([0.0, -1.0, 1.0]),
+    "presence": np.array([0.0, 1.0, 1.0]),
+    "minus": np.array([0.0, 1.0, 0.0]),
+    "plus": np.array([0.0, 0.0, 1.0]),
+}
+_BLOCK = 1 << 12
+
+
+class Linear(NamedTuple):
+    """A statistic as a linear function of what was counted."""
+
+    base: float
+    weights: Numbers
+
+    def of(self, seen: Numbers) -> Numbers:
+        """Its value for rows of (average) counts."""
+        return self.base + seen @ self.weights
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """What reports say about one key.
+
+    `reads` has "mean", and "presence" unless reports do not tell it. Only a share `asked` of the reports may be about a
+    key, drawn without looking; then the first count of a key is the number of these.
+    """
+
+    chance: Numbers  # of each outcome (columns), for each kind of user: absent, -, +
+    seen: Numbers  # for each outcome, what it adds to the key's counts
+    reads: Mapping[str, Linear]
+    asked: float = 1.0
+
+    @cached_property
+    def scores(self) -> dict[str, Numbers]:
+        """For each statistic what each outcome counts."""
+        return self.all_of({name: each.of(self.seen) for name, each in self.reads.items()})
+
+    @staticmethod
+    def all_of(found: dict[str, Numbers]) -> dict[str, Numbers]:
+        """With the frequencies of the two signs, where presence is known."""
+        if "presence" not in found:
+            return found
+        presence, mean = found["presence"], found["mean"]
+        return {**found, "minus": (presence - mean) / 2, "plus": (presence + mean) / 2}
 
 
 class Hits(NamedTuple):
@@ -61,13 +107,50 @@ class Hits(NamedTuple):
         rows = [(*absent, self.both_false), (none, own, other, self.both), (none, other, own, self.both)]
         return np.array([[float(each) for each in row] for row in rows])
 
+    def law(self, asked: float = 1.0) -> Law:
+        """What a report of these hits says about a key: the counts are the hits of - and +."""
+        mean = float(1 / (self.true - self.opposite))
+        gap = self.true + self.opposite - 2 * self.false
+        some, none = float(1 / gap), float(-2 * self.false / gap)
+        reads = {
+            "mean": Linear(0.0, mean * np.array([-1.0, 1.0])),
+            "presence": Linear(none, some * np.array([1.0, 1.0])),
+        }
+        return Law(self.outcomes(), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), reads, asked)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What was read off a tally: the statistics of every key, and their covariances."""
+
+    value: dict[str, Numbers]
+    covariance: dict[tuple[str, str], Numbers]
+
+    def of(self, name: str) -> Numbers:
+        """The values of one statistic."""
+        return self.value[name]
+
+    def error(self, name: str) -> Numbers:
+        """Its standard errors."""
+        return np.sqrt(_known(self.covariance[name, name]))
+
+    def ratio(self) -> tuple[Numbers, Numbers]:
+        """mean / presence with the error of a ratio; unknown where presence does not stand out of its noise."""
+        presence = self.value["presence"]
+        seen = presence > self.error("presence")
+        base = np.where(seen, presence, 1.0)
+        ratio = np.clip(self.value["mean"] / base, -1.0, 1.0)
+        spread = self.covariance["mean", "mean"] + ratio**2 * self.covariance["presence", "presence"]
+        spread = np.maximum(spread - 2 * ratio * self.covariance["mean", "presence"], 0.0)
+        return np.where(seen, ratio, np.nan), np.where(seen, np.sqrt(_known(spread)) / base, np.inf)
+
+
+@dataclass(frozen=True, eq=False)
 class KeyValues:
-    """The reading of d keys from the hits of their 2d items; `about` is the statistic that moments are of."""
+    """The reading of d keys from counts for each; `about` is the statistic that moments are of."""
 
     domain: Sparse
-    hits: Hits
+    law: Law
     about: str = "mean"
 
     @property
@@ -75,73 +158,74 @@ class KeyValues:
         """How many keys there are."""
         return self.domain.d
 
-    @cached_property
-    def scores(self) -> dict[str, Numbers]:
-        """For each statistic what a report counts by its outcome: none, only -, only +, both."""
-        hits = self.hits
-        plus = float(1 / (hits.true - hits.opposite))
-        sum_ = hits.true + hits.opposite - 2 * hits.false
-        some, none = float(1 / sum_), float(-2 * hits.false / sum_)
-        mean = plus * np.array([0.0, -1.0, 1.0, 0.0])
-        presence = none + some * np.array([0.0, 1.0, 1.0, 2.0])
-        return {"mean": mean, "presence": presence, "minus": (presence - mean) / 2, "plus": (presence + mean) / 2}
-
-    def _covariances(self, one: str, other: str) -> Numbers:
-        """For each kind of user the covariance of two statistics of one report."""
-        chance, a, b = self.hits.outcomes(), self.scores[one], self.scores[other]
-        return chance @ (a * b) - (chance @ a) * (chance @ b)
-
     # On the server -----------------------------------------------------------------------------------------------
 
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimates:
-        """`presence`, `mean`, `conditional_mean` and `frequency` (d rows: signs -1 and +1)."""
-        value, n = self._values(tally), tally.n
-        kinds = self._kinds(value)
-        unasked = 0.0 if among is None else 1 - n / among
-        error = {name: np.sqrt(self._variance(name, kinds, unasked) / n) for name in value}
+        """`mean` and, if reports tell it, `presence`, `conditional_mean` and `frequency` (d rows: signs -1 and +1)."""
+        found = self._found(tally, among or tally.n)
         note = f"A user reports on {self.domain.s} keys, padded with dummies or drawn at random."
-        about: dict[str, Any] = {"source": source, "notes": (note,)}
-        share, mean = Bounds(0.0, 1.0), Bounds(-1.0, 1.0)
+        about: dict[str, Any] = {"source": source, "notes": (note, *self._notes(tally))}
+        share = Bounds(0.0, 1.0, most=float(self.domain.s))
+
+        def part(name: str, value: Numbers, stderr: Numbers, bounds: Bounds) -> Estimate:
+            return Estimate(value, stderr, tally.n, guarantee, name, bounds=bounds, **about)
+
+        mean = part("mean", found.value["mean"], found.error("mean"), MEAN)
+        if "presence" not in found.value:
+            return Estimates({"mean": mean})
+        value, stderr = (np.stack([each("minus"), each("plus")], axis=1) for each in (found.of, found.error))
         return Estimates(
             {
-                "presence": Estimate(
-                    value["presence"], error["presence"], n, guarantee, "presence", bounds=share, **about
-                ),
-                "mean": Estimate(value["mean"], error["mean"], n, guarantee, "mean", bounds=mean, **about),
-                "conditional_mean": Estimate(
-                    *self._ratio(value, kinds, n, unasked), n, guarantee, "conditional mean", bounds=mean, **about
-                ),
-                "frequency": Estimate(
-                    np.stack([value["minus"], value["plus"]], axis=1),
-                    np.stack([error["minus"], error["plus"]], axis=1),
-                    n,
-                    guarantee,
-                    "frequency",
-                    bounds=share,
-                    **about,
-                ),
+                "presence": part("presence", found.of("presence"), found.error("presence"), share),
+                "mean": mean,
+                "conditional_mean": part("conditional mean", *found.ratio(), MEAN),
+                "frequency": part("frequency", value, stderr, share),
             }
         )
 
-    def _values(self, tally: Tally) -> dict[str, Numbers]:
-        """Unbiased statistics of every key. Counts have a row for each key: hits of the items - and +."""
-        rates = tally.counts.reshape(self.d, 2) / tally.n
-        mean = (rates[:, 1] - rates[:, 0]) * self.scores["mean"][2]
-        none, one = self.scores["presence"][0], self.scores["presence"][1]
-        presence = none + (rates[:, 0] + rates[:, 1]) * (one - none)
-        return {"presence": presence, "mean": mean, "minus": (presence - mean) / 2, "plus": (presence + mean) / 2}
+    def _found(self, tally: Tally, users: int) -> "Found":
+        """Values and covariances of every key."""
+        rates, n = self._rates(tally)
+        value = self.law.all_of({name: each.of(rates) for name, each in self.law.reads.items()})
+        kinds = self._kinds(value)
+        names = [("mean", "presence"), *((name, name) for name in value)] if "presence" in value else [("mean", "mean")]
+        unasked = np.clip(1 - n / users, 0.0, 1.0)
+        return Found(value, {pair: self._covariance(*pair, kinds, unasked) / n for pair in names})
+
+    def _rates(self, tally: Tally) -> tuple[Numbers, Numbers]:
+        """For each key (rows) the average counts of the reports about it, and how many these are."""
+        counts = tally.counts.reshape(self.d, -1)
+        if self.law.asked == 1:
+            return counts / tally.n, np.float64(tally.n) * np.ones(self.d)
+        asked = np.where(counts[:, 0] > 0, counts[:, 0], np.nan)  # unknown where nobody was asked
+        return counts[:, 1:] / asked[:, None], asked
+
+    def _notes(self, tally: Tally) -> tuple[str, ...]:
+        if self.law.asked == 1:
+            return ()
+        return (
+            f"Each of them was asked about one key, drawn at random: about {tally.n // self.d:,} reports for each.",
+        )
 
     def _kinds(self, value: dict[str, Numbers]) -> Numbers:
-        """For each key the shares of users who lack it, have it with -, have it with +: what is put into variances."""
+        """For each key the shares of users who lack it, have it with -, have it with +: what is put into variances.
+
+        Where presence is unknown, everybody is taken to have the key: what signs hide is largest then.
+        """
+        if "presence" not in value:
+            mean = np.clip(value["mean"], -1.0, 1.0)
+            value = {"minus": (1 - mean) / 2, "plus": (1 + mean) / 2}
         minus, plus = (np.clip(value[name], 0.0, 1.0) for name in ("minus", "plus"))
         some = np.maximum(minus + plus, 1.0)
         minus, plus = minus / some, plus / some
         return np.stack([1 - minus - plus, minus, plus], axis=1)
 
-    def _variance(self, name: str, kinds: Numbers, unasked: float) -> Numbers:
-        return self._covariance(name, name, kinds, unasked)
+    def _covariances(self, one: str, other: str) -> Numbers:
+        """For each kind of user the covariance of two statistics of one report."""
+        chance, a, b = self.law.chance, self.law.scores[one], self.law.scores[other]
+        return chance @ (a * b) - (chance @ a) * (chance @ b)
 
-    def _covariance(self, one: str, other: str, kinds: Numbers, unasked: float) -> Numbers:
+    def _covariance(self, one: str, other: str, kinds: Numbers, unasked: Numbers | float) -> Numbers:
         """Of one report, averaged over users: its noise, what signs hide, and how those asked differ from all."""
         a, b = _TRUTH[one], _TRUTH[other]
         product, means = kinds @ (a * b), (kinds @ a) * (kinds @ b)
@@ -149,20 +233,6 @@ class KeyValues:
         hidden, apart = product - means / held, means / held - means  # among those who have the key; them and the rest
         share = 1.0 if self.domain.sample else unasked
         return kinds @ self._covariances(one, other) + hidden + share * apart
-
-    def _ratio(self, value: dict[str, Numbers], kinds: Numbers, n: int, unasked: float) -> tuple[Numbers, Numbers]:
-        """mean / presence with the error of a ratio; unknown where presence does not stand out of its noise."""
-        variance = {
-            pair: self._covariance(*pair, kinds, unasked) / n
-            for pair in (("mean", "mean"), ("presence", "presence"), ("mean", "presence"))
-        }
-        presence = value["presence"]
-        seen = presence > np.sqrt(variance["presence", "presence"])
-        base = np.where(seen, presence, 1.0)
-        ratio = np.clip(value["mean"] / base, -1.0, 1.0)
-        spread = variance["mean", "mean"] + ratio**2 * variance["presence", "presence"]
-        spread = spread - 2 * ratio * variance["mean", "presence"]
-        return np.where(seen, ratio, np.nan), np.where(seen, np.sqrt(np.maximum(spread, 0.0)) / base, np.inf)
 
     # Before collecting -------------------------------------------------------------------------------------------
 
@@ -174,25 +244,38 @@ class KeyValues:
         """
         own = self._covariances(self.about, self.about)
         held = self.domain.s / self.d
-        beside = 1.0 if self.about == "mean" else (1 - share) * (1 - held)
-        return float(own[0] + held * max(0.0, own[1:].max() - own[0] + beside))
+        beside = 1.0 if self.about == "mean" else (1 - share * self.law.asked) * (1 - held)
+        return float(own[0] + held * max(0.0, own[1:].max() - own[0] + beside)) / self.law.asked
 
     def moments(self, x: Any) -> Moments:
-        """For each vector (rows) the moments of a report about each key (columns), of the statistic it is about."""
+        """For each vector (rows) the moments of a report about each key (columns), of the statistic it is about.
+
+        A report about another key counts 0, and one about this key so much more: that is no better than what
+        `estimate` does, which divides by the number of those who were asked.
+        """
         rows = self.domain.check(x)
-        share = np.zeros((len(rows), self.d, KINDS))
-        share[:, :, 0] = 1.0
-        counts = (rows["key"] != EMPTY).sum(axis=1)
-        kept = np.minimum(1.0, self.domain.s / np.maximum(counts, 1))
         at, slot = np.nonzero(rows["key"] != EMPTY)
-        key, value = rows["key"][at, slot], rows["value"][at, slot]
-        share[at, key] = np.stack([1 - kept[at], kept[at] * (1 - value) / 2, kept[at] * (1 + value) / 2], axis=1)
-        chance = share @ self.hits.outcomes()
-        score = self.scores[self.about]
-        mean = chance @ score
-        centred = np.abs(score - mean[..., None])
-        bias = mean - self.truth(rows)
-        return Moments(bias, (chance * centred**2).sum(axis=-1), (chance * centred**3).sum(axis=-1))
+        counts = np.bincount(at, minlength=len(rows))
+        kept, value = np.minimum(1.0, self.domain.s / counts[at]), rows["value"][at, slot]
+        entries = np.stack([1 - kept, kept * (1 - value) / 2, kept * (1 + value) / 2], axis=1)
+        (absent,) = self._mixed(np.array([[1.0, 0.0, 0.0]]))
+        found = np.tile(absent, (len(rows), self.d, 1))
+        found[at, rows["key"][at, slot]] = self._mixed(entries)
+        mean, variance, third = np.moveaxis(found, -1, 0)
+        return Moments(mean - self.truth(rows), variance, third)
+
+    def _mixed(self, kinds: Numbers) -> Numbers:
+        """For users who are of each kind with some probability (rows): mean, variance, third moment of a report."""
+        asked, chance = self.law.asked, self.law.chance
+        chance = np.hstack([np.full((len(chance), 1), 1 - asked), asked * chance])
+        score = np.concatenate([[0.0], self.law.scores[self.about] / asked])
+        found = np.empty((len(kinds), 3))
+        for start in range(0, len(kinds), _BLOCK):
+            own = kinds[start : start + _BLOCK] @ chance
+            mean = own @ score
+            away = np.abs(score - mean[:, None])
+            found[start : start + _BLOCK] = np.stack([mean, (own * away**2).sum(1), (own * away**3).sum(1)], axis=1)
+        return found
 
     def truth(self, x: Any) -> Numbers:
         """For each vector (rows) the statistic that moments are of, of each key (columns)."""
@@ -203,12 +286,9 @@ class KeyValues:
         return found
 
 
-_TRUTH = {
-    "mean": np.array([0.0, -1.0, 1.0]),
-    "presence": np.array([0.0, 1.0, 1.0]),
-    "minus": np.array([0.0, 1.0, 0.0]),
-    "plus": np.array([0.0, 0.0, 1.0]),
-}
+def _known(variance: Numbers) -> Numbers:
+    """Infinite where there was no report."""
+    return np.where(np.isnan(variance), np.inf, variance)
 
 
 def checked_goal(goal: str) -> str:
