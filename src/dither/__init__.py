@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from dither.core.reports import Reports as Reports
     from dither.core.tally import Tally as Tally
     from dither.mechanisms import GRR as GRR
+    from dither.mechanisms import PCKV_AGRR as PCKV_AGRR
+    from dither.mechanisms import PCKV_GRR as PCKV_GRR
+    from dither.mechanisms import PCKV_UE as PCKV_UE
     from dither.mechanisms import CoCo as CoCo
     from dither.mechanisms import Collision as Collision
     from dither.mechanisms import Duchi as Duchi
@@ -33,11 +36,14 @@ if TYPE_CHECKING:
     from dither.mechanisms import LocalHash as LocalHash
     from dither.mechanisms import Personalised as Personalised
     from dither.mechanisms import Piecewise as Piecewise
+    from dither.mechanisms import PrivKV as PrivKV
     from dither.mechanisms import Sampled as Sampled
     from dither.mechanisms import SampledDuchi as SampledDuchi
+    from dither.mechanisms import SignSum as SignSum
     from dither.mechanisms import Split as Split
     from dither.mechanisms import SquareWave as SquareWave
     from dither.mechanisms import SubsetSelection as SubsetSelection
+    from dither.mechanisms import Succinct as Succinct
     from dither.mechanisms import Unary as Unary
     from dither.mechanisms import registry as registry
     from dither.planning import Plan as Plan

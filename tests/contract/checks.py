@@ -29,11 +29,12 @@ from dither.core.lattice import ROUNDING, split
 from dither.core.mechanism import Mechanism
 from dither.core.shift import Shift
 from dither.core.sparse import Sparse, signs_of
-from dither.mechanisms.collision import CHOICE, ORDER
+from dither.mechanisms.collision import ORDER
 from dither.mechanisms.dimensions import Dimensions
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.keyvalue import Hits, KeyValues
 from dither.mechanisms.personalised import RECORD, Choices, Pooled
+from dither.mechanisms.vectors import CHOICE
 
 MOST_TAPE_BITS = 18
 MOST_SPARSE_BITS = 20

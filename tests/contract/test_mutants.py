@@ -15,7 +15,7 @@ import dither
 from contract import checks
 from dither.core import draw, mechanism
 from dither.core.channel import TwoLevel
-from dither.mechanisms import grr, hadamard, localhash, packing, subset, unary
+from dither.mechanisms import grr, hadamard, localhash, packing, subset
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.packing import as_bytes
 
@@ -121,8 +121,8 @@ def test_standard_errors_too_small(monkeypatch):
 
 
 def test_coins_that_read_their_digits_backwards(monkeypatch):
-    real = dither.Unary._digits.func  # type: ignore[attr-defined]
-    monkeypatch.setattr(dither.Unary, "_digits", property(lambda self: real(self)[::-1]))
+    real = packing.digits
+    monkeypatch.setattr(packing, "digits", lambda q: real(q)[::-1])
     assert caught(checks.check_sampler, dither.Unary(k=3, epsilon=1.0))
 
 
@@ -130,7 +130,7 @@ def test_a_true_bit_that_is_never_cleared(monkeypatch):
     # A published library does this to its RAPPOR: the true bit may only be set, never cleared.
     def fill(self, reports, values, tape, rows):
         target = as_bytes(reports)
-        target[:] = self._coins(tape, rows)
+        target[:] = packing.coins(self.reading.q, self.k, tape, rows)
         target[np.arange(len(values)), values // 8] |= np.uint8(1) << (values % 8).astype(np.uint8)
 
     monkeypatch.setattr(dither.Unary, "_fill", fill)
@@ -139,7 +139,7 @@ def test_a_true_bit_that_is_never_cleared(monkeypatch):
 
 def test_coins_that_read_the_same_word_for_every_digit(monkeypatch):
     one_lane = lambda digits, start: ((start, digit) for digit in digits)  # noqa: E731
-    monkeypatch.setattr(unary, "enumerate", one_lane, raising=False)
+    monkeypatch.setattr(packing, "enumerate", one_lane, raising=False)
     assert caught(checks.check_sampler, UNARY)
     assert caught(checks.check_plumbing, UNARY)
 

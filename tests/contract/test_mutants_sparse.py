@@ -17,9 +17,10 @@ from dither.core import draw
 from dither.core.draw import ELEMENT
 from dither.core.hashed import Hashed
 from dither.core.hashing import buckets
-from dither.mechanisms import collision
-from dither.mechanisms.collision import CHOICE, ORDER
+from dither.mechanisms import collision, vectors
+from dither.mechanisms.collision import ORDER
 from dither.mechanisms.keyvalue import KeyValues
+from dither.mechanisms.vectors import CHOICE
 
 CONFLICT: dict[int, float] = {0: 1.0, 1: -1.0}
 ALONE: dict[int, float] = {2: -1.0}
@@ -200,7 +201,7 @@ def test_dummies_left_out_of_the_sampler(monkeypatch, make):
 def test_dummies_left_out_everywhere(monkeypatch):
     # Channel and sampler agree; a key that is alone is overwritten less often than the estimator thinks.
     leave_out_dummies(monkeypatch)
-    monkeypatch.setattr(dither.CoCo, "_padded", lambda self, vector: list(vector.items()) or [(self.d, 1)])
+    monkeypatch.setattr(dither.CoCo, "padded", lambda self, vector: list(vector.items()) or [(self.d, 1)])
     assert not sampled(paired(), ALONE)
     assert simulated(paired(epsilon=3.0), [{0: 1}, {1: -1}, {2: 1}])
 
@@ -220,8 +221,8 @@ def test_dummies_that_are_keys(monkeypatch, make):
 
 @each
 def test_signs_swapped(monkeypatch, make):
-    real = collision.rounded_signs
-    monkeypatch.setattr(collision, "rounded_signs", lambda values, tape, rows: ~real(values, tape, rows))
+    real = vectors.rounded_signs
+    monkeypatch.setattr(vectors, "rounded_signs", lambda values, tape, rows: ~real(values, tape, rows))
     assert sampled(make(), CONFLICT)
     assert simulated(make(epsilon=3.0))
 
@@ -229,7 +230,7 @@ def test_signs_swapped(monkeypatch, make):
 @each
 @pytest.mark.parametrize("mutant", ["nearest", "up", "half", "one word"])
 def test_rounding_that_is_biased(monkeypatch, make, mutant):
-    real = collision.rounded_signs
+    real = vectors.rounded_signs
 
     def rounded(values, tape, rows):
         found = real(values, tape, rows)
@@ -241,7 +242,7 @@ def test_rounding_that_is_biased(monkeypatch, make, mutant):
             return np.where(np.abs(values) < 1, real(np.where(np.abs(values) < 1, 0.0, values), tape, rows), found)
         return np.repeat(real(values[:, :1], tape, rows), values.shape[1], axis=1)
 
-    monkeypatch.setattr(collision, "rounded_signs", rounded)
+    monkeypatch.setattr(vectors, "rounded_signs", rounded)
     assert sampled(make(), REAL)
 
 
@@ -256,18 +257,18 @@ def test_sampling_down_takes_the_first(monkeypatch, make):
 
     victim = make(sample=True, t=6)
     assert not sampled(victim, ALL)
-    monkeypatch.setattr(collision, "below", below)
+    monkeypatch.setattr(vectors, "below", below)
     assert sampled(victim, ALL)
 
 
 @each
 def test_sampling_down_that_moves_keys_without_their_values(monkeypatch, make):
-    real = collision._sampled
+    real = vectors._sampled
 
     def mixed(s, values, tape, rows):
         return real(s, values, tape, rows)[0], values["value"][:, :s]
 
-    monkeypatch.setattr(collision, "_sampled", mixed)
+    monkeypatch.setattr(vectors, "_sampled", mixed)
     assert sampled(make(sample=True, t=6), {0: 1.0, 1: 1.0, 2: -1.0})
 
 

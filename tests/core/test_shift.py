@@ -301,8 +301,8 @@ class Late(Shift):
 class OneSided(Shift):
     """Only the lower end is clamped to."""
 
-    def _shifted(self, i):
-        row = super()._shifted(i)
+    def shifted(self, i):
+        row = super().shifted(i)
         return [*row[:-1], self.weights[self.reach + self.steps - i]]
 
 
@@ -316,8 +316,8 @@ class Unmixed(Shift):
 class Swapped(Shift):
     """Rows are read from the wrong end."""
 
-    def _shifted(self, i):
-        return super()._shifted(self.steps - i)
+    def shifted(self, i):
+        return super().shifted(self.steps - i)
 
 
 class Middle(Shift):

@@ -30,9 +30,9 @@ def law_of(mechanism, value: float, bits: int = 64) -> list[Fraction]:
     channel = mechanism.channel()
     lower, numerator, digits = split(np.array([value / channel.stretch]), channel.steps, bits)
     up = Fraction(int(numerator[0]), 1 << digits)
-    rows = [(channel._shifted(int(lower[0])), 1 - up)]
+    rows = [(channel.shifted(int(lower[0])), 1 - up)]
     if up:
-        rows.append((channel._shifted(int(lower[0]) + 1), up))
+        rows.append((channel.shifted(int(lower[0]) + 1), up))
     return [
         sum((share * Fraction(row[y], channel.total) for row, share in rows), Fraction(0))
         for y in range(channel.shape[1])
@@ -126,7 +126,7 @@ def test_moments_where_the_clamp_bites(stretch):
     for value in (-1.0, -0.5, 0.0, 0.25, 1.0):
         place = (value / stretch + 1) / 2 * law.steps
         lower = min(int(place), law.steps - 1)
-        rows = np.array([law._shifted(lower), law._shifted(lower + 1)], dtype=float) / law.total
+        rows = np.array([law.shifted(lower), law.shifted(lower + 1)], dtype=float) / law.total
         weights = (1 - (place - lower)) * rows[0] + (place - lower) * rows[1]
         found = noise.moments(np.array([value]))
         mean = weights @ scores
@@ -292,7 +292,7 @@ def test_the_client_needs_no_scipy():
 def exact_delta(table: tuple[int, ...], steps: int, d: int, ratio: Fraction) -> Fraction:
     """The divergence of d coordinates at 0 against d at J, by convolution of the clamped laws' likelihood ratios."""
     channel = Shift(table, steps, len(table) - 1 - steps)
-    pairs = list(zip(channel._shifted(0), channel._shifted(steps), strict=True))
+    pairs = list(zip(channel.shifted(0), channel.shifted(steps), strict=True))
     words = {(1, 1): 1}
     for _ in range(d):
         longer: Counter[tuple[int, int]] = Counter()

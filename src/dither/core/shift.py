@@ -126,11 +126,11 @@ class Shift(Channel):
 
     def row(self, x: int) -> list[Fraction]:
         if self.stretch == 1:
-            return [Fraction(weight, self.total) for weight in self._shifted(x)]
-        ends = map(self._ends, self._shifted(0), self._shifted(1))
+            return [Fraction(weight, self.total) for weight in self.shifted(x)]
+        ends = map(self._ends, self.shifted(0), self.shifted(1))
         return [Fraction(pair[x], 2 * self.stretch * self.total) for pair in ends]
 
-    def _shifted(self, i: int) -> list[int]:
+    def shifted(self, i: int) -> list[int]:
         """The weight of every output at lattice point i."""
         inner = (self.weights[abs(y - i)] for y in range(1 - self.reach, self.reach + self.steps))
         return [self.tail(self.reach + i), *inner, self.tail(self.reach + self.steps - i)]

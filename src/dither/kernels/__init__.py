@@ -18,6 +18,11 @@ def hash_support(seeds: NDArray[np.uint64], values: NDArray, k: int, g: int) -> 
     return _loops().hash_support(seeds, values, k, g)
 
 
+def hash_sums(seeds: NDArray[np.uint64], values: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """For each of k categories, the sum of the values of the reports (seed, value), with the sign of its hash."""
+    return _loops().hash_sums(seeds, values, k)
+
+
 def bit_counts(packed: NDArray[np.uint8], k: int) -> NDArray[np.int64]:
     """For each of the first k bits, how many rows of packed bytes (lowest bit first) have it set."""
     return _loops().bit_counts(packed, k)

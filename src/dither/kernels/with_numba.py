@@ -38,6 +38,26 @@ def _hash_support(low, high, start, width, spread, counts):
                 block[v] += np.uint32(np.uint32(_mixed(items[v], a, b) - edge) < reach)
 
 
+def hash_sums(seeds: NDArray[np.uint64], values: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """See `kernels.hash_sums`. The bucket of two is the top bit of the hash, and -1 where it is clear."""
+    low, high = hashing.halves(seeds)
+    sums = np.zeros(k, dtype=np.int64)
+    _hash_sums(low, high, values.astype(np.int64), np.arange(k, dtype=np.uint32) * hashing.SPREAD, sums)
+    return sums
+
+
+@njit(nogil=True)
+def _hash_sums(low, high, values, spread, sums):
+    for first in range(0, spread.size, _ITEMS):
+        items = spread[first : first + _ITEMS]
+        block = sums[first : first + _ITEMS]
+        for i in range(low.size):
+            a, b, value = low[i], high[i], values[i]
+            for v in range(items.size):
+                up = np.int64(_mixed(items[v], a, b) >> np.uint32(31))
+                block[v] += (up + up - 1) * value
+
+
 def bit_counts(packed: NDArray[np.uint8], k: int) -> NDArray[np.int64]:
     """See `kernels.bit_counts`. Eight bit planes hold a counter up to 255 for every bit; they are emptied when full."""
     rows, width = packed.shape

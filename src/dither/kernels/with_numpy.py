@@ -22,6 +22,20 @@ def hash_support(seeds: NDArray[np.uint64], values: NDArray, k: int, g: int) -> 
     return counts
 
 
+def hash_sums(seeds: NDArray[np.uint64], values: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """See `kernels.hash_sums`."""
+    sums = np.zeros(k, dtype=np.int64)
+    width = min(k, 4096)
+    height = max(1, _BLOCK // width)
+    for first in range(0, k, width):
+        categories = np.arange(first, min(first + width, k), dtype=np.uint32)
+        for at in range(0, len(seeds), height):
+            rows = slice(at, at + height)
+            signs = 2 * buckets(seeds[rows, None], categories, 2).astype(np.int64) - 1
+            sums[first : first + width] += values[rows] @ signs
+    return sums
+
+
 def bit_counts(packed: NDArray[np.uint8], k: int) -> NDArray[np.int64]:
     """See `kernels.bit_counts`."""
     counts = np.zeros(k, dtype=np.int64)

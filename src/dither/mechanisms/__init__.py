@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from dither.mechanisms.hybrid import Hybrid
     from dither.mechanisms.hypercube import Hypercube
     from dither.mechanisms.localhash import LocalHash
+    from dither.mechanisms.pckv import PCKV_AGRR, PCKV_GRR, PCKV_UE, PrivKV
     from dither.mechanisms.personalised import Personalised
     from dither.mechanisms.sampled import Sampled, SampledDuchi, Split
     from dither.mechanisms.subset import SubsetSelection
+    from dither.mechanisms.succinct import SignSum, Succinct
     from dither.mechanisms.unary import Unary
     from dither.mechanisms.window import Duchi, Piecewise, SquareWave
 
@@ -47,10 +49,19 @@ _HOMES = {
     "Hypercube": "dither.mechanisms.hypercube",
     "Collision": "dither.mechanisms.collision",
     "CoCo": "dither.mechanisms.collision",
+    "PrivKV": "dither.mechanisms.pckv",
+    "PCKV_UE": "dither.mechanisms.pckv",
+    "PCKV_GRR": "dither.mechanisms.pckv",
+    "PCKV_AGRR": "dither.mechanisms.pckv",
+    "Succinct": "dither.mechanisms.succinct",
+    "SignSum": "dither.mechanisms.succinct",
 }
 
 __all__ = [
     "GRR",
+    "PCKV_AGRR",
+    "PCKV_GRR",
+    "PCKV_UE",
     "CoCo",
     "Collision",
     "Duchi",
@@ -63,11 +74,14 @@ __all__ = [
     "LocalHash",
     "Personalised",
     "Piecewise",
+    "PrivKV",
     "Sampled",
     "SampledDuchi",
+    "SignSum",
     "Split",
     "SquareWave",
     "SubsetSelection",
+    "Succinct",
     "Unary",
     "load",
     "registry",

@@ -21,7 +21,7 @@ and 7 miss it by a few buckets). A hash function must behave like independent va
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -33,61 +33,27 @@ from dither import kernels
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.compose import PublicMixture
-from dither.core.draw import TAG, Rows, Tape, below, count_of, positions, some_of
+from dither.core.draw import TAG, Rows, Tape, below, count_of, positions
 from dither.core.errors import ParameterError
 from dither.core.hashed import Hashed
 from dither.core.hashing import buckets
-from dither.core.lattice import rounded_signs
-from dither.core.mechanism import Mechanism
-from dither.core.sparse import EMPTY, MOST_KEYS, Sparse
 from dither.mechanisms.keyvalue import Hits, KeyValues, checked_goal
+from dither.mechanisms.vectors import Vectors, chosen, entry_at, number_outside
 
 MOST_BUCKETS = 1 << 16
-MOST_ITEMS = 1 << 12
-CHOICE, ORDER = 3, 4  # lanes: which keys are reported where there are too many, and whose turn it is in a pair
-
-
-def chosen(domain: Sparse, values: NDArray, tape: Tape, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """For each user exactly s keys and their signs: dummies fill up what is missing, too many are sampled down."""
-    key, value = _sampled(domain.s, values, tape, rows)
-    keys = np.where(key == EMPTY, domain.d + np.arange(domain.s), key).astype(np.int64)
-    return keys, rounded_signs(np.where(key == EMPTY, 1.0, value), tape, rows)
-
-
-def _sampled(s: int, values: NDArray, tape: Tape, rows: Rows) -> tuple[NDArray, NDArray]:
-    key, value = values["key"], values["value"]
-    many = np.flatnonzero((key != EMPTY).sum(axis=1) > s) if key.shape[1] > s else np.empty(0, dtype=np.intp)
-    if many.size:
-        key, value = key.copy(), value.copy()
-        counts = (key[many] != EMPTY).sum(axis=1).astype(np.uint64)
-        bounds = counts[:, None] - np.arange(s, dtype=np.uint64)
-        draws = below(bounds, tape, some_of(rows, many), lane=CHOICE, width=s).reshape(-1, s).astype(np.intp)
-        for slot in range(s):  # Fisher and Yates, for all such users at once
-            other = slot + draws[:, slot]
-            for table in (key, value):
-                table[many, slot], table[many, other] = table[many, other], table[many, slot].copy()
-    return key[:, :s], value[:, :s]
+ORDER = 4  # the lane of words that say whose turn it is in a pair
 
 
 @dataclass(frozen=True)
-class _Bucketed(Mechanism):
+class _Bucketed(Vectors):
     """What Collision and CoCo share: a hash function and one of t buckets."""
 
-    d: int
-    s: int
-    epsilon: float
     t: int | None = None
-    sample: bool = False
-    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
-    family = "keyvalue"
     paired = False
 
     def _validate(self) -> None:
-        self._freeze(d=checked_count("d", self.d, 1, MOST_KEYS))
-        self._freeze(s=checked_count("s", self.s, 1, min(self.d, MOST_ITEMS)))
-        if not isinstance(self.sample, bool):
-            raise ParameterError("sample must be True or False: whether users may have more than s keys")
+        super()._validate()
         least = 2 * self.s + 2 if self.paired else self.s + 1
         t = self._best_buckets() if self.t is None else self.t
         self._freeze(t=checked_count("t", t, least, MOST_BUCKETS))
@@ -130,11 +96,6 @@ class _Bucketed(Mechanism):
     def reading(self) -> KeyValues:
         return KeyValues(self.domain, self.hits.law())
 
-    @property
-    def domain(self) -> Sparse:
-        """What a vector may be."""
-        return Sparse(self.d, self.s, self.sample)
-
     @cached_property
     def dtype(self) -> np.dtype:
         return np.dtype([("seed", np.uint64), ("value", np.min_scalar_type(self.law.outputs - 1))])
@@ -151,10 +112,6 @@ class _Bucketed(Mechanism):
     @abstractmethod
     def _places(self, vector: dict[int, int], seed: int) -> dict[int, Fraction]:
         """The places that a vector hits under a hash function, as `Hashed.given` takes them."""
-
-    def _padded(self, vector: dict[int, int]) -> list[tuple[int, int]]:
-        missing = self.s - len(vector)
-        return [*vector.items(), *((self.d + slot, 1) for slot in range(self.s - missing, self.s))]
 
     def outputs(self) -> NDArray:
         raise ParameterError("there are 2^64 hash functions: too many reports to list")
@@ -191,7 +148,7 @@ class Collision(_Bucketed):
         return (self.s * own + (2 * self.d - self.s) * other) / (hits.true - hits.false) ** 2
 
     def _places(self, vector: dict[int, int], seed: int) -> dict[int, Fraction]:
-        items = np.array([2 * key + (sign > 0) for key, sign in self._padded(vector)])
+        items = np.array([2 * key + (sign > 0) for key, sign in self.padded(vector)])
         hit = buckets(np.array([seed], dtype=np.uint64), items, self.law.outputs)
         return dict.fromkeys(sorted({int(bucket) for bucket in hit}), Fraction(1))
 
@@ -204,7 +161,8 @@ class Collision(_Bucketed):
         distinct = new.sum(axis=1)
         place = positions(self.law, tape, rows, favoured=distinct.astype(np.uint64)).astype(np.int64)
         reports["seed"] = seeds
-        reports["value"] = np.where(place < distinct, _at(hit, new, place), _outside(hit, new, place - distinct))
+        outside = number_outside(hit, new, place - distinct)
+        reports["value"] = np.where(place < distinct, entry_at(hit, new, place), outside)
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         return kernels.hash_support(reports["seed"], reports["value"], 2 * self.d, self.law.outputs).reshape(-1, 2)
@@ -248,7 +206,7 @@ class CoCo(_Bucketed):
     def _places(self, vector: dict[int, int], seed: int) -> dict[int, Fraction]:
         """For each pair that is hit, the share of its keys that favour its first bucket: one of them counts."""
         t = self.law.outputs
-        padded = self._padded(vector)
+        padded = self.padded(vector)
         hashed = buckets(np.array([seed], dtype=np.uint64), np.array([key for key, _ in padded]), t)
         sides: dict[int, list[int]] = {}
         for bucket, (_, sign) in zip(hashed.tolist(), padded, strict=True):
@@ -267,11 +225,11 @@ class CoCo(_Bucketed):
         number = counts.sum(axis=1)
         spoken = number.astype(np.uint64)
         place = positions(self.law, tape, rows, favoured=spoken, opposed=spoken).astype(np.int64)
-        own = _at(favoured, counts, np.where(place < number, place, place - number))
+        own = entry_at(favoured, counts, np.where(place < number, place, place - number))
         rest = place - 2 * number
         free = np.maximum(half - number, 1)
         others = np.sort(np.where(counts, pair, half), axis=1)  # those that do not count stand beyond all pairs
-        apart = _outside(others, others < half, rest % free) + half * (rest // free)
+        apart = number_outside(others, others < half, rest % free) + half * (rest // free)
         reports["seed"] = seeds
         reports["value"] = np.where(rest >= 0, apart, np.where(place < number, own, (own + half) % t))
 
@@ -300,18 +258,3 @@ class CoCo(_Bucketed):
         opposite = ((reports["value"].astype(np.int64) + t // 2) % t).astype(reports["value"].dtype)
         hits = [kernels.hash_support(reports["seed"], each, self.d, t) for each in (opposite, reports["value"])]
         return np.stack(hits, axis=1)
-
-
-def _at(table: NDArray[np.int64], counted: NDArray[np.bool_], place: NDArray[np.int64]) -> NDArray[np.int64]:
-    """In each row the entry with this number among those that are counted (any, if there is none)."""
-    number = np.cumsum(counted, axis=1, dtype=np.int16)
-    column = np.argmax(counted & (number == (place + 1).astype(np.int16)[:, None]), axis=1)
-    return table[np.arange(len(table)), column]
-
-
-def _outside(members: NDArray[np.int64], counted: NDArray[np.bool_], place: NDArray[np.int64]) -> NDArray[np.int64]:
-    """In each row the whole number with this place among those that are no members; members ascend."""
-    found = place.copy()
-    for column in range(members.shape[1]):
-        found += counted[:, column] & (members[:, column] <= found)
-    return found

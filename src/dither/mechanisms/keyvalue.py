@@ -49,7 +49,7 @@ _TRUTH = {  # of a user who lacks the key, has it with -, has it with +
     "minus": np.array([0.0, 1.0, 0.0]),
     "plus": np.array([0.0, 0.0, 1.0]),
 }
-_BLOCK = 1 << 12
+_BLOCK = 1 << 18
 
 
 class Linear(NamedTuple):
@@ -67,8 +67,8 @@ class Linear(NamedTuple):
 class Law:
     """What reports say about one key.
 
-    `reads` has "mean", and "presence" unless reports do not tell it. Only a share `asked` of the reports may be about a
-    key, drawn without looking; then the first count of a key is the number of these.
+    `reads` has "mean" and "presence", or the one of them that reports tell. Only a share `asked` of the reports may be
+    about a key, drawn without looking; then the first count of a key is the number of these.
     """
 
     chance: Numbers  # of each outcome (columns), for each kind of user: absent, -, +
@@ -83,8 +83,8 @@ class Law:
 
     @staticmethod
     def all_of(found: dict[str, Numbers]) -> dict[str, Numbers]:
-        """With the frequencies of the two signs, where presence is known."""
-        if "presence" not in found:
+        """With the frequencies of the two signs, where presence and mean are known."""
+        if len(found) < 2:
             return found
         presence, mean = found["presence"], found["mean"]
         return {**found, "minus": (presence - mean) / 2, "plus": (presence + mean) / 2}
@@ -161,7 +161,7 @@ class KeyValues:
     # On the server -----------------------------------------------------------------------------------------------
 
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimates:
-        """`mean` and, if reports tell it, `presence`, `conditional_mean` and `frequency` (d rows: signs -1 and +1)."""
+        """`presence`, `mean`, `conditional_mean` and `frequency` (d rows: signs -1 and +1), or what reports tell."""
         found = self._found(tally, among or tally.n)
         note = f"A user reports on {self.domain.s} keys, padded with dummies or drawn at random."
         about: dict[str, Any] = {"source": source, "notes": (note, *self._notes(tally))}
@@ -170,27 +170,25 @@ class KeyValues:
         def part(name: str, value: Numbers, stderr: Numbers, bounds: Bounds) -> Estimate:
             return Estimate(value, stderr, tally.n, guarantee, name, bounds=bounds, **about)
 
-        mean = part("mean", found.value["mean"], found.error("mean"), MEAN)
-        if "presence" not in found.value:
-            return Estimates({"mean": mean})
-        value, stderr = (np.stack([each("minus"), each("plus")], axis=1) for each in (found.of, found.error))
-        return Estimates(
-            {
-                "presence": part("presence", found.of("presence"), found.error("presence"), share),
-                "mean": mean,
-                "conditional_mean": part("conditional mean", *found.ratio(), MEAN),
-                "frequency": part("frequency", value, stderr, share),
-            }
-        )
+        parts = {
+            name: part(name, found.of(name), found.error(name), bounds)
+            for name, bounds in (("presence", share), ("mean", MEAN))
+            if name in found.value
+        }
+        if len(parts) == 2:
+            value, stderr = (np.stack([each("minus"), each("plus")], axis=1) for each in (found.of, found.error))
+            parts["conditional_mean"] = part("conditional mean", *found.ratio(), MEAN)
+            parts["frequency"] = part("frequency", value, stderr, share)
+        return Estimates(parts)
 
     def _found(self, tally: Tally, users: int) -> "Found":
         """Values and covariances of every key."""
         rates, n = self._rates(tally)
         value = self.law.all_of({name: each.of(rates) for name, each in self.law.reads.items()})
         kinds = self._kinds(value)
-        names = [("mean", "presence"), *((name, name) for name in value)] if "presence" in value else [("mean", "mean")]
+        pairs = [(name, name) for name in value] + [("mean", "presence")] * (len(value) > 1)
         unasked = np.clip(1 - n / users, 0.0, 1.0)
-        return Found(value, {pair: self._covariance(*pair, kinds, unasked) / n for pair in names})
+        return Found(value, {pair: self._covariance(*pair, kinds, unasked) / n for pair in pairs})
 
     def _rates(self, tally: Tally) -> tuple[Numbers, Numbers]:
         """For each key (rows) the average counts of the reports about it, and how many these are."""
@@ -212,9 +210,10 @@ class KeyValues:
 
         Where presence is unknown, everybody is taken to have the key: what signs hide is largest then.
         """
-        if "presence" not in value:
-            mean = np.clip(value["mean"], -1.0, 1.0)
-            value = {"minus": (1 - mean) / 2, "plus": (1 + mean) / 2}
+        if len(value) == 1:
+            presence = value.get("presence", np.ones(self.d))
+            mean = np.clip(value.get("mean", np.zeros(self.d)), -1.0, 1.0)
+            value = {"minus": (presence - mean) / 2, "plus": (presence + mean) / 2}
         minus, plus = (np.clip(value[name], 0.0, 1.0) for name in ("minus", "plus"))
         some = np.maximum(minus + plus, 1.0)
         minus, plus = minus / some, plus / some
@@ -231,8 +230,13 @@ class KeyValues:
         product, means = kinds @ (a * b), (kinds @ a) * (kinds @ b)
         held = np.maximum(kinds[:, 1] + kinds[:, 2], np.finfo(np.float64).tiny)
         hidden, apart = product - means / held, means / held - means  # among those who have the key; them and the rest
-        share = 1.0 if self.domain.sample else unasked
+        share = 1.0 if self._drawn else unasked
         return kinds @ self._covariances(one, other) + hidden + share * apart
+
+    @property
+    def _drawn(self) -> bool:
+        """Whether keys are drawn from those of users with too many. One who is asked about a key draws nothing."""
+        return self.domain.sample and self.law.asked == 1
 
     # Before collecting -------------------------------------------------------------------------------------------
 
@@ -256,7 +260,8 @@ class KeyValues:
         rows = self.domain.check(x)
         at, slot = np.nonzero(rows["key"] != EMPTY)
         counts = np.bincount(at, minlength=len(rows))
-        kept, value = np.minimum(1.0, self.domain.s / counts[at]), rows["value"][at, slot]
+        kept = np.minimum(1.0, self.domain.s / counts[at]) if self._drawn else np.ones(len(at))
+        value = rows["value"][at, slot]
         entries = np.stack([1 - kept, kept * (1 - value) / 2, kept * (1 + value) / 2], axis=1)
         (absent,) = self._mixed(np.array([[1.0, 0.0, 0.0]]))
         found = np.tile(absent, (len(rows), self.d, 1))
@@ -270,11 +275,12 @@ class KeyValues:
         chance = np.hstack([np.full((len(chance), 1), 1 - asked), asked * chance])
         score = np.concatenate([[0.0], self.law.scores[self.about] / asked])
         found = np.empty((len(kinds), 3))
-        for start in range(0, len(kinds), _BLOCK):
-            own = kinds[start : start + _BLOCK] @ chance
+        height = max(1, _BLOCK // score.size)
+        for start in range(0, len(kinds), height):
+            own = kinds[start : start + height] @ chance
             mean = own @ score
             away = np.abs(score - mean[:, None])
-            found[start : start + _BLOCK] = np.stack([mean, (own * away**2).sum(1), (own * away**3).sum(1)], axis=1)
+            found[start : start + height] = np.stack([mean, (own * away**2).sum(1), (own * away**3).sum(1)], axis=1)
         return found
 
     def truth(self, x: Any) -> Numbers:

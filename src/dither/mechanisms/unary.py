@@ -11,9 +11,7 @@ categories (OUE); *symmetric* p + q = 1 (SPRR, basic RAPPOR); or any other with 
 
 **Short coins.** k coins a user are the cost here. So q is rounded to a multiple of 2^-b with b about 12 (optimal)
 or 24 (the others) at epsilon 1 and some more above, and p, of which there is one coin a user, takes up the rounding
-in a 64-bit word: epsilon stays what it was to 1e-9. A coin with b bits needs b random bits, and 64 coins are
-settled at once by b words: reading q's binary digits from the most significant, a coin whose word bit is below the
-digit comes up one, above it zero, and equal stays open (and is zero at the end, as u = q is not below q). The
+in a 64-bit word: epsilon stays what it was to 1e-9. Many such coins are tossed at once (`packing.coins`). The
 rounding costs less than 1e-6 of the variance.
 """
 
@@ -29,12 +27,12 @@ from numpy.typing import NDArray
 from dither.core.channel import Table, TwoLevel
 from dither.core.checks import checked_count
 from dither.core.compose import Product
-from dither.core.draw import COINS, Rows, Tape, Words, count_of, positions
+from dither.core.draw import Rows, Tape, positions
 from dither.core.errors import ParameterError
 from dither.core.exact import exp_below
 from dither.core.mechanism import Mechanism
 from dither.mechanisms.frequency import Frequencies
-from dither.mechanisms.packing import MOST_BITS, as_bytes, bit_counts, bits_dtype, packed, padding_is_clear
+from dither.mechanisms.packing import MOST_BITS, as_bytes, bit_counts, bits_dtype, coins, packed, padding_is_clear
 
 KINDS = ("optimal", "symmetric")
 
@@ -144,49 +142,15 @@ class Unary(Mechanism):
     def row_words(self) -> int:
         return 4 * -(-self.k // 64)  # the words of one digit, and the arrays that hold what is settled and open
 
-    @cached_property
-    def _digits(self) -> NDArray[np.bool_]:
-        """q's binary digits, most significant first."""
-        _, _, short, whole = self._integers
-        bits = whole.bit_length() - 1
-        return np.array([short >> bits - 1 - i & 1 for i in range(bits)], dtype=bool)
-
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
-        coins = self._coins(tape, rows)
         target, index, bit = as_bytes(reports), values // 8, np.uint8(1) << (values % 8).astype(np.uint8)
-        target[:] = coins
+        target[:] = coins(self.reading.q, self.k, tape, rows)
         row = np.arange(len(values))
         own = positions(self.law, tape, rows) == 0
         target[row, index] = np.where(own, target[row, index] | bit, target[row, index] & ~bit)
-
-    def _coins(self, tape: Tape, rows: Rows) -> NDArray[np.uint8]:
-        """For each row k independent coins with probability q, packed."""
-        groups = -(-self.k // tape.bits)
-        ones = np.zeros((count_of(rows), groups), dtype=np.uint64)
-        open_, buffer = ~ones, np.empty_like(ones)
-        for lane, digit in enumerate(self._digits, start=COINS):
-            word = tape.words(lane, rows, groups, out=buffer)
-            zeros = np.invert(word, out=word)
-            if digit:  # a zero bit is below the digit: these coins come up one
-                zeros &= open_
-                ones |= zeros
-                open_ ^= zeros
-            else:  # a one bit is above the digit: these coins come up zero
-                open_ &= zeros
-        return _joined(ones, tape.bits, self.k)
 
     def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
         return padding_is_clear(reports, self.k)
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         return bit_counts(reports, self.k)
-
-
-def _joined(words: Words, bits: int, k: int) -> NDArray[np.uint8]:
-    """The first k bits of words that hold `bits` each, as packed bytes with a clear padding."""
-    if bits != 64:  # short words, in tests
-        loose = words[:, :, None] >> np.arange(bits, dtype=np.uint64) & np.uint64(1)
-        return as_bytes(packed(loose.reshape(len(words), -1)[:, :k], k))
-    if k % 64:
-        words[:, -1] &= np.uint64((1 << k % 64) - 1)
-    return words.astype("<u8", copy=False).view(np.uint8)[:, : -(-k // 8)]
