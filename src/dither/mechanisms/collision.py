@@ -18,6 +18,9 @@ mean better: by a sixth at epsilon .5, more below and less above.
 **t.** The variance is a known function of t, and `t=None` takes its exact minimum (the closed forms of 003 Theorem 4
 and 7 miss it by a few buckets). A hash function must behave like independent values of its s + 1 items, which
 `core.hashing` does and pairwise independent families do not.
+
+**Cohorts.** With a hash function of its own in every report the server evaluates 2 n d of them. `cohorts=C` shares C
+functions, and the tally is a table of C by t (003 section 7.2); `mechanisms.keycohorts` reads it.
 """
 
 from abc import abstractmethod
@@ -33,10 +36,12 @@ from dither import kernels
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.compose import PublicMixture
-from dither.core.draw import TAG, Rows, Tape, below, count_of, positions
+from dither.core.draw import Rows, Tape, Words, below, count_of, positions
 from dither.core.errors import ParameterError
 from dither.core.hashed import Hashed
 from dither.core.hashing import buckets
+from dither.mechanisms.functions import Functions
+from dither.mechanisms.keycohorts import LEAST_COHORTS, CohortKeyValues, Places
 from dither.mechanisms.keyvalue import Hits, KeyValues, checked_goal
 from dither.mechanisms.vectors import Vectors, chosen, entry_at, number_outside
 
@@ -49,11 +54,13 @@ class _Bucketed(Vectors):
     """What Collision and CoCo share: a hash function and one of t buckets."""
 
     t: int | None = None
+    cohorts: int | None = None
 
     paired = False
 
     def _validate(self) -> None:
         super()._validate()
+        self._freeze(cohorts=Functions.checked(self.cohorts, LEAST_COHORTS).cohorts)
         least = 2 * self.s + 2 if self.paired else self.s + 1
         t = self._best_buckets() if self.t is None else self.t
         self._freeze(t=checked_count("t", t, least, MOST_BUCKETS))
@@ -94,41 +101,64 @@ class _Bucketed(Vectors):
 
     @cached_property
     def reading(self) -> KeyValues:
-        return KeyValues(self.domain, self.hits.law())
+        if self.cohorts is None:
+            return KeyValues(self.domain, self.hits.law())
+        return CohortKeyValues(
+            self.domain, self.hits.law(), table=Places(self.functions, self.law.outputs, self._places_of)
+        )
+
+    @cached_property
+    def functions(self) -> Functions:
+        """Whose hash function it is."""
+        return Functions(self.cohorts)
+
+    @abstractmethod
+    def _places_of(self, seeds: Words) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """For hash functions (rows) and keys (columns), the buckets that hit the items - and +."""
 
     @cached_property
     def dtype(self) -> np.dtype:
-        return np.dtype([("seed", np.uint64), ("value", np.min_scalar_type(self.law.outputs - 1))])
+        return self.functions.dtype(self.law.outputs)
 
     def channel(self) -> PublicMixture:
         component = Hashed(self.law, self.paired)
         domain = self.domain
 
         def given(x: int, tag: int) -> list[Fraction]:
-            return component.given(self._places(domain.vector(x), tag))
+            return component.given(self._places(domain.vector(x), int(self.functions.seed(tag)[0])))
 
-        return PublicMixture(component, 1 << 64, domain.size, given)
+        return PublicMixture(component, self.functions.count, domain.size, given)
 
     @abstractmethod
     def _places(self, vector: dict[int, int], seed: int) -> dict[int, Fraction]:
         """The places that a vector hits under a hash function, as `Hashed.given` takes them."""
 
     def outputs(self) -> NDArray:
-        raise ParameterError("there are 2^64 hash functions: too many reports to list")
+        return self.functions.outputs(self.law.outputs)
 
     @property
     def row_words(self) -> int:
         return 4 + 2 * self.s
 
     def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
-        return reports["value"] < self.law.outputs
+        return self.functions.valid(reports, self.law.outputs)
+
+    def _count(self, reports: NDArray) -> NDArray[np.int64]:
+        if self.cohorts is not None:
+            return self.functions.table(reports, self.law.outputs)
+        return self._support(reports["seed"], reports["value"])
+
+    @abstractmethod
+    def _support(self, seeds: Words, values: NDArray) -> NDArray[np.int64]:
+        """For each key, how many reports hit its items - and +."""
 
 
 @dataclass(frozen=True)
 class Collision(_Bucketed):
     """s of d keys with signs, by one bucket that the user's items hit (003).
 
-    `t=None` takes the best number of buckets; `sample=True` lets users have more than s keys.
+    `t=None` takes the best number of buckets, `cohorts=None` a hash function of its own for every report;
+    `sample=True` lets users have more than s keys.
 
     >>> mechanism = Collision(d=128, s=8, epsilon=0.5)
     >>> mechanism.t, print(mechanism.guarantee)
@@ -136,7 +166,11 @@ class Collision(_Bucketed):
     (30, None)
     """
 
-    examples = ({"d": 3, "s": 2, "epsilon": 1.0}, {"d": 4, "s": 2, "epsilon": 0.5, "t": 5})
+    examples = (
+        {"d": 3, "s": 2, "epsilon": 1.0},
+        {"d": 4, "s": 2, "epsilon": 0.5, "t": 5},
+        {"d": 3, "s": 2, "epsilon": 1.0, "t": 6, "cohorts": 40},
+    )
 
     def _hits(self, high: Any, low: Any, t: Any) -> Hits:
         true, false = high / (self.s * high + (t - self.s) * low), 1 / (t * (high / high))
@@ -153,19 +187,22 @@ class Collision(_Bucketed):
         return dict.fromkeys(sorted({int(bucket) for bucket in hit}), Fraction(1))
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
-        seeds = tape.words(TAG, rows)[:, 0]
+        seeds = self.functions.draw(reports, tape, rows)
         keys, signs = chosen(self.domain, values, tape, rows)
         hit = np.sort(buckets(seeds[:, None], 2 * keys + signs, self.law.outputs).astype(np.int64), axis=1)
         new = np.ones(hit.shape, dtype=bool)
         new[:, 1:] = hit[:, 1:] != hit[:, :-1]
         distinct = new.sum(axis=1)
         place = positions(self.law, tape, rows, favoured=distinct.astype(np.uint64)).astype(np.int64)
-        reports["seed"] = seeds
         outside = number_outside(hit, new, place - distinct)
         reports["value"] = np.where(place < distinct, entry_at(hit, new, place), outside)
 
-    def _count(self, reports: NDArray) -> NDArray[np.int64]:
-        return kernels.hash_support(reports["seed"], reports["value"], 2 * self.d, self.law.outputs).reshape(-1, 2)
+    def _places_of(self, seeds: Words) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        items = buckets(seeds[:, None], np.arange(2 * self.d), self.law.outputs).astype(np.intp)
+        return items[:, ::2], items[:, 1::2]
+
+    def _support(self, seeds: Words, values: NDArray) -> NDArray[np.int64]:
+        return kernels.hash_support(seeds, values, 2 * self.d, self.law.outputs).reshape(-1, 2)
 
 
 @dataclass(frozen=True)
@@ -180,7 +217,11 @@ class CoCo(_Bucketed):
 
     goal: str = "mean"
 
-    examples = ({"d": 3, "s": 1, "epsilon": 1.0}, {"d": 3, "s": 2, "epsilon": 1.0})
+    examples = (
+        {"d": 3, "s": 1, "epsilon": 1.0},
+        {"d": 3, "s": 2, "epsilon": 1.0},
+        {"d": 3, "s": 2, "epsilon": 1.0, "cohorts": 40},
+    )
     paired = True
 
     def _validate(self) -> None:
@@ -215,7 +256,7 @@ class CoCo(_Bucketed):
         return {pair: Fraction(sum(first), len(first)) for pair, first in sorted(sides.items())}
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
-        seeds = tape.words(TAG, rows)[:, 0]
+        seeds = self.functions.draw(reports, tape, rows)
         keys, signs = chosen(self.domain, values, tape, rows)
         t, half = self.law.outputs, self.law.outputs // 2
         hashed = buckets(seeds[:, None], keys, t).astype(np.int64)
@@ -230,7 +271,6 @@ class CoCo(_Bucketed):
         free = np.maximum(half - number, 1)
         others = np.sort(np.where(counts, pair, half), axis=1)  # those that do not count stand beyond all pairs
         apart = number_outside(others, others < half, rest % free) + half * (rest // free)
-        reports["seed"] = seeds
         reports["value"] = np.where(rest >= 0, apart, np.where(place < number, own, (own + half) % t))
 
     def _counts(self, pair: NDArray[np.int64], tape: Tape, rows: Rows) -> NDArray[np.bool_]:
@@ -253,8 +293,13 @@ class CoCo(_Bucketed):
             counts[:i] &= ~(same & later)
         return np.ascontiguousarray(counts.T)
 
-    def _count(self, reports: NDArray) -> NDArray[np.int64]:
+    def _places_of(self, seeds: Words) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         t = self.law.outputs
-        opposite = ((reports["value"].astype(np.int64) + t // 2) % t).astype(reports["value"].dtype)
-        hits = [kernels.hash_support(reports["seed"], each, self.d, t) for each in (opposite, reports["value"])]
+        plus = buckets(seeds[:, None], np.arange(self.d), t).astype(np.intp)
+        return (plus + t // 2) % t, plus
+
+    def _support(self, seeds: Words, values: NDArray) -> NDArray[np.int64]:
+        t = self.law.outputs
+        opposite = ((values.astype(np.int64) + t // 2) % t).astype(values.dtype)
+        hits = [kernels.hash_support(seeds, each, self.d, t) for each in (opposite, values)]
         return np.stack(hits, axis=1)

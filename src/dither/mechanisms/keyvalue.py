@@ -121,10 +121,12 @@ class Hits(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What was read off a tally: the statistics of every key, and their covariances."""
+    """What was read off a tally: the statistics of every key, their covariances, and what these would be if the users
+    had been drawn from a larger crowd."""
 
     value: dict[str, Numbers]
     covariance: dict[tuple[str, str], Numbers]
+    drawn: dict[tuple[str, str], Numbers]
 
     def of(self, name: str) -> Numbers:
         """The values of one statistic."""
@@ -188,7 +190,8 @@ class KeyValues:
         kinds = self._kinds(value)
         pairs = [(name, name) for name in value] + [("mean", "presence")] * (len(value) > 1)
         unasked = np.clip(1 - n / users, 0.0, 1.0)
-        return Found(value, {pair: self._covariance(*pair, kinds, unasked) / n for pair in pairs})
+        covariance = {pair: self._covariance(*pair, kinds, unasked) / n for pair in pairs}
+        return Found(value, covariance, {pair: self._covariance(*pair, kinds, 1.0) / n for pair in pairs})
 
     def _rates(self, tally: Tally) -> tuple[Numbers, Numbers]:
         """For each key (rows) the average counts of the reports about it, and how many these are."""

@@ -29,12 +29,12 @@ from dither import kernels
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.compose import PublicMixture
-from dither.core.draw import TAG, Rows, Tape, Words, below, positions
-from dither.core.errors import ParameterError
-from dither.core.hashing import MOST_CATEGORIES, buckets, public_seeds
+from dither.core.draw import Rows, Tape, positions
+from dither.core.hashing import MOST_CATEGORIES, buckets
 from dither.core.mechanism import Mechanism, Reading
 from dither.mechanisms.cohorts import CohortFrequencies
 from dither.mechanisms.frequency import Frequencies
+from dither.mechanisms.functions import Functions
 
 MOST_BUCKETS = 1 << 16
 
@@ -70,8 +70,7 @@ class LocalHash(Mechanism):
         self._freeze(k=checked_count("k", self.k, 2, MOST_CATEGORIES))
         g = _best_integer(self.k, self.epsilon, self.delta) if self.g is None else self.g
         self._freeze(g=checked_count("g", g, 2, MOST_BUCKETS))
-        if self.cohorts is not None:
-            self._freeze(cohorts=checked_count("cohorts", self.cohorts, 1, 1 << 24))
+        self._freeze(cohorts=Functions.checked(self.cohorts).cohorts)
 
     def _fit(self) -> tuple[int, ...]:
         return self.law.high, self.law.low
@@ -89,57 +88,40 @@ class LocalHash(Mechanism):
         return CohortFrequencies(self.k, g, self.cohorts, p)
 
     @cached_property
+    def functions(self) -> Functions:
+        """Whose hash function it is."""
+        return Functions(self.cohorts)
+
+    @cached_property
     def dtype(self) -> np.dtype:
-        value = ("value", np.min_scalar_type(self.law.outputs - 1))
-        if self.cohorts is None:
-            return np.dtype([("seed", np.uint64), value])
-        return np.dtype([("cohort", np.min_scalar_type(self.cohorts - 1)), value])
+        return self.functions.dtype(self.law.outputs)
 
     def channel(self) -> PublicMixture:
         def given(x: int, tag: int) -> list[Fraction]:
-            seeds = np.array([tag], dtype=np.uint64) if self.cohorts is None else self._cohort_seeds[[tag]]
-            return self.law.row(int(buckets(seeds, np.array([x]), self.law.outputs)[0]))
+            return self.law.row(int(buckets(self.functions.seed(tag), np.array([x]), self.law.outputs)[0]))
 
-        return PublicMixture(self.law, self.cohorts or 1 << 64, self.k, given)
+        return PublicMixture(self.law, self.functions.count, self.k, given)
 
     def outputs(self) -> NDArray:
-        if self.cohorts is None:
-            raise ParameterError("there are 2^64 hash functions: too many reports to list")
-        g = self.law.outputs
-        reports = np.empty(self.cohorts * g, dtype=self.dtype)
-        reports["cohort"], reports["value"] = np.divmod(np.arange(len(reports)), g)
-        return reports
+        return self.functions.outputs(self.law.outputs)
 
     @property
     def row_words(self) -> int:
         return 2
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
-        if self.cohorts is None:
-            seeds = tape.words(TAG, rows)[:, 0]
-            reports["seed"] = seeds
-        else:
-            cohort = below(self.cohorts, tape, rows, lane=TAG)
-            reports["cohort"] = cohort
-            seeds = self._cohort_seeds[cohort.astype(np.intp)]
+        seeds = self.functions.draw(reports, tape, rows)
         g = np.uint64(self.law.outputs)
         y = buckets(seeds, values, self.law.outputs) + positions(self.law, tape, rows)
         reports["value"] = np.where(y >= g, y - g, y)
 
-    @cached_property
-    def _cohort_seeds(self) -> Words:
-        return public_seeds(self.cohorts or 0)
-
     def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
-        fine = reports["value"] < self.law.outputs
-        return fine if self.cohorts is None else fine & (reports["cohort"] < self.cohorts)
+        return self.functions.valid(reports, self.law.outputs)
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
-        g = self.law.outputs
-        if self.cohorts is None:
-            return kernels.hash_support(reports["seed"], reports["value"], self.k, g)
-        cells = reports["cohort"].astype(np.intp) * g + reports["value"]
-        return np.bincount(cells, minlength=self.cohorts * g).reshape(self.cohorts, g)
+        if self.cohorts is not None:
+            return self.functions.table(reports, self.law.outputs)
+        return kernels.hash_support(reports["seed"], reports["value"], self.k, self.law.outputs)
 
 
 def best_buckets(epsilon: float, delta: float = 0.0) -> float:

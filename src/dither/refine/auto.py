@@ -13,6 +13,6 @@ from dither.refine.shrink import shrink
 def auto(estimate: Estimate) -> Estimate:
     """The refinement that suits this estimate."""
     found = shrink(estimate)
-    if estimate.bounds is not None and estimate.bounds.total is not None:
+    if estimate.bounds is not None and (estimate.bounds.total or estimate.bounds.most):
         return simplex(found)
     return found

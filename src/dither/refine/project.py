@@ -1,7 +1,8 @@
 """What the domain tells: values lie in a range, and frequencies are not negative and add up to one.
 
 - `clip` moves values into their range.
-- `simplex` is the nearest point, in Euclidean distance, among all frequencies.
+- `simplex` is the nearest point, in Euclidean distance, among all frequencies. Those of the 2d items of sparse vectors
+  with at most s keys add up to at most s, and none is above one (003 section 8 projects onto the same set).
 - `norm_sub` (004 section 4.2) takes the same amount off every value and sets what becomes negative to zero, with the
   amount chosen so that the rest adds up to one. This *is* the Euclidean projection when all items have the same
   standard error; with different ones the amounts taken off are in proportion to the variances, which is the
@@ -41,17 +42,44 @@ def clip(estimate: Estimate) -> Estimate:
     )
 
 
-def simplex(estimate: Estimate) -> Estimate:
-    """The nearest frequencies: not negative, and adding up to one."""
+def simplex(estimate: Estimate, total: float | None = None) -> Estimate:
+    """The nearest frequencies: not negative, and adding up to one.
+
+    What items of sparse vectors add up to is known only as a bound, s; `total` states it, where all users have s keys.
+
+    >>> from dither import Collision
+    >>> mechanism = Collision(d=5, s=2, epsilon=1.0)
+    >>> found = mechanism.estimate(mechanism.tally(mechanism.randomize([{0: 1, 3: -1}] * 500, seed=1)))
+    >>> nearest = simplex(found["frequency"], total=2)
+    >>> bool((nearest.value >= 0).all()), round(float(nearest.value.sum()), 6)
+    (True, 2.0)
+    """
     value, stderr = values_and_errors(estimate, positive=False)
-    total = _total(estimate)
-    nearest = onto_simplex(value / total) * total
+    bounds = _bounds(estimate)
+    if total is not None:
+        bounds = bounds._replace(total=_checked_total(total, bounds, value.size))
+    if bounds.low != 0 or (bounds.total is None and bounds.most is None):
+        raise ParameterError("only frequencies, which add up to one, can be projected; use clip or shrink for means")
+    inside = np.clip(value, 0.0, bounds.high)
+    if bounds.total is None and bounds.most is not None and inside.sum() <= bounds.most:
+        nearest, what = inside, f"at most {bounds.most:g}"
+    else:
+        whole = bounds.most if bounds.total is None else bounds.total
+        nearest, what = onto_simplex(value, float(whole or 1.0), bounds.high), f"{whole:g}"
+    zeros = int((nearest == 0).sum())
     return refined(
         estimate,
         nearest,
         stderr,
-        f"Projected onto frequencies that add up to {total:g}; {int((nearest == 0).sum()):,} of {value.size:,} are 0.",
+        f"Projected onto frequencies that add up to {what}; {zeros:,} of {value.size:,} are 0.",
     )
+
+
+def _checked_total(total: float, bounds: Bounds, items: int) -> float:
+    total = checked_real("total", total)
+    if not 0 < total <= min(bounds.high * items, bounds.most or np.inf):
+        raise ParameterError("total is what all frequencies add up to: above 0, and no more than they can")
+    return total
 
 
 def norm_sub(estimate: Estimate) -> Estimate:
