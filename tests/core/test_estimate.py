@@ -249,3 +249,16 @@ def test_html_of_a_hostile_question():
 def test_html_of_many_says_how_many_are_left_out():
     page = Page(some(value=np.zeros(1010), stderr=np.ones(1010))._repr_html_())
     assert "... and 1,000 smaller ones; table() shows all" in page.texts
+
+
+def test_the_top_has_intervals_that_hold_for_all():
+    value, stderr = np.array([0.1, 0.5, np.nan, 0.3]), np.array([0.01, 0.02, np.inf, 0.03])
+    found = Estimate(value, stderr, 10, NO_GUARANTEE, "presence", labels=("a", "b", "c", "d"))
+    assert [row.split()[0] for row in str(found.top(3)).splitlines()[1:]] == ["b", "d", "a"]
+    reach = norm.isf(0.05 / 8) * 0.02
+    first = str(found.top(1)).splitlines()[1].split()
+    assert [float(cell) for cell in first[3:]] == pytest.approx([0.5 - reach, 0.5 + reach], rel=1e-4)
+    assert len(str(found.top(99)).splitlines()) == 5
+    for count in (0, 1.5, "3"):
+        with pytest.raises(ParameterError, match="count"):
+            found.top(count)  # type: ignore[arg-type]

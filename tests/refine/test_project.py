@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dither
 from dither import refine
 from dither.core.errors import DitherError
 from dither.core.estimate import SHARES, Bounds, Estimates
+from dither.core.simplex import onto_simplex
 from refine.test_shrink import some
 
 numbers = st.floats(-3, 3, allow_nan=False).map(lambda number: round(number, 4))
@@ -166,3 +168,53 @@ def test_options_that_have_no_meaning():
     for bad in unknown:
         with pytest.raises(DitherError, match="there are auto, shrink, hdr4me"):
             found.refine(bad)
+
+
+# Items of sparse vectors ---------------------------------------------------------------------------------------------
+
+
+@seldom
+@given(vectors, st.floats(0.1, 4.0))
+def test_a_cap_is_the_nearest_point_too(value, total):
+    cap = 1.0
+    found = onto_simplex(value, total, cap)
+    if cap * value.size <= total:
+        assert (found == cap).all()
+        return
+    assert found.sum() == pytest.approx(total, abs=1e-9)
+    assert (found >= 0).all()
+    assert (found <= cap + 1e-12).all()
+    # The nearest point: one amount is taken off all that lie strictly inside; the others cannot move towards it.
+    off = value - found
+    inside = (found > 1e-9) & (found < cap - 1e-9)
+    amount = off[inside].mean() if inside.any() else (off[found >= cap - 1e-9].min() + off[found <= 1e-9].max()) / 2
+    np.testing.assert_allclose(off[inside], amount, atol=1e-9)
+    assert (off[found <= 1e-9] <= amount + 1e-9).all()
+    assert (off[found >= cap - 1e-9] >= amount - 1e-9).all()
+
+
+def test_frequencies_of_items_add_up_to_at_most_s():
+    bounds = Bounds(0.0, 1.0, most=2.0)
+    small = some([0.5, -0.2, 0.4, 1.3], 0.1, bounds)
+    assert refine.simplex(small).value.tolist() == [0.5, 0.0, 0.4, 1.0]
+    large = refine.simplex(some([0.9, 0.8, 0.7, 1.3], 0.1, bounds)).value
+    assert large.sum() == pytest.approx(2.0)
+    assert large.max() <= 1.0
+    assert refine.simplex(small, total=2.0).value.sum() == pytest.approx(2.0)
+    assert refine.auto(some(np.linspace(-0.2, 0.6, 40), 0.1, bounds)).value.min() >= 0
+    for total in (0.0, -1.0, 2.5, math.nan, True, "2"):
+        with pytest.raises(DitherError, match="total"):
+            refine.simplex(small, total=total)
+
+
+def test_a_projection_is_nearer_to_items_of_real_vectors():
+    mechanism = dither.Collision(d=40, s=4, epsilon=0.5)
+    vectors = [dict.fromkeys(range(start % 37, start % 37 + 4), 1.0) for start in range(5000)]
+    found = mechanism.estimate(mechanism.tally(mechanism.randomize(vectors, seed=2)))["frequency"]
+    truth = np.zeros((40, 2))
+    for vector in vectors:
+        truth[list(vector), 1] += 1 / len(vectors)
+    before = np.linalg.norm(found.value - truth)
+    for better in (found.refine("simplex"), found.refine("simplex", total=4)):
+        assert np.linalg.norm(better.value - truth) < 0.7 * before
+        assert better.value.shape == (40, 2)
