@@ -38,9 +38,7 @@ def squares(cls, cohorts: int) -> dict[str, float]:
     for seed in range(6):
         rows, truth = users(60_000, 30, 3, seed)
         mechanism = cls(d=30, s=3, epsilon=3.0, cohorts=cohorts)
-        estimate = mechanism.estimate(
-            mechanism.tally(mechanism.randomize(rows, seed=seed)), reading and reading(mechanism)
-        )
+        estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(rows, seed=seed)))
         for name, values in found.items():
             values.append((((estimate[name].value - truth[name]) / estimate[name].stderr) ** 2).mean())
     return {name: float(np.mean(values)) for name, values in found.items()}
