@@ -228,10 +228,13 @@ def test_the_demonstration_with_a_seed():
         "histogram(job)",
         "histogram(trip)",
         "histogram(town)",
+        "presence(films)",
+        "mean(films)",
     ):
         assert sum(question in row for row in rows) >= 3  # planned, estimated, and its error
     verdicts = [row[-1] for row in rows if row and row[-1] in ("yes", "no") and "to" in row]
-    assert len(verdicts) == 9
+    assert len(verdicts) == 13
+    assert "among those who rated it: Alien" in words(text)
     assert "without any guarantee" in words(text)
 
 
@@ -244,7 +247,7 @@ def test_a_seed_repeats_the_demonstration():
     first, again, other = (
         estimates(printed("demo", "--users", "9000", "--epsilon", "8", "--seed", seed)) for seed in ("7", "7", "8")
     )
-    assert len(first) == 9  # three means, and two categories of each of three histograms
+    assert len(first) == 13  # three means, two categories of each of three histograms, two films in two questions
     assert first == again
     assert first != other
 
@@ -292,6 +295,19 @@ def test_plan_writes_what_python_reads(schema, tmp_path):
     made = dither.Plan.from_json(target.read_text(encoding="utf-8"))
     assert made == dither.plan(dither.Schema.read(schema), 1.0, users=100_000)
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_plan_of_keys(tmp_path):
+    path, target = tmp_path / "schema.toml", tmp_path / "plan.json"
+    films = '[films]\nkind = "keyvalue"\nkeys = ["Alien", "Heat", "Totoro"]\nsize = 2\nlow = 1\nhigh = 5\n'
+    path.write_text(SCHEMA + films, encoding="utf-8")
+    result = run("plan", str(path), "--epsilon", "1", "--users", "100000", "-o", str(target))
+    assert result.exit_code == 0, result.output
+    text = result.stdout
+    for found in ("presence(films)", "mean(films)", "mean(income)", "epsilon 1 (exact)", "limit for any plan"):
+        assert found in words(text)
+    made = dither.Plan.from_json(target.read_text(encoding="utf-8"))
+    assert made == dither.plan(dither.Schema.read(path), 1.0, users=100_000)
 
 
 def test_plan_takes_questions_priors_and_weights(schema):

@@ -116,6 +116,32 @@ def test_substitutes_beyond_all_floats(recwarn):
     assert not recwarn.list
 
 
+def test_keys_with_values():
+    plain, rated = KeyValue(8, 2), KeyValue(["Alien", "Heat", "Totoro"], size=2, low=1, high=5)
+    assert (plain.d, plain.labels, plain.centre, plain.scale) == (8, None, 0.0, 1.0)
+    assert (rated.d, rated.labels, rated.centre, rated.scale) == (3, ("Alien", "Heat", "Totoro"), 3.0, 2.0)
+    encoded = rated.encode([{"Totoro": 5, "Alien": 2}, {}, [0, 3, 1]])
+    assert encoded["key"].tolist() == [[2, 0], [-1, -1], [1, 2]]
+    assert encoded["value"].tolist() == [[1.0, -0.5], [0.0, 0.0], [0.0, -1.0]]
+    assert plain.encode([{7: 0.25}])["value"].tolist() == [[0.25, 0.0]]
+    assert len(plain.encode([])) == 0
+    # What was stored before there were names and ranges is stored as it was, and keeps its hash.
+    assert Schema({"a": plain}).to_dict() == {"a": {"kind": "keyvalue", "keys": 8, "size": 2}}
+    schema = Schema({"a": plain, "b": rated, "c": KeyValue(8, 2, low=0)})
+    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+    assert len({plain, rated, KeyValue(8, 2, -1.0, 1)}) == 2
+
+
+@pytest.mark.parametrize("keys", [KeyValue(3, 2), KeyValue(["a", "b", "c"], 2)], ids=["numbers", "names"])
+@pytest.mark.parametrize("column", ["text", b"bytes", 5, None, np.zeros(()), np.zeros((2, 2)), np.zeros((2, 3, 1))])
+def test_columns_without_vectors(keys, column):
+    for invalid in ("error", "substitute"):
+        with pytest.raises(DomainError):
+            keys.encode(column, invalid)
+    with pytest.raises(ParameterError):
+        keys.encode([{}], "clip")
+
+
 def test_whole_numbers_of_numpy_can_be_stored():
     schema = Schema({"a": Ordinal(np.int64(0), np.int64(9)), "b": KeyValue(np.int64(8), np.int64(2))})  # type: ignore[arg-type]
     assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
@@ -172,6 +198,16 @@ def test_stored_and_read_again(tmp_path):
         lambda: Categorical(["a", "b"], other="c"),
         lambda: KeyValue(1, 1),
         lambda: KeyValue(8, 9),
+        lambda: KeyValue(1 << 40, 9),
+        lambda: KeyValue("Alien", 1),
+        lambda: KeyValue(["Alien"], 1),
+        lambda: KeyValue(["Alien", "Alien"], 1),
+        lambda: KeyValue(["Alien", 5], 1),
+        lambda: KeyValue(["Alien", ["Heat"]], 1),
+        lambda: KeyValue(["Alien", "Heat"], 3),
+        lambda: KeyValue(8, 2, low=5, high=1),
+        lambda: KeyValue(8, 2, low=float("nan")),
+        lambda: KeyValue(8.5, 2),
         lambda: Schema({}),
         lambda: Schema([]),
         lambda: Schema({"a": 3}),

@@ -1,4 +1,4 @@
-"""The demonstration: a made population, six attributes, one report a user.
+"""The demonstration: a made population, seven attributes, one report a user.
 
 It goes the whole way of the library: a schema, a plan with its prediction, reports that leave the devices in batches,
 tallies that merge, and estimates beside the truth, which only a demonstration knows.
@@ -15,13 +15,23 @@ from dither.core.errors import ParameterError
 from dither.core.estimate import Estimates
 from dither.planning import Plan, PlanTally, Question, plan
 from dither.randomness import Stream
-from dither.schema import Categorical, Numeric, Ordinal, Schema
+from dither.schema import Categorical, KeyValue, Numeric, Ordinal, Schema
 from dither.show.table import Table
 
 _BATCHES = 25
 _SHOWN = 2
 _TRAVEL = {"car": 40, "train": 20, "bus": 12, "bicycle": 10, "on foot": 9, "tram": 5, "scooter": 3, "ferry": 1}
 _JOBS = {"nurse": 20, "driver": 15, "teacher": 10, "other": 55}
+_FILMS = {
+    "Alien": 25,
+    "Casablanca": 20,
+    "Fargo": 15,
+    "Heat": 12,
+    "Metropolis": 8,
+    "Solaris": 6,
+    "Totoro": 9,
+    "Vertigo": 5,
+}
 
 SCHEMA = Schema(
     {
@@ -31,13 +41,14 @@ SCHEMA = Schema(
         "job": Categorical(list(_JOBS)),
         "trip": Categorical(list(_TRAVEL)),
         "town": Categorical([f"town {i}" for i in range(1, 1001)]),
+        "films": KeyValue(list(_FILMS), size=2, low=1, high=5),
     }
 )
-ASK = ("mean(income)", "mean(sleep)", "mean(age)", "histogram(job)", "histogram(trip)", "histogram(town)")
+ASK = ("mean(income)", "mean(sleep)", "mean(age)", "histogram(job)", "histogram(trip)", "histogram(town)", "films")
 
 
 def people(users: int) -> dict[str, NDArray]:
-    """A made population: incomes and ages like real ones, towns that fade like real ones."""
+    """A made population: incomes and ages like real ones, towns that fade like real ones, one or two films each."""
     stream = Stream.seeded(2026, "demo population")
 
     def some(name: str, *weights: int) -> NDArray[np.intp]:
@@ -48,6 +59,13 @@ def people(users: int) -> dict[str, NDArray]:
         rolls = sum(stream.spawn(name, str(i)).below(1 << 20, users).astype(np.float64) for i in range(4))
         return low + (high - low) * np.asarray(rolls) / (4 << 20)
 
+    def ratings() -> NDArray[np.float64]:
+        table = np.zeros((users, len(_FILMS)))
+        for name in ("film", "another film"):  # the second may be the first again
+            film = some(name, *_FILMS.values())
+            table[np.arange(users), film] = np.clip(np.rint(bell(f"rating of {name}", 2, 6) - 0.3 * film), 1, 5)
+        return table
+
     labels = {name: np.array(SCHEMA[name].labels) for name in ("job", "trip", "town")}  # type: ignore[union-attr]
     return {
         "income": bell("income", 0, 1) ** 2 * 160_000,
@@ -56,6 +74,7 @@ def people(users: int) -> dict[str, NDArray]:
         "job": labels["job"][some("job", *_JOBS.values())],
         "trip": labels["trip"][some("trip", *_TRAVEL.values())],
         "town": labels["town"][some("town", *(10**6 // rank for rank in range(1, 1001)))],
+        "films": ratings(),
     }
 
 
@@ -72,6 +91,7 @@ def run(console: Console, *, users: int, epsilon: float, seed: int | None) -> No
     estimates, refined = made.estimate(tally), made.estimate(tally, refine="auto")
     console.print("\n[bold]The estimates[/] beside the truth:")
     console.print(_estimates(made, estimates, data))
+    console.print(_rated(estimates, data), highlight=False)
     console.print("[bold]The error[/], as it was predicted (for the worst users), as it is, and after refining:")
     console.print(_errors(made, estimates, refined, data))
     console.print("One interval in twenty misses the truth, as 95% says.")
@@ -100,6 +120,11 @@ def _collect(console: Console, made: Plan, data: dict[str, NDArray], seed: int |
 
 
 def _truth(question: Question, column: NDArray) -> NDArray[np.float64]:
+    if isinstance(question.attribute, KeyValue):
+        held = column != 0
+        if question.statistic == "conditional_mean":
+            return column.sum(axis=0) / held.sum(axis=0)
+        return (np.where(held, column, question.attribute.centre) if question.averages else held).mean(axis=0)
     if question.cells == 0:
         return np.atleast_1d(column.mean())
     return np.bincount(question.encode(column), minlength=question.cells) / len(column)
@@ -122,6 +147,17 @@ def _estimates(made: Plan, estimates: Estimates, data: dict[str, NDArray]) -> Ta
             columns["95% interval"].append(f"{least} to {most}")
             columns["inside"].append(bool(low[row] <= truth[row] <= high[row]))
     return Table(columns)
+
+
+def _rated(estimates: Estimates, data: dict[str, NDArray]) -> str:
+    """What comes with the questions about keys: the mean among those who hold one."""
+    question = Question("films", "conditional_mean", SCHEMA["films"])
+    truth, found = _truth(question, data["films"]), estimates[str(question)]
+    rated = [
+        f"{film} {found.value[row]:.2f} +- {found.stderr[row]:.2f} (truth {truth[row]:.2f})"
+        for row, film in enumerate(_FILMS)
+    ]
+    return f"From the same reports, the mean among those who rated it: {'; '.join(rated[:_SHOWN])}."
 
 
 def _errors(made: Plan, estimates: Estimates, refined: Estimates, data: dict[str, NDArray]) -> Table:

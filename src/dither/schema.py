@@ -15,6 +15,7 @@ are moved to the nearer end, what is missing or no number becomes `missing` (the
 
 **One value a user.** A column is one-dimensional. Anything else is refused, because a table of values where a column
 is expected would mix the values of many users into each report. What is under a mask is missing, and never read.
+The value of a `KeyValue` is a vector: a dictionary, or a row of a table with a column for each key.
 """
 
 import math
@@ -22,7 +23,7 @@ import numbers
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,9 +33,12 @@ from numpy.typing import NDArray
 from dither.core.checks import checked_count
 from dither.core.domain import Categories, Interval, _unmasked
 from dither.core.errors import DomainError, ParameterError
+from dither.core.sparse import MOST_KEYS, Entries, Sparse, _entries, _first, _numbers, _of_rows, _whole
 
 RULES = ("error", "substitute")
 MOST_LABELS = 1 << 20
+_LATER = {"later": True}  # parameters that are stored only where they are not the default: older plans keep their hash
+_UNKNOWN = -2  # a key that there is not
 
 
 def _checked_rule(invalid: str) -> bool:
@@ -250,18 +254,126 @@ class Categorical:
 
 @dataclass(frozen=True)
 class KeyValue:
-    """Up to `size` of `keys` keys, each with a number from -1 to 1."""
+    """Up to `size` keys of many, each with a number from `low` to `high`; `keys` are their names, or their number.
 
-    keys: int
+    A value is a dictionary from keys (names, or numbers from 0) to numbers; a column may also be a table with a column
+    for each key, where 0 means absent, a SciPy CSR matrix, or an Arrow column of maps.
+
+    >>> KeyValue(["Alien", "Heat", "Totoro"], size=2, low=1, high=5).encode([{"Heat": 5, "Alien": 2}])["value"].tolist()
+    [[1.0, -0.5]]
+    """
+
+    keys: Any
     size: int
+    low: float = field(default=-1.0, metadata=_LATER)
+    high: float = field(default=1.0, metadata=_LATER)
 
     kind: ClassVar[str] = "keyvalue"
     questions: ClassVar[tuple[str, ...]] = ("presence", "mean")
 
     def __post_init__(self) -> None:
-        keys = checked_count("keys", self.keys, 2)
-        object.__setattr__(self, "keys", keys)
-        object.__setattr__(self, "size", checked_count("size", self.size, 1, keys))
+        if isinstance(self.keys, Sequence):
+            named = isinstance(self.keys, str | bytes) or not all(map(_writable, self.keys))
+            if named or not 2 <= len(set(self.keys)) == len(self.keys) <= MOST_LABELS:
+                raise ParameterError(
+                    f"keys are their number, or from 2 to {MOST_LABELS} different texts, as in "
+                    'KeyValue(["Alien", "Heat"], size=1)'
+                )
+            object.__setattr__(self, "keys", tuple(map(str, self.keys)))
+        else:
+            object.__setattr__(self, "keys", checked_count("keys", self.keys, 2, MOST_KEYS))
+        object.__setattr__(self, "size", checked_count("size", self.size, 1, self.d))
+        values = Numeric(self.low, self.high)
+        object.__setattr__(self, "low", values.low)
+        object.__setattr__(self, "high", values.high)
+
+    @property
+    def d(self) -> int:
+        """How many keys there are."""
+        return self.keys if isinstance(self.keys, int) else len(self.keys)
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The names of the keys, if they have any."""
+        return None if isinstance(self.keys, int) else self.keys
+
+    @property
+    def domain(self) -> Sparse:
+        """What its mechanisms take.
+
+        They do not reckon with users who hold more than `size` keys (`sample=True`), which would widen every error
+        bar: drawing `size` of them is a substitute, as clipping is for a number.
+        """
+        return Sparse(self.d, self.size)
+
+    @property
+    def centre(self) -> float:
+        """The middle of the values, which a key that a user does not have counts as in a mean."""
+        return self.numeric().centre
+
+    @property
+    def scale(self) -> float:
+        """Half the width of the values."""
+        return self.numeric().scale
+
+    def numeric(self) -> Numeric:
+        """The values of one key."""
+        return Numeric(self.low, self.high)
+
+    def encode(self, column: Any, invalid: str = "error") -> NDArray:
+        """For each user keys and values from -1 to 1, as `core.sparse` has them; more than `size` are sampled later."""
+        refuse, domain = _checked_rule(invalid), self.domain
+        entries = self._stored(column, refuse)
+        if refuse:
+            self._refuse(entries)
+        scaled = (np.clip(entries.values, self.low, self.high) - self.centre) / self.scale
+        entries = entries._replace(values=np.clip(scaled, -1.0, 1.0))
+        return domain._rows(domain._refused(entries) if refuse else domain._mended(entries))
+
+    def _refuse(self, entries: Entries) -> None:
+        """Rules in the attribute's own words."""
+        rows, values, counts = entries.rows, entries.values, np.diff(entries.ends, prepend=0)
+        if self.labels:
+            _first(rows, entries.keys < 0, f"a key is not one of the {self.d} names")
+        wrong = ~((values >= self.low) & (values <= self.high))  # NaN compares false
+        _first(rows, wrong, f"a value is not a number from {self.low:g} to {self.high:g}")
+        rule = f'there are more than {self.size} keys; invalid="substitute" takes {self.size} of them at random'
+        _first(np.arange(len(counts)), counts > self.size, rule)
+
+    def _stored(self, column: Any, refuse: bool) -> Entries:
+        """The entries as they are stored, under the numbers of their keys."""
+        maps = hasattr(column, "offsets") and hasattr(column, "items")
+        if maps and self.labels:
+            column = column.to_pylist()
+        elif maps or hasattr(column, "tocsr"):
+            return _entries(column, self.d, not refuse)
+        elif isinstance(column, np.ndarray) and column.dtype.names == ("key", "value"):
+            return _of_rows(np.atleast_1d(column))
+        elif isinstance(column, np.ndarray) and column.ndim == 2:
+            return _entries(np.ma.filled(column, 0), self.d, not refuse)
+        number = None if self.labels is None else {name: place for place, name in enumerate(self.labels)}
+        vectors = [self._pairs(item, number) for item in _items(_unmasked(column))]
+        for row, vector in enumerate(vectors):
+            if vector is None and refuse:
+                raise DomainError(f"row {row}: the value is not a dictionary from keys to numbers")
+        pairs = [pair for vector in vectors for pair in vector or ()]
+        ends = np.cumsum([len(vector or ()) for vector in vectors], dtype=np.int64)
+        values = np.array([_number(value) for _, value in pairs], dtype=np.float64)
+        return Entries(ends, _whole(_numbers([key for key, _ in pairs])), values)
+
+    def _pairs(self, vector: Any, number: Mapping[str, int] | None) -> list[tuple[Any, Any]] | None:
+        """The keys of one user and their values; None if it is not a vector."""
+        if isinstance(vector, Mapping):
+            pairs = list(vector.items())
+        elif not isinstance(vector, list | tuple | np.ndarray):
+            return None
+        elif all(isinstance(entry, tuple) and len(entry) == 2 for entry in vector):  # as Arrow writes a map
+            pairs = list(vector)
+        else:
+            return [(key, value) for key, value in enumerate(vector) if value != 0] if len(vector) == self.d else None
+        if number is None:
+            return pairs
+        return [(number.get(key, _UNKNOWN) if isinstance(key, str) else _UNKNOWN, value) for key, value in pairs]
 
 
 Attribute = Numeric | Ordinal | Categorical | KeyValue
@@ -304,7 +416,7 @@ class Schema(Mapping[str, Attribute]):
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON or TOML."""
-        return {name: {"kind": attribute.kind, **_plain(asdict(attribute))} for name, attribute in self.attributes}
+        return {name: {"kind": attribute.kind, **_plain(attribute)} for name, attribute in self.attributes}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Schema":
@@ -340,5 +452,8 @@ class Schema(Mapping[str, Attribute]):
         return cls.from_dict(stored)
 
 
-def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in parameters.items()}
+def _plain(attribute: Any) -> dict[str, Any]:
+    """The parameters of an attribute, ready for JSON."""
+    kept = [each for each in fields(attribute) if not each.metadata or getattr(attribute, each.name) != each.default]
+    found = {each.name: getattr(attribute, each.name) for each in kept}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}

@@ -119,7 +119,7 @@ def check_who_is_drawn() -> None:
         values = np.array([np.ravel(each[part.name].value)[0] for each in found])
         stated = np.mean([np.ravel(each[part.name].stderr)[0] for each in found])
         rmse = np.sqrt(np.mean((values - centre) ** 2))
-        (variance,) = choose.variances(part.mechanism.reading, [None], share)
+        (variance,) = choose.variances(part.mechanism.reading, part.questions, {}, share)
         assert math.sqrt(variance / users / share) * part.questions[0].unit == pytest.approx(rmse, rel=0.25)
         assert stated == pytest.approx(rmse, rel=0.25)
 
@@ -186,9 +186,9 @@ def test_who_is_asked_depends_on_the_data(monkeypatch):
     # Everybody who said yes is asked about it as often as before, everybody else is asked about the other thing.
     real, seen = Plan._asked, {}
 
-    def columns_of(table, names):
-        columns, users = plans_columns(table, names)
-        seen.update(first=np.asarray(columns[names[0]]))
+    def columns_of(table, attributes):
+        columns, users = plans_columns(table, attributes)
+        seen.update(first=np.asarray(columns[next(iter(attributes))]))
         return columns, users
 
     def asked(self, tape, users):
@@ -369,7 +369,7 @@ def test_a_mean_without_its_centre(monkeypatch):
 
 
 def test_the_variance_of_who_is_asked_is_not_predicted(monkeypatch):
-    monkeypatch.setattr(choose, "variances", lambda reading, users, share: variances(reading, users, 1.0))
+    monkeypatch.setattr(choose, "variances", lambda reading, unit, users, share: variances(reading, unit, users, 1.0))
     assert caught(check_who_is_drawn)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dither
-from dither import Categorical, KeyValue, Numeric, Ordinal, Plan, Schema, plan
+from dither import Categorical, Numeric, Ordinal, Plan, Schema, plan
 from dither.core.errors import BudgetWarning, DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.planning import PlanTally, Question
 
@@ -332,8 +332,6 @@ def test_questions():
     for ask in wrong:
         with pytest.raises(ParameterError):
             plan(SCHEMA, 1.0, users=100, ask=ask)
-    with pytest.raises(ParameterError, match="key-value"):
-        plan(Schema({"movies": KeyValue(8, 2)}), 1.0, users=100)
 
 
 def test_large_domains_are_asked_by_what_is_counted_at_once():

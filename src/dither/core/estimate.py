@@ -95,8 +95,8 @@ class Estimate:
     def top(self, count: int = 10, level: float = 0.95) -> Table:
         """The largest items, largest first, with intervals that hold for all items at once.
 
-        Of many items the largest are in part the luckiest: an interval for one item that was fixed beforehand would miss
-        them more often than it says.
+        Of many items the largest are in part the luckiest: an interval for one item that was fixed beforehand would
+        miss them more often than it says.
         """
         columns = self._columns(level, checked_count("count", count, 1), simultaneous=True)
         return Table(columns | {"item": [str(item) for item in columns["item"]]})

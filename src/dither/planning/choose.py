@@ -10,30 +10,37 @@ Each user may spend epsilon once. With Q questions, each with the best mechanism
 
 Each of them is tried with the questions one by one and with **means in pairs**, which `Hypercube` asks for together:
 two numbers from one report, up to 14% better near epsilon 2. (More than two together are worse than pairs; Gaussian
-noise on all numbers together is worse at any epsilon, by a factor of log(1/delta).)
+noise on all numbers together is worse at any epsilon, by a factor of log(1/delta).) Questions about the keys of one
+attribute are always one unit: one report answers them all.
 
 The measure is the mean over questions of MSE / scale^2, weighted by their importance, where scale is half the width
-of the domain for a mean and 1 for frequencies, averaged over cells. It is that of the worst users, or of users like
-those of a prior.
+of the domain for a mean and 1 for frequencies, averaged over cells or keys. It is that of the worst users, or of users
+like those of a prior.
 
 **Server cost.** A report of LocalHash costs the server k hash evaluations, one of Unary and SubsetSelection k bits.
 Questions with more categories than `most_evaluations` are asked by Hadamard or GRR, whose reports are counted at
-once.
+once. A report of Collision or CoCo about d keys costs 2d hash evaluations; where that is more, users share the hash
+functions of C cohorts, and the server evaluates those once. Keys that collide then do so for all who share a function,
+which moves an estimate by a variance of up to about 2 s (t - 1) / ((t - s)^2 C) (`mechanisms.keycohorts`, for the two
+items of a key). C is large enough for that to be a twentieth of the noise, as far as the table of C by t counts
+allows, and it is part of the price.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dither.core.domain import Categories
+from dither.core.domain import Categories, Interval
 from dither.core.errors import ParameterError
 from dither.core.exact import share_below
 from dither.core.mechanism import Mechanism, Reading
+from dither.core.sparse import Sparse
+from dither.mechanisms.collision import CoCo, Collision
 from dither.mechanisms.recipe import made
 from dither.planning.questions import Question
 from dither.utility.population import Population
@@ -43,6 +50,20 @@ _HOPELESS = 1.5  # asking for one more will not help any more
 _NUMBERS = ("Duchi", "Piecewise", "Hybrid")  # of equal ones the first is taken
 _CATEGORIES = ("GRR", "Unary", "LocalHash", "SubsetSelection", "Hadamard")
 _COUNTED_AT_ONCE = ("GRR", "Hadamard")
+_KEYS = {  # how many items the server looks at in each report, for each of the keys
+    "Collision(d={d}, s={s})": 0,  # shares hash functions, if they are many
+    "CoCo(d={d}, s={s}, goal='mean')": 0,
+    "CoCo(d={d}, s={s}, goal='presence')": 0,
+    "SignSum(d={d}, s={s}, goal={goal!r})": 2,
+    "PCKV_UE(d={d}, s={s})": 2,
+    "PCKV_GRR(d={d}, s={s})": 0,
+    "PCKV_AGRR(d={d}, s={s})": 0,
+    "PrivKV(d={d}, s={s})": 0,
+}
+_COHORTS = (1 << 6, 1 << 16)
+_MOST_COUNTS = 1 << 24  # of a tally: 128 MB
+_SHIFT = 0.05  # of the noise, that sharing hash functions may add
+_BLOCK = 1 << 22  # numbers that are looked at together
 _STEPS = [2 ** (step / 3) for step in range(-8, 9)]  # of an equal budget, tried for each question
 _EQUAL = 1 + 1e-7
 _GRAIN = 2.0**-40  # budgets by variance are whole multiples of it, so that their sum is exact
@@ -78,6 +99,7 @@ class Chooser:
     users: Mapping[Question, Population]  # where something is known about them
     epsilon: float
     delta: float
+    n: int
     most_evaluations: int
 
     @cached_property
@@ -93,11 +115,15 @@ class Chooser:
         return sorted(found, key=lambda way: way.cost)
 
     def _partitions(self) -> Iterator[tuple[tuple[Unit, ...], str]]:
-        yield tuple((question,) for question in self.questions), ""
+        reported: dict[Any, list[Question]] = {}
+        for each in self.questions:
+            reported.setdefault(each.name if isinstance(each.domain, Sparse) else each, []).append(each)
+        units = tuple(map(tuple, reported.values()))
+        yield units, ""
         means = sorted((each for each in self.questions if each.cells == 0), key=lambda each: self.importance[each])
         if len(means) > 1:
             pairs = [tuple(means[start : start + 2]) for start in range(0, len(means), 2)]
-            yield (*pairs, *((each,) for each in self.questions if each.cells)), ", means in pairs"
+            yield (*pairs, *(unit for unit in units if unit[0].cells)), ", means in pairs"
 
     def _of(self, units: tuple[Unit, ...], style: str) -> Iterator[Way | None]:
         """The ways to ask these units; None for one that has too small a budget for some."""
@@ -111,7 +137,7 @@ class Chooser:
                 costs[m] = cost
         between = [m for m in costs if 1 < m < count]
         for m in sorted({1, count, *sorted(between, key=costs.__getitem__)[:1]} & set(costs)):
-            every = "every question, equal budgets" if count > 1 else "the question"
+            every = "every question, equal budgets" if count > 1 else f"the question{'s' * (len(units[0]) > 1)}"
             label = every if m == count else f"{m} question{'s' if m > 1 else ''} a user"
             yield self._even(units, m, label + style)
         alike = len(self._counted(units)) == 1  # by variance is evenly then
@@ -201,7 +227,7 @@ class Chooser:
 
     def _kind(self, unit: Unit) -> tuple[Unit, Any]:
         """A representative of the units with the same prices, and what they have in common."""
-        common = tuple((each.cells, self.importance[each], id(self.users.get(each))) for each in unit)
+        common = tuple((each.kind, self.importance[each], id(self.users.get(each))) for each in unit)
         return self._first.setdefault(common, unit), common
 
     @cached_property
@@ -224,38 +250,83 @@ class Chooser:
     def _priced(self, recipe: str, unit: Unit, epsilon: float, delta: float, share: float) -> Price | None:
         try:
             mechanism = made(recipe, epsilon, delta)
+            price = self.price_of(mechanism, unit, share)
+            if self._is_dear(mechanism):
+                shared = cohorts(mechanism, min(price.variances), self.n * share)
+                price = self.price_of(made(f"{recipe[:-1]}, cohorts={shared})", epsilon, delta), unit, share)
         except ParameterError:  # the budget is too small for it
             return None
-        return Price(mechanism, variances(mechanism.reading, [self.users.get(each) for each in unit], share))
+        return price
+
+    def price_of(self, mechanism: Mechanism, unit: Unit, share: float) -> Price:
+        """What a mechanism costs that asks this share of the users."""
+        moved = self.n * share * shift(mechanism)  # which more reports do not make smaller
+        own = variances(mechanism.reading, unit, self.users, share)
+        return Price(mechanism, tuple(variance + moved for variance in own))
+
+    def _is_dear(self, mechanism: Any) -> bool:
+        """Whether reports cost the server too much, and could cost less."""
+        return isinstance(mechanism, Collision | CoCo) and 2 * mechanism.d > self.most_evaluations
 
     def _recipes(self, unit: Unit) -> list[str]:
-        first, *more = unit
-        if more:
-            return [f"Hypercube(d={len(unit)})"]
-        cells = first.cells
-        if cells == 0:
-            return list(_NUMBERS)
-        names = _CATEGORIES if cells <= self.most_evaluations else _COUNTED_AT_ONCE
-        return [f"{name}(k={cells})" for name in names]
+        domain = unit[0].domain
+        if isinstance(domain, Sparse):
+            return self._recipes_of_keys(domain, unit)
+        if isinstance(domain, Interval):
+            return list(_NUMBERS) if len(unit) == 1 else [f"Hypercube(d={len(unit)})"]
+        names = _CATEGORIES if domain.k <= self.most_evaluations else _COUNTED_AT_ONCE
+        return [f"{name}(k={domain.k})" for name in names]
+
+    def _recipes_of_keys(self, domain: Sparse, unit: Unit) -> list[str]:
+        """Succinct is not among them: the best of the others has half its variance, or little more."""
+        goal = unit[0].statistic if len(unit) == 1 else "frequency"  # what SignSum needs to know
+        return [
+            recipe.format(d=domain.d, s=domain.s, goal=goal)
+            for recipe, items in _KEYS.items()
+            if items * domain.d <= self.most_evaluations
+        ]
 
 
-def variances(reading: Reading, users: Sequence[Population | None], share: float) -> tuple[float, ...]:
-    """Of one report about each question of a mechanism, where a random share of the users is asked.
+def cohorts(mechanism: Any, variance: float, reports: float) -> int:
+    """How many hash functions users share: so many that what that adds to the error is small beside the noise."""
+    least, most = _COHORTS
+    most = min(most, 1 << (_MOST_COUNTS // mechanism.t).bit_length() - 1)
+    enough = shift(mechanism, 1) * reports / (_SHIFT * variance)
+    return max(min(1 << math.ceil(math.log2(max(enough, 1.0))), most), least)
 
-    For the worst users where nothing is known about them; of frequencies it is averaged over cells.
+
+def shift(mechanism: Any, shared: int | None = None) -> float:
+    """The variance, at most, by which sharing so many hash functions moves an estimate; 0 if they are not shared."""
+    shared = getattr(mechanism, "cohorts", None) if shared is None else shared
+    if shared is None or not isinstance(mechanism, Collision | CoCo):
+        return 0.0
+    s, t = mechanism.s, mechanism.law.outputs
+    return 2 * s * (t - 1) / ((t - s) ** 2 * shared)
+
+
+def variances(reading: Reading, unit: Unit, users: Mapping[Question, Population], share: float) -> tuple[float, ...]:
+    """Of one report about each question of a unit, where a random share of the users is asked.
+
+    For the worst users where nothing is known about them; of frequencies and of keys it is averaged.
     """
-    worst = reading.worst_variance(share)
-    return tuple(
-        worst if known is None else _average(reading, place, len(users), known, share)
-        for place, known in enumerate(users)
-    )
+    return tuple(_variance(reading, unit, place, users.get(question), share) for place, question in enumerate(unit))
 
 
-def _average(reading: Reading, place: int, count: int, users: Population, share: float) -> float:
-    values, weights = users.values, users.weights
+def _variance(reading: Any, unit: Unit, place: int, users: Population | None, share: float) -> float:
+    if isinstance(reading.domain, Sparse):
+        reading = replace(reading, about=unit[place].statistic)
+    if users is None:
+        return reading.worst_variance(share)
     if isinstance(reading.domain, Categories):  # noise is the same for every population; who is asked is not
-        shares = np.bincount(values, weights=weights, minlength=reading.domain.k)
+        shares = np.bincount(users.values, weights=users.weights, minlength=reading.domain.k)
         return reading.worst_variance(1.0) + (1 - share) * float(1 - shares @ shares) / reading.domain.k
+    if isinstance(reading.domain, Sparse):
+        return _of_keys(reading, users, share)
+    return _of_numbers(reading, place, len(unit), users, share)
+
+
+def _of_numbers(reading: Reading, place: int, count: int, users: Population, share: float) -> float:
+    values, weights = users.values, users.weights
     table = values
     if count > 1:
         table = np.zeros((len(values), count))
@@ -264,3 +335,17 @@ def _average(reading: Reading, place: int, count: int, users: Population, share:
     noise = (found.variance + found.bias**2)[:, place] if count > 1 else found.variance + found.bias**2
     spread = float(weights @ values**2 - (weights @ values) ** 2)
     return float(weights @ noise) + (1 - share) * max(spread, 0.0)
+
+
+def _of_keys(reading: Any, users: Population, share: float) -> float:
+    """Averaged over keys. The moments of a vector are a table of its own, so it is some vectors at a time."""
+    d = reading.domain.d
+    noise, mean, square = np.zeros(d), np.zeros(d), np.zeros(d)
+    step = max(1, _BLOCK // d)
+    for start in range(0, len(users.values), step):
+        some, weights = users.values[start : start + step], users.weights[start : start + step]
+        found, truth = reading.moments(some), reading.truth(some)
+        noise += weights @ (found.variance + found.bias**2)
+        mean += weights @ truth
+        square += weights @ truth**2
+    return float(np.mean(noise + (1 - share) * np.maximum(square - mean**2, 0.0)))

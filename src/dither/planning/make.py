@@ -10,17 +10,19 @@ proved, is never taken: what `dither.plan` returns is what `Plan.from_json` read
 import math
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.errors import BudgetWarning, ParameterError
-from dither.planning.choose import Chooser, Way, variances
+from dither.core.sparse import Sparse
+from dither.planning.choose import Chooser, Way
 from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
 from dither.planning.priors import checked_prior, users_like
 from dither.planning.questions import Question, questions
 from dither.schema import Schema
-from dither.utility.limits import frequencies, least_mse, mean
+from dither.utility.limits import Parameters, frequencies, least_mse, mean, sparse
 from dither.utility.population import Population
 
 _WEIGHTS = (1e-9, 1e9)  # in sums of them none is lost, and none is infinite
@@ -39,9 +41,9 @@ def plan(
 ) -> Plan:
     """The best plan for these attributes, this budget and this many users.
 
-    `ask` names the questions, as in `["mean(income)", "histogram(job)"]`; by default every attribute's first. `prior`
-    says what is publicly known about attributes (`planning.priors`); `weights` how much questions matter, 1 if not
-    named.
+    `ask` names the questions, as in `["mean(income)", "histogram(job)"]`; by default every attribute's first, and of
+    a `KeyValue` both, which one report answers. `prior` says what is publicly known about attributes
+    (`planning.priors`); `weights` how much questions matter, 1 if not named.
 
     >>> from dither import Categorical, Numeric, Schema
     >>> schema = Schema({"income": Numeric(0, 200_000), "job": Categorical(["nurse", "driver", "other"])})
@@ -50,7 +52,7 @@ def plan(
     (['mean(income)', 'histogram(job)'], 1)
     """
     users = checked_count("users", users, 1)
-    chooser = chooser_of(schema, epsilon, delta, ask, prior, weights, most_evaluations)
+    chooser = chooser_of(schema, epsilon, users, delta, ask, prior, weights, most_evaluations)
     made = _made(schema, chooser, kept_ways(schema, chooser, users), users)
     _warn(made)
     return made
@@ -59,6 +61,7 @@ def plan(
 def chooser_of(
     schema: Schema,
     epsilon: float,
+    users: int,
     delta: float,
     ask: Iterable[str] | None,
     prior: Mapping[str, Any] | None,
@@ -73,9 +76,8 @@ def chooser_of(
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta)
     asked = questions(schema, ask)
     most = checked_count("most_evaluations", most_evaluations, 0)
-    return Chooser(
-        asked, _importance(asked, weights), _known(asked, checked_prior(schema, prior)), epsilon, delta, most
-    )
+    known = _known(asked, checked_prior(schema, prior))
+    return Chooser(asked, _importance(asked, weights), known, epsilon, delta, users, most)
 
 
 def _importance(asked: tuple[Question, ...], weights: Mapping[str, float] | None) -> dict[Question, float]:
@@ -109,7 +111,9 @@ def _known(asked: tuple[Question, ...], prior: dict[str, Any]) -> dict[Question,
     for each in asked:
         if each.name in prior:
             about = prior[each.name]
-            key = (each.statistic, each.attribute, about) if isinstance(about, str) else each
+            # Questions about keys are about the same vectors.
+            keys = each.name if isinstance(each.domain, Sparse) else each
+            key = (each.statistic, each.attribute, about) if isinstance(about, str) else keys
             if key not in named:
                 named[key] = users_like(each, about)
             known[each] = named[key]
@@ -136,8 +140,8 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int) -> Plan
     shares = [best.reported * part.weight / sum(best.weights) for part in parts]
     errors: dict[str, float] = {}
     for part, share in zip(parts, shares, strict=True):
-        found = variances(part.mechanism.reading, [chooser.users.get(each) for each in part.questions], share)
-        for each, variance in zip(part.questions, found, strict=True):
+        price = chooser.price_of(part.mechanism, part.questions, share)
+        for each, variance in zip(part.questions, price.variances, strict=True):
             errors[str(each)] = math.sqrt(variance / (users * share)) * each.unit
     prediction = Prediction(
         {str(each): errors[str(each)] for each in chooser.questions},
@@ -161,21 +165,46 @@ def limit_of(chooser: Chooser, users: int) -> float:
     total = sum(chooser.importance[each] for each in chooser.questions)
     left = {each: chooser.importance[each] / total for each in chooser.questions}
     least, constant = math.inf, 0.0
-    for cells in sorted({each.cells for each in left}, key=_unasked):
+    kinds = {each.kind: _unasked(each) for each in left}
+    for kind in sorted(kinds, key=kinds.__getitem__):
         least = min(least, _asked(left, chooser.epsilon) / users + constant)
-        dropped = [each for each in left if each.cells == cells]
-        constant += sum(left.pop(each) for each in dropped) * _unasked(cells)
+        dropped = [each for each in left if each.kind == kind]
+        constant += sum(left.pop(each) for each in dropped) * kinds[kind]
     return math.sqrt(min(least, constant))
 
 
 def _asked(weights: Mapping[Question, float], epsilon: float) -> float:
-    blocks = [frequencies(each.cells, weight) if each.cells else mean(weight) for each, weight in weights.items()]
-    return least_mse([block for several in blocks for block in several], epsilon)
+    """The least error of these questions together.
+
+    The mean of keys tells apart all that their presence does, so these two are not independent questions: what is
+    known of independent ones alone does not bound them together, and is used without the presence.
+    """
+    also = [each for each in weights if each.statistic == "presence" and _mean_too(each, weights)]
+    alone = [block for each, weight in weights.items() if each not in also for block in _parameters(each, weight)]
+    joined = [replace(block, cells=None, signs=False) for each in also for block in _parameters(each, weights[each])]
+    return max(least_mse(alone + joined, epsilon), least_mse(alone, epsilon))
 
 
-def _unasked(cells: int) -> float:
-    """The largest MSE / scale^2 of a constant: of the centre for a mean, of 1/k for each of k frequencies."""
-    return (1 - 1 / cells) / cells if cells else 1.0
+def _mean_too(question: Question, asked: Iterable[Question]) -> bool:
+    return any(each.name == question.name and each.statistic == "mean" for each in asked)
+
+
+def _parameters(question: Question, weight: float) -> tuple[Parameters, ...]:
+    if isinstance(question.domain, Sparse):
+        return sparse(question.domain.d, question.domain.s, question.statistic, weight)
+    return frequencies(question.cells, weight) if question.cells else mean(weight)
+
+
+def _unasked(question: Question) -> float:
+    """The largest MSE / scale^2 of a constant: of the centre for a mean, of 1/k for each of k frequencies.
+
+    Of d keys users hold at most s, so the squares of their presences, or of their means, add up to at most s. With
+    h = s/d, the centre costs h for means; for presences h, but at most 1/2, costs h (1 - h).
+    """
+    if isinstance(question.domain, Sparse):
+        held = question.domain.s / question.domain.d
+        return held if question.averages else (1 - min(held, 0.5)) * min(held, 0.5)
+    return (1 - 1 / question.cells) / question.cells if question.cells else 1.0
 
 
 def _warn(made: Plan) -> None:
@@ -185,7 +214,7 @@ def _warn(made: Plan) -> None:
     if weak:
         worst = max(weak, key=lambda each: made.predicted[str(each)] / each.useless)
         others = len(weak) - 1
-        domain = f"from {worst.attribute.low:g} to {worst.attribute.high:g}" if worst.cells == 0 else "between 0 and 1"
+        domain = "from {:g} to {:g}".format(*worst.ends) if worst.averages else "between 0 and 1"
         more = (max(made.predicted[str(each)] / each.useless for each in weak) * 4) ** 2
         warnings.warn(
             f"epsilon {made.epsilon:g} with {made.users:,} users is too little to learn from: {worst} will have a "

@@ -93,7 +93,7 @@ def outlook(
     spots = tuple(np.geomspace(epsilon / 10, epsilon * 10, 17)) if epsilons is None else _ascending(epsilons)
     rows = []
     for spot in (progress or iter)(spots):
-        chooser = chooser_of(schema, float(spot), delta, ask, prior, weights, most_evaluations)
+        chooser = chooser_of(schema, float(spot), users, delta, ask, prior, weights, most_evaluations)
         found: dict[str, float] = {}
         for way in kept_ways(schema, chooser, users):
             name = EVERY if way.reported == len(way.units) else ONE if way.reported == 1 else SOME

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.compose import Independent
-from dither.core.domain import Categories, Interval, Records
+from dither.core.domain import Interval, Records
 from dither.core.draw import Tape, entries
 from dither.core.errors import DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.core.estimate import Estimate, Estimates
@@ -35,17 +35,18 @@ from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.parallel import each_chunk
 from dither.core.reports import Reports
+from dither.core.sparse import Sparse
 from dither.core.subsets import subsets
 from dither.core.tally import Tally
 from dither.mechanisms import load
 from dither.planning.choose import Unit
 from dither.planning.prediction import NOTHING, Prediction, checked_prediction
-from dither.planning.questions import Question, questions
+from dither.planning.questions import DERIVED, Question, questions
 from dither.planning.refining import refined
 from dither.planning.tables import columns_of, record_of
 from dither.planning.tallies import PlanTally
 from dither.randomness import Stream
-from dither.schema import Schema
+from dither.schema import Attribute, Schema
 from dither.show.table import Table
 
 FORMAT = 1
@@ -64,6 +65,11 @@ class Part(NamedTuple):
     def name(self) -> str:
         """As in `mean(age)`, or `mean(age) and mean(income)`."""
         return " and ".join(map(str, self.questions))
+
+    @property
+    def columns(self) -> Unit:
+        """A question for each attribute that its mechanism looks at."""
+        return tuple({question.name: question for question in self.questions}.values())
 
 
 @dataclass(frozen=True)
@@ -147,9 +153,12 @@ class Plan:
                 f"No plan with this epsilon and so many users can be below {self.prediction.limit:.3g} for all users; "
                 f"this one is {best / self.prediction.limit:.2f} times that."
             )
-        pairs = [part for part in self.parts if len(part.questions) > 1]
+        pairs = [part.name for part in self.parts if len(part.columns) > 1]
         if pairs:
-            lines.append(f"Asked together, two numbers in one report: {'; '.join(part.name for part in pairs[:3])}.")
+            lines.append(f"Asked together, two numbers in one report: {'; '.join(pairs[:3])}.")
+        keys = [part.name for part in self.parts if len(part.questions) > len(part.columns)]
+        if keys:
+            lines.append(f"Answered by one report: {'; '.join(keys[:3])}.")
         lines.append(self._whom())
         return "\n".join(lines)
 
@@ -195,7 +204,7 @@ class Plan:
         dictionaries or one dictionary. `invalid="substitute"` is for collection: every user reports. Devices, which
         hold the record of one user, call `report`.
         """
-        columns, users = columns_of(table, self._names)
+        columns, users = columns_of(table, self._attributes)
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
         return self._all_reports(lambda question: question.encode(columns[question.name], invalid), users, tape)
 
@@ -212,17 +221,17 @@ class Plan:
         [1, 1, 1, 1]
         """
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
-        columns = record_of(record, self._names)
+        columns = record_of(record, self._attributes)
         return self._all_reports(lambda question: _substituted(question, columns[question.name]), 1, tape)
 
     @property
-    def _names(self) -> list[str]:
+    def _attributes(self) -> dict[str, Attribute]:
         asked = {question.name for question in self.questions}
-        return [name for name in self.schema if name in asked]
+        return {name: attribute for name, attribute in self.schema.items() if name in asked}
 
     def _all_reports(self, encode: Callable[[Question], NDArray], users: int, tape: Stream) -> dict[str, Reports]:
         return {
-            part.name: self._reports(part, [encode(question) for question in part.questions], users, rows, tape)
+            part.name: self._reports(part, [encode(question) for question in part.columns], users, rows, tape)
             for part, rows in zip(self.parts, self._asked(tape, users), strict=True)
         }
 
@@ -248,7 +257,7 @@ class Plan:
         self, part: Part, encoded: Sequence[NDArray], users: int, rows: NDArray[np.intp], tape: Stream
     ) -> Reports:
         mechanism = part.mechanism
-        for question, each in zip(part.questions, encoded, strict=True):
+        for question, each in zip(part.columns, encoded, strict=True):
             if each.shape != (users,):  # a report would depend on the values of others
                 raise DomainError(f"attribute {question.name}: there must be exactly one value for each user")
         values = encoded[0] if len(encoded) == 1 else np.stack(encoded, axis=1)
@@ -410,13 +419,14 @@ def _listed(names: Sequence[str], most: int = 3) -> str:
 
 def _fits(part: Part) -> bool:
     """Whether a mechanism takes what its questions ask for."""
-    domain: Any = part.mechanism.reading.domain
-    first, *more = part.questions
-    if more:
-        means = all(question.cells == 0 for question in part.questions)
-        return isinstance(domain, Records) and domain.numeric and domain.d == len(part.questions) and means
-    cells = first.cells
-    return domain.k == cells if isinstance(domain, Categories) else cells == 0 and isinstance(domain, Interval)
+    reading: Any = part.mechanism.reading
+    domain, asked = reading.domain, {question.domain for question in part.questions}
+    if isinstance(domain, Records):
+        return domain.numeric and domain.d == len(part.columns) == len(part.questions) > 1 and asked == {Interval()}
+    if isinstance(domain, Sparse):
+        told = {question.statistic for question in part.questions} <= set(reading.law.reads)
+        return told and asked == {domain} and len(part.columns) == 1
+    return asked == {domain} and len(part.questions) == 1
 
 
 def _estimated(part: Part, tally: Tally, guarantee: Guarantee, users: int) -> Iterator[tuple[Question, Estimate]]:
@@ -430,10 +440,15 @@ def _estimated(part: Part, tally: Tally, guarantee: Guarantee, users: int) -> It
         if own is None:
             unknown = np.full((question.cells,) if question.cells else (), np.nan)
             yield question, Estimate(unknown, np.full_like(unknown, np.inf), 0, guarantee, source=source)
+        elif isinstance(own, Estimates):
+            yield question, own[question.statistic]
         elif len(part.questions) > 1:
             yield question, replace(own, value=own.value[place], stderr=own.stderr[place])
         else:
             yield question, own
+    if isinstance(own, Estimates):
+        (one,) = part.columns
+        yield from ((replace(one, statistic=name), own[name]) for name in DERIVED if name in own)
 
 
 def _portable(stored: Any) -> Any:

@@ -6,7 +6,8 @@ the prior was right or not. It must come from public knowledge, never from the d
 
 For a number: values, a pair (values, weights), a pair (counts, edges) as `numpy.histogram` returns it, or a name:
 `"uniform"`, `"beta(5, 2)"` over the domain, `"normal(40_000, 15_000)"` in its units. For categories: values,
-`"uniform"` or `"zipf(1.1)"` in the order of the labels. For both: a mapping from value or label to share.
+`"uniform"` or `"zipf(1.1)"` in the order of the labels. For both: a mapping from value or label to share. For keys:
+the vectors of some users, in any form of a column, or a pair (vectors, weights).
 """
 
 import re
@@ -16,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from dither.core.checks import real_array
-from dither.core.domain import Categories, Interval
+from dither.core.domain import Interval
 from dither.core.errors import DomainError, ParameterError
 from dither.planning.questions import Question
-from dither.schema import Categorical, Ordinal, Schema
+from dither.schema import Categorical, KeyValue, Ordinal, Schema
 from dither.utility.population import Population, population
 
 _NORMAL = re.compile(r"normal\((.+),(.+)\)")
@@ -48,10 +49,12 @@ def users_like(question: Question, prior: Any) -> Population:
 
 
 def _holds_values(prior: Any) -> bool:
-    return hasattr(prior, "__len__") and not isinstance(prior, bytes)
+    return (hasattr(prior, "__len__") or hasattr(prior, "tocsr")) and not isinstance(prior, bytes)
 
 
 def _advice(question: Question) -> str:
+    if isinstance(question.attribute, KeyValue):
+        return "give the vectors of some users, as a list of dictionaries, or a pair (vectors, weights)"
     if isinstance(question.attribute, Categorical):
         return 'give values, a mapping from label to share, "uniform" or "zipf(1.1)"'
     middle, spread = question.attribute.centre, question.attribute.scale / 3
@@ -64,6 +67,8 @@ def _advice(question: Question) -> str:
 
 def _users(question: Question, prior: Any) -> Population:
     attribute = question.attribute
+    if isinstance(attribute, KeyValue) and isinstance(prior, str | Mapping):
+        raise ParameterError(_advice(question))
     if isinstance(prior, str):
         return _named(question, prior)
     if isinstance(prior, Mapping):
@@ -73,19 +78,20 @@ def _users(question: Question, prior: Any) -> Population:
     elif isinstance(prior, tuple) and len(prior) == 2 and all(map(_holds_values, prior)):
         values, weights = prior
         edges = real_array(weights)
-        if edges is not None and len(edges) == len(values) + 1 and not isinstance(attribute, Categorical):
+        numbers = not isinstance(attribute, Categorical | KeyValue)
+        if numbers and edges is not None and len(edges) == len(values) + 1:
             edges = (edges - attribute.centre) / attribute.scale  # a histogram, in units
             return _in_units(question, population(Interval(), (values, edges)))
     else:
         values, weights = prior, None
     encoded = question.encode(values)
-    return population(_domain(question), encoded, weights)
+    return population(question.domain, encoded, weights)
 
 
 def _named(question: Question, text: str) -> Population:
     attribute = question.attribute
     if isinstance(attribute, Categorical) or (text.startswith("zipf") and question.cells):
-        return population(_domain(question), text)
+        return population(question.domain, text)
     normal = _NORMAL.fullmatch(text.strip().lower().replace(" ", ""))
     if normal:
         try:
@@ -103,7 +109,3 @@ def _in_units(question: Question, users: Population) -> Population:
     if isinstance(attribute, Ordinal):
         values = np.rint(values)
     return Population(question.encode(values), users.weights)
-
-
-def _domain(question: Question) -> Any:
-    return Categories(question.cells) if question.cells else Interval()

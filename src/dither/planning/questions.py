@@ -1,24 +1,33 @@
 """Questions: statistics of attributes, written `mean(income)`.
 
 A question knows both sides of its attribute: how a column in its own units becomes what a mechanism takes, and how
-what the mechanism estimates becomes a result in these units again. There are two kinds. A *mean* is asked by a
-mechanism for one number, and `cells` is 0. *Frequencies* are asked by a mechanism for `cells` categories: labels,
-whole numbers, or the bins that a number falls into.
+what the mechanism estimates becomes a result in these units again. There are three kinds, told apart by their `domain`:
+
+- the *mean* of one number, for which `cells` is 0;
+- *frequencies* of `cells` categories: labels, whole numbers, or the bins that a number falls into;
+- statistics of `cells` keys that users hold some of, with a value each: their *presence*, the share of users who hold
+  a key, and their *mean* over all users, where a key that a user does not hold counts as the middle of its values.
+  One report answers both. It answers more, for which no error can be predicted (`DERIVED`): they come with them.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.domain import Categories, Interval
 from dither.core.errors import DomainError, ParameterError
 from dither.core.estimate import Bounds, Estimate
+from dither.core.sparse import Sparse
 from dither.schema import Attribute, KeyValue, Numeric, Ordinal, Schema
 
 BINS = 32  # cells of the distribution of a number
+DERIVED = ("conditional_mean", "frequency")  # of a key, among those who hold it; and with the lower and upper end
+_AVERAGES = ("mean", "conditional_mean")
 
 
 @dataclass(frozen=True)
@@ -39,21 +48,48 @@ class Question:
 
     @property
     def cells(self) -> int:
-        """How many frequencies are asked for; 0 for a mean."""
-        if self.statistic == "mean":
+        """How many numbers are asked for; 0 for the mean of a number."""
+        if isinstance(self.attribute, KeyValue):
+            return self.attribute.d
+        if self.averages:
             return 0
         return BINS if isinstance(self.attribute, Numeric) else self.attribute.k
 
     @property
+    def averages(self) -> bool:
+        """Whether the result is an average of values, in their units, and not of shares of users."""
+        return self.statistic in _AVERAGES
+
+    @cached_property
+    def domain(self) -> Interval | Categories | Sparse:
+        """What its mechanism takes."""
+        if isinstance(self.attribute, KeyValue):
+            return self.attribute.domain
+        return Categories(self.cells) if self.cells else Interval()
+
+    @cached_property
+    def kind(self) -> tuple[Any, str]:
+        """Equal for questions that mechanisms do not tell apart."""
+        return self.domain, self.statistic if isinstance(self.domain, Sparse) else ""
+
+    @property
     def unit(self) -> float:
         """What a mechanism's one is worth."""
-        return self.attribute.scale if self.cells == 0 else 1.0
+        return self.attribute.scale if self.averages else 1.0
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest result that there can be."""
+        return (self.attribute.low, self.attribute.high) if self.averages else (0.0, 1.0)
 
     @property
     def labels(self) -> tuple[str, ...] | None:
         """The names of the cells."""
         if self.cells == 0:
             return None
+        if self.statistic == "frequency" and self.attribute.labels:
+            values = (self.attribute.low, self.attribute.high)
+            return tuple(f"{label} at {end:g}" for label in self.attribute.labels for end in values)
         if not isinstance(self.attribute, Numeric):
             return self.attribute.labels
         edges = np.linspace(self.attribute.low, self.attribute.high, BINS + 1)
@@ -62,7 +98,7 @@ class Question:
     def encode(self, column: Any, invalid: str = "error") -> NDArray:
         """What the mechanism takes, for each value of the column."""
         attribute = self.attribute
-        coder = attribute.numeric() if self.cells == 0 and isinstance(attribute, Ordinal) else attribute
+        coder = attribute.numeric() if self.averages and isinstance(attribute, Ordinal) else attribute
         try:
             encoded: NDArray = coder.encode(column, invalid)
         except DomainError as error:  # never quotes a value
@@ -76,9 +112,9 @@ class Question:
     def decode(self, estimate: Estimate) -> Estimate:
         """A mechanism's estimate in the attribute's own units, with its labels."""
         value, stderr, bounds = estimate.value, estimate.stderr, estimate.bounds
-        if self.cells == 0:
+        if self.averages:
             value, stderr = self.attribute.centre + self.unit * value, self.unit * stderr
-            bounds = Bounds(self.attribute.low, self.attribute.high)
+            bounds = Bounds(*self.ends)
         kept = None if estimate.original is None else self.decode(estimate.original)
         return replace(
             estimate, value=value, stderr=stderr, question=str(self), labels=self.labels, bounds=bounds, original=kept
@@ -88,36 +124,44 @@ class Question:
     def useless(self) -> float:
         """From this standard error on, the 95% interval tells nothing that the domain does not tell.
 
-        A mean is in the domain without asking anybody, and the squares of k frequencies add up to at most 1.
+        A mean is in the domain without asking anybody. The squares of k frequencies add up to at most 1, and those of
+        the keys that users hold s of to at most s.
         """
-        return (self.unit if self.cells == 0 else self.cells**-0.5) / 1.96
+        held = self.attribute.size if isinstance(self.attribute, KeyValue) else 1
+        return self.unit * (held / max(self.cells, 1)) ** 0.5 / 1.96
 
 
 def questions(schema: Schema, ask: Iterable[str] | None) -> tuple[Question, ...]:
-    """The questions that are asked for; by default each attribute's first."""
+    """The questions that are asked for; by default each attribute's first, and of keys all that a report answers."""
     if isinstance(ask, str):
         ask = [ask]
     given: Any = list(schema) if ask is None else list(ask) if isinstance(ask, Iterable) else [ask]
     if not all(isinstance(text, str) for text in given):
         raise ParameterError('ask is a list of texts, as in ask=["mean(income)", "histogram(job)"]')
-    full = [f"{schema[text].questions[0]}({text})" if text in schema else text for text in given]
+    full = [each for text in given for each in (_usual(schema[text], text) if text in schema else [text])]
     found = tuple(_question(schema, text) for text in full)
     if not found or len(set(map(str, found))) < len(found):
         raise ParameterError("ask for at least one question, and for each only once")
     return found
 
 
+def _usual(attribute: Attribute, name: str) -> list[str]:
+    """What is asked about an attribute if nothing else is said."""
+    usual = attribute.questions if isinstance(attribute, KeyValue) else attribute.questions[:1]
+    return [f"{statistic}({name})" for statistic in usual]
+
+
 def _question(schema: Schema, text: str) -> Question:
     statistic, _, rest = text.partition("(")
     name = rest.removesuffix(")")
+    if name in schema and isinstance(schema[name], KeyValue) and statistic in DERIVED:
+        raise ParameterError(
+            f"{statistic}({name}) comes with presence({name}) and mean({name}), and has an error only when it is "
+            f"known how many hold a key: ask for these"
+        )
     if name not in schema or statistic not in schema[name].questions or not text.endswith(")"):
         raise ParameterError(f"there is no such question; this schema answers {_known(schema)}")
-    attribute: Attribute = schema[name]
-    if isinstance(attribute, KeyValue):
-        raise ParameterError(
-            f"attribute {name}: key-value questions cannot be planned yet; leave it out with ask=[...]"
-        )
-    return Question(name, statistic, attribute)
+    return Question(name, statistic, schema[name])
 
 
 def _known(schema: Schema, most: int = 12) -> str:

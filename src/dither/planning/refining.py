@@ -2,7 +2,8 @@
 
 In units of half their domain, means of different attributes are many numbers of which much is alike: most lie away
 from the ends, and their errors are known. `auto` shrinks them together (`dither.refine.shrink`); the fewer they are,
-the less it does. Frequencies of a question are refined on their own.
+the less it does. Frequencies of a question are refined on their own, and so are statistics of keys. What is derived
+from these (`questions.DERIVED`) stays as it is: a mean among the few who hold a key is not known of every key.
 """
 
 from dataclasses import replace
@@ -10,14 +11,18 @@ from dataclasses import replace
 import numpy as np
 
 from dither.core.estimate import MEAN, Estimate
-from dither.planning.questions import Question
+from dither.planning.questions import DERIVED, Question
 from dither.refine import auto, by_name
 
 
 def refined(found: dict[Question, Estimate], method: str) -> dict[Question, Estimate]:
-    """Every estimate, refined; those without a report stay as they are."""
+    """Every estimate, refined; those that lack reports, and those that are derived, stay as they are."""
     apply = by_name(method)
-    known = {question: estimate for question, estimate in found.items() if estimate.n}
+    known = {
+        question: estimate
+        for question, estimate in found.items()
+        if np.isfinite(estimate.value).all() and question.statistic not in DERIVED
+    }
     together = {question: each for question, each in known.items() if question.cells == 0} if apply is auto else {}
     better = _shrunk_together(together) if len(together) > 1 else {}
     alone = {question: apply(each) for question, each in known.items() if question not in better}

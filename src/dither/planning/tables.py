@@ -4,6 +4,10 @@ A table is a mapping from names to columns, a data frame (pandas, Polars), an Ar
 dictionaries, one for each user, or one dictionary. Columns are found by name, never by place; what is not in the
 plan is not looked at.
 
+The column of a `KeyValue` holds a vector for each user, so it may be a table itself: an array of two dimensions, or a
+SciPy CSR matrix. A column of structs, as Arrow and Polars make of dictionaries, has a place for every key, and null
+where there is none.
+
 A dictionary whose values are lists is a table of many users. A device, which does not know what a record may hold,
 must not count as many, and so it has `record_of`: one user, whatever there is.
 """
@@ -12,12 +16,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dither.core.errors import DomainError
+from dither.schema import Attribute, KeyValue
 
 
-def columns_of(table: Any, names: list[str]) -> tuple[dict[str, Any], int]:
-    """The named columns, and the number of rows."""
+def columns_of(table: Any, attributes: Mapping[str, Attribute]) -> tuple[dict[str, Any], int]:
+    """The columns of some attributes, by their names, and the number of rows."""
     if isinstance(table, Mapping):
-        kinds = {_is_column(table[name]) for name in names if name in table}
+        kinds = {_is_column(table[name]) for name in attributes if name in table}
         if len(kinds) > 1:
             raise DomainError(
                 "some attributes hold a column and some a single value, so this is neither a table nor one record; "
@@ -28,17 +33,20 @@ def columns_of(table: Any, names: list[str]) -> tuple[dict[str, Any], int]:
     if isinstance(table, Sequence) and not isinstance(table, str | bytes):
         if not all(isinstance(record, Mapping) for record in table):
             raise DomainError("a list of records is a list of dictionaries, one for each user")
-        return {name: [record.get(name) for record in table] for name in names}, len(table)
-    columns = {name: _column(table, name) for name in names}
-    sizes = {len(column) for column in columns.values()}
+        return {name: [record.get(name) for record in table] for name in attributes}, len(table)
+    columns = {
+        name: (_vectors if isinstance(attribute, KeyValue) else _values)(_column(table, name), name)
+        for name, attribute in attributes.items()
+    }
+    sizes = {_rows(column) for column in columns.values()}
     if len(sizes) > 1:
         raise DomainError("the columns of a table must have the same length")
     return columns, sizes.pop()
 
 
-def record_of(record: Any, names: list[str]) -> dict[str, list[Any]]:
-    """The named columns of one user; what cannot be had is missing, and nothing is ever refused."""
-    return {name: [_value(record, name)] for name in names}
+def record_of(record: Any, attributes: Mapping[str, Attribute]) -> dict[str, list[Any]]:
+    """The columns of some attributes of one user; what cannot be had is missing, and nothing is ever refused."""
+    return {name: [_value(record, name)] for name in attributes}
 
 
 def _value(record: Any, name: str) -> Any:
@@ -55,8 +63,13 @@ def _column(table: Any, name: str) -> Any:
         column = None
     if column is None or not _is_column(column):
         raise DomainError(f"the table has no column for attribute {name}")
-    if hasattr(column, "combine_chunks"):  # Arrow: text and dictionaries have no array of their own
-        column = column.combine_chunks() if hasattr(column, "num_chunks") else column
+    if hasattr(column, "num_chunks"):  # Arrow: text and dictionaries have no array of their own
+        return column.combine_chunks()
+    return column
+
+
+def _values(column: Any, name: str) -> Any:
+    """A column with one value for each user, as an array or a list."""
     if hasattr(column, "to_pylist") and not _is_number(column):
         return column.to_pylist()
     if hasattr(column, "to_numpy"):
@@ -66,10 +79,31 @@ def _column(table: Any, name: str) -> Any:
     return column
 
 
+def _vectors(column: Any, name: str) -> Any:
+    """A column with one vector for each user, as `KeyValue` takes it."""
+    if hasattr(column, "iloc") and getattr(column, "ndim", 1) != 1:  # two columns of one name
+        raise DomainError(f"attribute {name}: the table has several columns of this name")
+    if hasattr(column, "to_arrow"):  # Polars
+        column = column.to_arrow() if str(column.dtype).startswith("Struct") else column.to_list()
+    if not hasattr(column, "to_pylist") or str(column.type).startswith("map"):
+        return column
+    return [_held(vector) for vector in column.to_pylist()]
+
+
+def _held(vector: Any) -> Any:
+    return {key: value for key, value in vector.items() if value is not None} if isinstance(vector, dict) else vector
+
+
+def _rows(column: Any) -> int:
+    shape = getattr(column, "shape", None)  # a sparse matrix has no length
+    return shape[0] if shape else len(column)
+
+
 def _is_number(column: Any) -> bool:
     """Whether an Arrow column holds plain numbers."""
     return str(column.type).startswith(("int", "uint", "float", "double", "half"))
 
 
 def _is_column(value: Any) -> bool:
-    return hasattr(value, "__len__") and not isinstance(value, str | bytes | bytearray | memoryview)
+    """Whether this holds many values: a dictionary is one value."""
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes | bytearray | memoryview | Mapping)
