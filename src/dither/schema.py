@@ -19,7 +19,6 @@ The value of a `KeyValue` is a vector: a dictionary, or a row of a table with a 
 """
 
 import math
-import numbers
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,15 +29,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_count
+from dither.core.checks import as_float, checked_count
 from dither.core.domain import Categories, Interval, _unmasked
+from dither.core.entries import MOST_KEYS, Entries, entries_of, refuse_first
 from dither.core.errors import DomainError, ParameterError
-from dither.core.sparse import MOST_KEYS, Entries, Sparse, _entries, _first, _numbers, _of_rows, _whole
+from dither.core.sparse import Sparse
 
 RULES = ("error", "substitute")
 MOST_LABELS = 1 << 20
 _LATER = {"later": True}  # parameters that are stored only where they are not the default: older plans keep their hash
-_UNKNOWN = -2  # a key that there is not
 
 
 def _checked_rule(invalid: str) -> bool:
@@ -63,17 +62,7 @@ def _floats(column: Any) -> NDArray[np.float64]:
     if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and column.ndim == 1:
         with np.errstate(over="ignore"):  # a warning would be a fact about a value
             return np.asarray(column).astype(np.float64)
-    return np.array([_number(item) for item in _items(column)], dtype=np.float64)
-
-
-def _number(item: Any) -> float:
-    if not isinstance(item, numbers.Real) or isinstance(item, bool):
-        return math.nan
-    try:
-        return float(item)
-    except OverflowError:  # a whole number beyond all floats
-        whole: Any = item
-        return math.inf if whole > 0 else -math.inf
+    return np.array([as_float(item) for item in _items(column)], dtype=np.float64)
 
 
 def _writable(text: Any) -> bool:
@@ -97,13 +86,13 @@ class Numeric:
     questions: ClassVar[tuple[str, ...]] = ("mean", "distribution")
 
     def __post_init__(self) -> None:
-        ends = [_number(end) for end in (self.low, self.high)]
+        ends = [as_float(end) for end in (self.low, self.high)]
         if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1]):
             raise ParameterError("a numeric attribute has two finite ends, low below high, as in Numeric(0, 200_000)")
         width, centre = ends[1] - ends[0], (ends[0] + ends[1]) / 2
         if not (sys.float_info.min <= width / 2 < math.inf and ends[0] < centre < ends[1]):
             raise ParameterError("low and high are too close together or too far apart for floating point numbers")
-        middle = centre if self.missing is None else _number(self.missing)
+        middle = centre if self.missing is None else as_float(self.missing)
         if not ends[0] <= middle <= ends[1]:
             raise ParameterError("missing must lie between low and high")
         for name, value in zip(("low", "high", "missing"), (*ends, middle), strict=True):
@@ -322,58 +311,22 @@ class KeyValue:
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray:
         """For each user keys and values from -1 to 1, as `core.sparse` has them; more than `size` are sampled later."""
-        refuse, domain = _checked_rule(invalid), self.domain
-        entries = self._stored(column, refuse)
+        refuse = _checked_rule(invalid)
+        entries = entries_of(column, self.d, mend=not refuse, names=self.labels)
         if refuse:
             self._refuse(entries)
         scaled = (np.clip(entries.values, self.low, self.high) - self.centre) / self.scale
-        entries = entries._replace(values=np.clip(scaled, -1.0, 1.0))
-        return domain._rows(domain._refused(entries) if refuse else domain._mended(entries))
+        return self.domain.rows(entries._replace(values=np.clip(scaled, -1.0, 1.0)), mend=not refuse)
 
     def _refuse(self, entries: Entries) -> None:
         """Rules in the attribute's own words."""
-        rows, values, counts = entries.rows, entries.values, np.diff(entries.ends, prepend=0)
+        rows, values = entries.rows, entries.values
         if self.labels:
-            _first(rows, entries.keys < 0, f"a key is not one of the {self.d} names")
+            refuse_first(rows, entries.keys < 0, f"a key is not one of the {self.d} names")
         wrong = ~((values >= self.low) & (values <= self.high))  # NaN compares false
-        _first(rows, wrong, f"a value is not a number from {self.low:g} to {self.high:g}")
+        refuse_first(rows, wrong, f"a value is not a number from {self.low:g} to {self.high:g}")
         rule = f'there are more than {self.size} keys; invalid="substitute" takes {self.size} of them at random'
-        _first(np.arange(len(counts)), counts > self.size, rule)
-
-    def _stored(self, column: Any, refuse: bool) -> Entries:
-        """The entries as they are stored, under the numbers of their keys."""
-        maps = hasattr(column, "offsets") and hasattr(column, "items")
-        if maps and self.labels:
-            column = column.to_pylist()
-        elif maps or hasattr(column, "tocsr"):
-            return _entries(column, self.d, not refuse)
-        elif isinstance(column, np.ndarray) and column.dtype.names == ("key", "value"):
-            return _of_rows(np.atleast_1d(column))
-        elif isinstance(column, np.ndarray) and column.ndim == 2:
-            return _entries(np.ma.filled(column, 0), self.d, not refuse)
-        number = None if self.labels is None else {name: place for place, name in enumerate(self.labels)}
-        vectors = [self._pairs(item, number) for item in _items(_unmasked(column))]
-        for row, vector in enumerate(vectors):
-            if vector is None and refuse:
-                raise DomainError(f"row {row}: the value is not a dictionary from keys to numbers")
-        pairs = [pair for vector in vectors for pair in vector or ()]
-        ends = np.cumsum([len(vector or ()) for vector in vectors], dtype=np.int64)
-        values = np.array([_number(value) for _, value in pairs], dtype=np.float64)
-        return Entries(ends, _whole(_numbers([key for key, _ in pairs])), values)
-
-    def _pairs(self, vector: Any, number: Mapping[str, int] | None) -> list[tuple[Any, Any]] | None:
-        """The keys of one user and their values; None if it is not a vector."""
-        if isinstance(vector, Mapping):
-            pairs = list(vector.items())
-        elif not isinstance(vector, list | tuple | np.ndarray):
-            return None
-        elif all(isinstance(entry, tuple) and len(entry) == 2 for entry in vector):  # as Arrow writes a map
-            pairs = list(vector)
-        else:
-            return [(key, value) for key, value in enumerate(vector) if value != 0] if len(vector) == self.d else None
-        if number is None:
-            return pairs
-        return [(number.get(key, _UNKNOWN) if isinstance(key, str) else _UNKNOWN, value) for key, value in pairs]
+        refuse_first(np.arange(len(entries.ends)), entries.counts > self.size, rule)
 
 
 Attribute = Numeric | Ordinal | Categorical | KeyValue

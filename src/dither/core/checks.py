@@ -81,3 +81,10 @@ def real_array(given: Any) -> NDArray[np.float64] | None:
 
 def _is_real(number: Any) -> bool:
     return isinstance(number, numbers.Real) and not isinstance(number, bool)
+
+
+def as_float(item: Any) -> float:
+    """Any real number as a float, infinite if it is beyond all floats; NaN for what is no number."""
+    if not _is_real(item):
+        return math.nan
+    return checked_real("", item)

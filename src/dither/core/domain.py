@@ -4,7 +4,6 @@ A record of d dimensions is a row of a table. `Records` looks at a table of floa
 since a mechanism reads only the few dimensions that it sampled.
 """
 
-import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_count
+from dither.core.checks import as_float, checked_count
 from dither.core.errors import DomainError, ParameterError
 from dither.core.parallel import each_chunk
 
@@ -128,7 +127,7 @@ class Interval:
         """
         values = _unmasked(values)
         if invalid == "clip":
-            numbers_only = [_number(item) for item in _items(values)] if not _is_float(values) else values
+            numbers_only = [as_float(item) for item in _items(values)] if not _is_float(values) else values
             array = np.asarray(numbers_only, dtype=np.float64)
             return np.clip(np.nan_to_num(array, nan=0.0), -1.0, 1.0)
         if invalid != "error":
@@ -155,16 +154,6 @@ class Interval:
 
 def _is_float(values: Any) -> bool:
     return isinstance(values, np.ndarray) and values.dtype.kind in "iuf" and values.ndim == 1
-
-
-def _number(item: Any) -> float:
-    if not isinstance(item, numbers.Real) or isinstance(item, bool):
-        return float("nan")
-    try:
-        return float(item)
-    except OverflowError:  # a whole number beyond all floats
-        whole: Any = item
-        return math.inf if whole > 0 else -math.inf
 
 
 @dataclass(frozen=True)

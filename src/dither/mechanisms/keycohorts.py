@@ -84,6 +84,7 @@ class CohortKeyValues(KeyValues):
 
     def _notes(self, tally: Tally) -> tuple[str, ...]:
         return (
+            *super()._notes(tally),
             f"{self.table.functions.count:,} shared hash functions: the collisions of keys are part of the standard "
             "errors, which hold on average over keys.",
         )

@@ -35,11 +35,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.entries import EMPTY
 from dither.core.errors import ParameterError
 from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
-from dither.core.sparse import EMPTY, Sparse
+from dither.core.sparse import Sparse
 from dither.core.tally import Tally
 
 Numbers = NDArray[np.float64]
@@ -160,13 +161,17 @@ class KeyValues:
         """How many keys there are."""
         return self.domain.d
 
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What reports tell: `presence` and `mean`, or one of them."""
+        return tuple(self.law.reads)
+
     # On the server -----------------------------------------------------------------------------------------------
 
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimates:
         """`presence`, `mean`, `conditional_mean` and `frequency` (d rows: signs -1 and +1), or what reports tell."""
         found = self._found(tally, among or tally.n)
-        note = f"A user reports on {self.domain.s} keys, padded with dummies or drawn at random."
-        about: dict[str, Any] = {"source": source, "notes": (note, *self._notes(tally))}
+        about: dict[str, Any] = {"source": source, "notes": self._notes(tally)}
         share = Bounds(0.0, 1.0, most=float(self.domain.s))
 
         def part(name: str, value: Numbers, stderr: Numbers, bounds: Bounds) -> Estimate:

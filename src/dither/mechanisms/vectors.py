@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape, below, count_of, some_of
+from dither.core.entries import EMPTY, MOST_KEYS
 from dither.core.errors import ParameterError
 from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism
-from dither.core.sparse import EMPTY, MOST_KEYS, Sparse
+from dither.core.sparse import Sparse
 
 MOST_ITEMS = 1 << 12
 CHOICE = 3  # the lane of words that say which keys are reported where there are too many

@@ -424,7 +424,7 @@ def _fits(part: Part) -> bool:
     if isinstance(domain, Records):
         return domain.numeric and domain.d == len(part.columns) == len(part.questions) > 1 and asked == {Interval()}
     if isinstance(domain, Sparse):
-        told = {question.statistic for question in part.questions} <= set(reading.law.reads)
+        told = {question.statistic for question in part.questions} <= set(reading.statistics)
         return told and asked == {domain} and len(part.columns) == 1
     return asked == {domain} and len(part.questions) == 1
 
