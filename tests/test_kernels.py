@@ -165,6 +165,79 @@ def test_reports_in_any_memory(loops: ModuleType, dtype):
     assert loops.hash_support(reports["seed"][::2], reports["value"][::2], 20, 5).tolist() == expected
 
 
+# Sums ---------------------------------------------------------------------------------------------------------------
+
+
+def signed(rows: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Reports whose values have both signs, and sizes that only 64 bits can add up."""
+    words = Stream.seeded(3, "sums").words(0, slice(0, rows), 2)
+    return words[:, 0], (words[:, 1] >> np.uint64(20)).astype(np.int64) - (1 << 43)
+
+
+def plain_sums(seeds: NDArray[np.uint64], values: NDArray, k: int) -> list[int]:
+    """In Python's integers, one report and one category at a time; bucket 1 of 2 is the sign +."""
+    found = [0] * k
+    for seed, value in zip(seeds, values.tolist(), strict=True):
+        for v, bucket in enumerate(buckets(seed[None], np.arange(k), 2).tolist()):
+            found[v] += value if bucket else -value
+    return found
+
+
+def adds_up(function: Callable[..., NDArray[np.int64]]) -> bool:
+    """Whether the function adds up right for every shape."""
+    for rows in (0, 1, 7, 8, 9, 255, 257):
+        for k in (1, 2, 7, 8, 9, 65):
+            seeds, values = signed(rows)
+            for each in (values, np.ones_like(values), values * 0):
+                found = function(seeds, each, k)
+                if (found.shape, found.dtype) != ((k,), np.int64) or found.tolist() != plain_sums(seeds, each, k):
+                    return False
+    return True
+
+
+@both
+def test_sums_are_added_up(loops: ModuleType):
+    assert adds_up(loops.hash_sums)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        lambda seeds, values, k: -with_numpy.hash_sums(seeds, values, k),  # the other bucket is +
+        lambda seeds, values, k: with_numpy.hash_sums(seeds, np.abs(values), k),
+        lambda seeds, values, k: with_numpy.hash_sums(seeds, values.astype(np.int32).astype(np.int64), k),
+        lambda seeds, values, k: with_numpy.hash_sums(seeds[:-1], values[:-1], k),
+        lambda seeds, values, k: np.roll(with_numpy.hash_sums(seeds, values, k), 1),
+        lambda seeds, values, k: with_numpy.hash_sums(seeds >> np.uint64(32), values, k),
+        lambda seeds, values, k: (with_numpy.hash_sums(seeds, values, k) + values.sum()) // 2,  # 0 for -1
+    ],
+)
+def test_sums_added_up_wrong_are_noticed(mutant):
+    assert not adds_up(mutant)
+
+
+@pytest.mark.parametrize(("rows", "k"), [(9, 4095), (9, 4096), (9, 4097), (40, 9001), (300, 8192)])
+def test_sums_of_more_categories_than_a_block(rows, k):
+    seeds, values = signed(rows)
+    found = with_numba.hash_sums(seeds, values, k)
+    assert found.tolist() == with_numpy.hash_sums(seeds, values, k).tolist()
+    for v in (0, 1, 4094, 4095, 4096, 8191, 8192, k - 1):
+        if v < k:
+            signs = 2 * buckets(seeds, np.full(1, v), 2).astype(np.int64) - 1
+            assert found[v] == (signs * values).sum()
+
+
+@both
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i8", ">i4"])
+def test_values_in_any_memory(loops: ModuleType, dtype):
+    seeds, values = signed(101)
+    values = (values % 255 - 127).astype(dtype)
+    reports = np.zeros(202, dtype=[("seed", np.uint64), ("value", dtype)])  # unaligned, with gaps, read-only
+    reports["seed"][::2], reports["value"][::2] = seeds, values
+    reports.flags.writeable = False
+    assert loops.hash_sums(reports["seed"][::2], reports["value"][::2], 20).tolist() == plain_sums(seeds, values, 20)
+
+
 # Which loops run ----------------------------------------------------------------------------------------------------
 
 TALLY = """
@@ -248,4 +321,5 @@ def test_a_changed_hash_is_compiled_again(tmp_path):
 def test_the_room_hands_on_what_it_is_given():
     seeds, values = hashed(20, 4)
     assert kernels.hash_support(seeds, values, 6, 4).tolist() == plain_support(seeds, values, 6, 4)
+    assert kernels.hash_sums(*signed(20), 6).tolist() == plain_sums(*signed(20), 6)
     assert kernels.bit_counts(random_bits(20, 9), 9).tolist() == plain_bit_counts(random_bits(20, 9), 9)

@@ -6,9 +6,10 @@ channel's fractions. A statistical check states its false-alarm probability.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache, partial
 from itertools import combinations, product
 from math import comb, floor, prod
 from typing import Any
@@ -18,13 +19,15 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
 import dither
-from contract.tapes import EveryTape, SomeWordsTape, lanes_read
-from dither.core.channel import TwoLevel
+from contract.tapes import EveryTape, ProbeTape, SomeWordsTape, probed
+from dither.core.channel import Table, TwoLevel
 from dither.core.compose import Announced, PublicMixture
 from dither.core.domain import Categories, Interval, Records
 from dither.core.draw import DRAW, ELEMENT, TAG
+from dither.core.entries import EMPTY
 from dither.core.exact import exp_below, log_above
 from dither.core.hashed import Hashed
+from dither.core.hashing import buckets
 from dither.core.lattice import ROUNDING, split
 from dither.core.mechanism import Mechanism
 from dither.core.shift import Shift
@@ -38,6 +41,8 @@ from dither.mechanisms.vectors import CHOICE
 
 MOST_TAPE_BITS = 18
 MOST_SPARSE_BITS = 20
+LONGEST_WORD = 6
+SEEDS = 8  # hash functions that a certificate is compared with
 LARGEST_LISTED = 1 << 16
 
 
@@ -131,7 +136,13 @@ def check_channel(mechanism: Mechanism) -> None:
         return
     if channel.shape[1] > LARGEST_LISTED:
         assert isinstance(channel, PublicMixture)
+        if isinstance(mechanism.reading.domain, Sparse):
+            check_worst_tag(channel, range(SEEDS), _same_rows(mechanism))
         channel = channel.component
+        if isinstance(mechanism, dither.Succinct):
+            return  # what follows is Laplace's channel
+    elif isinstance(channel, PublicMixture) and channel.tags > 1 and isinstance(mechanism.reading.domain, Sparse):
+        check_worst_tag(channel, range(channel.tags))
     inputs = channel.shape[0]
     matrix = np.array([channel.row(x) for x in (range(inputs) if inputs <= 40 else (0, 1, inputs // 2, inputs - 1))])
     assert all(sum(row) == 1 for row in matrix)
@@ -142,10 +153,42 @@ def check_channel(mechanism: Mechanism) -> None:
             sum(max(Fraction(0), a - ratio * b) for a, b in zip(x, y, strict=True)) for x in matrix for y in matrix
         )
         assert enumerated <= channel.divergence(ratio)
-        shared_hashes = isinstance(channel, PublicMixture) and not composed(mechanism)  # the worst of them is stated
-        assert enumerated == channel.divergence(ratio) or shared_hashes or not channel.exact
+        # The worst tag is stated; where there is but one, a bound has to say so.
+        tagged = isinstance(channel, PublicMixture) and channel.tags > 1 and not composed(mechanism)
+        assert enumerated == channel.divergence(ratio) or tagged or not channel.exact
     assert channel.blanket().mass <= sum(min(column) for column in matrix.T)
     assert channel.profile(channel.epsilon) == 0
+
+
+def check_worst_tag(
+    channel: PublicMixture, tags: Iterable[int], same: Callable[[int, int], Any] = lambda x, tag: x
+) -> None:
+    """Under every one of these tags no more is lost than is stated, and under one of them just as much.
+
+    Of inputs for which `same` is the same under a tag, one stands for all.
+    """
+    epsilon = channel.epsilon
+    ratios = (Fraction(1), Fraction(9, 8), exp_below(epsilon / 2), exp_below(epsilon * 0.9), exp_below(epsilon))
+    worst, lost = Fraction(1), dict.fromkeys(ratios, Fraction(0))
+    for tag in tags:
+        kinds = {same(x, tag): x for x in range(min(channel.shape[0], 100))}
+        rows = list({tuple(channel.given(x, tag)) for x in kinds.values()})
+        assert all(sum(row) == 1 and min(row) > 0 for row in rows)
+        table = Table.of(rows)
+        worst = max(worst, table.ratio())
+        lost = {ratio: max(most, table.divergence(ratio)) for ratio, most in lost.items()}
+        assert channel.blanket().mass <= table.blanket().mass
+    assert worst == channel.ratio()
+    for ratio, most in lost.items():
+        assert most <= channel.divergence(ratio)
+        assert most == channel.divergence(ratio) or not channel.exact
+
+
+def _same_rows(mechanism: Any) -> Callable[[int, int], Any]:
+    if not isinstance(mechanism, SUMMED):
+        return lambda x, tag: x
+    listed = signs_of(mechanism.d, mechanism.s)
+    return lambda x, tag: total_of(mechanism, listed[x], hashed_sign(tag))
 
 
 def _product_of_ratios(mechanism: Mechanism) -> Fraction:
@@ -165,7 +208,7 @@ def check_sampler(mechanism: Mechanism) -> bool:
 
     False if there are too many tapes, which happens to reports of several reports only.
     """
-    if component_of(mechanism) is not None:
+    if isinstance(mechanism.reading.domain, Sparse):
         for value in sparse_inputs(mechanism):
             check_sparse_sampler(mechanism, value)
         return True
@@ -196,6 +239,8 @@ def sampled_inputs(mechanism: Mechanism) -> NDArray:
     if isinstance(domain, Records):
         between = [0.3 - 0.1 * j if isinstance(domain.of(j), Interval) else 1 for j in range(domain.d)]
         return np.vstack([inputs[np.unique([0, len(inputs) // 3, -1])], between])
+    if isinstance(domain, Sparse):
+        return np.append(inputs[np.unique([0, 1, len(inputs) // 2, -1])], domain.check([{0: 0.3}]))
     return inputs
 
 
@@ -218,7 +263,7 @@ def sparse_inputs(mechanism: Any) -> list[dict[int, float]]:
     d, s = mechanism.d, mechanism.s
     mixed = {key: 1.0 - 2 * (key % 2) for key in range(s)}
     found: list[dict[int, float]] = [{}, {d - 1: -1.0}, mixed, {**mixed, 0: 0.3}]
-    if mechanism.sample:
+    if mechanism.sample and s < d:
         found += [dict.fromkeys(range(s + 1), 1.0), {key: (-1.0) ** key for key in range(d)}]
     return found
 
@@ -230,13 +275,31 @@ def check_sparse_sampler(mechanism: Any, vector: Mapping[int, float]) -> None:
     for filler in (0, (1 << bits) - 1):
         tape = SomeWordsTape(bits, varied, filler)
         reports = small.drawn(many(small.reading.domain.check([vector])[0], tape.rows), tape)
+        assert small.valid(reports).all()
         rows, inverse = tape.odds()
-        code = reports["seed"][rows].astype(np.int64) * small.t + reports["value"][rows]
-        found = [Fraction(0)] * (small.t << bits)
+        column = columns_of(small, reports[rows])
+        found = [Fraction(0)] * len(expected)
         for odds in np.unique(inverse).tolist():
-            counts = np.bincount(code[inverse == odds], minlength=len(found)).tolist()
+            counts = np.bincount(column[inverse == odds], minlength=len(found)).tolist()
             found = [before + Fraction(count, odds) for before, count in zip(found, counts, strict=True)]
         assert found == expected
+
+
+def columns_of(mechanism: Any, reports: NDArray) -> NDArray[np.int64]:
+    """Which column of the channel each report is; where it has a hash function, those of one stand together."""
+    if "seed" in (reports.dtype.names or ()):
+        return reports["seed"].astype(np.int64) * mechanism.channel().component.shape[1] + reports["value"]
+    listed, found = (_as_numbers(each) for each in (mechanism.outputs(), reports))
+    order = np.argsort(listed)
+    column = order[np.minimum(np.searchsorted(listed, found, sorter=order), len(order) - 1)]
+    assert (listed[column] == found).all()
+    return column
+
+
+def _as_numbers(reports: NDArray) -> NDArray[np.uint64]:
+    """Reports of at most eight bytes as numbers."""
+    packed = np.ascontiguousarray(reports).view(np.uint8).reshape(len(reports), -1)
+    return np.ascontiguousarray(np.pad(packed, [(0, 0), (0, 8 - packed.shape[1])])).view(np.uint64)[:, 0]
 
 
 def short_sparse(mechanism: Any, vector: Mapping[int, float]) -> tuple[Any, int, dict[Any, tuple[int, ...]]]:
@@ -245,42 +308,140 @@ def short_sparse(mechanism: Any, vector: Mapping[int, float]) -> tuple[Any, int,
     The words of signs have nothing to round, the first place in an order is no choice: `check_sparse_sampler` finds
     out if one of the words that are left out matters after all.
     """
-    s = mechanism.s
-    varied: dict[Any, tuple[int, ...]] = {TAG: (0,), DRAW: (0,)}
-    if len(vector) > s:
-        varied[CHOICE] = tuple(range(s))
-        varied[ROUNDING] = tuple(range(s)) if any(abs(value) != 1 for value in vector.values()) else ()
-    else:
-        varied[ROUNDING] = tuple(slot for slot, value in enumerate(vector.values()) if abs(value) != 1)
-    varied[ORDER] = tuple(range(1, s)) if mechanism.paired else ()
-    varied[ELEMENT] = (0,)  # its bound depends on all the others
-    varied = {lane: columns for lane, columns in varied.items() if columns}
-    words = sum(map(len, varied.values()))
-    for rejecting, most in ((True, MOST_TAPE_BITS), (True, MOST_SPARSE_BITS), (False, MOST_TAPE_BITS)):
-        for bits in range(most // words, 1, -1):
-            small = _short_law(mechanism, 1 << bits, rejecting)
+    few = MOST_TAPE_BITS - 2 * (component_of(mechanism) is None)  # conflicts of hashed items need many hash functions
+    for rejecting, most in ((True, few), (True, MOST_SPARSE_BITS), (False, MOST_SPARSE_BITS)):
+        for bits in range(LONGEST_WORD, 1, -1):
+            small = _short_sparse(mechanism, bits, rejecting)
             if small is not None:
-                return small, bits, varied
+                varied = _words_that_matter(small, bits, vector)
+                if sum(map(len, varied.values())) * bits <= most:
+                    return small, bits, varied
     raise AssertionError("there are too many tapes")
 
 
+def _short_sparse(mechanism: Any, bits: int, rejecting: bool) -> Any:
+    if isinstance(mechanism, dither.PCKV_UE):
+        # One digit of b and a table with ties; where a user draws nothing, two digits and a table without.
+        finer = mechanism.s == 1 and not mechanism.sample
+        weights = (9, 1, 1, 4) if finer else (2, 1, 1, 2)
+        large = replace(mechanism, epsilon=16.0, weights=weights)
+        fits = bits >= mechanism.d and rejecting != finer and (rejecting or bits == 4)
+        return replace(large, epsilon=log_above(Fraction(large.channel().ratio()))) if fits else None
+    if isinstance(mechanism, dither.Succinct):
+        if mechanism.noise.law.stretch > 1:
+            law = Shift((6, 3, 2), steps=1, reach=1, stretch=2)
+        else:
+            law = Shift((9, 7, 4, 2, 1), steps=2, reach=2) if rejecting else Shift((6, 3, 2), steps=1, reach=1)
+        weights = (*law.weights, law.steps, law.reach, law.stretch)
+        return replace(mechanism, epsilon=log_above(law.ratio()), weights=weights)
+    if getattr(mechanism, "cohorts", None):
+        mechanism = replace(mechanism, cohorts=11)  # some words are rejected, and a short one tells them apart
+    return _short_law(mechanism, 1 << bits, rejecting)
+
+
+def _words_that_matter(mechanism: Any, bits: int, vector: Mapping[int, float]) -> dict[Any, tuple[int, ...]]:
+    """Lanes to columns, in the order in which what is accepted on one lane depends on others before."""
+    s, read = mechanism.s, _lanes(mechanism, bits)
+    single = isinstance(mechanism, dither.PrivKV | dither.PCKV_GRR | dither.PCKV_UE)  # one key is reported on
+    real = [slot for slot, value in enumerate(vector.values()) if abs(value) != 1]
+    varied: dict[Any, tuple[int, ...]] = {TAG: tuple(range(read.get(TAG, 0)))}
+    varied[DRAW] = tuple(range(read[DRAW]))
+    if isinstance(mechanism, dither.PCKV_GRR | dither.PCKV_UE):
+        varied[CHOICE] = (0,) if max(len(vector), s) > 1 else ()
+    elif len(vector) > s and not single:
+        varied[CHOICE] = tuple(range(s))
+    many_ = range(s) if len(vector) > s else real  # keys that were drawn stand anywhere
+    varied[ROUNDING] = () if not real else (0,) if single else tuple(many_)
+    varied[ORDER] = tuple(range(1, s)) if getattr(mechanism, "paired", False) else ()
+    others = [lane for lane in read if lane not in (TAG, DRAW, CHOICE, ROUNDING, ORDER, ELEMENT)]
+    varied |= dict.fromkeys(others, (0,))
+    if isinstance(mechanism, dither.Succinct) and not others:  # the sum is rounded to the lattice by some word, too
+        varied[ROUNDING] = tuple(sorted({*varied[ROUNDING], *range(s, read[ROUNDING]), 0}))
+    varied[ELEMENT] = tuple(range(read.get(ELEMENT, 0)))  # its bound depends on all the others
+    if isinstance(mechanism, dither.PCKV_UE | dither.Succinct):
+        total = sum(mechanism.own) if isinstance(mechanism, dither.PCKV_UE) else mechanism.noise.law.total
+        varied[ELEMENT] = varied[ELEMENT] if (1 << bits) % total else ()  # all edges lie between words: no tie
+    return {lane: columns for lane, columns in varied.items() if columns}
+
+
 def sparse_law(mechanism: Any, vector: Mapping[int, float], bits: int) -> list[Fraction]:
-    """P(seed, bucket): every choice of s keys, every rounding, every short seed."""
-    channel, number = mechanism.channel(), signs_of(mechanism.d, mechanism.s)
-    kept = min(len(vector), mechanism.s)
-    law = [Fraction(0)] * (mechanism.t << bits)
+    """P(report): every choice of s keys, every rounding, every short seed."""
+    law: list[Fraction] = []
+    for signs, share in as_signs(mechanism, vector, bits).items():
+        row = _row_of(mechanism, dict(signs), bits)
+        law = law or [Fraction(0)] * len(row)
+        law = [before + share * added for before, added in zip(law, row, strict=True)]
+    return law
+
+
+def as_signs(
+    mechanism: Any, vector: Mapping[int, float], bits: int = 64
+) -> dict[tuple[tuple[int, int], ...], Fraction]:
+    """The vectors of signs that a vector becomes, and how often: s of more keys are drawn, numbers are rounded.
+
+    PrivKV draws nothing: all keys count.
+    """
+    kept = len(vector) if isinstance(mechanism, dither.PrivKV) else min(len(vector), mechanism.s)
+    found = {}
     for keys in combinations(vector, kept):
         for signs in product((-1, 1), repeat=kept):
-            up = [
-                _rounded_number(vector[key], 1, bits).get(int(sign > 0), 0)
-                for key, sign in zip(keys, signs, strict=True)
-            ]
-            share = prod(up, start=Fraction(1, comb(len(vector), kept) << bits))
+            pairs = tuple(zip(keys, signs, strict=True))
+            up = [_rounded_number(vector[key], 1, bits).get(int(sign > 0), 0) for key, sign in pairs]
+            share = prod(up, start=Fraction(1, comb(len(vector), kept)))
             if share:
-                x = number.index(dict(zip(keys, signs, strict=True)))
-                row = [probability for seed in range(1 << bits) for probability in channel.given(x, seed)]
-                law = [before + share * added for before, added in zip(law, row, strict=True)]
-    return law
+                found[pairs] = share
+    return found
+
+
+def _row_of(mechanism: Any, signs: dict[int, int], bits: int) -> list[Fraction]:
+    """P(report | a vector of signs), for hash functions with short seeds."""
+    if isinstance(mechanism, SUMMED):
+        laws = {total: total_law(mechanism, total, bits) for total in range(-mechanism.s - 1, mechanism.s + 2)}
+        totals = (total_of(mechanism, signs, hashed_sign(seed)) for seed in range(1 << bits))
+        return [cell / (1 << bits) for total in totals for cell in laws[total]]
+    wide = mechanism
+    if isinstance(mechanism, dither.PrivKV):  # it knows s from its domain only
+        wide = replace(mechanism, s=max(mechanism.s, len(signs)))
+    channel, x = wide.channel(), signs_of(wide.d, wide.s).index(signs)
+    if channel.shape[1] <= LARGEST_LISTED:
+        return channel.row(x)
+    return [cell / (1 << bits) for seed in range(1 << bits) for cell in channel.given(x, seed)]
+
+
+# What Succinct and SignSum do, by their definition: signs of items are added up, dummies included.
+
+SUMMED = (dither.Succinct, dither.SignSum)
+
+
+def hashed_sign(seed: int) -> Callable[[int], int]:
+    """The sign that a hash function gives to an item."""
+    return partial(_hashed_sign, seed)
+
+
+@cache
+def _hashed_sign(seed: int, item: int) -> int:
+    return 2 * int(buckets(np.array([seed], dtype=np.uint64), np.array([item]), 2)[0]) - 1
+
+
+def total_of(mechanism: Any, signs: Mapping[int, int], sign: Callable[[int], int]) -> int:
+    """The sum for a user, padded to s keys and to an odd number of them."""
+    d, s = mechanism.d, mechanism.s
+    padded = {**signs, **{d + slot: 1 for slot in range(len(signs), s | 1)}}
+    if mechanism.goal == "frequency":
+        return sum(sign(2 * key + (own > 0)) for key, own in padded.items())
+    return sum((own if mechanism.goal == "mean" else 1) * sign(key) for key, own in padded.items())
+
+
+def total_law(mechanism: Any, total: int, bits: int = 64) -> list[Fraction]:
+    """P(reported value) for a sum; what lies between lattice points is rounded with words of so many bits."""
+    high, low, *_ = mechanism.weights
+    if isinstance(mechanism, dither.SignSum):
+        return [Fraction(high if (total > 0) == bool(value) else low, high + low) for value in range(2)]
+    law = mechanism.noise.law
+    clipped = max(-1.0, min(1.0, total / mechanism.eta))
+    points = _rounded_number(clipped / law.stretch, law.steps, bits)
+    rows = [[share * weight / law.total for weight in law.shifted(point)] for point, share in points.items()]
+    return [sum(column, Fraction(0)) for column in zip(*rows, strict=True)]
 
 
 def ideal_outcomes(mechanism: Any, vector: dict[int, int], key: int) -> list[Fraction]:
@@ -376,11 +537,175 @@ def _check_tally(mechanism: Any) -> None:
         assert tally[key, int(sign > 0)] == tally.max()
 
 
+Outcomes = dict[tuple[int, ...], Any]
+
+
+def check_outcomes(mechanism: Any) -> None:
+    """What reports add to the counts of a key, for every kind of user: the reading's law, unbiased, stated moments.
+
+    By enumeration of all reports; of those with hash functions, over all signs of the items that matter.
+    """
+    law, d, s = mechanism.reading.law, mechanism.d, mechanism.s
+    if isinstance(mechanism, SUMMED):
+        check_sums(mechanism)
+        made = signed_outcomes
+    else:
+        counts = [[tuple(row) for row in mechanism.tally(report).counts.tolist()] for report in mechanism.outputs()]
+        made = partial(listed_outcomes, counts=counts)
+    mixed = {key: (-1) ** key for key in range(s)}
+    vectors: list[dict[int, float]] = [{}, {0: 1}, {d - 1: -1}, mixed, dict.fromkeys(range(s), -1)]
+    vectors += [{0: 0.3}, {**mixed, 0: -0.75}]
+    if mechanism.sample and s < d:
+        vectors += [dict.fromkeys(range(s + 1), 1), {key: 0.5 * (-1) ** key for key in range(d)}]
+    seen = sorted({tuple(int(each) for each in outcome) for outcome in law.seen})
+    scores = _scores(mechanism, seen)
+
+    @cache
+    def chances(signs: tuple[tuple[int, int], ...]) -> NDArray:
+        """For each key (rows) the probabilities of the outcomes, of a user with these signs."""
+        found = made(mechanism, dict(signs))
+        for key, outcomes in enumerate(found):
+            _check_kind(mechanism, dict(signs).get(key, 0), outcomes)
+        asked = [_asked(mechanism, outcomes) for outcomes in found]
+        return np.array([[float(each.get(outcome, 0)) for outcome in seen] for each in asked])
+
+    for vector in vectors:
+        mixed_ = [float(share) * chances(signs) for signs, share in as_signs(mechanism, vector).items()]
+        _check_scores(mechanism, vector, np.sum(mixed_, axis=0), scores)
+
+
+def listed_outcomes(mechanism: Any, signs: dict[int, int], counts: list[list[tuple[int, ...]]]) -> list[Outcomes]:
+    """For each key what a report adds to its counts, to its probability."""
+    row = _row_of(mechanism, signs, 0)
+    found: list[Outcomes] = [{} for _ in range(mechanism.d)]
+    for chance, added in zip(row, counts, strict=True):
+        for law, own in zip(found, added, strict=True):
+            law[own] = law.get(own, Fraction(0)) + chance
+    return found
+
+
+def signed_outcomes(mechanism: Any, signs: dict[int, int]) -> list[Outcomes]:
+    """The same where every item has a random sign."""
+    d, s, width = mechanism.d, mechanism.s, mechanism.component().shape[1]
+    laws = {total: [float(cell) for cell in total_law(mechanism, total)] for total in range(-s - 1, s + 2)}
+    found: list[Outcomes] = []
+    for key in range(d):
+        asked = [2 * key, 2 * key + 1] if mechanism.goal == "frequency" else [key]
+        used: list[int] = []  # the items that the sum asks for
+        total_of(mechanism, signs, lambda item, used=used: used.append(item) or 1)
+        items = list(dict.fromkeys(used + asked))
+        odds: Counter[tuple[int, ...]] = Counter()
+        for pattern in product((-1, 1), repeat=len(items)):
+            sign = dict(zip(items, pattern, strict=True))
+            odds[total_of(mechanism, signs, sign.__getitem__), *(sign[item] for item in asked)] += 1
+        law: Outcomes = {}
+        for (total, *own), count in odds.items():
+            for value, chance in enumerate(laws[total]):
+                seen = tuple(each * (2 * value - width + 1) for each in own)
+                law[seen] = law.get(seen, 0.0) + chance * count / (1 << len(items))
+        found.append(law)
+    return found
+
+
+def check_sums(mechanism: Any) -> None:
+    """The tally adds up centred values with the signs of the same items as the sampler, and so does the channel."""
+    seeds, width = range(1, 60), mechanism.component().shape[1]
+    for seed in seeds:
+        value, sign = 7 * seed % width, hashed_sign(seed)
+        report = np.array([(seed, value)], dtype=mechanism.dtype)
+        items = range(2 * mechanism.d if mechanism.goal == "frequency" else mechanism.d)
+        expected = [sign(item) * (2 * value - width + 1) for item in items]
+        assert mechanism.tally(report).counts.ravel().tolist() == expected
+    channel, listed = mechanism.channel(), signs_of(mechanism.d, mechanism.s)
+    for x, seed in product(np.linspace(0, len(listed) - 1, 6).astype(int).tolist(), range(3)):
+        expected = total_law(mechanism, total_of(mechanism, listed[x], hashed_sign(seed)))
+        # The sampler reads a place on the lattice with some fifty digits, the channel with all.
+        assert max(abs(a - b) for a, b in zip(channel.given(x, seed), expected, strict=True)) < Fraction(1, 2**48)
+
+
+def counts_asked(mechanism: Any) -> bool:
+    """Whether the first count of a key is the number of reports about it."""
+    return mechanism.tally(mechanism.randomize([])).counts.shape[1] > mechanism.reading.law.seen.shape[1]
+
+
+def _asked(mechanism: Any, outcomes: Outcomes) -> Outcomes:
+    """Given that a report is about the key, where only some are; the first count says so."""
+    if not counts_asked(mechanism):
+        return outcomes
+    share = Fraction(mechanism.reading.law.asked).limit_denominator(1 << 20)
+    asked = {rest: chance / share for (first, *each), chance in outcomes.items() if first for rest in [tuple(each)]}
+    assert sum(asked.values()) == 1  # asked as often as the reading says
+    return asked
+
+
+def _check_kind(mechanism: Any, sign: int, outcomes: Outcomes) -> None:
+    """The outcomes of a user who has the key with this sign, or not, are those of the reading."""
+    law, asked = mechanism.reading.law, _asked(mechanism, outcomes)
+    assert abs(sum(asked.values()) - 1) < 1e-12
+    if isinstance(getattr(mechanism, "hits", None), Hits):
+        minus, plus, both = (sum(asked.get(each, Fraction(0)) for each in some) for some in HIT)
+        true, opposite = (plus, minus) if sign > 0 else (minus, plus)
+        hits = mechanism.hits
+        stated = (hits.true, hits.opposite, hits.both) if sign else (hits.false, hits.false, hits.both_false)
+        assert (true, opposite, both) == stated
+    expected: dict[tuple[int, ...], float] = {}
+    for seen, chance in zip(law.seen, law.chance[{0: 0, -1: 1, 1: 2}[sign]], strict=True):
+        own = tuple(int(each) for each in seen)
+        expected[own] = expected.get(own, 0.0) + float(chance)
+    assert all(abs(expected.get(own, 0) - asked.get(own, 0)) < 1e-12 for own in expected.keys() | asked.keys())
+
+
+HIT = ([(1, 0), (1, 1)], [(0, 1), (1, 1)], [(1, 1)])
+
+
+def _scores(mechanism: Any, seen: list[tuple[int, ...]]) -> dict[str, NDArray]:
+    """What each outcome counts for each statistic: the estimate of a single report."""
+    d, found = mechanism.d, {}
+    first = (1,) if counts_asked(mechanism) else ()
+    for at in range(0, len(seen), d):
+        some = seen[at : at + d]
+        counts = np.array([(*first, *each) for each in (some * d)[:d]])
+        made = mechanism.estimate(dither.Tally(mechanism.fingerprint, 1, counts))
+        for name in made.keys() - {"conditional_mean"}:
+            found.setdefault(name, []).append(made[name].value[: len(some)])
+    scores = {name: np.concatenate(parts) for name, parts in found.items()}
+    if "frequency" in scores:
+        minus, plus = scores.pop("frequency").T
+        scale = max(1.0, np.abs(plus).max())
+        np.testing.assert_allclose(plus + minus, scores["presence"], atol=1e-12 * scale)
+        np.testing.assert_allclose(plus - minus, scores["mean"], atol=1e-12 * scale)
+    return scores
+
+
+def _check_scores(mechanism: Any, vector: Mapping[int, float], found: NDArray, scores: dict[str, NDArray]) -> None:
+    """Unbiased but for keys that were not drawn; the moments of one report as stated, of each statistic."""
+    reading, d = mechanism.reading, mechanism.d
+    assert scores.keys() == reading.law.reads.keys()
+    assert reading.about in scores
+    all_count = isinstance(mechanism, dither.PrivKV)
+    kept = 1.0 if all_count else min(1.0, mechanism.s / max(1, len(vector)))
+    held = {
+        "mean": [float(vector.get(key, 0.0)) for key in range(d)],
+        "presence": [float(j in vector) for j in range(d)],
+    }
+    for name, score in scores.items():
+        scale = np.abs(score).max()
+        mean = found @ score
+        np.testing.assert_allclose(mean, kept * np.array(held[name]), atol=1e-11 * scale)
+        asked = reading.law.asked
+        spread = score / asked - mean[:, None]
+        stated = replace(reading, about=name).moments([vector])
+        np.testing.assert_allclose(stated.bias[0], (kept - 1) * np.array(held[name]), atol=1e-11 * scale)
+        for power, moment in ((2, stated.variance[0]), (3, stated.third[0])):
+            true = asked * (found * np.abs(spread) ** power).sum(axis=1) + (1 - asked) * np.abs(mean) ** power
+            np.testing.assert_allclose(moment, true, rtol=1e-9)
+
+
 def sparse_truth(mechanism: Any, vectors: list[dict[int, float]]) -> dict[str, NDArray]:
     """What the estimates of these users are about; of a user with L > s keys each counts s/L."""
     value, held = np.zeros((len(vectors), mechanism.d)), np.zeros((len(vectors), mechanism.d))
     for row, vector in enumerate(vectors):
-        share = min(1.0, mechanism.s / max(1, len(vector)))
+        share = 1.0 if isinstance(mechanism, dither.PrivKV) else min(1.0, mechanism.s / max(1, len(vector)))
         for key, number in vector.items():
             value[row, key], held[row, key] = number * share, share
     mean, presence = value.mean(axis=0), held.mean(axis=0)
@@ -397,6 +722,9 @@ def sparse_scores(mechanism: Any, vectors: list[dict[int, float]], *, times: int
     rows = np.repeat(mechanism.reading.domain.check(vectors), times)
     estimates = mechanism.estimate(mechanism.tally(mechanism.randomize(rows, seed=seed)))
     truth = sparse_truth(mechanism, vectors)
+    if len(estimates) == 1:  # all that was asked for
+        assert list(estimates) == [mechanism.reading.about]
+        return {name: (part.value - truth[name]) / part.stderr for name, part in estimates.items()}
     assert list(estimates) == ["presence", "mean", "conditional_mean", "frequency"]
     np.testing.assert_allclose(estimates["frequency"].value.sum(axis=1), estimates["presence"].value, atol=1e-12)
     minus, plus = estimates["frequency"].value.T
@@ -404,21 +732,86 @@ def sparse_scores(mechanism: Any, vectors: list[dict[int, float]], *, times: int
     return {name: (part.value - truth[name]) / part.stderr for name, part in estimates.items()}
 
 
-def check_sparse_estimates(mechanism: Any, vectors: list[dict[int, float]], *, times: int, seed: int) -> None:
-    """No statistic of a key is off by more than its noise explains: all together a false alarm of 1e-6.
+def check_sparse_estimates(
+    mechanism: Any, vectors: list[dict[int, float]], *, times: int, seed: int, alarm: float = 1e-6
+) -> None:
+    """No statistic of a key is off by more than its noise explains: all together a false alarm of `alarm`.
 
     The conditional mean is looked at where it is known; a ratio is nearly normal there, if presence is well known.
     """
     scores = sparse_scores(mechanism, vectors, times=times, seed=seed)
     found = np.concatenate([np.ravel(score) for score in scores.values()])
     found = found[~np.isnan(found)]
-    assert found.size >= 4 * mechanism.d
-    assert np.abs(found).max() < norm.isf(1e-6 / (2 * found.size))
+    assert found.size >= mechanism.d * (4 if len(scores) > 1 else 1)
+    assert np.abs(found).max() < norm.isf(alarm / (2 * found.size))
+
+
+def expected_tally(mechanism: Any, vectors: list[dict[int, float]], n: int) -> dither.Tally:
+    """A tally with the expected counts of these users."""
+    law, truth = mechanism.reading.law, sparse_truth(mechanism, vectors)["frequency"]
+    kinds = np.column_stack([1 - truth.sum(axis=1), truth])
+    counts = n * law.asked * (kinds @ law.chance @ law.seen)
+    if counts_asked(mechanism):
+        counts = np.column_stack([np.full(mechanism.d, n * law.asked), counts])
+    return dither.Tally(mechanism.fingerprint, n, np.rint(counts).astype(np.int64))
+
+
+def check_sparse_errors(mechanism: Any, vectors: list[dict[int, float]], n: int = 10**12) -> None:
+    """At the expected counts stated errors are those of the reports' moments; where signs hide values, no smaller.
+
+    Where only some are asked about a key, they differ from all: that is stated too, and no part of the moments.
+    """
+    reading = mechanism.reading
+    made = mechanism.estimate(expected_tally(mechanism, vectors, n))
+    signs = all(abs(value) == 1 for vector in vectors for value in vector.values())
+    for name in reading.law.reads:
+        own = replace(reading, about=name)
+        true, held = own.moments(vectors).variance.mean(axis=0), own.truth(vectors)
+        if (
+            reading.law.asked < 1
+        ):  # the moments count zero for who was not asked: here the number of those asked divides
+            true = true - (1 / reading.law.asked - 1) * held.mean(axis=0) ** 2
+        stated = made[name].stderr ** 2 * n
+        assert (stated >= true * (1 - 1e-4)).all()
+        if signs and (np.ptp(np.where(held == 0, np.nan, held), axis=0) == 0)[held.any(axis=0)].all():
+            np.testing.assert_allclose(stated, true, rtol=1e-4)
+
+
+def check_simulated_errors(mechanism: Any, vectors: list[dict[int, float]], *, seed: int, alarm: float) -> None:
+    """Squared errors of 300 collections of 2,000 users are as large as predicted; false alarm `alarm`.
+
+    Of each key on its own: estimates are all but normal, so that the sum of squares is chi-square.
+    """
+    collections, users, reading = 300, 2000 // len(vectors) * len(vectors), mechanism.reading
+    rows = np.tile(reading.domain.check(vectors), collections * users // len(vectors))
+    reports = mechanism.randomize(rows, seed=seed)
+    predicted = reading.moments(vectors)
+    truth = reading.truth(vectors).mean(axis=0) + predicted.bias.mean(axis=0)
+    variance = predicted.variance.mean(axis=0)
+    if reading.law.asked < 1:
+        variance = variance - (1 / reading.law.asked - 1) * truth**2
+    found = [mechanism.estimate(mechanism.tally(part))[reading.about].value for part in np.split(reports, collections)]
+    squares = ((np.array(found) - truth) ** 2).sum(axis=0) * users / variance
+    each = alarm / (2 * len(truth))
+    assert (squares > chi2.ppf(each, collections)).all()
+    assert (squares < chi2.isf(each, collections)).all()
 
 
 def _lanes(mechanism: Mechanism, bits: int) -> dict[Any, int]:
+    return _probed(mechanism, bits).lanes
+
+
+def lanes_shared(mechanism: Mechanism) -> set[Any]:
+    """The lanes from which some row takes the same words for two purposes: what they decide is not independent."""
+    bits = 8
+    if component_of(mechanism) is not None:  # the law must fit a word
+        mechanism, bits, _ = short_sparse(mechanism, {})
+    return _probed(mechanism, bits).twice
+
+
+def _probed(mechanism: Mechanism, bits: int) -> ProbeTape:
     inputs = mechanism.inputs()
-    return lanes_read(lambda rows, tape: mechanism.drawn(inputs[np.arange(rows) % len(inputs)], tape), bits)
+    return probed(lambda rows, tape: mechanism.drawn(inputs[np.arange(rows) % len(inputs)], tape), bits)
 
 
 def _law(mechanism: Mechanism, value: Any, tape: EveryTape) -> dict[bytes, Fraction]:
@@ -457,6 +850,10 @@ def rounding(mechanism: Mechanism, value: Any, bits: int = 64) -> dict[int, Frac
         return _rounded_corner(mechanism, value, bits)
     if isinstance(mechanism.reading, Pooled):
         return _rounded_choice(mechanism.reading, value, bits)
+    if isinstance(mechanism.reading.domain, Sparse):
+        listed = signs_of(mechanism.reading.domain.d, mechanism.reading.domain.s)
+        vector = {key: number for key, number in zip(*value, strict=True) if key != EMPTY}
+        return {listed.index(dict(signs)): share for signs, share in as_signs(mechanism, vector, bits).items()}
     if not isinstance(mechanism.reading.domain, Interval):
         return {int(value): Fraction(1)}
     return _rounded_number(value, mechanism.channel().shape[0] - 1, bits)
@@ -576,7 +973,11 @@ def check_estimator(mechanism: Mechanism) -> None:
         check_records(mechanism)
         return
     if component_of(mechanism) is not None:
-        check_hits(mechanism)
+        # What shared functions do to estimates is tested with their reading; hits are those of any function.
+        check_hits(replace(mechanism, cohorts=None))  # type: ignore[type-var]
+        return
+    if isinstance(mechanism.reading, KeyValues):
+        check_outcomes(mechanism)
         return
     if isinstance(mechanism, dither.LocalHash):
         return  # shared and private hash functions have their own exact tests
@@ -743,8 +1144,10 @@ def _truth(mechanism: Mechanism, values: NDArray) -> NDArray:
     if isinstance(mechanism.reading, Pooled):
         return np.atleast_1d(values["value"].mean())
     if isinstance(mechanism.reading, KeyValues):
-        mean = mechanism.reading.truth(values).mean(axis=0)
+        mean = replace(mechanism.reading, about="mean").truth(values).mean(axis=0)
         presence = np.array([(values["key"] == key).any(axis=1).mean() for key in range(mechanism.reading.d)])
+        if len(mechanism.reading.law.reads) == 1:
+            return presence if mechanism.reading.about == "presence" else mean
         return np.concatenate([presence, mean, np.column_stack([presence - mean, presence + mean]).ravel() / 2])
     if isinstance(mechanism.reading.domain, Interval | Records):
         return np.atleast_1d(values.mean(axis=0))

@@ -78,14 +78,14 @@ class SomeWordsTape(EveryTape):
 
     def words(self, lane: Any, rows: Rows, width: int = 1, attempt: int = 0, out: Words | None = None) -> Words:
         """The digits of the row's number in the varied words, the filler in all others."""
-        columns = self.varied.get(lane, ())
+        columns = [column for column in self.varied.get(lane, ()) if column < width]
         if attempt and not columns:
             raise AssertionError("a word that was not varied was rejected")
         if attempt:
             return super().words(lane, rows, width, attempt)
         found = np.full((len(np.arange(self.rows)[rows]), width), self.filler)
         if columns:
-            found[:, list(columns)] = super().words(lane, rows, len(columns))
+            found[:, columns] = super().words(lane, rows, len(columns))
         return found
 
     def _digits(self, lane: Any) -> tuple[int, int]:
@@ -99,6 +99,8 @@ class ProbeTape:
     def __init__(self, bits: int) -> None:
         self.bits = bits
         self.lanes: dict[Any, int] = {}
+        self.twice: set[Any] = set()  # lanes of which some row read the same words for two purposes
+        self._read: dict[Any, set[int]] = {}
 
     def slots(self, label: str, number: int) -> "Slots":
         """See `draw.Tape`."""
@@ -106,8 +108,12 @@ class ProbeTape:
 
     def words(self, lane: Any, rows: Rows, width: int = 1, attempt: int = 0, out: Words | None = None) -> Words:
         """Different words for each row, and a note."""
-        self.lanes[lane] = width
+        self.lanes[lane] = max(width, self.lanes.get(lane, 0))
         numbers = np.arange(1 << self.bits, dtype=np.uint64)[rows]
+        own = {int(number) for number in numbers} if not attempt else set()
+        if own & self._read.setdefault(lane, set()):
+            self.twice.add(lane)
+        self._read[lane] |= own
         if attempt:
             return _later_words(lane, len(numbers), width, attempt, self.bits)
         return np.arange(width, dtype=np.uint64) + numbers[:, None] & np.uint64((1 << self.bits) - 1)
@@ -152,6 +158,11 @@ def _later_words(lane: Any, rows: int, width: int, attempt: int, bits: int) -> W
 
 def lanes_read(sample: Callable[[int, ProbeTape], object], bits: int) -> dict[Any, int]:
     """The lanes that `sample(rows, tape)` reads."""
+    return probed(sample, bits).lanes
+
+
+def probed(sample: Callable[[int, ProbeTape], object], bits: int) -> ProbeTape:
+    """What `sample(rows, tape)` reads."""
     probe = ProbeTape(bits)
     sample(1 << bits, probe)
-    return probe.lanes
+    return probe

@@ -183,6 +183,30 @@ def test_bad_values_are_refused_and_not_quoted(mechanism: Mechanism, values):
     assert str(SECRET) not in checks.messages(caught.value)
 
 
+SPARSE = [mechanism for mechanism in EXAMPLES if isinstance(mechanism.reading.domain, Sparse)]
+
+
+@pytest.mark.parametrize("mechanism", SPARSE, ids=checks.label)
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        [{}, {SECRET: 1.0}],
+        [{}, {-SECRET: 1.0}],
+        [{}, {str(SECRET): 1.0}],
+        [{}, {0: str(SECRET)}],
+        [{}, {0.5: SECRET}],
+        [{}, {0: float(SECRET), SECRET: 0.5}],
+        [{}, dict.fromkeys(range(5), 0.987654321)],
+    ],
+    ids=str,
+)
+def test_bad_keys_are_refused_and_not_quoted(mechanism: Mechanism, vectors):
+    with pytest.raises(DomainError, match="row 1") as caught:
+        mechanism.randomize(vectors)
+    assert str(SECRET) not in checks.messages(caught.value)
+    assert len(mechanism.randomize(vectors, invalid="substitute")) == 2
+
+
 CATEGORICAL = [mechanism for mechanism in EXAMPLES if isinstance(mechanism.reading.domain, Categories)]
 NUMERIC = [
     mechanism
@@ -379,6 +403,11 @@ def test_a_refusal_names_the_row(mechanism: Mechanism):
 
 
 @every
+def test_no_word_decides_twice(mechanism: Mechanism):
+    assert not checks.lanes_shared(mechanism)
+
+
+@every
 def test_every_draw_has_a_lane_of_its_own(mechanism: Mechanism):
     if checks.component_of(mechanism) is not None:  # the law must fit a word
         short, bits, _ = checks.short_sparse(mechanism, {})
@@ -387,5 +416,6 @@ def test_every_draw_has_a_lane_of_its_own(mechanism: Mechanism):
         return
     lanes = checks._lanes(mechanism, 8)
     words = {"Unary": 1 + len(getattr(mechanism, "_digits", ())), "LocalHash": 2, "SubsetSelection": 2, "Hypercube": 3}
+    words |= {"PrivKV": 3, "PCKV_GRR": 3, "PCKV_UE": 5, "SignSum": 3, "Succinct": 4}
     windows = 1 if isinstance(mechanism.reading.domain, Categories) else 2
     assert len(lanes) >= words.get(type(mechanism).__name__, windows)

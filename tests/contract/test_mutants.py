@@ -15,7 +15,7 @@ import dither
 from contract import checks
 from dither.core import draw, mechanism
 from dither.core.channel import TwoLevel
-from dither.mechanisms import grr, hadamard, localhash, packing, subset
+from dither.mechanisms import functions, grr, hadamard, localhash, packing, subset
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.packing import as_bytes
 
@@ -72,7 +72,7 @@ def test_biased_uniform(monkeypatch):
     def modulo(bound, tape, rows, *, lane, width=1):
         return tape.words(lane, rows)[:, 0] % np.uint64(bound)
 
-    monkeypatch.setattr(localhash, "below", modulo)  # the cohort of a report
+    monkeypatch.setattr(functions, "below", modulo)  # the cohort of a report
     assert caught(checks.check_sampler, HASH)
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import gcd, inf, lcm, log2
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,18 @@ class Blanket:
     law: tuple[Fraction, ...] | None = None
 
 
+class Contrast(NamedTuple):
+    """The two inputs that a crowd hides worst, beside a blanket beta under all inputs (`privacy.pairs`).
+
+    Where y is drawn from beta, both likelihoods are beta(y) or `ratio` times as much.
+    """
+
+    ratio: Fraction
+    spread: Fraction  # the part of beta where the first is the higher one; as much where the second is
+    both: Fraction  # where both are high
+    low: Fraction  # where both are low
+
+
 class Channel(ABC):
     """The exact conditional probabilities P(output | input) of one mechanism."""
 
@@ -66,6 +79,10 @@ class Channel(ABC):
     @abstractmethod
     def row(self, x: int) -> list[Fraction]:
         """P(. | x), output by output."""
+
+    def contrast(self) -> Contrast | None:
+        """The two inputs that a crowd hides worst, if the likelihoods of a report have two levels at heart."""
+        return None
 
     @property
     def exact(self) -> bool:
@@ -207,6 +224,12 @@ class TwoLevel(Channel):
     def blanket(self) -> Blanket:
         # Every output keeps the smaller weight under every input; more is common only where all inputs agree on it.
         return Blanket(Fraction(self.outputs * min(self.low, self.high), self.total))
+
+    def contrast(self) -> Contrast:
+        above = self.favoured if self.high > self.low else self.outputs - self.favoured
+        each = Fraction(min(self.high, self.low), self.total)
+        both, low = above - self.apart, self.outputs - above - self.apart
+        return Contrast(self.ratio(), self.apart * each, both * each, low * each)
 
     def row(self, x: int) -> list[Fraction]:
         weights = [self.low] * self.outputs

@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import inf, log2, prod
 from typing import Any
 
-from dither.core.channel import Blanket, Channel, Table, TwoLevel, hockey_stick
+from dither.core.channel import Blanket, Channel, Contrast, Table, TwoLevel, hockey_stick
 from dither.core.exact import closely_above_log, exp_below, float_above, log_above, root_below
 
 _MOST_WORD_BITS = 16
@@ -37,6 +37,7 @@ class Product(Channel):
     encode: Callable[[int], Sequence[int]] = field(compare=False, repr=False)
     differing: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     common: Callable[[], Fraction] | None = field(default=None, compare=False, repr=False)
+    hidden: Contrast | None = None  # the two inputs that a crowd hides worst, where they are known
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -82,6 +83,9 @@ class Product(Channel):
 
     def blanket(self) -> Blanket:
         return Blanket(self.common() if self.common else self.factor.blanket().mass ** self.coordinates)
+
+    def contrast(self) -> Contrast | None:
+        return self.hidden
 
     def row(self, x: int) -> list[Fraction]:
         return self._word(self.encode(x))
@@ -204,6 +208,10 @@ class Independent(Channel):
         least = sorted(factor.blanket().mass for factor in self.factors)[: self.asked]
         return Blanket(prod(least, start=Fraction(1)))
 
+    def contrast(self) -> Contrast | None:
+        # One coordinate is shown: inputs that agree in it are as good as hidden, and all others are its inputs.
+        return self._same.contrast() if self.asked == 1 and self._same is not None else None
+
     def row(self, x: int) -> list[Fraction]:
         law = [Fraction(1)]
         for factor, letter in zip(self.factors, self.letters(x), strict=True):
@@ -258,6 +266,7 @@ class PublicMixture(Channel):
     given: Callable[[int, int], Sequence[Fraction]] = field(compare=False, repr=False)
     outputs: int | None = None
     odds: tuple[Fraction, ...] | None = None
+    attained: bool = True  # whether some inputs have the component's divergence; averages of its rows may not
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -265,7 +274,7 @@ class PublicMixture(Channel):
 
     @property
     def exact(self) -> bool:
-        return self.component.exact
+        return self.component.exact and self.attained
 
     @property
     def epsilon(self) -> float:
@@ -279,6 +288,10 @@ class PublicMixture(Channel):
 
     def blanket(self) -> Blanket:
         return Blanket(self.component.blanket().mass)
+
+    def contrast(self) -> Contrast | None:
+        # Everybody draws a tag in the same way, and under each the rows are averages of rows of the component.
+        return self.component.contrast()
 
     def row(self, x: int) -> list[Fraction]:
         return [

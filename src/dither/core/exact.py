@@ -34,6 +34,18 @@ def exp_below(epsilon: float, digits: int = 60) -> Fraction:
     return Fraction(context.next_minus(exponent.exp(context)))
 
 
+def exp_above(epsilon: float) -> float:
+    """A float at or just above e^epsilon.
+
+    >>> exp_above(0.0), exp_above(1.0) > 2.718281828459045
+    (1.0, True)
+    """
+    exponent = Decimal(epsilon)
+    if exponent == 0:
+        return 1.0
+    return math.inf if exponent > 700 else float_above(Fraction(_context(60).next_plus(exponent.exp(_context(60)))))
+
+
 def log_above(ratio: Fraction) -> float:
     """A float at or just above ln(ratio).
 

@@ -17,13 +17,13 @@ Divergences are maxima over few numbers: how many are favoured by one input, by 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
 from math import comb
 
-from dither.core.channel import Blanket, Channel, TwoLevel
+from dither.core.channel import Blanket, Channel, Contrast, TwoLevel
 from dither.core.errors import ParameterError
 
 
@@ -107,6 +107,11 @@ class Hashed(Channel):
         each = min(least, Fraction(self.law.high)) / self.law.total
         outputs = self.law.outputs
         return Blanket(each * outputs, (each,) * outputs if outputs <= 1 << 12 else None)
+
+    def contrast(self) -> Contrast:
+        # With fewer places hit a row is the average over further ones: the worst is s of them, and all apart.
+        apart = min(self.items, self.law.outputs - self.items)
+        return replace(self.law, apart=apart).contrast()
 
     def row(self, x: int) -> list[Fraction]:
         return self.given(self._inputs[x])

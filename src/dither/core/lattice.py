@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dither.core.draw import Rows, Tape, Words
 
 ROUNDING = 1 << 17  # its own lane on the tape
+SECOND_ROUNDING = ROUNDING + 1  # for what was made of rounded values: no word may decide twice
 MOST_STEPS = 1 << 20
 
 
@@ -27,10 +28,10 @@ def split(values: NDArray[np.float64], steps: int, bits: int = 64) -> tuple[Word
     return lower, scaled, digits
 
 
-def rounded(values: NDArray[np.float64], steps: int, tape: Tape, rows: Rows) -> Words:
+def rounded(values: NDArray[np.float64], steps: int, tape: Tape, rows: Rows, lane: int = ROUNDING) -> Words:
     """For each value a lattice point beside it, with mean at the value."""
     lower, fraction, digits = split(values, steps, tape.bits)
-    coin = tape.words(ROUNDING, rows)[:, 0]
+    coin = tape.words(lane, rows)[:, 0]
     coin >>= np.uint64(tape.bits - digits)
     lower += coin < fraction
     return lower

@@ -38,7 +38,7 @@ from dither.core.channel import Channel
 from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape, entries
 from dither.core.errors import ParameterError
-from dither.core.lattice import MOST_STEPS, rounded
+from dither.core.lattice import MOST_STEPS, ROUNDING, rounded
 from dither.core.mechanism import Mechanism, Moments, Reading
 from dither.core.shift import Shift
 from dither.mechanisms.dimensions import Dimensions
@@ -62,10 +62,10 @@ class Additive:
         """The distance of two lattice points."""
         return 2 * self.law.stretch / self.law.steps
 
-    def fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
-        """One report for each value."""
+    def fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows, lane: int = ROUNDING) -> None:
+        """One report for each value, whose rounding reads this lane."""
         law = self.law
-        point = rounded(values / law.stretch, law.steps, tape, rows).astype(np.int64)
+        point = rounded(values / law.stretch, law.steps, tape, rows, lane).astype(np.int64)
         # Entry e is the offset e - R, and outputs are numbered from -T: i + e - R + T = i + e - J.
         point += entries(law.cumulative, tape, rows)
         point -= law.steps

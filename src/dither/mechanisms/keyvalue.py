@@ -69,7 +69,7 @@ class Law:
     """What reports say about one key.
 
     `reads` has "mean" and "presence", or the one of them that reports tell. Only a share `asked` of the reports may be
-    about a key, drawn without looking; then the first count of a key is the number of these.
+    about a key, drawn without looking; then a key has one more count before the others, the number of these.
     """
 
     chance: Numbers  # of each outcome (columns), for each kind of user: absent, -, +
@@ -201,8 +201,8 @@ class KeyValues:
     def _rates(self, tally: Tally) -> tuple[Numbers, Numbers]:
         """For each key (rows) the average counts of the reports about it, and how many these are."""
         counts = tally.counts.reshape(self.d, -1)
-        if self.law.asked == 1:
-            return counts / tally.n, np.float64(tally.n) * np.ones(self.d)
+        if counts.shape[1] == self.law.seen.shape[1]:
+            return counts / tally.n, np.full(self.d, float(tally.n))
         asked = np.where(counts[:, 0] > 0, counts[:, 0], np.nan)  # unknown where nobody was asked
         return counts[:, 1:] / asked[:, None], asked
 

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither import kernels
-from dither.core.channel import Channel, Table, TwoLevel
+from dither.core.channel import Channel, Contrast, Table, TwoLevel
 from dither.core.compose import Product, PublicMixture
 from dither.core.draw import COINS, TAG, Rows, Tape, below, entries, positions
 from dither.core.errors import ParameterError
@@ -305,8 +305,8 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
             return mixed([self._items.row(item) for item in items])
 
         vector = self.domain.vector
-        # Attained: the report that shows just the user's own items, for users with the opposite ones.
-        return PublicMixture(self._items, 1, self.domain.size, given)
+        # The ratio is attained by the report that shows just the user's own items, for users with the opposite ones.
+        return PublicMixture(self._items, 1, self.domain.size, given, attained=self.s == 1)
 
     @cached_property
     def _items(self) -> Product:
@@ -321,7 +321,20 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
             inputs=2 * self.d + 1,
             encode=lambda x: [1 + x % 2 if x // 2 == key else 0 for key in range(self.d)],
             differing=(((2, 0), (0, 2)), ((2,), (1,)), ((2,), (0,))) if self.d > 1 else (((2,), (1,)), ((2,), (0,))),
+            common=lambda: self._under,
+            hidden=self._hidden(),
         )
+
+    @property
+    def _under(self) -> Fraction:
+        """So much of the law of the dummy lies under the law of every item."""
+        return Fraction(self.own[2], sum(self.own)) / (1 - self.shown)
+
+    def _hidden(self) -> Contrast:
+        # Under the law of the dummy, scaled, a report is E times as likely for an item that it shows. The two items of
+        # one key are never shown together: these are the furthest apart.
+        each, under = self.shown / 2, self._under
+        return Contrast(Fraction(self.own[0], self.own[1]), each * under, Fraction(0), (1 - 2 * each) * under)
 
     def outputs(self) -> NDArray:
         if self.d > 8:

@@ -37,6 +37,7 @@ from dither.core.compose import PublicMixture
 from dither.core.draw import TAG, Rows, Tape, positions
 from dither.core.errors import ParameterError
 from dither.core.hashing import buckets
+from dither.core.lattice import SECOND_ROUNDING
 from dither.core.shift import Shift
 from dither.mechanisms.additive import Additive, Laplace
 from dither.mechanisms.keyvalue import KeyValues, Law, Linear, Numbers
@@ -68,6 +69,10 @@ class _Summed(Vectors):
     @abstractmethod
     def _law(self, total: int) -> list[Any]:
         """The probabilities of the reported values if the signs add up to this."""
+
+    @abstractmethod
+    def _within(self, total: int) -> int:
+        """A sum that is reported in the same way, nearer to zero."""
 
     @abstractmethod
     def _noisy(self, total: NDArray[np.int64], tape: Tape, rows: Rows) -> NDArray:
@@ -147,8 +152,12 @@ class _Summed(Vectors):
     def _own(self) -> Numbers:
         """The probabilities of the reported values, given that one item of the user's has the sign +1."""
         others = self.terms - 1
-        laws = np.array([self._law(1 + 2 * up - others) for up in range(others + 1)], dtype=np.float64)
-        return np.array([comb(others, up) / 2**others for up in range(others + 1)]) @ laws
+        chance: dict[int, float] = {}  # of sums, those that are clipped together
+        for up in range(others + 1):
+            total = self._within(1 + 2 * up - others)
+            chance[total] = chance.get(total, 0.0) + comb(others, up) / 2**others
+        laws = np.array([self._law(total) for total in chance], dtype=np.float64)
+        return np.array(list(chance.values())) @ laws
 
 
 @dataclass(frozen=True)
@@ -181,6 +190,9 @@ class SignSum(_Summed):
     def _law(self, total: int) -> list[Fraction]:
         return self.law.row(int(total > 0))
 
+    def _within(self, total: int) -> int:
+        return 1 if total > 0 else -1
+
     def _noisy(self, total: NDArray[np.int64], tape: Tape, rows: Rows) -> NDArray:
         return (total > 0) ^ positions(self.law, tape, rows).astype(bool)
 
@@ -192,7 +204,7 @@ class Succinct(_Summed):
     `eta=None` takes the odd number with the smallest variance. For `goal`, see `SignSum`.
 
     >>> Succinct(d=128, s=8, epsilon=0.5).eta, Succinct(d=128, s=64, epsilon=4.0).eta
-    (1, 9)
+    (1, 5)
     """
 
     eta: int | None = None
@@ -205,10 +217,15 @@ class Succinct(_Summed):
 
     def _validate(self) -> None:
         super()._validate()
-        eta = checked_count("eta", self._best_eta() if self.eta is None else self.eta, 1, self.terms)
+        eta = checked_count("eta", self._best_eta() if self.eta is None else self.eta, 1, self._most_eta)
         self._freeze(eta=eta)
         if eta % 2 == 0:
             raise ParameterError("eta must be odd: the sum of an odd number of signs is")
+
+    @property
+    def _most_eta(self) -> int:
+        """The dummy that makes an even s odd has the same sign for all: it is not within anybody's reach."""
+        return (self.s - 1) | 1
 
     def _fit(self) -> tuple[int, ...]:
         return Laplace(self.epsilon).weights or ()
@@ -227,6 +244,10 @@ class Succinct(_Summed):
     def _clipped(self, total: Any) -> Any:
         return np.clip(total / self.eta, -1.0, 1.0)
 
+    def _within(self, total: int) -> int:
+        most = self.eta or 1
+        return max(-most, min(most, total))
+
     def _law(self, total: int) -> list[Fraction]:
         law, x = self.noise.law, Fraction(float(self._clipped(total)))
         place = (x / law.stretch + 1) / 2 * law.steps
@@ -243,7 +264,7 @@ class Succinct(_Summed):
 
     def _noisy(self, total: NDArray[np.int64], tape: Tape, rows: Rows) -> NDArray:
         found = np.empty(len(total), dtype=[("value", np.int64)])
-        self.noise.fill(found, self._clipped(total), tape, rows)
+        self.noise.fill(found, self._clipped(total), tape, rows, SECOND_ROUNDING)
         return found["value"]
 
     def _best_eta(self) -> int:
@@ -253,7 +274,7 @@ class Succinct(_Summed):
         chance = np.array([comb(others, int(up)) / 2**others for up in ups])
         total = 1 + 2 * ups - others
         best, least = 1, float("inf")
-        for eta in range(1, self.terms + 1, 2):
+        for eta in range(1, self._most_eta + 1, 2):
             x = np.clip(total / eta, -1.0, 1.0)
             at = noise.moments(x)
             mean = x + at.bias

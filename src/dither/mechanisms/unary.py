@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.channel import Table, TwoLevel
+from dither.core.channel import Contrast, Table, TwoLevel
 from dither.core.checks import checked_count
 from dither.core.compose import Product
 from dither.core.draw import Rows, Tape, positions
@@ -126,7 +126,13 @@ class Unary(Mechanism):
             encode=lambda x: [int(v == x) for v in range(self.k)],
             differing=(((1, 0), (0, 1)),),
             common=lambda: self._common(p, q),
+            hidden=self._hidden(p, q),
         )
+
+    def _hidden(self, p: Fraction, q: Fraction) -> Contrast:
+        # Under the all-q law, times (1-p)/(1-q), a word is E times as likely for x if its bit at x is one.
+        under = (1 - p) / (1 - q)
+        return Contrast(p * (1 - q) / (q * (1 - p)), q * (1 - q) * under, q * q * under, (1 - q) ** 2 * under)
 
     def _common(self, p: Fraction, q: Fraction) -> Fraction:
         # P(word|x) is the all-q law times p/q if the word has a one at x, (1-p)/(1-q) if not. The least over x is

@@ -50,12 +50,12 @@ _HOPELESS = 1.5  # asking for one more will not help any more
 _NUMBERS = ("Duchi", "Piecewise", "Hybrid")  # of equal ones the first is taken
 _CATEGORIES = ("GRR", "Unary", "LocalHash", "SubsetSelection", "Hadamard")
 _COUNTED_AT_ONCE = ("GRR", "Hadamard")
-_KEYS = {  # how many items the server looks at in each report, for each of the keys
+_KEYS = {  # how many items the server looks at in each report, for each of the keys and questions
     "Collision(d={d}, s={s})": 0,  # shares hash functions, if they are many
     "CoCo(d={d}, s={s}, goal='mean')": 0,
     "CoCo(d={d}, s={s}, goal='presence')": 0,
-    "SignSum(d={d}, s={s}, goal={goal!r})": 2,
-    "PCKV_UE(d={d}, s={s})": 2,
+    "SignSum(d={d}, s={s}, goal={goal!r})": 1,
+    "PCKV_UE(d={d}, s={s})": 1,
     "PCKV_GRR(d={d}, s={s})": 0,
     "PCKV_AGRR(d={d}, s={s})": 0,
     "PrivKV(d={d}, s={s})": 0,
@@ -283,7 +283,7 @@ class Chooser:
         return [
             recipe.format(d=domain.d, s=domain.s, goal=goal)
             for recipe, items in _KEYS.items()
-            if items * domain.d <= self.most_evaluations
+            if items * domain.d * len(unit) <= self.most_evaluations
         ]
 
 

@@ -1,5 +1,6 @@
-"""What is promised: certificates now; composition, shuffling, audit and ledger with their issues."""
+"""What is promised: certificates, and what a shuffler adds; composition, audit and ledger with their issues."""
 
 from dither.privacy.certificate import certify
+from dither.privacy.shuffle import amplify, bounds, local_budget, users_for
 
-__all__ = ["certify"]
+__all__ = ["amplify", "bounds", "certify", "local_budget", "users_for"]

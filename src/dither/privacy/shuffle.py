@@ -1,0 +1,238 @@
+"""What a shuffler adds: the guarantee of a crowd whose reports are shown in no order.
+
+A shuffler takes who sent what off the reports. Whoever sees the result learns less about any one user than from the
+user's own report, which hides among the others'. `amplify` says how much less, for the whole collection, whatever the
+users' values are.
+
+The bounds, in the order in which they became known:
+
+- `erlingsson` (Erlingsson et al. 2019): epsilon = 12 epsilon0 sqrt(ln(1/delta) / n), for epsilon0 <= 1/2, n >= 1000 and
+  delta < 1/100.
+- `clone` (Feldman, McMillan and Talwar 2021), evaluated to the end.
+- `blanket` (after Balle et al. 2019): any randomizer hides at least as well as binary randomized response with the same
+  epsilon0 does by its blanket. This is proved in docs/decisions/0014, and 10 to 30% of epsilon below `clone`. (To put
+  e^-epsilon0 for the mass of an unknown blanket into the bound of 2019 is refuted by binary response itself.)
+- `own`: the mechanism's own blanket, from its exact channel (`privacy.pairs`). Collision, LocalHash, GRR, Unary and
+  others hide better than the worst randomizer with their epsilon.
+
+Results in print that exact enumeration refutes are not among them (003 Theorem 5, and the "stronger clone" as it is
+quoted there; docs/papers.md): `tests/privacy/test_enumeration.py` shows it.
+
+n is the number of users who apply the same whole randomizer: public tags, such as the drawn attribute, are part of it.
+Where a bound does not apply, or gains nothing, the guarantee is the local one, which holds for the crowd, too.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from dither.core.channel import Channel, Contrast
+from dither.core.checks import checked_count, checked_epsilon, checked_real
+from dither.core.compose import Announced
+from dither.core.errors import DitherWarning, ParameterError
+from dither.core.exact import exp_above, float_above
+from dither.core.guarantee import Guarantee
+from dither.privacy.pairs import Pair
+
+BOUNDS = ("erlingsson", "clone", "blanket", "own")
+MOST_USERS = 10**15
+_CLOSE = 1e-6  # how near the smallest epsilon the stated one is, relatively
+_LARGEST = 20.0  # local epsilons beyond are not amplified
+
+
+class Randomizer(NamedTuple):
+    """What a bound knows of a local randomizer: its guarantee, its likelihood ratio, and perhaps more."""
+
+    local: Guarantee
+    ratio: float
+    contrast: Contrast | None = None
+
+    @classmethod
+    def of(cls, given: Any) -> "Randomizer":
+        """An epsilon, or a mechanism with its channel."""
+        if hasattr(given, "channel"):
+            channel: Channel = given.channel()
+            if isinstance(channel, Announced):
+                raise ParameterError(
+                    "users of different groups do not hide each other: amplify the mechanism of each group on its own, "
+                    "with the number of its users"
+                )
+            ratio = channel.ratio()
+            largest = math.inf if isinstance(ratio, float) else float_above(Fraction(ratio))
+            return cls(given.guarantee, largest, channel.contrast())
+        epsilon = checked_epsilon(given)
+        return cls(Guarantee(epsilon), math.inf if epsilon > _LARGEST else exp_above(epsilon))
+
+
+def amplify(given: Any, n: int, delta: float, bound: str = "best") -> Guarantee:
+    """What n shuffled reports promise at this delta; `given` is a mechanism, or the epsilon of any.
+
+    >>> amplify(1.0, n=10**6, delta=1e-6)
+    Guarantee(epsilon=0.00351..., delta=1e-06, established='bound')
+    >>> print(amplify(1.0, n=10**6, delta=1e-6, bound="clone"))
+    epsilon 0.00434, delta 1e-6 (bound)
+    """
+    names = _names(bound)
+    found = bounds(given, n, delta, names)
+    kept = {name: guarantee for name, guarantee in found.items() if guarantee is not None}
+    if not kept:
+        reason = _reason(bound, Randomizer.of(given), n, delta)
+        warnings.warn(f"{reason}; the guarantee is the local one", DitherWarning, stacklevel=2)
+        return Randomizer.of(given).local
+    return min(kept.values(), key=lambda guarantee: guarantee.epsilon)
+
+
+def bounds(given: Any, n: int, delta: float, names: Iterable[str] = BOUNDS) -> dict[str, Guarantee | None]:
+    """What each bound says; None for one that does not apply, or that gains nothing over the local guarantee."""
+    randomizer = Randomizer.of(given)
+    n, delta = checked_count("n", n, 2, MOST_USERS), _checked_delta(delta)
+    return {name: _bounded(name, randomizer, n, delta) for name in names}
+
+
+def local_budget(
+    central: float,
+    n: int,
+    delta: float,
+    bound: str = "best",
+    mechanism: Callable[[float], Any] | None = None,
+) -> float:
+    """The largest local epsilon with which n shuffled reports keep (central, delta).
+
+    For a mechanism, `mechanism(epsilon)` makes it; else for any.
+
+    >>> round(local_budget(0.1, n=10**6, delta=1e-6), 3)
+    5.6...
+    """
+    central = checked_epsilon(central)
+    given: Callable[[float], Any] = mechanism or (lambda epsilon: epsilon)
+
+    def keeps(epsilon: float) -> bool:
+        return _quiet(given(epsilon), n, delta, bound).epsilon <= central
+
+    low, high = central, _LARGEST
+    if keeps(high):
+        return high
+    while high - low > 1e-6 * low:  # the local guarantee alone keeps `central`
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    return low
+
+
+def users_for(given: Any, central: float, delta: float, bound: str = "best") -> int:
+    """The smallest number of users whose shuffled reports keep (central, delta).
+
+    >>> users_for(1.0, central=0.05, delta=1e-6)
+    75...
+    """
+    central = checked_epsilon(central)
+    low, high = 1, 2
+    if Randomizer.of(given).local.epsilon <= central:
+        return high
+    while _quiet(given, high, delta, bound).epsilon > central:
+        low, high = high, 2 * high
+        if high > MOST_USERS:
+            raise ParameterError("no crowd is large enough: ask for a larger central epsilon or a smaller local one")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _quiet(given, middle, delta, bound).epsilon <= central else (middle, high)
+    return high
+
+
+def _quiet(given: Any, n: int, delta: float, bound: str) -> Guarantee:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DitherWarning)
+        return amplify(given, n, delta, bound)
+
+
+# One bound -----------------------------------------------------------------------------------------------------------
+
+
+def _bounded(name: str, randomizer: Randomizer, n: int, delta: float) -> Guarantee | None:
+    if name == "erlingsson":
+        found = _erlingsson(randomizer, n, delta)
+    else:
+        curve = _curve(name, randomizer, n)
+        found = None if curve is None else _smallest(curve, delta, math.log(randomizer.ratio))
+    if found is None or found >= randomizer.local.epsilon:
+        return None
+    return Guarantee(found, delta, "bound")
+
+
+def _curve(name: str, randomizer: Randomizer, n: int) -> Callable[[float], float] | None:
+    """The delta of a bound as a function of epsilon."""
+    if not math.isfinite(randomizer.ratio) or randomizer.ratio > math.exp(_LARGEST):
+        return None
+    if name == "own":
+        if randomizer.contrast is None:
+            return None
+        pair = Pair.of(randomizer.contrast)
+    else:
+        pair = Pair.clone(randomizer.ratio) if name == "clone" else Pair.binary(randomizer.ratio)
+    return lambda epsilon: pair.delta(epsilon, n)
+
+
+def _erlingsson(randomizer: Randomizer, n: int, delta: float) -> float | None:
+    epsilon = math.log(randomizer.ratio) if math.isfinite(randomizer.ratio) else math.inf
+    if epsilon > 0.5 or n < 1000 or delta >= 0.01:
+        return None
+    return 12 * epsilon * math.sqrt(math.log(1 / delta) / n) * (1 + 1e-12)
+
+
+def _smallest(curve: Callable[[float], float], delta: float, largest: float) -> float | None:
+    """An epsilon at which the curve is at most delta, within a millionth of the smallest; it falls."""
+    if curve(largest * (1 - 1e-12)) > delta:
+        return None
+    low, high = 0.0, largest
+    below, above = math.inf, -math.inf  # ln(curve / delta) at the two ends, where known
+    while high - low > _CLOSE * high:
+        middle = _between(low, high, below, above)
+        value = curve(middle)
+        level = math.log(value / delta) if value > 0 else -math.inf
+        if level <= 0:
+            high, above = middle, level
+        else:
+            low, below = middle, level
+    return high * (1 + 1e-12)
+
+
+def _between(low: float, high: float, below: float, above: float) -> float:
+    """A guess in between: along a straight line in the logarithm of delta, a little towards the middle."""
+    if low == 0:
+        return high / 8
+    if not (math.isfinite(below) and math.isfinite(above)):
+        return math.sqrt(low * high)
+    share = below / (below - above)
+    share = min(max(share, 0.02), 0.98)
+    guess = low + share * (high - low)
+    # Step past the root on the shorter side, so that both ends close in.
+    return guess + 0.05 * (high - guess) if share < 0.5 else guess - 0.05 * (guess - low)
+
+
+# Words ---------------------------------------------------------------------------------------------------------------
+
+
+def _names(bound: str) -> tuple[str, ...]:
+    if bound == "best":
+        return BOUNDS
+    if bound not in BOUNDS:
+        raise ParameterError(f"bound must be best or one of {', '.join(BOUNDS)}")
+    return (bound,)
+
+
+def _checked_delta(delta: float) -> float:
+    number = checked_real("delta", delta)
+    if not 0 < number < 1:
+        raise ParameterError("delta must lie between 0 and 1, for example 1e-6: shuffling alone keeps no delta of 0")
+    return number
+
+
+def _reason(bound: str, randomizer: Randomizer, n: int, delta: float) -> str:
+    if not math.isfinite(randomizer.ratio) or randomizer.ratio > math.exp(_LARGEST):
+        return f"the local epsilon is infinite or above {_LARGEST:g}, where no bound is evaluated"
+    if bound == "erlingsson":
+        return "this bound holds for a local epsilon of at most 1/2, at least 1000 users and a delta below 1/100"
+    if bound == "own" and randomizer.contrast is None:
+        return "the blanket of this mechanism was not worked out; bound='blanket' holds for any"
+    return f"{n:,} users are too few to hide one of them at delta {delta:g}"
