@@ -55,7 +55,9 @@ from dither.core.errors import require
 from dither.core.exact import float_above
 
 _MARGIN = 1e-9  # of delta, for rounding: SciPy's tails are good to 1e-11 (tests/privacy/test_pairs.py)
-_STEP, _WIDE_STEP, _OTHERS = 0.02, 0.04, 3.0  # widths of blocks, in standard deviations
+_STEP, _WIDE_STEP = 0.02, 0.04  # widths of blocks of J, in standard deviations
+_OTHERS, _MANY = 3.0, 10**5  # and of the others: narrower below so many users, as what they add falls with n
+_FEW = 24
 
 Numbers = NDArray[np.float64]
 
@@ -131,8 +133,9 @@ def _others(pair: Pair, n: int) -> tuple[Numbers, Numbers]:
     users = n - (edges[1:] - 1.0)
     rest = 1 - 2 * pair.spread
     shares, costs = [], []
-    for share, number in _ends(users, pair.both / rest):
-        for other, low in _ends(users - number, pair.low / (rest - pair.both)):
+    step = _OTHERS * min(1.0, (n / _MANY) ** 0.25)
+    for share, number in _ends(users, pair.both / rest if pair.both else 0.0, step):
+        for other, low in _ends(users - number, pair.low / (rest - pair.both) if pair.low else 0.0, step):
             shares.append(share * other)
             costs.append(pair.ratio * number + low)
     return np.array(shares), np.array(costs)
@@ -162,13 +165,16 @@ def blocks(n: int, p: float, step: float) -> tuple[Numbers, Numbers]:
     return edges, np.maximum(np.where(above[:-1] < 0.5, above[:-1] - above[1:], below[1:] - below[:-1]), 0.0)
 
 
-def _ends(users: Numbers, p: float) -> list[tuple[Numbers, Numbers]]:
+def _ends(users: Numbers, p: float, step: float) -> list[tuple[Numbers, Numbers]]:
     """Bin(users, p) for each number of users, moved to the ends of blocks with the same mean: weights and ends."""
     if p <= 0:
         return [(np.ones_like(users), np.zeros_like(users))]
     p = min(p, 1.0)
+    if users.max() <= _FEW:  # no blocks
+        above = [tail(np.full_like(users, k), users, p) for k in range(int(users.max()) + 2)]
+        return [(np.maximum(above[k] - above[k + 1], 0.0), np.full_like(users, k)) for k in range(len(above) - 1)]
     middle, deviation = users * p, np.sqrt(users * p * (1 - p))
-    inner = [np.clip(np.floor(middle + place * deviation), 0, users) for place in np.arange(-6.0, 6.1, _OTHERS)]
+    inner = [np.clip(np.floor(middle + place * deviation), 0, users) for place in np.arange(-6.0, 6.1, step)]
     ends = [np.zeros_like(users), *inner, users]
     total = [tail(end, users, p) for end in ends[:-1]] + [np.zeros_like(users)]
     first = [users * p * tail(end - 1, users - 1, p) for end in ends[:-1]] + [np.zeros_like(users)]

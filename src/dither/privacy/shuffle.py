@@ -39,6 +39,7 @@ from dither.privacy.pairs import Pair
 BOUNDS = ("erlingsson", "clone", "blanket", "own")
 MOST_USERS = 10**15
 _CLOSE = 1e-6  # how near the smallest epsilon the stated one is, relatively
+_NOTHING = 0.999  # of the local epsilon: whoever keeps that much has gained nothing
 _LARGEST = 20.0  # local epsilons beyond are not amplified
 
 
@@ -69,10 +70,11 @@ class Randomizer(NamedTuple):
 def amplify(given: Any, n: int, delta: float, bound: str = "best") -> Guarantee:
     """What n shuffled reports promise at this delta; `given` is a mechanism, or the epsilon of any.
 
-    >>> amplify(1.0, n=10**6, delta=1e-6)
-    Guarantee(epsilon=0.00351..., delta=1e-06, established='bound')
-    >>> print(amplify(1.0, n=10**6, delta=1e-6, bound="clone"))
-    epsilon 0.00434, delta 1e-6 (bound)
+    >>> found = amplify(1.0, n=10**6, delta=1e-6)
+    >>> round(found.epsilon, 5), found.delta, found.established
+    (0.00351, 1e-06, 'bound')
+    >>> round(amplify(1.0, n=10**6, delta=1e-6, bound="clone").epsilon, 5)
+    0.00433
     """
     names = _names(bound)
     found = bounds(given, n, delta, names)
@@ -103,7 +105,7 @@ def local_budget(
     For a mechanism, `mechanism(epsilon)` makes it; else for any.
 
     >>> round(local_budget(0.1, n=10**6, delta=1e-6), 3)
-    5.6...
+    5.944
     """
     central = checked_epsilon(central)
     given: Callable[[float], Any] = mechanism or (lambda epsilon: epsilon)
@@ -124,7 +126,7 @@ def users_for(given: Any, central: float, delta: float, bound: str = "best") -> 
     """The smallest number of users whose shuffled reports keep (central, delta).
 
     >>> users_for(1.0, central=0.05, delta=1e-6)
-    75...
+    7623
     """
     central = checked_epsilon(central)
     low, high = 1, 2
@@ -182,7 +184,7 @@ def _erlingsson(randomizer: Randomizer, n: int, delta: float) -> float | None:
 
 def _smallest(curve: Callable[[float], float], delta: float, largest: float) -> float | None:
     """An epsilon at which the curve is at most delta, within a millionth of the smallest; it falls."""
-    if curve(largest * (1 - 1e-12)) > delta:
+    if curve(_NOTHING * largest) > delta:
         return None
     low, high = 0.0, largest
     below, above = math.inf, -math.inf  # ln(curve / delta) at the two ends, where known

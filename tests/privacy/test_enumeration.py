@@ -1,0 +1,191 @@
+"""Few reports, shuffled exactly: the enumerator itself, the printed results it refutes, and the bounds it cannot.
+
+Everything here is rational arithmetic. A bound in floating point must lie above the exact delta, always.
+"""
+
+from fractions import Fraction
+from itertools import permutations, product
+from math import comb, log
+
+import pytest
+
+import dither
+from dither.core.channel import hockey_stick
+from dither.core.errors import ParameterError
+from dither.core.exact import exp_below, log_above
+from dither.privacy import bounds
+from dither.privacy.enumeration import shuffled_delta
+from dither.privacy.pairs import Pair
+
+HALF = Fraction(1, 2)
+RATIOS = [Fraction(21, 20), Fraction(5, 4), Fraction(2), Fraction(3)]
+
+
+def response(ratio: Fraction | int, k: int) -> list[list[Fraction]]:
+    """Randomized response over k values: Collision with one key under a shared hash function is the same."""
+    total = Fraction(ratio) + k - 1
+    return [[(Fraction(ratio) if x == y else Fraction(1)) / total for y in range(k)] for x in range(k)]
+
+
+# The enumerator ------------------------------------------------------------------------------------------------------
+
+
+def test_one_report_is_not_shuffled():
+    rows = response(3, 4)
+    for ratio in RATIOS:
+        assert shuffled_delta(rows, 1, ratio) == max(hockey_stick(a, b, ratio) for a, b in permutations(rows, 2))
+
+
+def by_sequences(rows, data: tuple[int, ...], other: tuple[int, ...], ratio: Fraction) -> Fraction:
+    """The same from all sequences of reports, sorted."""
+    laws = []
+    for inputs in (data, other):
+        law: dict[tuple[int, ...], Fraction] = {}
+        for reports in product(range(len(rows[0])), repeat=len(inputs)):
+            chance = Fraction(1)
+            for x, y in zip(inputs, reports, strict=True):
+                chance *= rows[x][y]
+            law[tuple(sorted(reports))] = law.get(tuple(sorted(reports)), Fraction(0)) + chance
+        laws.append(law)
+    return sum((max(Fraction(0), laws[0][key] - ratio * laws[1][key]) for key in laws[0]), Fraction(0))
+
+
+@pytest.mark.parametrize("rows", [response(3, 2), response(2, 3)])
+def test_multisets_are_sorted_sequences(rows):
+    for others in ((0, 0), (0, 1), (1, 1)):
+        for ratio in RATIOS:
+            stated = shuffled_delta(rows, 3, ratio, others=others, pair=(0, 1))
+            assert stated == by_sequences(rows, (0, *others), (1, *others), ratio)
+
+
+def test_what_is_too_large_is_refused():
+    with pytest.raises(ParameterError, match="too many multisets"):
+        shuffled_delta(response(3, 6), 40, Fraction(2))
+
+
+# Refuted -------------------------------------------------------------------------------------------------------------
+
+
+def printed(ratio: Fraction, beta: Fraction, n: int, r: Fraction) -> Fraction:
+    """003 Lemma 1: the delta of P and Q with a mixture parameter beta, as the paper quotes the "stronger clone"."""
+    law: dict[tuple[int, int], list[Fraction]] = {}
+    for clones in range(n):
+        chance = comb(n - 1, clones) * (2 * beta) ** clones * (1 - 2 * beta) ** (n - 1 - clones)
+        for a in range(clones + 1):
+            here = chance * comb(clones, a) * HALF**clones
+            for own, other, share in ((1, 0, ratio * beta), (0, 1, beta), (0, 0, 1 - beta - ratio * beta)):
+                law.setdefault((a + own, clones - a + other), [Fraction(0)] * 2)[0] += here * share
+                law.setdefault((a + other, clones - a + own), [Fraction(0)] * 2)[1] += here * share
+    return sum((max(Fraction(0), p - r * q) for p, q in law.values()), Fraction(0))
+
+
+def test_theorem_5_of_003_is_refuted_as_printed():
+    ratio, s, t = Fraction(5, 4), 1, 3
+    omega = s * ratio + t - s
+    exact = shuffled_delta(response(ratio, t), 6, exp_below(0.05))
+    claimed = printed(ratio, s * (ratio - 1) / omega, 6, exp_below(0.05))
+    assert float(exact) == pytest.approx(0.01328, abs=1e-5)
+    assert float(claimed) == pytest.approx(0.0020, abs=5e-5)
+    assert claimed < exact
+
+
+def test_theorem_5_with_the_right_parameter_is_refuted_too():
+    exact, claimed = (
+        shuffled_delta(response(3, 6), 5, Fraction(2)),
+        printed(Fraction(3), Fraction(1, 8), 5, Fraction(2)),
+    )
+    assert (exact, claimed) == (Fraction(249, 32768), Fraction(141, 32768))
+
+
+def test_the_stronger_clone_as_first_printed_is_refuted():
+    ratio, r = exp_below(2.0, 20), exp_below(1.2, 20)
+    exact = shuffled_delta(response(ratio, 4), 8, r, pair=(0, 1))
+    assert float(exact) == pytest.approx(0.0854, abs=1e-4)
+    assert float(printed(ratio, 1 / (ratio + 3), 8, r)) == pytest.approx(0.0729, abs=1e-4)
+
+
+def test_a_blanket_of_the_least_mass_is_refuted():
+    """To put e^-epsilon0 for the mass of an unknown blanket, also into the range of what a report tells, is unsound.
+
+    Then H lies between E - r and 1 - r E with mass 1/E and mean 1 - r; binary response does worse.
+    """
+    ratio, n, r = Fraction(7), 8, Fraction(2)
+    share = Fraction(1) / (1 + r)  # at E - r; the rest at 1 - r E
+    claimed = Fraction(0)
+    for noise in range(n):
+        chance = comb(n - 1, noise) * (1 / ratio) ** noise * (1 - 1 / ratio) ** (n - 1 - noise)
+        for high in range(noise + 2):
+            law = comb(noise + 1, high) * share**high * (1 - share) ** (noise + 1 - high)
+            gain = high * (ratio - r) + (noise + 1 - high) * (1 - r * ratio)
+            claimed += chance * law * max(Fraction(0), gain) / (noise + 1) / ratio
+    exact = shuffled_delta(response(ratio, 2), n, r)
+    assert claimed < exact <= Fraction(Pair.binary(float(ratio)).delta(log(2), n))
+
+
+# Not refuted ---------------------------------------------------------------------------------------------------------
+
+SMALL = [
+    (dither.GRR(k=2, epsilon=1.0), 9),
+    (dither.GRR(k=3, epsilon=0.5), 6),
+    (dither.GRR(k=4, epsilon=2.0), 5),
+    (dither.LocalHash(k=3, epsilon=1.0, g=2, cohorts=1), 7),
+    (dither.LocalHash(k=3, epsilon=1.0, g=2, cohorts=3), 4),
+    (dither.LocalHash(k=3, epsilon=2.0, g=3, cohorts=2), 4),
+    (dither.Unary(k=2, epsilon=1.0), 6),
+    (dither.Unary(k=3, epsilon=2.0, kind="symmetric"), 3),
+    (dither.SubsetSelection(k=4, epsilon=0.5), 4),
+    (dither.Hadamard(k=3, epsilon=1.0), 5),
+    (dither.Duchi(epsilon=1.5), 8),
+    (dither.Collision(d=2, s=1, epsilon=1.0, t=3, cohorts=8), 2),
+    (dither.PrivKV(d=2, s=1, epsilon=1.0), 3),
+    (dither.PCKV_GRR(d=2, s=1, epsilon=1.0), 4),
+    (dither.PCKV_AGRR(d=2, s=2, epsilon=1.0), 3),
+    (dither.PCKV_UE(d=2, s=1, epsilon=1.0), 3),
+    (dither.PCKV_UE(d=2, s=2, epsilon=2.0), 2),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "n"), SMALL, ids=lambda each: repr(each) if hasattr(each, "epsilon") else None)
+def test_no_bound_is_refuted(mechanism, n):
+    channel = mechanism.channel()
+    largest = channel.ratio()
+    assert isinstance(largest, Fraction)
+    pairs = {"own": Pair.of(channel.contrast()), "blanket": Pair.binary(float(largest))}
+    pairs["clone"] = Pair.clone(float(largest))
+    for ratio in (*RATIOS, (1 + largest) / 2):
+        if ratio < largest:
+            exact = shuffled_delta(channel, n, ratio)
+            found = {name: pair.delta(log_above(ratio), n) for name, pair in pairs.items()}
+            # log_above is a last digit above ln(ratio): the exact delta there is smaller by as much.
+            assert all(float(exact) <= delta * (1 + 1e-9) for delta in found.values()), found
+            assert found["own"] <= found["blanket"] * (1 + 1e-6) <= found["clone"] * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("seeds", [[0], [0, 1], [3, 5, 7]])
+def test_collisions_under_some_hash_functions(paired, seeds):
+    """Conflicts of a user's own keys and of two users, under one shared or several random hash functions."""
+    made = dither.CoCo(d=3, s=2, epsilon=1.0, t=6) if paired else dither.Collision(d=3, s=2, epsilon=1.0, t=4)
+    channel = made.channel()
+    vectors = [x for x in range(made.domain.size) if len(made.domain.vector(x)) == 2][:5]
+    rows = [[p / len(seeds) for seed in seeds for p in channel.given(x, seed)] for x in vectors]
+    pair, n = Pair.of(channel.contrast()), 4 if len(seeds) == 1 else 2
+    for ratio in (Fraction(5, 4), Fraction(2)):
+        exact = shuffled_delta(rows, n, ratio)
+        assert float(exact) <= pair.delta(log_above(ratio), n) * (1 + 1e-9)
+
+
+def test_binary_response_is_all_but_attained():
+    # Where the ratio is so large that only reports without any noise count, the bound is the exact delta.
+    exact = shuffled_delta(response(7, 2), 5, Fraction(3))
+    assert Pair.binary(7.0).delta(log(3), 5) == pytest.approx(float(exact), rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_stated_epsilons_keep_their_delta(n):
+    """The whole way: what `amplify` states at some delta, held against the exact delta at that epsilon."""
+    for mechanism in (dither.GRR(k=3, epsilon=2.0), dither.Unary(k=2, epsilon=2.0), dither.GRR(k=2, epsilon=3.0)):
+        for delta in (0.01, 0.1, 0.3):
+            for stated in bounds(mechanism, n, delta).values():
+                if stated is not None:
+                    assert float(shuffled_delta(mechanism.channel(), n, exp_below(stated.epsilon))) <= delta
