@@ -190,6 +190,67 @@ def compare(
         click.echo(break_even(a, b, values, estimators=(kinds[one], kinds[other]), names=(one, other)))
 
 
+@main.command()
+@click.argument("name", required=False)
+@click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--epsilon", type=float, help="The local epsilon of any mechanism, if none is named.")
+@click.option("--users", type=int, required=True, help="How many reports are shuffled together.")
+@click.option("--delta", type=float, default=1e-6, show_default=True, help="The failure probability of the crowd.")
+@click.option("--plot", type=click.Path(dir_okay=False), help="Draw all bounds against users and local epsilon.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def amplify(
+    name: str | None,
+    parameters: Sequence[str],
+    epsilon: float | None,
+    users: int,
+    delta: float,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """What a shuffler adds: the guarantee of a crowd whose reports are shown in no order.
+
+    \b
+    dither amplify --epsilon 1 --users 1000000
+    dither amplify Collision d=256 s=4 epsilon=1 --users 100000 --plot amplification.png
+    """
+    from dither.privacy.curves import curves
+
+    if (name is None) == (epsilon is None):
+        raise ParameterError("name a mechanism with its parameters, or give --epsilon for any mechanism")
+    given: Any = epsilon if name is None else _make(name, parameters)
+    local: Any = dither.privacy.Guarantee(given) if name is None else given.guarantee
+    found, best = dither.privacy.bounds(given, users, delta), dither.privacy.amplify(given, users, delta)
+    if as_json:
+        facts = {bound: None if each is None else each.epsilon for bound, each in found.items()}
+        click.echo(json.dumps({"users": users, "delta": delta, "local": local.epsilon, "bounds": facts,
+                               "epsilon": best.epsilon, "established": best.established}, indent=2))  # fmt: skip
+    else:
+        central = [best.epsilon if each is None else each.epsilon for each in found.values()]
+        _print(
+            Table(
+                {
+                    "bound": list(found),
+                    "epsilon": ["-" if each is None else f"{each.epsilon:.5g}" for each in found.values()],
+                    "gain": [
+                        "-" if each is None else f"{local.epsilon / other:.3g}"
+                        for each, other in zip(found.values(), central, strict=True)
+                    ],
+                }
+            )
+        )
+        click.echo(f"A report alone: {local}.")
+        click.echo(f"{users:,} reports, shuffled: {best}.")
+    if plot:
+
+        def bar(spots: Any) -> Any:
+            return track(spots, "Other crowds", console=Console(stderr=True), transient=True)
+
+        others = [each for each in parameters if not each.startswith("epsilon=")]
+        make = None if name is None else lambda local: _make(name, [*others, f"epsilon={local!r}"])
+        curves(epsilon or given.epsilon, users, delta, make, bar).plot(plot)
+        click.echo(f"drew {plot}", err=True)
+
+
 def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
     """NAME=VALUE, several times."""
     pairs = {}

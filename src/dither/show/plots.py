@@ -47,6 +47,8 @@ def two_panels(left: Panel, right: Panel, *, titles: tuple[str, str], label: str
             )
         place.axvline(here, color="0.8", linewidth=1, zorder=0)
         place.set(xscale="log", yscale="log", xlabel=x_label, xlim=(x[0], x[-1]))
+        if x[-1] < 1000 * x[0]:
+            _plain_ticks(place.xaxis)
         place.set_title(title, loc="left", fontsize=10)
         tidy(place)
     low = min(float(np.nanmin(y)) for name, y in left[2].items() if name not in faint)
@@ -56,6 +58,14 @@ def two_panels(left: Panel, right: Panel, *, titles: tuple[str, str], label: str
     handles, names = axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False, fontsize=9)
     return figure
+
+
+def _plain_ticks(axis: Any) -> None:
+    """Plain numbers where an axis has few powers of ten; those of the minor ticks would run into each other."""
+    ticker = require("matplotlib.ticker", "plot")
+    axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda number, _: f"{number:g}"))
+    axis.set_minor_formatter(ticker.NullFormatter())
 
 
 def tidy(axes: Any) -> None:
