@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dither.core.reports import Reports as Reports
     from dither.core.tally import Tally as Tally
     from dither.mechanisms import GRR as GRR
+    from dither.mechanisms import LGRR as LGRR
     from dither.mechanisms import PCKV_AGRR as PCKV_AGRR
     from dither.mechanisms import PCKV_GRR as PCKV_GRR
     from dither.mechanisms import PCKV_UE as PCKV_UE
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from dither.mechanisms import Hybrid as Hybrid
     from dither.mechanisms import Hypercube as Hypercube
     from dither.mechanisms import Laplace as Laplace
+    from dither.mechanisms import LHash as LHash
     from dither.mechanisms import LocalHash as LocalHash
+    from dither.mechanisms import LUnary as LUnary
     from dither.mechanisms import Personalised as Personalised
     from dither.mechanisms import Piecewise as Piecewise
     from dither.mechanisms import PrivKV as PrivKV

@@ -334,7 +334,7 @@ def _value(text: str) -> Any:
 def _facts(mechanism: Any) -> dict[str, Any]:
     """The certificate and what it rests on. Integers beyond 2^53 are text in JSON, since readers would round them."""
     promise = dither.privacy.certify(mechanism)
-    channel = mechanism.channel()
+    channel = mechanism.lasting()
     ratio, (inputs, outputs) = channel.ratio(), channel.shape
     return {
         "parameters": {key: value for key, value in mechanism.to_dict().items() if key != "weights"},

@@ -349,3 +349,11 @@ def test_weights_of_unary_encoding_are_certified():
     assert mechanism.channel().ratio() == 9
     with pytest.raises(DitherError, match="guarantee"):
         dither.PCKV_UE(d=3, s=1, epsilon=2.0, weights=(9, 1, 1, 4))
+
+
+def test_digits_of_unary_encoding_leave_the_signs_their_words():
+    shown = (1 << 126) + 1
+    mechanism = dither.PCKV_UE(d=3, s=1, epsilon=1.0, weights=(2 * shown, 1, shown, 1 << 128))
+    assert mechanism.shown.denominator == 1 << 128
+    with pytest.raises(DitherError, match=r"at most 2\^128"):
+        dither.PCKV_UE(d=3, s=1, epsilon=1.0, weights=(2 * shown, 1, shown, 1 << 129))

@@ -21,7 +21,7 @@ from dither import Categorical, Numeric, Plan, Schema
 from dither.core.compose import Independent
 from dither.core.errors import DitherError
 from dither.core.guarantee import Guarantee
-from dither.planning import choose, make, plans, tables
+from dither.planning import choose, make, plans
 from dither.planning.choose import Chooser, variances
 from dither.planning.plans import Part
 from dither.planning.prediction import Prediction
@@ -166,8 +166,8 @@ def through(monkeypatch, spawn) -> None:
         def spawn(self, *labels: str) -> Any:
             return spawn(self.tape, *labels)
 
-    def reports(self, part, encoded, users, rows, tape):
-        return real(self, part, encoded, users, rows, Shared(tape))  # type: ignore[arg-type]
+    def reports(self, part, values, rows, tape):
+        return real(self, part, values, rows, Shared(tape))  # type: ignore[arg-type]
 
     monkeypatch.setattr(Plan, "_reports", reports)
 
@@ -232,11 +232,12 @@ def test_a_device_that_is_silent_about_odd_values(monkeypatch):
 
 
 def test_a_record_that_counts_as_many(monkeypatch):
-    def columns(record, names):
-        found = {name: tables._value(record, name) for name in names}
-        return {name: value if isinstance(value, list) else [value] for name, value in found.items()}
+    real = Plan._all_reports
 
-    monkeypatch.setattr(plans, "record_of", columns)
+    def reports(self, values, users, tape):
+        return real(self, {name: np.repeat(each, 2, axis=0) for name, each in values.items()}, 2 * users, tape)
+
+    monkeypatch.setattr(Plan, "_all_reports", reports)
     assert caught(planning.check_every_record_is_one_user)
 
 

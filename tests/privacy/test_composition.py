@@ -107,7 +107,7 @@ def test_what_two_levels_share_is_not_lost():
 def test_equal_parts_are_counted_together():
     one = compose([dither.GRR(k=4, epsilon=0.1) for _ in range(40)], 1e-6)
     assert one == compose([(dither.GRR(k=4, epsilon=0.1), 40)], 1e-6)
-    assert compose(dither.GRR(k=4, epsilon=0.1)) == dither.GRR(k=4, epsilon=0.1).guarantee
+    assert compose([dither.GRR(k=4, epsilon=0.1)]) == dither.GRR(k=4, epsilon=0.1).guarantee
 
 
 def test_the_basic_sum_where_it_is_the_best():

@@ -6,6 +6,7 @@ Everything here is rational arithmetic. A bound in floating point must lie above
 from fractions import Fraction
 from itertools import permutations, product
 from math import comb, log
+from typing import Any
 
 import pytest
 
@@ -147,7 +148,7 @@ SMALL = [
 
 @pytest.mark.parametrize(("mechanism", "n"), SMALL, ids=lambda each: repr(each) if hasattr(each, "epsilon") else None)
 def test_no_bound_is_refuted(mechanism, n):
-    channel = mechanism.channel()
+    channel: Any = mechanism.channel()
     largest = channel.ratio()
     assert isinstance(largest, Fraction)
     pairs = {"own": Pair.of(channel.contrast()), "blanket": Pair.binary(float(largest))}
@@ -166,7 +167,7 @@ def test_no_bound_is_refuted(mechanism, n):
 def test_collisions_under_some_hash_functions(paired, seeds):
     """Conflicts of a user's own keys and of two users, under one shared or several random hash functions."""
     made = dither.CoCo(d=3, s=2, epsilon=1.0, t=6) if paired else dither.Collision(d=3, s=2, epsilon=1.0, t=4)
-    channel = made.channel()
+    channel: Any = made.channel()
     vectors = [x for x in range(made.domain.size) if len(made.domain.vector(x)) == 2][:5]
     rows = [[p / len(seeds) for seed in seeds for p in channel.given(x, seed)] for x in vectors]
     pair, n = Pair.of(channel.contrast()), 4 if len(seeds) == 1 else 2

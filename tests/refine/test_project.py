@@ -204,7 +204,7 @@ def test_frequencies_of_items_add_up_to_at_most_s():
     assert refine.auto(some(np.linspace(-0.2, 0.6, 40), 0.1, bounds)).value.min() >= 0
     for total in (0.0, -1.0, 2.5, math.nan, True, "2"):
         with pytest.raises(DitherError, match="total"):
-            refine.simplex(small, total=total)
+            refine.simplex(small, total=total)  # type: ignore[arg-type]
 
 
 def test_a_projection_is_nearer_to_items_of_real_vectors():

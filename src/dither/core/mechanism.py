@@ -189,8 +189,12 @@ class Mechanism(ABC):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What one report promises, computed from the integers that are sampled."""
-        return Guarantee.of(self.channel(), self.epsilon, self.delta)
+        """What is promised, computed from the integers that are sampled: of one report, unless a device has memory."""
+        return Guarantee.of(self.lasting(), self.epsilon, self.delta)
+
+    def lasting(self) -> Channel:
+        """The channel of all that the reports about one value can tell: that of the report, if it is the only one."""
+        return self.channel()
 
     def randomize(self, values: Any, *, seed: int | None = None, invalid: Any = "error") -> Reports:
         """One report for each value.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dither.mechanisms.hybrid import Hybrid
     from dither.mechanisms.hypercube import Hypercube
     from dither.mechanisms.localhash import LocalHash
+    from dither.mechanisms.longitudinal import LGRR, LHash, LUnary
     from dither.mechanisms.pckv import PCKV_AGRR, PCKV_GRR, PCKV_UE, PrivKV
     from dither.mechanisms.personalised import Personalised
     from dither.mechanisms.sampled import Sampled, SampledDuchi, Split
@@ -55,10 +56,14 @@ _HOMES = {
     "PCKV_AGRR": "dither.mechanisms.pckv",
     "Succinct": "dither.mechanisms.succinct",
     "SignSum": "dither.mechanisms.succinct",
+    "LGRR": "dither.mechanisms.longitudinal",
+    "LUnary": "dither.mechanisms.longitudinal",
+    "LHash": "dither.mechanisms.longitudinal",
 }
 
 __all__ = [
     "GRR",
+    "LGRR",
     "PCKV_AGRR",
     "PCKV_GRR",
     "PCKV_UE",
@@ -70,6 +75,8 @@ __all__ = [
     "Histogram",
     "Hybrid",
     "Hypercube",
+    "LHash",
+    "LUnary",
     "Laplace",
     "LocalHash",
     "Personalised",

@@ -17,6 +17,7 @@ the cohorts are: these intervals cover on average over keys.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ LEAST_COHORTS = 8
 _BLOCK = 1 << 20
 
 Pair = tuple[str, str]
+Line = tuple[Numbers, Numbers]  # what n is multiplied with, and what hits are
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,29 +60,32 @@ class CohortKeyValues(KeyValues):
 
     table: Places = None  # type: ignore[assignment]  # always given
 
-    def _rates(self, tally: Tally) -> tuple[Numbers, Numbers]:
-        total = sum((hits.sum(axis=0) for _, hits in self.table.hits(tally.counts, self.d)), np.zeros((self.d, 2)))
-        return total / tally.n, np.full(self.d, float(tally.n))
-
     def _found(self, tally: Tally, users: int) -> Found:
-        found = super()._found(tally, users)
-        scatter = self._scatter(tally, found)
+        sums = self._sums(tally)
+        found = self._read(sums.hits / tally.n, np.full(self.d, float(tally.n)), users)
+        scatter = self._scatter(sums, tally.n, found)
         shift = {pair: float(np.mean(scatter[pair] - found.drawn[pair])) for pair in scatter}
         for one, other in shift:
             if one == other:
                 shift[one, other] = max(0.0, shift[one, other])
         return replace(found, covariance={pair: found.covariance[pair] + shift[pair] for pair in shift})
 
-    def _scatter(self, tally: Tally, found: Found) -> dict[Pair, Numbers]:
-        """The covariances of every key's statistics that the cohorts show."""
-        sums = {pair: np.zeros(self.d) for pair in found.covariance}
+    def _sums(self, tally: Tally) -> "Sums":
+        """Sums over cohorts, from one reading of the table: it is the cost."""
+        sums = Sums(0.0, np.zeros((self.d, 2)), np.zeros((self.d, 2)), np.zeros((self.d, 2, 2)))
         for n, hits in self.table.hits(tally.counts, self.d):
-            value = {name: read.base * n[:, None] + hits @ read.weights for name, read in self.law.reads.items()}
-            away = {name: value - n[:, None] * found.value[name] for name, value in self.law.all_of(value).items()}
-            for one, other in sums:
-                sums[one, other] += (away[one] * away[other]).sum(axis=0)
+            sums = sums.with_(n, hits)
+        return sums
+
+    def _scatter(self, sums: "Sums", n: int, found: Found) -> dict[Pair, Numbers]:
+        """The covariances of every key's statistics that the cohorts show."""
         cohorts = self.table.functions.count
-        return {pair: total * cohorts / (cohorts - 1) / tally.n**2 for pair, total in sums.items()}
+        away = {name: (read.base, read.weights) for name, read in self.law.reads.items()}
+        away |= {name: _half(away, sign) for name, sign in (("minus", -1.0), ("plus", 1.0)) if name in found.value}
+        # A cohort is away by w . hits + (base - value) n from what all say.
+        lines = {name: (base - found.value[name], weights) for name, (base, weights) in away.items()}
+        factor = cohorts / (cohorts - 1) / n**2
+        return {(one, other): factor * sums.product(lines[one], lines[other]) for one, other in found.covariance}
 
     def _notes(self, tally: Tally) -> tuple[str, ...]:
         return (
@@ -88,3 +93,33 @@ class CohortKeyValues(KeyValues):
             f"{self.table.functions.count:,} shared hash functions: the collisions of keys are part of the standard "
             "errors, which hold on average over keys.",
         )
+
+
+class Sums(NamedTuple):
+    """Over cohorts: of n^2, of hits, of n hits, and of products of hits, for each key."""
+
+    squares: float
+    hits: Numbers
+    weighted: Numbers
+    products: Numbers
+
+    def with_(self, n: Numbers, hits: Numbers) -> "Sums":
+        """Some more cohorts."""
+        return Sums(
+            self.squares + float(n @ n),
+            self.hits + hits.sum(axis=0),
+            self.weighted + np.einsum("c,cda->da", n, hits),
+            self.products + np.einsum("cda,cdb->dab", hits, hits),
+        )
+
+    def product(self, one: Line, other: Line) -> Numbers:
+        """The sum over cohorts of the product of two statistics that are linear in n and hits."""
+        (a, u), (b, v) = one, other
+        mixed = a * (self.weighted @ v) + b * (self.weighted @ u)
+        return a * b * self.squares + mixed + np.einsum("dab,a,b->d", self.products, u, v)
+
+
+def _half(lines: dict[str, tuple[float, Numbers]], sign: float) -> tuple[float, Numbers]:
+    """(presence +- mean) / 2."""
+    (none, some), (base, weights) = lines["presence"], lines["mean"]
+    return (none + sign * base) / 2, (some + sign * weights) / 2

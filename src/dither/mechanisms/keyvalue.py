@@ -51,6 +51,7 @@ _TRUTH = {  # of a user who lacks the key, has it with -, has it with +
     "plus": np.array([0.0, 0.0, 1.0]),
 }
 _BLOCK = 1 << 18
+_STANDS_OUT = 3.0  # standard errors of presence, from which on a conditional mean is shown
 
 
 class Linear(NamedTuple):
@@ -138,9 +139,13 @@ class Found:
         return np.sqrt(_known(self.covariance[name, name]))
 
     def ratio(self) -> tuple[Numbers, Numbers]:
-        """mean / presence with the error of a ratio; unknown where presence does not stand out of its noise."""
+        """mean / presence with the error of a ratio; unknown where presence does not stand out of its noise.
+
+        Nearer to it the error of a ratio is not what the delta method says, and nearly everybody would be shown whom
+        chance has helped.
+        """
         presence = self.value["presence"]
-        seen = presence > self.error("presence")
+        seen = presence > _STANDS_OUT * self.error("presence")
         base = np.where(seen, presence, 1.0)
         ratio = np.clip(self.value["mean"] / base, -1.0, 1.0)
         spread = self.covariance["mean", "mean"] + ratio**2 * self.covariance["presence", "presence"]
@@ -190,7 +195,10 @@ class KeyValues:
 
     def _found(self, tally: Tally, users: int) -> "Found":
         """Values and covariances of every key."""
-        rates, n = self._rates(tally)
+        return self._read(*self._rates(tally), users)
+
+    def _read(self, rates: Numbers, n: Numbers, users: int) -> "Found":
+        """The same, from the average counts of each key and the number of reports about it."""
         value = self.law.all_of({name: each.of(rates) for name, each in self.law.reads.items()})
         kinds = self._kinds(value)
         pairs = [(name, name) for name in value] + [("mean", "presence")] * (len(value) > 1)
@@ -238,26 +246,24 @@ class KeyValues:
         product, means = kinds @ (a * b), (kinds @ a) * (kinds @ b)
         held = np.maximum(kinds[:, 1] + kinds[:, 2], np.finfo(np.float64).tiny)
         hidden, apart = product - means / held, means / held - means  # among those who have the key; them and the rest
-        share = 1.0 if self._drawn else unasked
+        share = 1.0 if self.domain.sample else unasked
         return kinds @ self._covariances(one, other) + hidden + share * apart
-
-    @property
-    def _drawn(self) -> bool:
-        """Whether keys are drawn from those of users with too many. One who is asked about a key draws nothing."""
-        return self.domain.sample and self.law.asked == 1
 
     # Before collecting -------------------------------------------------------------------------------------------
 
     def worst_variance(self, share: float = 1.0) -> float:
         """The largest variance of one report, averaged over keys, where this share of the users is asked.
 
-        Users have at most s keys. Where having one costs more than lacking it, the worst have s. Of means, the
-        hardest value is 0: rounded to a sign it varies as much as signs do between users.
+        Users have at most s keys. Of means, the hardest value is 0: rounded to a sign it varies as much as signs do
+        between users. Of presence, a share h of users who have a key adds h (1 - h) for those who were not asked.
         """
         own = self._covariances(self.about, self.about)
-        held = self.domain.s / self.d
-        beside = 1.0 if self.about == "mean" else (1 - share * self.law.asked) * (1 - held)
-        return float(own[0] + held * max(0.0, own[1:].max() - own[0] + beside)) / self.law.asked
+        most, more = self.domain.s / self.d, float(own[1:].max() - own[0])
+        unasked = 0.0 if self.about == "mean" else 1 - share * self.law.asked
+        if self.about == "mean":
+            more += 1.0
+        held = most * (more > 0) if unasked == 0 else min(max((more + unasked) / (2 * unasked), 0.0), most)
+        return float(own[0] + held * more + unasked * held * (1 - held)) / self.law.asked
 
     def moments(self, x: Any) -> Moments:
         """For each vector (rows) the moments of a report about each key (columns), of the statistic it is about.
@@ -268,8 +274,7 @@ class KeyValues:
         rows = self.domain.check(x)
         at, slot = np.nonzero(rows["key"] != EMPTY)
         counts = np.bincount(at, minlength=len(rows))
-        kept = np.minimum(1.0, self.domain.s / counts[at]) if self._drawn else np.ones(len(at))
-        value = rows["value"][at, slot]
+        kept, value = np.minimum(1.0, self.domain.s / counts[at]), rows["value"][at, slot]
         entries = np.stack([1 - kept, kept * (1 - value) / 2, kept * (1 + value) / 2], axis=1)
         (absent,) = self._mixed(np.array([[1.0, 0.0, 0.0]]))
         found = np.tile(absent, (len(rows), self.d, 1))

@@ -34,16 +34,18 @@ from dither import kernels
 from dither.core.channel import Channel, Contrast, Table, TwoLevel
 from dither.core.compose import Product, PublicMixture
 from dither.core.draw import COINS, TAG, Rows, Tape, below, entries, positions
+from dither.core.entries import EMPTY
 from dither.core.errors import ParameterError
 from dither.core.exact import exp_below
 from dither.core.lattice import rounded_signs
 from dither.mechanisms.keyvalue import Hits, KeyValues
 from dither.mechanisms.packing import coins
-from dither.mechanisms.vectors import Vectors, chosen, entry_at, number_outside, picked
+from dither.mechanisms.vectors import CHOICE, Vectors, chosen, entry_at, number_outside, picked
 
 MOST_COORDINATES = 1 << 20
 _DIGITS = 10  # of b, beyond its size
-_SIDE = COINS + 128  # the lane of words that give coordinates a sign
+_MOST_DIGITS = 128
+_SIDE = COINS + _MOST_DIGITS  # the lane of words that give coordinates a sign
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,6 @@ class _TwoLevels(_Itemized):
 class PrivKV(_TwoLevels):
     """s of d keys with signs, by what one random key is: absent, minus or plus.
 
-    With `sample=True` users may have more keys than s, and nothing is drawn from: all of them count.
-
     >>> print(PrivKV(d=128, s=8, epsilon=0.5).guarantee)
     epsilon 0.5 (exact)
     """
@@ -128,6 +128,9 @@ class PrivKV(_TwoLevels):
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         key = below(self.d, tape, rows, lane=TAG).astype(np.int64)
         here = values["key"] == key[:, None]
+        # One of L > s keys is among the s that are drawn with probability s/L, as for everybody else.
+        held = np.maximum((values["key"] != EMPTY).sum(axis=1), self.s).astype(np.uint64)
+        here &= (below(held, tape, rows, lane=CHOICE) < self.s)[:, None]
         value = np.where(here, values["value"], 0.0).sum(axis=1)
         plus = rounded_signs(value[:, None], tape, rows)[:, 0]
         answer = np.where(here.any(axis=1), 1 + plus, 0)
@@ -272,6 +275,8 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
         high, unit, short, whole = super()._checked_weights(weights)
         if whole & (whole - 1) or not short < whole:  # the coins read b digit by digit
             raise ParameterError("the fourth weight must be a power of two above the third: they are b's binary digits")
+        if whole > 1 << _MOST_DIGITS:  # the words beyond say which sign is shown
+            raise ParameterError(f"the fourth weight must be at most 2^{_MOST_DIGITS}: b has so many binary digits")
         return high, unit, short, whole
 
     @property

@@ -28,6 +28,8 @@ def recipe(base: Any) -> str:
     ('GRR(k=5)', 'GRR(k=5)')
     """
     cls, parameters = _parsed(base)
+    if cls.family == "longitudinal":
+        raise ParameterError(f"{cls.__name__} keeps a response on the device: as a base it would be drawn again")
     parameters = {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
     known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     for name in parameters:

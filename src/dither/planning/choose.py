@@ -22,8 +22,8 @@ Questions with more categories than `most_evaluations` are asked by Hadamard or 
 once. A report of Collision or CoCo about d keys costs 2d hash evaluations; where that is more, users share the hash
 functions of C cohorts, and the server evaluates those once. Keys that collide then do so for all who share a function,
 which moves an estimate by a variance of up to about 2 s (t - 1) / ((t - s)^2 C) (`mechanisms.keycohorts`, for the two
-items of a key). C is large enough for that to be a twentieth of the noise, as far as the table of C by t counts
-allows, and it is part of the price.
+items of a key). C is large enough for that to be a twentieth of the noise, as far as the cost of reading the table of
+C by t counts allows, and it is part of the price.
 """
 
 import math
@@ -252,7 +252,7 @@ class Chooser:
             mechanism = made(recipe, epsilon, delta)
             price = self.price_of(mechanism, unit, share)
             if self._is_dear(mechanism):
-                shared = cohorts(mechanism, min(price.variances), self.n * share)
+                shared = cohorts(mechanism, min(price.variances), self.n * share, self.most_evaluations)
                 price = self.price_of(made(f"{recipe[:-1]}, cohorts={shared})", epsilon, delta), unit, share)
         except ParameterError:  # the budget is too small for it
             return None
@@ -287,10 +287,14 @@ class Chooser:
         ]
 
 
-def cohorts(mechanism: Any, variance: float, reports: float) -> int:
-    """How many hash functions users share: so many that what that adds to the error is small beside the noise."""
+def cohorts(mechanism: Any, variance: float, reports: float, most_evaluations: int) -> int:
+    """How many hash functions users share: so many that what that adds to the error is small beside the noise.
+
+    But not so many that reading their table, 2 d evaluations for each, costs more than a report may.
+    """
     least, most = _COHORTS
-    most = min(most, 1 << (_MOST_COUNTS // mechanism.t).bit_length() - 1)
+    affordable = min(_MOST_COUNTS / mechanism.t, reports * most_evaluations / (2 * mechanism.d))
+    most = min(most, 1 << max(int(affordable), 1).bit_length() - 1)
     enough = shift(mechanism, 1) * reports / (_SHIFT * variance)
     return max(min(1 << math.ceil(math.log2(max(enough, 1.0))), most), least)
 

@@ -16,7 +16,7 @@ plan, but not its predictions, which a later version may make better.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -98,7 +98,7 @@ class Plan:
     @cached_property
     def guarantee(self) -> Guarantee:
         """What all that a user reports promises together."""
-        factors = tuple(part.mechanism.channel() for part in self.parts)
+        factors = tuple(part.mechanism.lasting() for part in self.parts)
         budgets = tuple(part.mechanism.epsilon for part in self.parts)
         return Guarantee.of(Independent(factors, self.reported, budgets), self.epsilon, self.delta)
 
@@ -206,7 +206,8 @@ class Plan:
         """
         columns, users = columns_of(table, self._attributes)
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
-        return self._all_reports(lambda question: question.encode(columns[question.name], invalid), users, tape)
+        values = {part.name: self._checked(part, columns, users, invalid) for part in self.parts}
+        return self._all_reports(values, users, tape)
 
     def report(self, record: Any, *, seed: int | None = None) -> dict[str, Reports]:
         """What the device of one user sends: for each part of the plan one report, or none if it was not drawn.
@@ -221,17 +222,32 @@ class Plan:
         [1, 1, 1, 1]
         """
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
+        return self._all_reports(self.encoded(record), 1, tape)
+
+    def encoded(self, record: Any) -> dict[str, NDArray]:
+        """For each part what its mechanism takes from the record of one user; substitutes for what does not fit."""
         columns = record_of(record, self._attributes)
-        return self._all_reports(lambda question: _substituted(question, columns[question.name]), 1, tape)
+        return {
+            part.name: _joined([_substituted(question, columns[question.name]) for question in part.columns])
+            for part in self.parts
+        }
 
     @property
     def _attributes(self) -> dict[str, Attribute]:
         asked = {question.name for question in self.questions}
         return {name: attribute for name, attribute in self.schema.items() if name in asked}
 
-    def _all_reports(self, encode: Callable[[Question], NDArray], users: int, tape: Stream) -> dict[str, Reports]:
+    def _checked(self, part: Part, columns: Mapping[str, Any], users: int, invalid: str) -> NDArray:
+        """What the mechanism of a part takes, for each row of a table."""
+        encoded = [question.encode(columns[question.name], invalid) for question in part.columns]
+        for question, each in zip(part.columns, encoded, strict=True):
+            if each.shape != (users,):  # a report would depend on the values of others
+                raise DomainError(f"attribute {question.name}: there must be exactly one value for each user")
+        return _joined(encoded)
+
+    def _all_reports(self, values: Mapping[str, NDArray], users: int, tape: Stream) -> dict[str, Reports]:
         return {
-            part.name: self._reports(part, [encode(question) for question in part.columns], users, rows, tape)
+            part.name: self._reports(part, values[part.name], rows, tape)
             for part, rows in zip(self.parts, self._asked(tape, users), strict=True)
         }
 
@@ -253,14 +269,8 @@ class Plan:
         order = np.argsort(drawn, axis=None, kind="stable") // self.reported
         return np.split(order, np.cumsum(np.bincount(drawn.ravel(), minlength=count))[:-1])
 
-    def _reports(
-        self, part: Part, encoded: Sequence[NDArray], users: int, rows: NDArray[np.intp], tape: Stream
-    ) -> Reports:
+    def _reports(self, part: Part, values: NDArray, rows: NDArray[np.intp], tape: Stream) -> Reports:
         mechanism = part.mechanism
-        for question, each in zip(part.columns, encoded, strict=True):
-            if each.shape != (users,):  # a report would depend on the values of others
-                raise DomainError(f"attribute {question.name}: there must be exactly one value for each user")
-        values = encoded[0] if len(encoded) == 1 else np.stack(encoded, axis=1)
         reports = np.empty(len(rows), dtype=mechanism.dtype)
         own = tape.spawn("question", part.name)
 
@@ -398,18 +408,25 @@ class Plan:
         reported = checked_count("reported", stored["reported"], 1, len(parts))
         uneven = len({part.weight for part in parts}) > 1
         fitting = all(_fits(part) for part in parts) and (reported in (1, len(parts)) or not uneven)
-        if not fitting or len({part.name for part in parts}) < len(parts):
+        keys = [part.questions[0].name for part in parts if isinstance(part.mechanism.reading.domain, Sparse)]
+        if not fitting or len({part.name for part in parts}) < len(parts) or len(set(keys)) < len(keys):
             raise ParameterError("this is not a plan: its mechanisms do not fit its questions")
         epsilon, delta = checked_epsilon(stored["epsilon"]), checked_delta(stored["delta"])
         return cls(schema, epsilon, delta, checked_count("users", stored["users"], 1), parts, reported, prediction)
 
 
 def _substituted(question: Question, column: list[Any]) -> NDArray:
-    """The values with a substitute for what does not fit; also where looking at a value goes wrong."""
+    """One user's value, with a substitute if it does not fit; also where looking at it goes wrong."""
     try:
-        return question.encode(column, "substitute")
+        encoded = question.encode(column, "substitute")
     except Exception:  # that a value is odd is a fact about its user
-        return question.encode([None] * len(column), "substitute")
+        encoded = None
+    return question.encode([None], "substitute") if encoded is None or encoded.shape != (1,) else encoded
+
+
+def _joined(encoded: Sequence[NDArray]) -> NDArray:
+    """Columns as a mechanism takes them: one, or several beside each other."""
+    return encoded[0] if len(encoded) == 1 else np.stack(encoded, axis=1)
 
 
 def _listed(names: Sequence[str], most: int = 3) -> str:

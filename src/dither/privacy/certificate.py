@@ -34,20 +34,26 @@ class Certifiable(Protocol):
         """The exact conditional probabilities of a report."""
         ...
 
+    def lasting(self) -> Channel:
+        """The channel of all that the reports about one value can tell."""
+        ...
+
 
 def certify(mechanism: Certifiable) -> Guarantee:
     """The guarantee of one report, exactly: by enumeration where the domain is small, by structure where it is large.
+
+    Of a device with memory it is that of all reports about one value.
 
     >>> from dither.mechanisms import GRR
     >>> print(certify(GRR(k=1000, epsilon=1.0)))
     epsilon 1 (exact)
     """
-    channel = mechanism.channel()
-    for block in channel.blocks if isinstance(channel, Announced) else (channel,):
-        inputs, outputs = block.shape
-        if inputs * outputs <= _ENUMERATED and inputs <= 64:
-            _compare(block, exp_below(mechanism.epsilon))
-    return Guarantee.of(channel, mechanism.epsilon, mechanism.delta)
+    for channel in (mechanism.channel(), mechanism.lasting()):
+        for block in channel.blocks if isinstance(channel, Announced) else (channel,):
+            inputs, outputs = block.shape
+            if inputs * outputs <= _ENUMERATED and inputs <= 64:
+                _compare(block, exp_below(mechanism.epsilon))
+    return Guarantee.of(mechanism.lasting(), mechanism.epsilon, mechanism.delta)
 
 
 def _compare(channel: Channel, ratio: Fraction) -> None:

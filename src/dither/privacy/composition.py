@@ -104,7 +104,7 @@ class Losses:
         """The loss of a mechanism's worst two inputs, or of a guarantee alone."""
         if isinstance(part, Guarantee):
             return cls._promised(part.epsilon, part.delta)
-        channel: Channel = part.channel()
+        channel: Channel = part.lasting()
         contrast = channel.contrast()
         if contrast is not None and channel.exact:
             high, low = float(contrast.spread * contrast.ratio), float(contrast.spread)
@@ -173,8 +173,6 @@ def parallel(parts: Iterable[Any]) -> Guarantee:
 
 def _counted(parts: Iterable[Any]) -> list[tuple[Any, int]]:
     """Each different part, and how often it is there."""
-    if isinstance(parts, Guarantee) or hasattr(parts, "channel"):
-        parts = [parts]
     number: Counter[Any] = Counter()
     kept: dict[Any, Any] = {}
     for part in parts:

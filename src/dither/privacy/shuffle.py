@@ -62,7 +62,7 @@ class Randomizer(NamedTuple):
                 )
             ratio = channel.ratio()
             largest = math.inf if isinstance(ratio, float) else float_above(Fraction(ratio))
-            return cls(given.guarantee, largest, channel.contrast())
+            return cls(Guarantee.of(channel, given.epsilon, given.delta), largest, channel.contrast())
         epsilon = checked_epsilon(given)
         return cls(Guarantee(epsilon), math.inf if epsilon > _LARGEST else exp_above(epsilon))
 

@@ -1,0 +1,218 @@
+"""Memory on the device: a permanent response that is drawn once and kept, and a second draw at every round.
+
+`mechanisms.longitudinal` tells the idea and has the protocols. Here is what they share. A permanent response is a
+report of a plain mechanism, `kept`; what is sent has the law of another plain one, `sent`, made of the composed
+integers. Both certify themselves. A protocol says which plain mechanism it is, and, where its outputs are not
+numbered, how the second draw goes.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.channel import Channel, TwoLevel
+from dither.core.checks import SMALLEST_EPSILON, checked_count, checked_real
+from dither.core.draw import Rows, Tape, positions
+from dither.core.errors import ParameterError, ReportError
+from dither.core.estimate import Estimate
+from dither.core.exact import exp_below, log_above
+from dither.core.guarantee import Guarantee
+from dither.core.mechanism import Mechanism, Reading
+from dither.core.parallel import each_chunk
+from dither.core.reports import Reports
+from dither.core.tally import Tally
+from dither.mechanisms.frequency import Frequencies
+from dither.randomness import Stream
+
+INSTANTANEOUS = "instantaneous"  # the words of the second draw, apart from all words of the first
+_CHUNK_BYTES = 1 << 20
+_CERTAIN = 1000.0  # the epsilon of a second draw that had better change nothing
+
+
+@dataclass(frozen=True)
+class Memoized(Mechanism):
+    """What is kept, what is sent, and the verbs of a device; here with the second draw over numbered outputs."""
+
+    k: int
+    epsilon: float
+    first: float
+    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    family = "longitudinal"
+    weight_count = 4
+
+    def _validate(self) -> None:
+        self._freeze(first=_checked_first(self.first, self.epsilon))
+
+    @abstractmethod
+    def _plain(self, epsilon: float, weights: tuple[int, ...] | None) -> Any:
+        """The mechanism without memory, with this budget or these integers."""
+
+    def _fit(self) -> tuple[int, ...]:
+        kept = self._plain(self.epsilon, None)
+        return *kept.weights, *self._second(kept)
+
+    # The two plain mechanisms ----------------------------------------------------------------------------------
+
+    @cached_property
+    def kept(self) -> Any:
+        """The plain mechanism of which a permanent response is a report."""
+        return self._plain(self.epsilon, self._integers[:-2])
+
+    @cached_property
+    def sent(self) -> Any:
+        """The plain mechanism that has the same law of one report, of the same integers."""
+        return self._plain(self.first, self._composed())
+
+    @property
+    def _integers(self) -> tuple[int, ...]:
+        assert self.weights is not None
+        return self.weights
+
+    @property
+    def first_report(self) -> Guarantee:
+        """What a single report promises."""
+        return self.sent.guarantee
+
+    def lasting(self) -> Channel:
+        """The channel of the permanent response, which bounds all that reports can ever tell."""
+        return self.kept.channel()
+
+    def channel(self) -> Channel:
+        return self.sent.channel()
+
+    # The second draw, over numbered outputs --------------------------------------------------------------------
+
+    def _second(self, kept: Any) -> tuple[int, int]:
+        """The last two integers: those of the second draw."""
+        law: TwoLevel = kept.law
+        a, ratio, outputs = law.ratio(), exp_below(self.first), law.outputs
+        if a > ratio:
+            wanted = (ratio * (a + outputs - 2) - (outputs - 1)) / (a - ratio)
+            epsilon = -log_above(1 / wanted)
+        else:  # the two budgets are so near each other that integers for the first cannot reach the second
+            epsilon = _CERTAIN
+        again = TwoLevel.fit(epsilon, favoured=1, outputs=outputs)
+        return again.high, again.low
+
+    @cached_property
+    def _again(self) -> TwoLevel:
+        return replace(self.kept.law, high=self._integers[-2], low=self._integers[-1])
+
+    def _composed(self) -> tuple[int, ...]:
+        """The integers of one report."""
+        one, two, others = self.kept.law, self._again, self.kept.law.outputs - 1
+        high = one.high * two.high + others * one.low * two.low
+        low = one.high * two.low + one.low * two.high + (others - 1) * one.low * two.low
+        return high, low
+
+    def _say(self, reports: NDArray, kept: NDArray, tape: Tape, rows: Rows) -> None:
+        """Write one instantaneous response for each permanent one, with words of a tape of its own."""
+        reports[...] = kept
+        outputs = np.uint64(self._again.outputs)
+        y = kept["value"].astype(np.uint64) + positions(self._again, tape, rows)
+        reports["value"] = np.where(y >= outputs, y - outputs, y)
+
+    # What the plain mechanism knows ----------------------------------------------------------------------------
+
+    @cached_property
+    def reading(self) -> Reading:
+        return self.sent.reading
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        return self.sent.dtype
+
+    def outputs(self) -> NDArray:
+        return self.sent.outputs()
+
+    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
+        return self.sent._valid(reports)
+
+    def _count(self, reports: NDArray) -> NDArray[np.int64]:
+        return self.sent._count(reports)
+
+    @property
+    def row_words(self) -> int:
+        return self.kept.row_words + 1
+
+    # The verbs -------------------------------------------------------------------------------------------------
+
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
+        kept = np.empty(len(values), dtype=self.dtype)
+        self.kept._fill(kept, values, tape, rows)
+        self._say(reports, kept, tape.slots(INSTANTANEOUS, 1), rows)
+
+    def permanent(self, values: Any, *, seed: int | None = None, invalid: Any = "error") -> Reports:
+        """The permanent response to each value: drawn once, kept on the device, never drawn again.
+
+        They are reports of `kept`, so `tally` does not mistake them for those of a round.
+        """
+        checked = self.reading.domain.check(values, invalid)
+        tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
+        return Reports.wrap(self.kept.drawn(checked, tape), self.kept.fingerprint, tape.simulated)
+
+    def instantaneous(self, permanent: Reports, *, seed: int | None = None) -> Reports:
+        """The reports of one round. In a simulation every round takes another seed."""
+        if not isinstance(permanent, Reports) or permanent.mechanism != self.kept.fingerprint:
+            raise ReportError("these are no permanent responses of this mechanism: keep what permanent(values) gave")
+        kept = self.kept._rows(permanent)
+        if not self.kept._valid(kept).all():
+            raise ReportError("a permanent response has a field out of range: what was stored is damaged")
+        tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
+        reports = self.said(kept, tape.slots(INSTANTANEOUS, 1))
+        return Reports.wrap(reports, self.fingerprint, permanent.simulated or tape.simulated)
+
+    def said(self, kept: NDArray, tape: Tape) -> NDArray:
+        """Instantaneous responses with the words of any tape: `instantaneous` runs it, tests enumerate it."""
+        reports = np.empty(len(kept), dtype=self.dtype)
+        chunk = max(256, _CHUNK_BYTES // (8 * self.row_words))
+        each_chunk(lambda rows: self._say(reports[rows], kept[rows], tape, rows), len(kept), chunk)
+        return reports
+
+    def estimate(self, tally: Tally, reading: Reading | None = None, *, rounds: int = 1) -> Any:
+        """Frequencies with standard errors, from the tally of one round or the added tallies of several.
+
+        `rounds` says in how many rounds every user has reported: with more rounds than one, reports of one user
+        share their permanent noise, and the error does not fall below that of the permanent responses.
+        """
+        made = super().estimate(tally, reading)
+        if checked_count("rounds", rounds, 1) == 1:
+            return made
+        if reading is not None or tally.n % rounds:
+            raise ParameterError("rounds are for tallies to which every user has given one report a round")
+        stderr = np.sqrt(self.variance(made.value, rounds) * rounds / tally.n)
+        note = f"{rounds} rounds of {tally.n // rounds:,} users: their permanent noise is the same in every round."
+        assert isinstance(made, Estimate)
+        return replace(made, stderr=stderr, notes=(*made.notes, note))
+
+    def variance(self, frequency: Any, rounds: int = 1) -> NDArray[np.float64]:
+        """The variance that one user contributes after so many rounds, if this share of the users holds a category.
+
+        >>> from dither.mechanisms.longitudinal import LGRR
+        >>> mechanism = LGRR(k=4, epsilon=2.0, first=1.0)
+        >>> [round(float(mechanism.variance(0.0, rounds)), 3) for rounds in (1, 2, 10, 1000)]
+        [1.598, 0.914, 0.367, 0.231]
+        """
+        sent, kept = self.sent.reading, self.kept.reading
+        if not isinstance(sent, Frequencies):
+            raise ParameterError("shared hash functions are read one round at a time: leave out cohorts, or rounds")
+        lasting = kept.variance(frequency)
+        return lasting + (sent.variance(frequency) - lasting) / checked_count("rounds", rounds, 1)
+
+
+def _checked_first(first: float, epsilon: float) -> float:
+    """The budget of a single report, as a float."""
+    if first is None:
+        raise ParameterError("first is missing: the epsilon of a single report, for example half of epsilon")
+    number = checked_real("first", first)
+    if not SMALLEST_EPSILON <= number < epsilon:
+        raise ParameterError(
+            "first must be above 0 and below epsilon: it is what a single report may tell, and epsilon what all may "
+            "tell together"
+        )
+    return number

@@ -1,0 +1,9 @@
+"""The ledger: what a device has spent, and what it answers when it is asked again.
+
+`device` holds the rules and what they promise, `store` the file, `asked` what is seen of a plan.
+"""
+
+from dither.privacy.ledger.device import BudgetError, Ledger
+from dither.privacy.ledger.store import LedgerError
+
+__all__ = ["BudgetError", "Ledger", "LedgerError"]
