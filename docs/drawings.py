@@ -24,6 +24,7 @@ from matplotlib.figure import Figure
 import dither
 from dither import utility
 from dither.planning.outlook import outlook
+from dither.privacy.curves import curves
 
 MARK = re.compile(r"<!-- drawing: (\w+): (.+?) -->", re.DOTALL)
 FOLDER = "drawings"
@@ -157,7 +158,13 @@ def _lines(axes: Any, x: Any, lines: dict[str, Any], styles: dict[str, Any], *, 
         )
 
 
+def amplification() -> Figure:
+    """What a shuffler adds, by every bound: Fig. 2 of paper 003, corrected."""
+    return curves(1.0, 100_000, float(DELTA_TEXT), lambda epsilon: dither.Collision(d=256, s=4, epsilon=epsilon)).plot()
+
+
 DRAWINGS: dict[str, Callable[[], Figure]] = {
+    "amplification": amplification,
     "variance": variance,
     "categories": categories,
     "budget": budget,

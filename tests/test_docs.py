@@ -6,7 +6,8 @@
 - `<!-- varies -->` before a `text` block says that its numbers differ from run to run: it is shown, not compared.
 - `make` targets, links, anchors and the navigation must exist, and every mechanism must be described.
 
-`python tests/test_docs.py` runs all pages and writes what they print into them. Read the difference before you keep it.
+`python tests/test_docs.py` runs all pages (or those that are named) and writes what they print into them. Read the
+difference before you keep it.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import doctest
 import io
 import re
 import shlex
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -261,7 +263,7 @@ def test_blocks_know_their_line():
 
 
 if __name__ == "__main__":
-    for written in PAGES:
+    for written in [Path(page).resolve() for page in sys.argv[1:]] or PAGES:
         with tempfile.TemporaryDirectory() as empty, contextlib.chdir(empty):
             now = refreshed(written.read_text(), name(written))
         written.write_text(now)

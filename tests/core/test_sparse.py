@@ -1,9 +1,12 @@
 """Sparse vectors: all forms become the same rows, and what is wrong is refused with its row and rule, never quoted."""
 
+import numbers
 import re
+from math import comb
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy import sparse as matrices
@@ -83,6 +86,18 @@ FORMS = {
     "Arrow, chunks": lambda: pa.chunked_array([arrow(VECTORS[:2]), arrow([{4: 1}, *VECTORS[2:]]).slice(1)]),
     "rows": lambda: DOMAIN.check(VECTORS),
     "wider rows": lambda: Sparse(5, 5).check(VECTORS),
+    "rows of other types": lambda: DOMAIN.check(VECTORS).astype([("key", ">i8", (3,)), ("value", np.float32, (3,))]),
+    "records": lambda: DOMAIN.check(VECTORS).view(np.recarray),
+    "rows without a mask": lambda: np.ma.array(DOMAIN.check(VECTORS)),
+    "a table of objects": lambda: dense(VECTORS, 5).astype(object),
+    "a matrix": lambda: dense(VECTORS, 5).view(np.matrix),
+    "dense rows": lambda: objects(list(dense(VECTORS, 5))),
+    "tables of one row": lambda: list(dense(VECTORS, 5)[:, None]),
+    "CSR rows": lambda: [matrices.csr_array(dense([vector], 5)) for vector in VECTORS],
+    "single rows": lambda: list(DOMAIN.check(VECTORS)),
+    "arrays of one row": lambda: [Sparse(5, 5).check([vector]) for vector in VECTORS],
+    "tuples of pairs": lambda: [tuple(vector.items()) for vector in VECTORS],
+    "pairs as JSON has them": lambda: [[[key, value] for key, value in vector.items()] for vector in VECTORS],
 }
 
 
@@ -156,12 +171,41 @@ def twice() -> Any:
     return matrices.csr_array((np.array([0.5, 0.25]), np.array([3, 3]), np.array([0, 0, 2])), shape=(2, 5))
 
 
-TOO_MANY, KEY, VALUE, TWICE = (
+TOO_MANY, KEY, VALUE, TWICE, NO_VALUE = (
     "more than 3 keys; sample=True",
     "key is not a whole",
     "value is not a num",
     "stands twice",
+    "no value; leave such keys out",
 )
+
+
+@numbers.Real.register
+class Odd:
+    """Something that cannot be looked at without trouble, and tells why."""
+
+    def _fails(self, *_: Any) -> Any:
+        raise ValueError(SECRET)
+
+    __eq__ = __ne__ = __float__ = __bool__ = __gt__ = _fails
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:  # the same in every worker of the tests
+        return "Odd()"
+
+
+class OddMapping(dict):
+    def items(self) -> Any:
+        raise KeyError(SECRET)
+
+
+class OddText(str):
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        raise KeyError(SECRET)
+
+
 GOOD: dict[Any, Any] = {0: 1}
 REFUSED = [
     ([GOOD, dict.fromkeys(range(4), 1)], TOO_MANY),
@@ -187,17 +231,26 @@ REFUSED = [
     ([GOOD, {1: 10**400}], VALUE),
     ([GOOD, {1: float("nan")}], VALUE),
     ([GOOD, {1: float("-inf")}], VALUE),
-    ([GOOD, {1: None}], VALUE),
+    ([GOOD, {1: None}], NO_VALUE),
+    ([GOOD, {1: Odd()}], VALUE),
+    ([GOOD, {Odd(): 1}], KEY),
+    ([GOOD, [[Odd(), 1]]], KEY),
+    ([GOOD, {1: np.longdouble("1e400")}], VALUE),
+    ([GOOD, [0, Odd(), 0, 0, 0]], "not a sparse"),
+    ([GOOD, OddMapping({1: 1})], "not a sparse"),
     ([GOOD, {1: str(SECRET)}], VALUE),
     ([GOOD, {1: True}], VALUE),
     ([GOOD, {1: 1j}], VALUE),
     ([GOOD, {1: [SECRET]}], VALUE),
-    ([[1, 0, 0, 0, 0], [0, 0, None, 0, 0]], VALUE),
+    ([[1, 0, 0, 0, 0], [0, 0, None, 0, 0]], NO_VALUE),
+    (np.array([[1, 0, 0, 0, 0], [0, 0, None, 0, 0]], dtype=object), NO_VALUE),
+    (np.array([[1, 0, 0, 0, 0], [0, 0, str(SECRET), 0, 0]], dtype=object), VALUE),
+    (np.array([[1, 0, 0, 0, 0], ["1e400", 0, 0, 0, 0]], dtype=np.longdouble), VALUE),
     (np.array([[1.0, 0, 0, 0, 0], [0, np.nan, 0, 0, 0]]), VALUE),
     (np.array([[1, 0, 0, 0, 0], [0, SECRET, 0, 0, 0]]), VALUE),
     (matrices.csr_array(np.array([[1.0, 0, 0, 0, 0], [0, 7.5, 0, 0, 0]])), VALUE),
     (arrow([{0: 1}, {1: float("nan")}]), VALUE),
-    (pa.array([[(0, 1.0)], [(1, None)]], type=MAPS), VALUE),
+    (pa.array([[(0, 1.0)], [(1, None)]], type=MAPS), NO_VALUE),
     (twice(), TWICE),
     (pa.array([[(0, 1.0)], [(2, 0.5), (1, 0.5), (2, 0.25)]], type=MAPS), TWICE),
     (pa.array([[(0, 1.0)], None], type=MAPS), "a map is missing"),
@@ -219,6 +272,143 @@ def assert_silent(error: BaseException) -> None:
     assert str(SECRET) not in said
     numbers = set(re.findall(r"-?\d+\.?\d*", re.sub(r"row \d+", "", said)))
     assert numbers <= {"0", "1", "-1", "3", "4", "5"}
+
+
+def structured(keys: Any, values: Any, width: int = 2) -> np.ndarray:
+    """Three users with fields of these types, as wide as this."""
+    shape = (width,) if width else ()
+    made = np.zeros(3, dtype=[("key", keys, shape), ("value", values, shape)])
+    made["key"] = made["value"] = SECRET
+    return made
+
+
+@pytest.mark.parametrize("invalid", ["error", "substitute"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        structured(np.int32, np.float64).reshape(3, 1),
+        structured(np.int32, np.float64).reshape(1, 3),
+        structured(np.int32, np.float64)[:, None, None],
+        np.ma.array(structured(np.int32, np.float64).reshape(3, 1)),
+        structured(np.int32, np.float64, width=0),
+        structured(np.int32, np.float64, width=0)[0],
+        np.zeros(3, dtype=[("key", np.int32, (2, 2)), ("value", np.float64, (2, 2))]),
+        np.zeros(3, dtype=[("key", np.int32, (2,)), ("value", np.float64, (3,))]),
+        np.zeros(3, dtype=[("key", np.int32, (2,)), ("value", np.float64)]),
+        structured("U12", np.float64),
+        structured(np.int32, "U12"),
+        structured("S12", "S12"),
+        structured(object, object),
+        structured(np.float64, np.float64),
+        structured(np.int32, np.complex128),
+        structured("M8[s]", np.float64),
+    ],
+    ids=lambda each: f"{each.dtype} {each.shape}",
+)
+def test_structured_rows_of_other_shapes_and_types_are_refused(values, invalid):
+    with pytest.raises(DomainError, match="structured rows") as caught:
+        DOMAIN.check(values, invalid)
+    assert str(SECRET) not in messages(caught.value)
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (1, 3)])
+def test_users_are_not_mixed(shape):
+    mechanism = dither.Collision(d=10, s=2, epsilon=1.0)
+    rows = mechanism.domain.check([{0: 1, 1: 1}, {2: 1, 3: 1}, {4: 1, 5: 1}])
+    with pytest.raises(DomainError, match="one row for each user"):
+        mechanism.randomize(rows.reshape(shape))
+
+
+@pytest.mark.parametrize("several", [np.eye(5), matrices.csr_array(np.eye(5)), DOMAIN.check([GOOD, GOOD])], ids=type)
+def test_several_users_are_not_one(several):
+    with pytest.raises(DomainError, match="row 1: this is not a sparse vector"):
+        DOMAIN.check([GOOD, several])
+    assert rows_of([GOOD, several], invalid="substitute") == [GOOD, {}]
+
+
+def test_there_are_as_many_rows_as_users():
+    matrix = matrices.csr_array(np.eye(5))
+    matrix.indptr = np.array([0, 1, 2, 3, 4, 5, 5])
+    with pytest.raises(DomainError, match="one vector for each user"):
+        DOMAIN.check(matrix)
+
+
+# What is under a mask ------------------------------------------------------------------------------------------------
+
+
+def masked_rows(key: Any = False, value: Any = False) -> Any:
+    """Two users, of whom the second has three keys, some of them masked."""
+    made: Any = np.ma.array(DOMAIN.check([{0: 1}, {1: 1, 2: -1, 4: 0.5}]))
+    made.mask["key"][1], made.mask["value"][1] = key, value
+    return made
+
+
+@pytest.mark.parametrize(
+    ("masked", "shown"),
+    [
+        (masked_rows(key=[True, False, False]), {2: -1, 4: 0.5}),
+        (masked_rows(value=[False, True, False]), {1: 1, 4: 0.5}),
+        (masked_rows(key=[False, True, False], value=[False, True, True]), {1: 1}),
+        (masked_rows(key=True, value=True), {}),
+    ],
+    ids=["key", "value", "both", "row"],
+)
+def test_masked_entries_are_not_read(masked, shown):
+    for given in (masked, list(masked), [GOOD, masked[1]], [GOOD, masked[1:]]):
+        with pytest.raises(DomainError, match=r"row 1: (a key or its value is masked|this is not)"):
+            DOMAIN.check(given)
+        assert rows_of(given, invalid="substitute") == [GOOD, shown]
+    under = masked.copy()
+    under.data["key"][masked.mask["key"]], under.data["value"][masked.mask["value"]] = SECRET, np.nan
+    assert rows_of(under, invalid="substitute") == [GOOD, shown]
+
+
+def test_the_values_of_empty_places_may_be_masked():
+    made: Any = np.ma.array(DOMAIN.check([{0: 1}, {}]))
+    made.mask["value"] = made.data["key"] == EMPTY
+    assert rows_of(made) == [{0: 1}, {}]
+
+
+def test_wholly_masked_rows():
+    made = np.ma.array(DOMAIN.check([{0: 1}, {1: 1, 2: 1}]), mask=True)
+    with pytest.raises(DomainError, match="row 0: a key or its value is masked"):
+        DOMAIN.check(made)
+    assert rows_of(made, invalid="substitute") == [{}, {}]
+    with pytest.raises(DomainError):
+        DOMAIN.check(np.ma.masked)
+
+
+@pytest.mark.parametrize("dtype", [float, object])
+@pytest.mark.parametrize("invalid", ["error", "substitute"])
+def test_masked_entries_of_tables_are_absent(dtype, invalid):
+    table = np.ma.array([[1, 0, SECRET, 0, 0], [0, 0.5, 0, 0, SECRET]], dtype=dtype)
+    table.mask = table.data == SECRET
+    for given in (table, [table[0], table[1]], [table[:1], table[1:]]):
+        assert rows_of(given, invalid=invalid) == [{0: 1}, {1: 0.5}]
+
+
+# What holds no vectors -----------------------------------------------------------------------------------------------
+
+
+def test_a_data_frame_is_told_what_to_do():
+    frame = pd.DataFrame(dense(VECTORS, 5), columns=["a", "b", "c", "d", "offsets"])
+    with pytest.raises(DomainError, match=r"give its \.to_numpy\(\)"):
+        DOMAIN.check(frame)
+    assert rows_of(frame.to_numpy()) == VECTORS
+
+
+def test_names_are_texts():
+    films = dither.KeyValue(["Alien", "Heat", "Totoro"], size=2)
+    for key in (0, SECRET, None, Odd()):
+        with pytest.raises(DomainError, match="row 1: a key is not a text; these keys have names") as caught:
+            films.encode([{"Heat": 1}, {key: 1}])
+        assert str(SECRET) not in messages(caught.value)
+    odd = [["Heat", 0.5], [OddText("Heat"), 1], [Odd(), 1], [3, 1]]
+    assert films.encode([odd], "substitute")["key"].tolist() == [[1, EMPTY]]
+    with pytest.raises(DomainError, match="row 0: a key is not one of the 3 names"):
+        films.encode([odd[:2]])
+    with pytest.raises(DomainError, match=re.escape(NO_VALUE)):
+        films.encode([{"Heat": None}])
 
 
 @pytest.mark.parametrize(
@@ -281,6 +471,15 @@ def test_rules_for_bad_vectors(invalid):
         ([{0: 1}, None, "x", 3, [1, 2], {1: 1}], [{0: 1}, {}, {}, {}, {}, {1: 1}]),
         ([{0: 1}, [0, 1, 0, 0, -1], [(2, 0.5), (9, 1)], []], [{0: 1}, {1: 1, 4: -1}, {2: 0.5}, {}]),
         (["abcde"], [{}]),
+        (
+            [{0: Odd(), 1: 1}, {Odd(): 1, 2: 1}, [Odd(), 0, 0, 0, 0], Odd(), OddMapping({1: 1})],
+            [{1: 1}, {2: 1}, {}, {}, {}],
+        ),
+        ([[[3, 1.0]], [[3, 1.0, 2.0]], [[3, 1.0], 2], [(3, 1.0), [4, 2]]], [{3: 1}, {}, {}, {3: 1, 4: 1}]),
+        ([[np.datetime64(3, "s"), 0, 0, 1, np.str_("x")], np.array(["a"] * 5), np.array(1.0)], [{3: 1}, {}, {}]),
+        ([structured("U12", np.float64)[0], structured(np.float64, np.float64)[:1]], [{}, {}]),
+        (np.array([[1, None, 0, Odd(), 0], [0, None, "x", 0, 7]], dtype=object), [{}, {4: 1}]),
+        (np.array([["1e400", 0, 0, 0, "-1e400"]], dtype=np.longdouble), [{0: 1, 4: -1}]),
         (objects([None, {0: 1}]), [{}, {0: 1}]),
         (twice(), [{}, {3: 0.5}]),
         (pa.array([[(2, None), (2, 0.5), (2, 0.25)], None, [(9, 1.0)]], type=MAPS), [{2: 0.5}, {}, {}]),
@@ -290,6 +489,18 @@ def test_rules_for_bad_vectors(invalid):
 )
 def test_a_substitute_for_everything(given, taken):
     assert rows_of(given, invalid="substitute") == taken
+
+
+def test_texts_that_cannot_be_read():
+    keys = pa.array([b"Heat", b"\xff" + str(SECRET).encode(), b"Alien"]).view(pa.string())
+    maps = pa.MapArray.from_arrays([0, 1, 2, 3], keys, pa.array([1.0, 1.0, 0.5]))
+    films = dither.KeyValue(["Alien", "Heat"], size=1)
+    assert films.encode(maps, "substitute")["key"].tolist() == [[1], [EMPTY], [0]]
+    assert rows_of(maps, invalid="substitute") == [{}, {}, {}]
+    for check, row in ((films.encode, 1), (DOMAIN.check, 0)):
+        with pytest.raises(DomainError, match=f"row {row}: ") as caught:
+            check(maps)
+        assert str(SECRET) not in messages(caught.value)
 
 
 @pytest.mark.parametrize("name", ["Collision", "CoCo"])
@@ -315,6 +526,11 @@ def test_vectors_are_numbered(d, s):
     assert [domain.vector(number) for number in range(domain.size)] == listed
     assert rows_of(domain.points(domain.size), domain) == listed
     assert len(domain.points(3)) == 3
+
+
+@pytest.mark.parametrize(("d", "s"), [(1, 1), (50, 50), (10**6, 40), (1 << 30, 12)])
+def test_how_many_there_are(d, s):
+    assert Sparse(d, s).size == sum(comb(d, count) * 2**count for count in range(s + 1))
 
 
 def test_too_many_vectors_are_not_listed():

@@ -11,6 +11,7 @@ moves values to the nearer end, and samples down; what is no vector at all is on
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations, product
 from math import comb
 from typing import Any
@@ -44,7 +45,7 @@ class Sparse:
 
     def _is_fine(self, values: Any) -> bool:
         """Whether these are rows as they should be: most often they are, and then nothing has to be taken apart."""
-        if not (isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype == row_dtype(self.s)):
+        if not (type(values) is np.ndarray and values.ndim == 1 and values.dtype == row_dtype(self.s)):
             return False
         keys, numbers = np.sort(values["key"], axis=1), values["value"]
         twice = (keys[:, 1:] == keys[:, :-1]) & (keys[:, 1:] != EMPTY)
@@ -94,7 +95,7 @@ class Sparse:
     @property
     def size(self) -> int:
         """How many vectors of signs there are with at most s keys."""
-        return sum(comb(self.d, count) * 2**count for count in range(self.s + 1))
+        return _signed(self.d, self.s)
 
     def vector(self, number: int) -> dict[int, int]:
         """The vector of signs with this number: fewer keys first."""
@@ -121,6 +122,16 @@ class Sparse:
         most = list(range(min(self.s, self.d)))
         kinds = [{}, {0: 1}, {0: -1}, dict.fromkeys(most, 1), dict.fromkeys(most, -1), dict.fromkeys(most, 0.0)]
         return self.check(kinds)
+
+
+@lru_cache
+def _signed(d: int, s: int) -> int:
+    """The sum of 2^k binomial(d, k) for k up to s: each term from the one before, since there may be thousands."""
+    total = term = 1
+    for k in range(s):
+        term = term * 2 * (d - k) // (k + 1)
+        total += term
+    return total
 
 
 def row_dtype(width: int) -> np.dtype:
