@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test check docs bench clean
+.PHONY: help demo test check docs audit bench clean
 help:
 	@echo "make demo    set up, then randomize, tally and estimate a made population"
 	@echo "make test    set up, then run every check and test"
@@ -46,6 +46,9 @@ check: $(VENV)/dev
 
 docs: $(VENV)/dev
 	$(BIN)/mkdocs build --strict
+
+audit: $(VENV)/run
+	$(BIN)/python benchmarks/audit.py
 
 bench: $(VENV)/bench
 	$(BIN)/python benchmarks/run.py

@@ -5,6 +5,7 @@ import re
 from fractions import Fraction
 from importlib.metadata import version
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -40,7 +41,7 @@ def test_version():
 
 def test_help_names_every_command():
     text = printed("--help")
-    for command in ("mechanisms", "certify", "demo"):
+    for command in ("mechanisms", "plan", "compare", "certify", "audit", "amplify", "demo"):
         assert command in text
         assert printed(command, "--help").startswith(f"Usage: main {command}")
 
@@ -373,3 +374,57 @@ def test_compare_says_what_is_wrong(arguments):
     result = run("compare", *arguments, "--epsilon", "1")
     assert result.exit_code == 1
     assert "Error: " in result.output
+
+
+# Amplify and audit -------------------------------------------------------------------------------------------------
+
+
+def test_amplify_a_mechanism_and_any():
+    shown = run("amplify", "Collision", "d=16", "s=2", "epsilon=1", "--users", "100000")
+    assert "own" in shown.output
+    assert "100,000 reports, shuffled: epsilon 0.0" in shown.output
+    facts = json.loads(run("amplify", "--epsilon", "1", "--users", "1000000", "--json").output)
+    assert facts["epsilon"] == facts["bounds"]["blanket"] == pytest.approx(0.00351, abs=1e-5)
+    assert facts["bounds"]["own"] is None
+
+
+def test_amplify_says_where_nothing_is_gained():
+    shown = run("amplify", "--epsilon", "1", "--users", "3")
+    assert "too few" in shown.stderr
+    assert "3 reports, shuffled: epsilon 1 (exact)" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--users", "100"], ["GRR", "k=3", "epsilon=1", "--epsilon", "1", "--users", "9"]]
+)
+def test_amplify_wants_a_mechanism_or_an_epsilon(arguments):
+    refused = run("amplify", *arguments)
+    assert refused.exit_code == 1
+    assert "name a mechanism" in refused.output
+
+
+def test_amplify_draws(tmp_path):
+    target = tmp_path / "amplification.png"
+    run("amplify", "--epsilon", "1", "--users", "1000", "--plot", str(target))
+    assert target.stat().st_size > 10_000
+
+
+def test_audit_one_and_all():
+    shown = run("audit", "GRR", "k=3", "epsilon=1", "--trials", "20000", "--seed", "1")
+    assert "the certificate stands" in shown.output
+    (facts,) = json.loads(run("audit", "GRR", "k=3", "epsilon=1", "--trials", "20000", "--seed", "1", "--json").output)
+    assert facts["passed"]
+    assert 0.7 < facts["epsilon"] <= facts["certificate"]["epsilon"] == 1.0
+
+
+def test_audit_fails_where_a_certificate_is_refuted(monkeypatch):
+    real = dither.GRR._fill
+
+    def shows(self, reports, values, tape, rows):
+        real(self, reports, values, tape, rows)
+        reports["value"] = np.where(values == 0, 0, reports["value"])
+
+    monkeypatch.setattr(dither.GRR, "_fill", shows)
+    shown = run("audit", "GRR", "k=3", "epsilon=1", "--trials", "20000", "--seed", "1")
+    assert shown.exit_code == 1
+    assert "REFUTED" in shown.output

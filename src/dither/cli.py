@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -249,6 +249,47 @@ def amplify(
         make = None if name is None else lambda local: _make(name, [*others, f"epsilon={local!r}"])
         curves(epsilon or given.epsilon, users, delta, make, bar).plot(plot)
         click.echo(f"drew {plot}", err=True)
+
+
+@main.command()
+@click.argument("name", required=False)
+@click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--trials", type=int, default=1_000_000, show_default=True, help="How many reports the attack may see.")
+@click.option("--confidence", type=float, default=0.999, show_default=True, help="Of the lower bound on epsilon.")
+@click.option("--seed", type=int, help="Repeat an audit; without it the randomness of production is attacked.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def audit(
+    name: str | None, parameters: Sequence[str], trials: int, confidence: float, seed: int | None, as_json: bool
+) -> None:
+    """Attack the sampler of a mechanism, and print what leaks at least beside what is promised at most.
+
+    The exit status is 1 if a certificate is refuted.
+
+    \b
+    dither audit GRR k=10 epsilon=1
+    dither audit --trials 100000                  (one example of every mechanism)
+    """
+
+    from dither.privacy.auditing import side_by_side
+
+    def bar(steps: Any) -> Any:
+        return track(list(steps), "Attacking", console=Console(stderr=True), transient=True)
+
+    classes = dither.registry.values()
+    made = [cls(**cls.examples[0]) for cls in classes] if name is None else [_make(name, parameters)]
+    chunks = None if len(made) > 1 else bar
+    each = [
+        dither.privacy.audit(mechanism, trials, confidence, seed=seed, progress=chunks)
+        for mechanism in (made if len(made) == 1 else bar(made))
+    ]
+    if as_json:
+        click.echo(json.dumps([{**asdict(found), "passed": found.passed} for found in each], indent=2))
+    elif name is not None:
+        _print(each[0].table())
+    else:
+        _print(side_by_side(each, [type(mechanism).__name__ for mechanism in made]))
+    if not all(found.passed for found in each):
+        raise SystemExit(1)
 
 
 def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:

@@ -1,0 +1,91 @@
+"""The likelihood-ratio adversary: who knows the exact channel scores a report by log P(y|x) / P(y|x').
+
+By Neyman and Pearson no event tells two inputs apart better than a threshold of this score, if the channel is what the
+code does. (If it is not, `views` will notice.) The score comes from the channel's rational probabilities:
+
+- of few reports, from the two rows;
+- of coordinates that are randomized on their own, as the sum over coordinates;
+- of hashed reports, where a row has 2^64 times as many entries: reports with the same letter (on the bucket of one
+  input, of the other, ...) have the same ratio, so that one report of each, and its public hash function, tells it.
+"""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from math import log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.compose import Independent, Product
+from dither.core.errors import ParameterError
+from dither.privacy.auditing.views import LETTERS, MOST_REPORTS, Letter, Score, View, numbered, whole
+
+_NEVER = 1e3  # the score of what is impossible under one of the inputs
+_MOST_ASKED = 128  # reports whose exact likelihood is worked out one by one
+_WORDS = "exact log-likelihood ratio of the report"
+
+
+def exact(mechanism: Any, pair: tuple[int, int], found: list[View], sample: NDArray) -> Iterator[Score]:
+    """Scores from the channel of the mechanism, for the inputs with these numbers."""
+    channel = mechanism.channel()
+    if channel.shape[1] <= MOST_REPORTS and sample.dtype.itemsize <= 8:
+        yield from _by_rows(mechanism, channel, pair)
+    elif isinstance(channel, Product | Independent):
+        yield from _by_coordinates(channel, pair, found)
+    elif "seed" in (sample.dtype.names or ()) and channel.contrast() is not None:  # ratios have few values
+        for view in found:
+            if len(view.letters) == 1 and view.levels is None:
+                yield _by_example(channel, pair, view.letters[0], sample)
+
+
+def ratio(one: Fraction, other: Fraction) -> float:
+    """log(one / other), as a score."""
+    if one == other:
+        return 0.0
+    return _NEVER if not other else -_NEVER if not one else log(one / other)
+
+
+def _by_rows(mechanism: Any, channel: Any, pair: tuple[int, int]) -> Iterator[Score]:
+    try:
+        numbers = numbered(mechanism.outputs())
+    except ParameterError:
+        return
+    letter = whole(numbers)
+    if letter is None or len(numbers) != channel.shape[1] or len(np.unique(numbers)) != len(numbers):
+        return
+    one, other = (channel.row(x) for x in pair)
+    weights = np.zeros(letter.size)
+    weights[np.argsort(np.argsort(numbers))] = [ratio(a, b) for a, b in zip(one, other, strict=True)]
+    yield Score(_WORDS, ((letter, weights),))
+
+
+def _by_coordinates(channel: Product | Independent, pair: tuple[int, int], found: list[View]) -> Iterator[Score]:
+    """Where letter number j of a report is the output of coordinate j."""
+    if isinstance(channel, Product):
+        factors, words = [channel.factor] * channel.coordinates, [channel.encode(x) for x in pair]
+    else:
+        factors, words = list(channel.factors), [channel.letters(x) for x in pair]
+    letters = next((view.letters for view in found if view.words == LETTERS), ())
+    if len(letters) < len(factors) or any(
+        letter.size > factor.shape[1] for letter, factor in zip(letters, factors, strict=False)
+    ):
+        return
+    parts = []
+    for letter, factor, mine, yours in zip(letters, factors, *words, strict=False):
+        if mine != yours:
+            rows = zip(factor.row(mine), factor.row(yours), strict=True)
+            parts.append((letter, np.array([ratio(a, b) for a, b in rows])))
+    yield Score(_WORDS, tuple(parts))
+
+
+def _by_example(channel: Any, pair: tuple[int, int], letter: Letter, sample: NDArray) -> Score:
+    """The ratio of one report for each of the most frequent letters."""
+    read = letter.read(sample)
+    kinds, first, counts = np.unique(read, return_index=True, return_counts=True)
+    weights = np.zeros(letter.size)
+    for at in np.argsort(-counts)[:_MOST_ASKED]:
+        tag, value = int(sample["seed"][first[at]]), int(sample["value"][first[at]])
+        one, other = (channel.given(x, tag)[value] for x in pair)
+        weights[kinds[at]] = ratio(one, other)
+    return Score(_WORDS, ((letter, weights),))
