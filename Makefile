@@ -10,6 +10,7 @@ help:
 	@echo "make check   lint, format, types, doctests, documentation"
 	@echo "make docs    build the documentation into site/"
 	@echo "make bench   speed against other libraries, as ratios in one run"
+	@echo "make audit   attack every mechanism with ten million reports (half an hour)"
 
 $(VENV)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

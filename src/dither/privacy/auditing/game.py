@@ -24,7 +24,7 @@ from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.privacy.auditing.bound import Event, best_event, epsilon_below
 from dither.privacy.auditing.candidates import Candidate, candidates, pairs
-from dither.privacy.auditing.likelihood import exact
+from dither.privacy.auditing.likelihood import exact, worst_rows
 from dither.privacy.auditing.rounds import ROUNDS, Rounds
 from dither.privacy.auditing.views import Score, learned, views
 from dither.show.table import Table
@@ -32,6 +32,7 @@ from dither.show.table import Table
 FEWEST, MOST = 1000, 10**12
 _CHUNK = 1 << 17
 _SCOUTED, _EXPLORED = 0.15, 0.25  # of the trials, at most
+_FINALISTS = 4
 _MOST_SCOUTED, _MOST_EXPLORED = 1 << 15, 1 << 18  # reports of one input
 
 Progress = Callable[[Iterable[int]], Iterable[int]]
@@ -223,7 +224,7 @@ class _Source:
 
 
 def _finalists(source: _Source, found: list[Candidate], trials: int, aim: _Aim) -> list[tuple[int, int]]:
-    """The two pairs that a quick attack tells apart best, and the first one: the ends."""
+    """The few pairs that a quick attack tells apart best, the first one (the ends), and the channel's own worst."""
     tried = pairs(found)
     if len(tried) <= 2:
         return tried
@@ -236,15 +237,15 @@ def _finalists(source: _Source, found: list[Candidate], trials: int, aim: _Aim) 
         scores = _learned(source.mechanism, tuple(found[i] for i in pair), ours[:half], theirs[:half])
         return max(aim.best(score, ours[half:], theirs[half:]).promise for score in scores)
 
-    best = sorted(tried, key=promise, reverse=True)[:2]
-    return [*best, *(pair for pair in tried[:1] if pair not in best)]
+    best = sorted(tried, key=promise, reverse=True)[:_FINALISTS]
+    return list(dict.fromkeys([*best, tried[0], *worst_rows(source.mechanism, found, tried)]))
 
 
 def _explored(
     mechanism: Any, source: _Source, found: list[Candidate], pair: tuple[int, int], trials: int, aim: _Aim
 ) -> _Attack:
     """The best event for one pair."""
-    count = min(_MOST_EXPLORED, int(_EXPLORED * trials) // 6)
+    count = min(_MOST_EXPLORED, int(_EXPLORED * trials) // (2 * (_FINALISTS + 2)))
     ours, theirs = (source.of(found[place], count) for place in pair)
     half = count // 2
     two = tuple(found[place] for place in pair)

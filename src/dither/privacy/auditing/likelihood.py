@@ -9,7 +9,7 @@ code does. (If it is not, `views` will notice.) The score comes from the channel
   input, of the other, ...) have the same ratio, so that one report of each, and its public hash function, tells it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import log
 from typing import Any
@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from dither.core.compose import Independent, Product
 from dither.core.errors import ParameterError
+from dither.privacy.auditing.candidates import Candidate
 from dither.privacy.auditing.views import LETTERS, MOST_REPORTS, Letter, Score, View, numbered, whole
 
 _NEVER = 1e3  # the score of what is impossible under one of the inputs
+MOST_ROW = 1 << 12  # outputs of a row that is written out
 _MOST_ASKED = 128  # reports whose exact likelihood is worked out one by one
 _WORDS = "exact log-likelihood ratio of the report"
 
@@ -37,6 +39,23 @@ def exact(mechanism: Any, pair: tuple[int, int], found: list[View], sample: NDAr
         for view in found:
             if len(view.letters) == 1 and view.levels is None:
                 yield _by_example(channel, pair, view.letters[0], sample)
+
+
+def worst_rows(mechanism: Any, found: Sequence[Candidate], tried: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The pair whose rows have the largest likelihood ratio, and the more often so, where rows can be had."""
+    channel = mechanism.channel() if hasattr(mechanism, "channel") else None
+    if channel is None or channel.shape[1] > MOST_ROW or any(each.number is None for each in found):
+        return []
+    rows = np.array([[float(cell) for cell in channel.row(each.number)] for each in found])
+
+    def apart(pair: tuple[int, int]) -> tuple[float, float]:
+        one, other = rows[list(pair)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.maximum(one / other, other / one)
+        most = np.nanmax(ratios)
+        return round(float(np.log(most)), 6), float(np.maximum(one, other)[ratios > most * (1 - 1e-9)].sum())
+
+    return [max(tried, key=apart)]
 
 
 def ratio(one: Fraction, other: Fraction) -> float:
