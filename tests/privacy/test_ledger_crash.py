@@ -23,7 +23,7 @@ import numpy as np
 from dither import Unary
 from dither.privacy.ledger import Ledger, store
 
-MECHANISM = Unary(k=64, epsilon=1.0)
+MECHANISM = Unary(k=4096, epsilon=1.0)
 MECHANISM.guarantee, MECHANISM.randomize([0])  # worked out before the forks
 path, log = sys.argv[1], sys.argv[2]
 
@@ -154,7 +154,7 @@ def test_killed_at_any_time(tmp_path):
     assert asked == sorted(asked)
     assert sorted(set(asked)) == list(range(max(asked) + 1))
     path = tmp_path / "ledger.db"
-    assert Ledger(path).spent.epsilon == pytest.approx((max(asked) + 1) * Unary(k=64, epsilon=1.0).guarantee.epsilon)
+    assert Ledger(path).spent.epsilon == pytest.approx((max(asked) + 1) * Unary(k=4096, epsilon=1.0).guarantee.epsilon)
 
 
 def test_a_report_that_was_sent_before_it_was_stored_would_be_noticed(tmp_path):
@@ -186,11 +186,11 @@ def test_processes_that_disagree_are_charged_for_each_change_and_never_more(tmp_
 
 def test_a_ledger_is_used_after_a_fork(tmp_path):
     ledger = Ledger(tmp_path / "ledger.db", epsilon=8.0)
-    mechanism = Unary(k=64, epsilon=1.0)
+    mechanism = Unary(k=4096, epsilon=1.0)
     first = ledger.report(mechanism, 3).tobytes()
     script = (
         "import sys, os, dither; from dither.privacy.ledger import Ledger\n"
-        "ledger = Ledger(sys.argv[1]); mechanism = dither.Unary(k=64, epsilon=1.0); ledger.report(mechanism, 3)\n"
+        "ledger = Ledger(sys.argv[1]); mechanism = dither.Unary(k=4096, epsilon=1.0); ledger.report(mechanism, 3)\n"
         "number = os.fork()\n"
         "sys.stdout.write(ledger.report(mechanism, 3).tobytes().hex() + '\\n'); sys.stdout.flush()\n"
         "if number: os.waitpid(number, 0)\n"
@@ -214,6 +214,6 @@ def test_a_process_that_hangs_in_the_ledger_does_not_hang_the_others(tmp_path):
     with store.opened(ledger.path, 1.0):
         start = time.monotonic()
         with pytest.raises(LedgerError, match=r"0\.2 seconds"):
-            ledger.report(Unary(k=64, epsilon=1.0), 3)
+            ledger.report(Unary(k=4096, epsilon=1.0), 3)
         assert time.monotonic() - start < 30
-    ledger.report(Unary(k=64, epsilon=1.0), 3)
+    ledger.report(Unary(k=4096, epsilon=1.0), 3)

@@ -198,7 +198,7 @@ def slope_of_one(patch: Patch) -> None:
 
 
 def negative_values_set_to_zero_and_scaled(patch: Patch) -> None:
-    def onto_simplex(vector):
+    def onto_simplex(vector, total=1.0, cap=None):
         positive = np.maximum(vector, 0) + 1e-12
         return positive / positive.sum()
 

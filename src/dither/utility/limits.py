@@ -191,7 +191,8 @@ def limit(mechanism: Mechanism, *, users: int, of: str = "users") -> float:
     if hasattr(domain, "groups"):
         least = max(group.half**2 * least_mse(mean(), group.epsilon, of=of) for group in domain.groups)
     else:
-        least = least_mse(_asked(domain), mechanism.epsilon, of=of)
+        # Of a device with memory a single report has a smaller epsilon than all of them.
+        least = least_mse(_asked(domain), getattr(mechanism, "first", mechanism.epsilon), of=of)
     return math.sqrt(least / users)
 
 
