@@ -214,11 +214,12 @@ def amplify(
     dither amplify Collision d=256 s=4 epsilon=1 --users 100000 --plot amplification.png
     """
     from dither.privacy.curves import curves
+    from dither.privacy.shuffle import Randomizer
 
     if (name is None) == (epsilon is None):
         raise ParameterError("name a mechanism with its parameters, or give --epsilon for any mechanism")
     given: Any = epsilon if name is None else _make(name, parameters)
-    local: Any = dither.privacy.Guarantee(given) if name is None else given.guarantee
+    local = Randomizer.of(given).local
     found, best = dither.privacy.bounds(given, users, delta), dither.privacy.amplify(given, users, delta)
     if as_json:
         facts = {bound: None if each is None else each.epsilon for bound, each in found.items()}
@@ -240,6 +241,8 @@ def amplify(
         )
         click.echo(f"A report alone: {local}.")
         click.echo(f"{users:,} reports, shuffled: {best}.")
+        if hasattr(given, "first"):
+            click.echo("This is one round; rounds of the same users are not amplified together.")
     if plot:
 
         def bar(spots: Any) -> Any:

@@ -318,3 +318,10 @@ def test_tables_show_certificate_and_audit_side_by_side():
     assert table.count("stands") == 2
     assert table.count("REFUTED") == 1
     assert "epsilon 1, delta 0.01 (exact)" in table
+
+
+def test_too_few_trials_for_so_many_inputs_are_refused():
+    # Nothing was left for the proof, and the certificate "stood".
+    groups = {f"g{number}": 1 + number / 100 for number in range(20)}
+    with pytest.raises(ParameterError, match="give at least"):
+        audit(Personalised("Duchi", groups), trials=1000, seed=1)

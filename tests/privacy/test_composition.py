@@ -145,3 +145,14 @@ def test_grids_round_up():
 def test_bad_parts(parts, delta, reason):
     with pytest.raises(ParameterError, match=reason):
         compose(parts, delta)
+
+
+def test_noise_is_never_worse_than_its_guarantee():
+    # The error of the transform was larger than a small delta, and many tables would not fit.
+    for times, delta in ((100, 1e-9), (1000, 1e-7)):
+        alone = compose([(Guarantee(0.1), times)], delta).epsilon
+        assert compose([(dither.Laplace(0.1), times)], delta).epsilon <= alone * (1 + 1e-6)
+
+
+def test_guarantees_without_an_epsilon():
+    assert compose([Guarantee(0.0, 1e-7), Guarantee(0.0, 1e-8)], 1e-6).epsilon == 0.0

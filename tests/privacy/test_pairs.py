@@ -48,7 +48,7 @@ def test_an_upper_bound_that_is_close(ratio, spread, both, low, rest, step, n):
     r = 1 + Fraction(step * (ratio - 1), 8)
     exact, found = min(1.0, float(expected(pair, r, n))), pair.delta(math.log(r), n)
     assert found >= exact * (1 - 1e-12)
-    assert found <= exact * (1 + 1e-8)  # for a few users every block holds one number
+    assert found <= exact * (1 + 2e-6)  # for a few users every block holds one number
 
 
 @pytest.mark.parametrize("pair", [Pair(3.0, 0.1, 0.0, 0.3), Pair(2.0, 0.2, 0.1, 0.3), Pair(1.5, 0.05, 0.2, 0.0)])

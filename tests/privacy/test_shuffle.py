@@ -8,8 +8,10 @@ import pytest
 
 import dither
 from dither.core.errors import DitherWarning, ParameterError
+from dither.core.exact import exp_below
 from dither.core.guarantee import Guarantee
 from dither.privacy import amplify, bounds, local_budget, users_for
+from dither.privacy.enumeration import shuffled_delta
 from dither.privacy.shuffle import BOUNDS
 
 LOCAL = (0.5, 1.0, 2.0, 4.0)
@@ -125,7 +127,7 @@ def test_how_many_users():
 # Refused -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [0, 1, -5, 2.5, True, "many", 10**20])
+@pytest.mark.parametrize("n", [0, 1, -5, 2.5, True, "many", 10**13])
 def test_bad_crowds(n):
     with pytest.raises(ParameterError, match="n must"):
         amplify(1.0, n, 1e-6)
@@ -173,3 +175,53 @@ def test_inverses_do_not_warn():
         warnings.simplefilter("error")
         local_budget(0.3, 5, 1e-9)
         users_for(2.0, 1.0, 1e-6)
+
+
+# What a review found -------------------------------------------------------------------------------------------------
+
+
+def test_contrasts_have_the_ratio_of_their_channels():
+    for cls in dither.registry.values():
+        for example in cls.examples:
+            channel = cls(**example).channel()
+            contrast = channel.contrast()
+            assert contrast is None or contrast.ratio == channel.ratio()
+
+
+@pytest.mark.parametrize(
+    ("cls", "parameters"),
+    [
+        (dither.Unary, {"k": 3, "epsilon": 1.0, "weights": (3, 5, 1, 2)}),
+        (dither.PCKV_UE, {"d": 2, "s": 1, "epsilon": 1.0, "weights": (2, 1, 3, 8)}),
+        (dither.LUnary, {"k": 3, "epsilon": 2.0, "first": 1.0, "weights": (3, 5, 1, 2, 1, 8)}),
+    ],
+)
+def test_weights_the_wrong_way_round_are_refused(cls, parameters):
+    # They were certified, and amplified to an epsilon of 0: the contrast had a ratio below 1.
+    with pytest.raises(ParameterError):
+        cls(**parameters)
+
+
+def test_a_local_delta_counts():
+    mechanism = dither.GRR(k=4, epsilon=0.5, delta=0.01)
+    assert users_for(mechanism, 0.5, 1e-6) > 2
+    found = amplify(mechanism, users_for(mechanism, 0.5, 1e-6), 1e-6)
+    assert found.epsilon <= 0.5
+    assert found.delta <= 1e-6
+    with pytest.warns(DitherWarning):
+        alone = amplify(mechanism, 2, 1e-9)
+    assert alone.delta == 0
+    assert float(shuffled_delta(mechanism.channel(), 2, exp_below(alone.epsilon))) <= 1e-9
+    with pytest.raises(ParameterError, match="delta of its own"):
+        local_budget(0.5, 2, 1e-6, mechanism=lambda epsilon: dither.GRR(k=4, epsilon=epsilon, delta=0.01))
+
+
+def test_a_large_crowd_with_a_large_delta_hides_all():
+    for n, delta in ((10**6, 0.01), (10**8, 1e-3)):
+        assert amplify(1.0, n, delta).epsilon == 0.0
+
+
+@pytest.mark.parametrize("delta", [1e-16, 1e-38, 1e-300])
+def test_deltas_that_floating_point_does_not_resolve_are_refused(delta):
+    with pytest.raises(ParameterError, match="at least 1e-15"):
+        amplify(1.0, 1000, delta)

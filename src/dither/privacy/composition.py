@@ -39,6 +39,7 @@ from dither.core.guarantee import Guarantee
 from dither.core.shift import Shift
 
 MOST_REPORTS = 1 << 13
+MOST_TABLES = 1 << 8
 _GRID = 1 << 17
 _MARGIN = 1e-9
 
@@ -145,9 +146,11 @@ def compose(parts: Iterable[Any], delta: float = 0.0) -> Guarantee:
     basic = _basic(counted)
     if delta == 0:
         return basic
-    kinds = [(Losses.of(part), times) for part, times in counted]
-    together = _together(kinds)
-    found = together.epsilon(delta / (1 + _MARGIN)) * (1 + 1e-9)
+    promised = [(Losses.of(_guarantee(part)), times) for part, times in counted]
+    own = [(Losses.of(part) if _affordable(part, times) else of_promise, times)
+           for (part, times), (of_promise, _) in zip(counted, promised, strict=True)]  # fmt: skip
+    # The transform of a noise table may lose more than a small delta: then the guarantee alone is better.
+    found = min(_together(kinds).epsilon(delta / (1 + _MARGIN)) for kinds in (own, promised)) * (1 + 1e-9)
     if basic.delta <= delta and basic.epsilon <= found:
         return basic
     if not math.isfinite(found):
@@ -155,6 +158,11 @@ def compose(parts: Iterable[Any], delta: float = 0.0) -> Guarantee:
             f"together the parts have a delta of {basic.delta:.3g}, which is more than {delta:g}: ask for a larger one"
         )
     return Guarantee(found, delta, "bound")
+
+
+def _affordable(part: Any, times: int) -> bool:
+    """Whether the losses of a part can be added up: those of noise tables go through a large transform."""
+    return isinstance(part, Guarantee) or not isinstance(part.lasting(), Shift) or times <= MOST_TABLES
 
 
 def parallel(parts: Iterable[Any]) -> Guarantee:
@@ -181,7 +189,7 @@ def _counted(parts: Iterable[Any]) -> list[tuple[Any, int]]:
             raise ParameterError("a part is a mechanism, a guarantee, or a pair of one of these and a number")
         key = what if isinstance(what, Guarantee) else what.fingerprint
         kept[key] = what
-        number[key] += checked_count("times", times, 1, MOST_REPORTS)
+        number[key] = checked_count("times", number[key] + checked_count("times", times, 1), 1, MOST_REPORTS)
     if not kept:
         raise ParameterError("compose at least one report")
     return [(kept[key], times) for key, times in number.items()]
@@ -215,7 +223,7 @@ def _together(kinds: Sequence[tuple[Losses, int]]) -> Losses:
 
 def _power_above(width: float) -> float:
     """A power of two just above, so that multiples of it are exact."""
-    return 2.0 ** math.ceil(math.log2(width))
+    return 2.0 ** math.ceil(math.log2(width)) if width > 0 else 1.0
 
 
 def _powers(mass: Numbers, number: int) -> list[Numbers]:

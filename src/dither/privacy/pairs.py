@@ -40,7 +40,8 @@ is two tails of Bin(J, 1/2). J and the others are put into blocks, and every blo
   only make the expectation larger, and so can users at E - r or 1 - r E whose mean is taken off (convex order).
 
 Where there are no others, E[(.)_+ | J] / J falls in J, and a block counts as its smallest J. All of it is an upper
-bound in exact arithmetic; floating point is given a billionth of delta.
+bound in exact arithmetic; floating point is given a millionth of delta, and `shuffle` refuses deltas below 1e-15,
+where masses near 1 are not told apart any more.
 """
 
 import math
@@ -51,10 +52,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.channel import Contrast
-from dither.core.errors import require
+from dither.core.errors import ParameterError, require
 from dither.core.exact import float_above
 
-_MARGIN = 1e-9  # of delta, for rounding: SciPy's tails are good to 1e-11 (tests/privacy/test_pairs.py)
+_MARGIN = 1e-6  # of delta, for rounding: tails are good to 1e-11, as tests show, and their differences to less
 _STEP, _WIDE_STEP = 0.02, 0.04  # widths of blocks of J, in standard deviations
 _OTHERS, _MANY = 3.0, 10**5  # and of the others: narrower below so many users, as what they add falls with n
 _FEW = 24
@@ -75,6 +76,8 @@ class Pair:
     @classmethod
     def of(cls, contrast: Contrast) -> "Pair":
         """The exact numbers of a channel, rounded."""
+        if contrast.ratio < 1:
+            raise ParameterError("a contrast has a likelihood ratio of at least 1; please report this as a bug")
         return cls(float_above(contrast.ratio), *(float(each) for each in contrast[1:]))
 
     @classmethod

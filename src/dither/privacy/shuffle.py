@@ -10,7 +10,7 @@ The bounds, in the order in which they became known:
   delta < 1/100.
 - `clone` (Feldman, McMillan and Talwar 2021), evaluated to the end.
 - `blanket` (after Balle et al. 2019): any randomizer hides at least as well as binary randomized response with the same
-  epsilon0 does by its blanket. This is proved in docs/decisions/0014, and 10 to 30% of epsilon below `clone`. (To put
+  epsilon0 does by its blanket. This is proved in docs/decisions/0014, and 10 to 32% of epsilon below `clone`. (To put
   e^-epsilon0 for the mass of an unknown blanket into the bound of 2019 is refuted by binary response itself.)
 - `own`: the mechanism's own blanket, from its exact channel (`privacy.pairs`). Collision, LocalHash, GRR, Unary and
   others hide better than the worst randomizer with their epsilon.
@@ -37,7 +37,8 @@ from dither.core.guarantee import Guarantee
 from dither.privacy.pairs import Pair
 
 BOUNDS = ("erlingsson", "clone", "blanket", "own")
-MOST_USERS = 10**15
+MOST_USERS = 10**12
+_LEAST_DELTA = 1e-15
 _CLOSE = 1e-6  # how near the smallest epsilon the stated one is, relatively
 _NOTHING = 0.999  # of the local epsilon: whoever keeps that much has gained nothing
 _LARGEST = 20.0  # local epsilons beyond are not amplified
@@ -49,6 +50,12 @@ class Randomizer(NamedTuple):
     local: Guarantee
     ratio: float
     contrast: Contrast | None = None
+
+    def at(self, delta: float) -> Guarantee:
+        """The local guarantee, which holds for the crowd too; the pure one, if its delta is more than what is asked."""
+        if self.local.delta <= delta:
+            return self.local
+        return Guarantee(math.nextafter(math.log(self.ratio), math.inf) if math.isfinite(self.ratio) else math.inf)
 
     @classmethod
     def of(cls, given: Any) -> "Randomizer":
@@ -80,9 +87,10 @@ def amplify(given: Any, n: int, delta: float, bound: str = "best") -> Guarantee:
     found = bounds(given, n, delta, names)
     kept = {name: guarantee for name, guarantee in found.items() if guarantee is not None}
     if not kept:
-        reason = _reason(bound, Randomizer.of(given), n, delta)
+        randomizer = Randomizer.of(given)
+        reason = _reason(bound, randomizer, n, delta)
         warnings.warn(f"{reason}; the guarantee is the local one", DitherWarning, stacklevel=2)
-        return Randomizer.of(given).local
+        return randomizer.at(delta)
     return min(kept.values(), key=lambda guarantee: guarantee.epsilon)
 
 
@@ -116,6 +124,8 @@ def local_budget(
     low, high = central, _LARGEST
     if keeps(high):
         return high
+    if not keeps(low):
+        raise ParameterError("the mechanism has a delta of its own, which is larger: give it a smaller one")
     while high - low > 1e-6 * low:  # the local guarantee alone keeps `central`
         middle = math.sqrt(low * high)
         low, high = (middle, high) if keeps(middle) else (low, middle)
@@ -130,7 +140,7 @@ def users_for(given: Any, central: float, delta: float, bound: str = "best") -> 
     """
     central = checked_epsilon(central)
     low, high = 1, 2
-    if Randomizer.of(given).local.epsilon <= central:
+    if Randomizer.of(given).at(_checked_delta(delta)).epsilon <= central:
         return high
     while _quiet(given, high, delta, bound).epsilon > central:
         low, high = high, 2 * high
@@ -157,7 +167,7 @@ def _bounded(name: str, randomizer: Randomizer, n: int, delta: float) -> Guarant
     else:
         curve = _curve(name, randomizer, n)
         found = None if curve is None else _smallest(curve, delta, math.log(randomizer.ratio))
-    if found is None or found >= randomizer.local.epsilon:
+    if found is None or found >= randomizer.at(delta).epsilon:
         return None
     return Guarantee(found, delta, "bound")
 
@@ -186,6 +196,8 @@ def _smallest(curve: Callable[[float], float], delta: float, largest: float) -> 
     """An epsilon at which the curve is at most delta, within a millionth of the smallest; it falls."""
     if curve(_NOTHING * largest) > delta:
         return None
+    if curve(0.0) <= delta:
+        return 0.0
     low, high = 0.0, largest
     below, above = math.inf, -math.inf  # ln(curve / delta) at the two ends, where known
     while high - low > _CLOSE * high:
@@ -227,6 +239,8 @@ def _checked_delta(delta: float) -> float:
     number = checked_real("delta", delta)
     if not 0 < number < 1:
         raise ParameterError("delta must lie between 0 and 1, for example 1e-6: shuffling alone keeps no delta of 0")
+    if number < _LEAST_DELTA:
+        raise ParameterError(f"delta must be at least {_LEAST_DELTA:g}: floating point does not resolve smaller ones")
     return number
 
 

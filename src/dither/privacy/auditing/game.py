@@ -1,7 +1,7 @@
 """The game: tell two inputs apart by their reports, and count how often it works.
 
 1. **Worst pair.** A few reports of each candidate input are drawn, every pair is attacked with one half of them and the
-   attack tried on the other. The best two pairs go on, and the ends of the domain.
+   attack tried on the other. The best few pairs go on, and the ends of the domain.
 2. **Event.** With more reports of these pairs all adversaries are trained (`likelihood`, who knows the channel, and
    `views`, who knows nothing but the format), and the event with the largest bound to be expected is chosen.
 3. **Proof.** All the other reports, three fifths of them or more, are drawn afresh for this pair and counted for this
@@ -32,7 +32,7 @@ from dither.show.table import Table
 FEWEST, MOST = 1000, 10**12
 _CHUNK = 1 << 17
 _SCOUTED, _EXPLORED = 0.15, 0.25  # of the trials, at most
-_FINALISTS = 4
+_FINALISTS, _FEWEST_SCOUTED = 4, 10
 _MOST_SCOUTED, _MOST_EXPLORED = 1 << 15, 1 << 18  # reports of one input
 
 Progress = Callable[[Iterable[int]], Iterable[int]]
@@ -223,12 +223,19 @@ class _Source:
         return reports if reports.dtype.names else reports.view([("value", reports.dtype)])
 
 
+def _enough(found: list[Candidate]) -> int:
+    """So many trials that every input is looked at."""
+    return int(np.ceil(_FEWEST_SCOUTED * len(found) / _SCOUTED))
+
+
 def _finalists(source: _Source, found: list[Candidate], trials: int, aim: _Aim) -> list[tuple[int, int]]:
     """The few pairs that a quick attack tells apart best, the first one (the ends), and the channel's own worst."""
     tried = pairs(found)
     if len(tried) <= 2:
         return tried
-    count = min(_MOST_SCOUTED, max(64, int(_SCOUTED * trials) // len(found)))
+    count = min(_MOST_SCOUTED, int(_SCOUTED * trials) // len(found))
+    if count < _FEWEST_SCOUTED:
+        raise ParameterError(f"there are {len(found)} inputs to try: give at least {_enough(found):,} trials")
     reports = [source.of(each, count) for each in found]
     half = count // 2
 

@@ -21,8 +21,8 @@ public. All that the device ever sends about a plan is the rounds, arranged by t
 
 **What is not.** Under 1, *that* a value changed is not hidden, nor when. The histories (A, A) and (A, B) are told apart
 with certainty as soon as two different reports are seen: (y, z) has probability 0 under the first. No epsilon covers
-this, and no memoization by value can. If the times of changes matter, take 2, 3, or a mechanism made for it, which
-randomizes the kept report a second time.
+this, and no memoization by value can. If the times of changes matter, take 2 or 3. (Mechanisms that randomize a kept
+response a second time, `mechanisms.longitudinal`, keep it themselves: the ledger repeats a whole report.)
 
 **Going back.** After A, B, A the third report is fresh, and paid for. It would be cheaper to keep a report for each
 value, as RAPPOR does: k values would cost k epsilon for ever. But then the transcript shows who went back to what, at
