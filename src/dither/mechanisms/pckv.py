@@ -277,7 +277,7 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
             raise ParameterError("the fourth weight must be a power of two above the third: they are b's binary digits")
         if whole > 1 << _MOST_DIGITS:  # the words beyond say which sign is shown
             raise ParameterError(f"the fourth weight must be at most 2^{_MOST_DIGITS}: b has so many binary digits")
-        if not high > short * unit:
+        if high < short * unit:
             raise ParameterError(
                 "these weights do not favour the own item: the first must be above the second and third"
             )

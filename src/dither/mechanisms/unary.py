@@ -88,7 +88,7 @@ class Unary(Mechanism):
         high, low, short, whole = super()._checked_weights(weights)
         if whole & (whole - 1) or not short < whole:  # the coins read q digit by digit
             raise ParameterError("the fourth weight must be a power of two above the third: they are q's binary digits")
-        if not high * whole > short * (high + low):
+        if high * whole < short * (high + low):
             raise ParameterError("these weights show a true bit less often than a false one: p must be above q")
         return high, low, short, whole
 
