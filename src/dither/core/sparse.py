@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 
 from dither.core.entries import EMPTY, Entries, entries_of, refuse_first
 from dither.core.errors import ParameterError
+from dither.core.parallel import sum_chunks
 
 MOST_LISTED = 1 << 16
+_CHUNK = 1 << 13
 RULES = ("error", "substitute")
 
 
@@ -47,6 +49,9 @@ class Sparse:
         """Whether these are rows as they should be: most often they are, and then nothing has to be taken apart."""
         if not (type(values) is np.ndarray and values.ndim == 1 and values.dtype == row_dtype(self.s)):
             return False
+        return not sum_chunks(lambda rows: int(not self._are_fine(values[rows])), len(values), _CHUNK)
+
+    def _are_fine(self, values: NDArray) -> bool:
         keys, numbers = np.sort(values["key"], axis=1), values["value"]
         twice = (keys[:, 1:] == keys[:, :-1]) & (keys[:, 1:] != EMPTY)
         inside = (keys >= EMPTY) & (keys < self.d)
