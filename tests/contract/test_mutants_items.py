@@ -17,6 +17,7 @@ import pytest
 
 import dither
 from contract import checks
+from contract.sparse import caught, sampled
 from dither import kernels
 from dither.core import draw
 from dither.core.draw import TAG
@@ -63,20 +64,6 @@ EVERY = [asked, listed, favoured, unary, bit, noisy]
 each = pytest.mark.parametrize("make", EVERY)
 each_single = pytest.mark.parametrize("make", SINGLE)
 each_sum = pytest.mark.parametrize("make", SUMS)
-
-
-def caught(check: Any, *arguments: Any, **options: Any) -> bool:
-    """Whether the check fails as the code is now."""
-    try:
-        check(*arguments, **options)
-    except AssertionError:
-        return True
-    return False
-
-
-def sampled(victim: Any, vector: dict[int, float]) -> bool:
-    """Whether the law of the sampler over all tapes is seen to be wrong."""
-    return caught(checks.check_sparse_sampler, victim, vector)
 
 
 def misread(victim: Any) -> bool:

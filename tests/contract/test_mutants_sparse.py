@@ -13,6 +13,7 @@ import pytest
 
 import dither
 from contract import checks
+from contract.sparse import caught, sampled
 from dither.core import draw
 from dither.core.draw import ELEMENT
 from dither.core.hashed import Hashed
@@ -37,20 +38,6 @@ def paired(**changes: Any) -> dither.CoCo:
 
 
 each = pytest.mark.parametrize("make", [plain, paired])
-
-
-def caught(check: Any, *arguments: Any, **options: Any) -> bool:
-    """Whether the check fails as the code is now."""
-    try:
-        check(*arguments, **options)
-    except AssertionError:
-        return True
-    return False
-
-
-def sampled(victim: Any, vector: dict[int, float]) -> bool:
-    """Whether the law of the sampler over all tapes is seen to be wrong."""
-    return caught(checks.check_sparse_sampler, victim, vector)
 
 
 USERS: list[dict[int, float]] = [{0: 1}, {0: 1, 1: -1}, {1: 0.5, 2: -1}, {}, {2: -0.25}]

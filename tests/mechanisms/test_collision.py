@@ -14,6 +14,7 @@ import pytest
 
 import dither
 from contract import checks
+from contract.sparse import MANY, USERS
 from dither.core.errors import DitherError, DomainError, ParameterError
 from dither.core.exact import log_above
 from dither.core.hashing import buckets
@@ -199,16 +200,6 @@ def test_hash_functions_are_the_public_ones():
 
 # Estimates -----------------------------------------------------------------------------------------------------------
 
-USERS: list[dict[int, float]] = [
-    {0: 1, 1: -1, 2: 0.5},
-    {0: 1, 3: -0.25},
-    {0: -0.5, 1: -1, 4: 1},
-    {0: 1},
-    {},
-    {0: 0.0, 2: -1},
-    {5: 1, 1: 1, 0: 0.75},
-    {0: 1, 1: -0.5},
-]
 ESTIMATED = [
     dither.Collision(d=6, s=3, epsilon=2.0),
     dither.Collision(d=6, s=3, epsilon=5.0, t=9),
@@ -221,9 +212,6 @@ ESTIMATED = [
 @pytest.mark.parametrize("mechanism", ESTIMATED, ids=checks.label)
 def test_estimates_of_simulated_users(mechanism):
     checks.check_sparse_estimates(mechanism, USERS, times=40_000, seed=7)
-
-
-MANY: list[dict[int, float]] = [{0: 1, 1: -1, 2: 0.5, 3: 1, 4: -1}, {0: 1, 5: -1}, {0: -0.5, 1: -1, 4: 1}, {2: 1}]
 
 
 @pytest.mark.parametrize("cls", [dither.Collision, dither.CoCo])
