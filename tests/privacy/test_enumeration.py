@@ -105,6 +105,20 @@ def test_the_stronger_clone_as_first_printed_is_refuted():
     assert float(printed(ratio, 1 / (ratio + 3), 8, r)) == pytest.approx(0.0729, abs=1e-4)
 
 
+def test_collision_on_the_data_set_of_theorem_6_is_above_theorem_5():
+    """All others hold a third vector whose buckets are apart from both: buckets of a kind count as one output.
+
+    With n = 100 the claimed delta of 1e-6 is 1.096e-6 in truth, which takes half a minute; here are 30 users.
+    """
+    ratio, s, t, n = Fraction(2718, 1000), 4, 17, 30
+    total = s * ratio + t - s
+    rows = [[s * (ratio if x == y else 1) / total for y in range(3)] + [(t - 3 * s) / total] for x in range(3)]
+    for r, excess in ((Fraction(7, 4), 1.211), (Fraction(2), 1.957)):
+        exact = shuffled_delta(rows, n, r, others=(2,) * (n - 1), pair=(0, 1))
+        assert float(exact / printed(ratio, s / total, n, r)) == pytest.approx(excess, abs=1e-3)
+        assert float(exact) <= Pair(float(ratio), float(s / total), 0.0, float((t - 2 * s) / total)).delta(log(r), n)
+
+
 def test_a_blanket_of_the_least_mass_is_refuted():
     """To put e^-epsilon0 for the mass of an unknown blanket, also into the range of what a report tells, is unsound.
 
