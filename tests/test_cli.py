@@ -4,6 +4,8 @@ import json
 import re
 from fractions import Fraction
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +43,7 @@ def test_version():
 
 def test_help_names_every_command():
     text = printed("--help")
-    for command in ("mechanisms", "plan", "compare", "certify", "audit", "amplify", "demo"):
+    for command in ("mechanisms", "plan", "query", "compare", "certify", "audit", "amplify", "demo"):
         assert command in text
         assert printed(command, "--help").startswith(f"Usage: main {command}")
 
@@ -234,9 +236,17 @@ def test_the_demonstration_with_a_seed():
     ):
         assert sum(question in row for row in rows) >= 3  # planned, estimated, and its error
     verdicts = [row[-1] for row in rows if row and row[-1] in ("yes", "no") and "to" in row]
-    assert len(verdicts) == 13
+    assert len(verdicts) == 16
+    assert text.count("Collecting reports") == 2
+    assert "age between 30 and 49 and income >= 50000" in words(" ".join(column_of(text)))
     assert "among those who rated it: Alien" in words(text)
     assert "without any guarantee" in words(text)
+
+
+def column_of(text: str) -> list[str]:
+    """The conditions of the last table, line by line, without its other columns."""
+    lines = text[text.index("share of users with") :].splitlines()[2:]
+    return [line[1:].split("   ")[0].strip() for line in lines]
 
 
 def estimates(text: str) -> list[str]:
@@ -248,7 +258,8 @@ def test_a_seed_repeats_the_demonstration():
     first, again, other = (
         estimates(printed("demo", "--users", "9000", "--epsilon", "8", "--seed", seed)) for seed in ("7", "7", "8")
     )
-    assert len(first) == 13  # three means, two categories of each of three histograms, two films in two questions
+    # Three means, two categories of each of three histograms, two films in two questions, three queries.
+    assert len(first) == 16
     assert first == again
     assert first != other
 
@@ -354,6 +365,153 @@ def test_plan_needs_a_schema(tmp_path):
     assert "cannot be read" in words(run("plan", str(path), "--epsilon", "1", "--users", "10").output)
     path.write_text("this is no TOML", encoding="utf-8")
     assert "not TOML" in words(run("plan", str(path), "--epsilon", "1", "--users", "10").output)
+
+
+# Queries -----------------------------------------------------------------------------------------------------------
+
+NURSES = "age between 20 and 40 and job = 'nurse'"
+
+
+@pytest.fixture
+def asked(schema, tmp_path):
+    """A plan with ranges, and people."""
+    target, people = tmp_path / "plan.json", tmp_path / "people.csv"
+    ask = ["--ask", "ranges(age, income, job)", "--ask", "mean(income)"]
+    result = run("plan", schema, "--epsilon", "4", "--users", "4000", *ask, "-o", str(target))
+    assert result.exit_code == 0, result.output
+    assert "ranges(age, income, job) Copula" in words(result.stdout)
+    jobs = ["nurse", "driver", "other", "other"]
+    lines = [f"{i},{20 + i % 60},{30 * (i % 4000)}.5,{jobs[i % 4]}" for i in range(4000)]
+    people.write_text("\n".join(["id,age,income,job", *lines, ""]), encoding="utf-8")
+    return str(target), str(people)
+
+
+def test_query_answers_conditions(asked):
+    target, people = asked
+    text = words(printed("query", target, "--records", people, NURSES, "income < 60000", "--seed", "1"))
+    for found in ("condition share 95% interval noise doubt", "job = 'nurse'", "of 4,000 records", "simulated"):
+        assert found in text
+    assert "epsilon 4 (exact)" in words(printed("query", target, "--records", people, "age > 40"))
+
+
+def test_query_as_json_is_what_python_computes(asked):
+    target, people = asked
+    facts = json.loads(printed("query", target, "--records", people, NURSES, "age > 40", "--seed", "7", "--json"))
+    made = dither.Plan.from_json(Path(target).read_text(encoding="utf-8"))
+    jobs = ["nurse", "driver", "other", "other"]
+    table = [{"age": 20 + i % 60, "income": 30 * i + 0.5, "job": jobs[i % 4]} for i in range(4000)]
+    found: Any = made.estimate(made.tally(made.randomize(table, seed=7)))["ranges(age, income, job)"]
+    for fact in facts["answers"]:
+        answer = found.where(fact["condition"])
+        assert (fact["value"], fact["stderr"]) == (float(answer.value), float(answer.stderr))
+        assert fact["low"] < fact["value"] < fact["high"]
+        assert fact["stderr"] == pytest.approx(np.hypot(fact["noise"], fact["doubt"]))
+    assert [fact["condition"] for fact in facts["answers"]] == [NURSES, "age > 40"]
+    assert (facts["plan"], facts["records"], facts["simulated"]) == (made.fingerprint, 4000, True)
+    truth = sum(20 + i % 60 <= 40 and i % 4 == 0 for i in range(4000)) / 4000
+    assert abs(facts["answers"][0]["value"] - truth) < 5 * facts["answers"][0]["stderr"]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_query_reads_arrow_files(asked, tmp_path, ending):
+    arrow = pytest.importorskip("pyarrow.csv")
+    target, people = asked
+    table, path = arrow.read_csv(people), str(tmp_path / f"people.{ending}")
+    if ending == "parquet":
+        pytest.importorskip("pyarrow.parquet").write_table(table, path)
+    else:
+        pytest.importorskip("pyarrow.feather").write_feather(table, path)
+    first, again = (
+        json.loads(printed("query", target, "--records", file, NURSES, "--seed", "7", "--json"))
+        for file in (people, path)
+    )
+    assert first == again
+
+
+MISTAKEN_QUERIES = {
+    "no such plan": ("nope.json", None, ["age > 20"], "plan file nope.json cannot be read"),
+    "no plan": ("SCHEMA", None, ["age > 20"], "not a plan"),
+    "no such records": (None, "nope.csv", ["age > 20"], "records file nope.csv cannot be read"),
+    "unknown ending": (None, "people.doc", ["age > 20"], "unknown ending: there are .csv, .parquet"),
+    "no such attribute": (None, None, ["wealth > 20"], "no attribute 'wealth'"),
+    "second condition": (None, None, ["age > 20", "age ="], "condition 2: the query cannot be read"),
+    "no such question": (
+        None,
+        None,
+        ["age > 20", "--question", "ranges(age)"],
+        "This plan asks for ranges(age, income",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKEN_QUERIES.values(), ids=MISTAKEN_QUERIES)
+def test_query_says_what_is_wrong(asked, schema, case):
+    target, records, conditions, reason = case
+    target = {None: asked[0], "SCHEMA": schema}.get(target, target)
+    result = run("query", target, "--records", records or asked[1], *conditions)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert re.fullmatch(r"Error: .+\n", result.stderr)
+    assert reason in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (
+            ["age,income,job", "20,987654321,nurse"],
+            "attribute income, row 0: the value is not a number from 0 to 200000",
+        ),
+        (["age,income,job", "20,5,nurse", "20.5,5,nurse"], "attribute age, row 1: the value is not a whole number"),
+        (["age,income,job", "20,5,secretary"], "attribute job, row 0: the value is not one of the 3 labels"),
+        (["age,income,job", "20,987654321secret,nurse"], "attribute income, row 0"),
+        (["age,income,job", "20,,nurse"], "attribute income, row 0"),
+        (["age,income,job", "20,5,nurse", "20,5"], "row 1: there must be one value for each column"),
+        (["age,income,job", '20,5,"nurse'], "is no CSV file, or a damaged one"),
+        (["age,job", "20,nurse"], "no column for attribute income"),
+        (["age,income,job,age", "20,5,nurse,987654321"], "several columns for attribute age"),
+        (["age,income,job"], "there are no reports yet"),
+        ([], "no column for attribute age"),
+    ],
+    ids=str,
+)
+def test_query_refuses_records_without_showing_them(asked, tmp_path, lines, reason):
+    path = tmp_path / "bad.csv"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    result = run("query", asked[0], "--records", str(path), "age > 20")
+    assert result.exit_code == 1
+    assert reason in words(result.stderr)
+    assert not re.search("987|secret", result.output)
+
+
+def test_query_may_put_substitutes(asked, tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_text("job,age,income\nastronaut,7,much\n\nnurse,30,5\n", encoding="utf-8-sig")
+    found = json.loads(
+        printed("query", asked[0], "--records", str(path), "age > 20", "--invalid", "substitute", "--json")
+    )
+    assert found["records"] == 2
+
+
+def test_query_needs_ranges_in_the_plan(schema, tmp_path):
+    target = str(tmp_path / "plan.json")
+    run("plan", schema, "--epsilon", "1", "--users", "1000", "-o", target)
+    result = run("query", target, "--records", "people.csv", "age > 20")
+    assert result.exit_code == 1
+    assert '--ask "ranges(age, income)"' in result.stderr
+
+
+def test_query_reads_keys_as_json(tmp_path):
+    films = '[films]\nkind = "keyvalue"\nkeys = ["Alien", "Heat"]\nsize = 1\nlow = 1\nhigh = 5\n'
+    path, target, people = (tmp_path / name for name in ("schema.toml", "plan.json", "people.csv"))
+    path.write_text(SCHEMA + films, encoding="utf-8")
+    asks = ["--ask", "ranges(age, job)", "--ask", "films"]
+    assert run("plan", str(path), "--epsilon", "1", "--users", "9000", *asks, "-o", str(target)).exit_code == 0
+    people.write_text('age,job,films\n20,nurse,"{""Heat"": 5}"\n30,other,{}\n', encoding="utf-8")
+    assert "of 2 records" in printed("query", str(target), "--records", str(people), "age > 20")
+    people.write_text('age,job,films\n20,nurse,"{""Heat"": 987654321}"\n', encoding="utf-8")
+    result = run("query", str(target), "--records", str(people), "age > 20")
+    assert "attribute films, row 0: a value is not a number from 1 to 5" in result.stderr
 
 
 def test_compare_ranks_and_breaks_even():

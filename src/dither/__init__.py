@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dither import mechanisms as mechanisms
     from dither import privacy as privacy
     from dither import randomness as randomness
+    from dither import ranges as ranges
     from dither import utility as utility
     from dither.core.channel import Channel as Channel
     from dither.core.errors import DitherError as DitherError
@@ -51,6 +52,14 @@ if TYPE_CHECKING:
     from dither.mechanisms import registry as registry
     from dither.planning import Plan as Plan
     from dither.planning import plan as plan
+    from dither.ranges import CALM as CALM
+    from dither.ranges import HDG as HDG
+    from dither.ranges import HIO as HIO
+    from dither.ranges import LHIO as LHIO
+    from dither.ranges import MSW as MSW
+    from dither.ranges import TDG as TDG
+    from dither.ranges import Copula as Copula
+    from dither.ranges import Uniform as Uniform
     from dither.schema import Categorical as Categorical
     from dither.schema import KeyValue as KeyValue
     from dither.schema import Numeric as Numeric
@@ -77,7 +86,7 @@ _HOMES = {
     "plan": "dither.planning",
     "registry": "dither.mechanisms",
 }
-_ROOMS = ("mechanisms", "planning", "privacy", "randomness", "refine", "utility")
+_ROOMS = ("mechanisms", "planning", "privacy", "randomness", "ranges", "refine", "utility")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The `dither` command: plan a collection, compare mechanisms, certify what they promise, and a demonstration."""
+"""The `dither` command: plan a collection, query it, compare mechanisms, certify what they promise, and a demo."""
 
 import json
 import warnings
@@ -18,6 +18,7 @@ from dither.show.table import Table
 
 _SHOWN = 8
 _LONGEST = 60
+_CHOSEN = {"weights", "asked"}  # what a mechanism works out from its parameters, and stores
 
 
 class _Friendly(click.Group):
@@ -295,6 +296,60 @@ def audit(
         raise SystemExit(1)
 
 
+@main.command()
+@click.argument("plan_file", metavar="PLAN", type=click.Path(dir_okay=False))
+@click.argument("conditions", nargs=-1, required=True, metavar="CONDITION...")
+@click.option("--records", required=True, type=click.Path(dir_okay=False), help="A table (.csv .parquet .arrow).")
+@click.option("--question", metavar="QUESTION", help="Which ranges are meant, if the plan asks for several.")
+@click.option("--seed", type=int, help="Repeat a simulation; without it the noise is secure and differs every time.")
+@click.option(
+    "--invalid",
+    type=click.Choice(["error", "substitute"]),
+    default="error",
+    show_default=True,
+    help="What becomes of values that do not fit.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def query(
+    plan_file: str,
+    conditions: Sequence[str],
+    records: str,
+    question: str | None,
+    seed: int | None,
+    invalid: str,
+    as_json: bool,
+) -> None:
+    """Try a plan with ranges: randomize records, tally them, and answer conditions in the words of SQL.
+
+    A trial: the records are on this machine. Each condition is answered by the share of users for whom it holds.
+
+    \b
+    dither plan schema.toml --epsilon 1 --users 100000 --ask "ranges(age, income)" -o plan.json
+    dither query plan.json --records people.csv "age between 20 and 40 and income > 50000"
+    """
+    from dither.planning.trial import answered
+
+    def bar(steps: Any) -> Any:
+        console = Console(stderr=True)
+        return track(steps, "Asking", console=console, transient=True, disable=not console.is_terminal)
+
+    made = _plan_of(plan_file)
+    found = answered(made, records, conditions, question=question, seed=seed, invalid=invalid, progress=bar)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=2))
+        return
+    _print(found.table())
+    click.echo(found.explain())
+
+
+def _plan_of(path: str) -> Any:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise ParameterError(f"the plan file {path} cannot be read; dither plan ... -o {path} writes one") from None
+    return dither.Plan.from_json(text)
+
+
 def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
     """NAME=VALUE, several times."""
     pairs = {}
@@ -340,13 +395,13 @@ def _signature(cls: type) -> str:
     return ", ".join(
         field.name if field.default is MISSING else f"{field.name}={field.default}"
         for field in fields(cls)
-        if field.name != "weights"
+        if field.name not in _CHOSEN
     )
 
 
 def _make(name: str, parameters: Sequence[str]) -> Any:
     cls = dither.registry.find(name)
-    known = {field.name for field in fields(cls)} - {"weights"}  # type: ignore[arg-type]
+    known = {field.name for field in fields(cls)} - _CHOSEN  # type: ignore[arg-type]
     given = {}
     for parameter in parameters:
         key, mark, text = parameter.partition("=")
@@ -405,7 +460,8 @@ def _texts(weights: Any) -> list[Any]:
 def _plain(fact: Any) -> str:
     """A fact for a person: what is too long to be read is cut, and `--json` has it all."""
     if isinstance(fact, dict):
-        return " ".join(f"{key}={value}" for key, value in fact.items() if value is not None and key != "mechanism")
+        hidden = {"mechanism", *_CHOSEN}
+        return " ".join(f"{key}={value}" for key, value in fact.items() if value is not None and key not in hidden)
     if isinstance(fact, list):
         shown = [f"({_plain(item)})" if isinstance(item, list) else item for item in fact[:_SHOWN]]
         return ", ".join(shown) + (f", ... {len(fact):,} in all (--json)" if len(fact) > _SHOWN else "")

@@ -1,7 +1,8 @@
 """The demonstration: a made population, seven attributes, one report a user.
 
 It goes the whole way of the library: a schema, a plan with its prediction, reports that leave the devices in batches,
-tallies that merge, and estimates beside the truth, which only a demonstration knows.
+tallies that merge, and estimates beside the truth, which only a demonstration knows. A second collection, with an
+epsilon of its own so that it takes nobody from the first, asks for ranges, and answers three queries.
 """
 
 from typing import Any
@@ -43,6 +44,12 @@ SCHEMA = Schema(
         "town": Categorical([f"town {i}" for i in range(1, 1001)]),
         "films": KeyValue(list(_FILMS), size=2, low=1, high=5),
     }
+)
+RANGES = "ranges(age, income, job)"
+QUERIES: tuple[dict[str, Any], ...] = (
+    {"age": (30, 49)},
+    {"age": (30, 49), "income": (50_000, None)},
+    {"age": (None, 49), "income": (20_000, 60_000), "job": ["nurse", "teacher"]},
 )
 ASK = ("mean(income)", "mean(sleep)", "mean(age)", "histogram(job)", "histogram(trip)", "histogram(town)", "films")
 
@@ -94,6 +101,7 @@ def run(console: Console, *, users: int, epsilon: float, seed: int | None) -> No
     console.print(_rated(estimates, data), highlight=False)
     console.print("[bold]The error[/], as it was predicted (for the worst users), as it is, and after refining:")
     console.print(_errors(made, estimates, refined, data))
+    _ask_for_ranges(console, data, epsilon, seed)
     console.print("One interval in twenty misses the truth, as 95% says.")
     if seed is None:
         console.print(
@@ -117,6 +125,41 @@ def _collect(console: Console, made: Plan, data: dict[str, NDArray], seed: int |
             tally += made.tally(made.randomize(part, seed=None if seed is None else seed * _BATCHES + batch))
             bar.advance(task, len(rows))
     return tally
+
+
+def _ask_for_ranges(console: Console, data: dict[str, NDArray], epsilon: float, seed: int | None) -> None:
+    """A second collection from the same people, and what it answers."""
+    made = plan(SCHEMA, epsilon, users=len(data["age"]), ask=[RANGES])
+    console.print(f"\n[bold]Ranges[/], from a second collection with an epsilon of its own, {RANGES}:", highlight=False)
+    answers = made.estimate(_collect(console, made, data, seed))[RANGES].answers(QUERIES)  # type: ignore[attr-defined]
+    console.print(_answers(answers, data))
+
+
+def _answers(answers: Any, data: dict[str, NDArray]) -> Table:
+    truth = [_inside(query, data) for query in QUERIES]
+    low, high = answers.interval(0.95)
+    return Table(
+        {
+            "share of users with": list(answers.labels),
+            "truth": [f"{true:.3f}" for true in truth],
+            "estimate": [f"{value:.3f}" for value in answers.value],
+            "95% interval": [f"{least:.3f} to {most:.3f}" for least, most in zip(low, high, strict=True)],
+            "inside": [bool(a <= true <= b) for a, true, b in zip(low, truth, high, strict=True)],
+        }
+    )
+
+
+def _inside(query: dict[str, Any], data: dict[str, NDArray]) -> float:
+    """The share of the people who are inside all ranges."""
+    kept = np.ones(len(data["age"]), dtype=bool)
+    for name, wanted in query.items():
+        column = data[name]
+        if isinstance(wanted, list):
+            kept &= np.isin(column, wanted)
+        else:
+            low, high = wanted
+            kept &= (column >= (-np.inf if low is None else low)) & (column <= (np.inf if high is None else high))
+    return float(kept.mean())
 
 
 def _truth(question: Question, column: NDArray) -> NDArray[np.float64]:

@@ -39,6 +39,7 @@ from dither.mechanisms.keyvalue import Hits, KeyValues
 from dither.mechanisms.memoized import Memoized
 from dither.mechanisms.personalised import RECORD, Choices, Pooled
 from dither.mechanisms.vectors import CHOICE
+from dither.ranges.collection import Ranges
 
 MOST_TAPE_BITS = 18
 MOST_SPARSE_BITS = 20
@@ -201,7 +202,7 @@ def _product_of_ratios(mechanism: Mechanism) -> Fraction:
     ratios = [Fraction(part.channel().ratio()) for part in parts_of(mechanism)]
     if isinstance(mechanism, dither.Histogram):
         return ratios[0] ** 2  # two entries differ
-    if isinstance(mechanism, dither.Personalised):
+    if isinstance(mechanism, dither.Personalised | Ranges):
         return max(ratios)
     assert isinstance(dimensions, Dimensions)
     ratios = sorted(Fraction(dimensions.part(j).channel().ratio()) for j in range(dimensions.d))
@@ -817,6 +818,8 @@ def _law(mechanism: Mechanism, value: Any, tape: EveryTape) -> dict[bytes, Fract
     channel = mechanism.channel()
     if isinstance(mechanism, dither.Hybrid):
         return _law_of_branches(mechanism, value, tape.bits)
+    if isinstance(mechanism, Ranges):
+        return _law_of_groups(mechanism, value, tape)
     if isinstance(channel, PublicMixture) and channel.tags == 1 << 64:  # on short words there are fewer hash seeds
         channel = replace(channel, tags=1 << tape.bits)
         outputs = np.empty(channel.shape[1], dtype=mechanism.dtype)
@@ -840,10 +843,29 @@ def _law_of_branches(mechanism: Any, value: float, bits: int) -> dict[bytes, Fra
     return dict(zip(as_bytes(mechanism.outputs()), law, strict=True))
 
 
+def _law_of_groups(mechanism: Ranges, record: Any, tape: EveryTape) -> dict[bytes, Fraction]:
+    """A group by its share, the record's cell in its grid, and the law of its oracle; a cell may be a number."""
+    law: dict[bytes, Fraction] = {}
+    total = sum(asked.share for asked in mechanism.groups)
+    width = mechanism.dtype[-1].itemsize
+    for group, asked in enumerate(mechanism.groups):
+        grid, part = asked.grid, mechanism.oracle(group)
+        cell = 0
+        for attribute, cuts in zip(grid.attributes, grid.cuts, strict=True):
+            cell = cell * (len(cuts) - 1) + sum(int(record[attribute]) >= cut for cut in cuts[1:-1])
+        value = (2 * cell + 1) / grid.size - 1 if isinstance(part.reading.domain, Interval) else cell
+        tag = bytes([group]) if len(mechanism.groups) > 1 else b""
+        for report, chance in _law(part, value, tape).items():
+            law[tag + report.ljust(width, b"\0")] = Fraction(asked.share, total) * chance
+    return law
+
+
 def rounding(mechanism: Mechanism, value: Any, bits: int = 64) -> dict[int, Fraction]:
     """Which rows of the channel a value becomes, and how often."""
     if isinstance(mechanism.reading, Dimensions):
         return _rounded_record(mechanism.reading, value, bits)
+    if isinstance(mechanism, Ranges | dither.HIO):
+        return {int(np.ravel_multi_index(tuple(int(each) for each in value), mechanism.shape)): Fraction(1)}  # type: ignore
     if isinstance(mechanism.reading.domain, Records):
         return _rounded_corner(mechanism, value, bits)
     if isinstance(mechanism.reading, Pooled):
@@ -910,9 +932,10 @@ def _short(mechanism: Mechanism, limit: int) -> Mechanism | None:
     if isinstance(mechanism, dither.Histogram):
         entry = _short(mechanism.entry, limit)
         return entry and replace(mechanism, weights=entry.weights, delta=0.0)
-    if isinstance(mechanism, dither.Personalised):
+    if isinstance(mechanism, dither.Personalised | Ranges):
         parts = [_short(part, limit) for part in mechanism.reading.parts]
-        return replace(mechanism, weights=tuple(part.weights for part in parts if part)) if all(parts) else None
+        weights = tuple(part.weights for part in parts if part)
+        return replace(mechanism, weights=weights) if all(parts) else None  # type: ignore[type-var]
     if isinstance(mechanism, dither.Hybrid):
         return _short_hybrid(mechanism, limit)
     if isinstance(mechanism, Memoized):
@@ -974,6 +997,9 @@ def check_estimator(mechanism: Mechanism) -> None:
     if isinstance(mechanism.reading, Dimensions):
         check_records(mechanism)
         return
+    if isinstance(mechanism, Ranges):
+        check_collected(mechanism)
+        return
     if component_of(mechanism) is not None:
         # What shared functions do to estimates is tested with their reading; hits are those of any function.
         check_hits(replace(mechanism, cohorts=None))  # type: ignore[type-var]
@@ -983,7 +1009,7 @@ def check_estimator(mechanism: Mechanism) -> None:
     if isinstance(mechanism.reading, KeyValues):
         check_outcomes(mechanism)
         return
-    if isinstance(mechanism, dither.LocalHash):
+    if isinstance(mechanism, dither.LocalHash | dither.HIO):
         return  # shared and private hash functions have their own exact tests
     if isinstance(mechanism.reading, Pooled):
         check_groups(mechanism)
@@ -1082,6 +1108,31 @@ def check_records(mechanism: Mechanism) -> None:
         assert np.allclose(stated, true, rtol=1e-6) or type(part).__name__ == "Duchi"
 
 
+def check_collected(mechanism: Ranges) -> None:
+    """Grid by grid, by enumeration of all reports about it: unbiased frequencies, with the stated variance of a cell.
+
+    What is made of the grids afterwards is not linear, and has tests of its own.
+    """
+    channel = mechanism.channel()
+    if max(channel.shape) > 1024:
+        return
+    outputs, inputs, law = mechanism.outputs(), mechanism.inputs(), channel.matrix()
+    total = sum(asked.share for asked in mechanism.groups)
+    collected = [mechanism.collected(mechanism.tally(report)) for report in outputs]
+    for group, asked in enumerate(mechanism.groups):
+        about = np.array([each[group].n == 1 for each in collected])
+        assert all(sum(row) == Fraction(asked.share, total) for row in law[:, about])
+        found = [each[group] for each in collected if each[group].n]
+        if found[0].value is None:
+            continue
+        given = (law[:, about] / Fraction(asked.share, total)).astype(float)
+        scores = np.array([np.asarray(each.value).ravel() for each in found])
+        own = asked.grid.cells(inputs)[:, None] == np.arange(asked.grid.size)
+        np.testing.assert_allclose(given @ scores, own, atol=1e-9)
+        variance = given @ scores**2 - (given @ scores) ** 2
+        np.testing.assert_allclose(variance[~own], found[0].variance, rtol=1e-9)
+
+
 def _dimension(estimate: Any, j: int, name: str = "value") -> Any:
     return getattr(estimate, name)[j] if isinstance(estimate, dither.Estimate) else getattr(estimate[j], name)
 
@@ -1124,8 +1175,11 @@ def check_plumbing(mechanism: Mechanism, alarm: float = 1e-8) -> None:
 def check_coverage(mechanism: Mechanism, values: NDArray, *, collections: int, seed: int) -> None:
     """95% intervals cover 94% to 96% (the normal approximation is allowed a point), false alarm 2e-8.
 
-    One number of every simulated collection is looked at, so that the collections are independent.
+    One number of every simulated collection is looked at, so that the collections are independent. Answers to queries
+    have a part that no noise explains, and tests of their own.
     """
+    if isinstance(mechanism, Ranges | dither.HIO):
+        return
     truth = _truth(mechanism, values)
     reports = mechanism.randomize(np.tile(values, (collections,) + (1,) * (values.ndim - 1)), seed=seed)
     covered = 0

@@ -7,6 +7,7 @@ from scipy.stats import chi2, ncx2, norm
 import dither
 from dither.core.errors import DomainError, ParameterError
 from dither.utility import Deviation, break_even, deviation, epsilon_for, rank, users_for
+from utility.registered import NAMES
 
 CASE_STUDY = np.arange(1, 11) / 10  # values .1, .2, ..., 1 with probability .1 each (000, 001)
 UNIT = 2 * CASE_STUDY - 1  # the papers' square wave lives in [0, 1]
@@ -67,7 +68,7 @@ def test_break_even_names_the_winner_of_each_side():
     assert always.winner(1) == always.winner(10**12) == "Hybrid(epsilon=1.0)"
 
 
-@pytest.mark.parametrize("name", list(dither.registry))
+@pytest.mark.parametrize("name", NAMES)
 def test_every_mechanism_has_a_deviation(name):
     cls = dither.registry[name]
     for example in cls.examples:
@@ -79,6 +80,15 @@ def test_every_mechanism_has_a_deviation(name):
         assert worst.within(10 * worst.rmse + 1) > 0.99
         assert worst.supremum(0.5) < worst.supremum(0.99)
         assert deviation(mechanism, reports=4000).rmse == pytest.approx(worst.rmse / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(set(dither.registry) - set(NAMES)))
+def test_reports_about_ranges_have_no_moments(name):
+    cls = dither.registry[name]
+    mechanism = cls(**cls.examples[0])
+    for refused in (lambda: mechanism.moments(mechanism.inputs()), lambda: deviation(mechanism, reports=1000)):
+        with pytest.raises(ParameterError, match="moments of their own"):
+            refused()
 
 
 def test_the_radius_is_that_of_chi_square():

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from dither.mechanisms.succinct import SignSum, Succinct
     from dither.mechanisms.unary import Unary
     from dither.mechanisms.window import Duchi, Piecewise, SquareWave
+    from dither.ranges.copula import Copula
+    from dither.ranges.hio import HIO
+    from dither.ranges.lhio import LHIO
+    from dither.ranges.methods import CALM, HDG, MSW, TDG, Uniform
 
 _HOMES = {
     "GRR": "dither.mechanisms.grr",
@@ -59,16 +63,31 @@ _HOMES = {
     "LGRR": "dither.mechanisms.longitudinal",
     "LUnary": "dither.mechanisms.longitudinal",
     "LHash": "dither.mechanisms.longitudinal",
+    "Copula": "dither.ranges.copula",
+    "HDG": "dither.ranges.methods",
+    "TDG": "dither.ranges.methods",
+    "CALM": "dither.ranges.methods",
+    "HIO": "dither.ranges.hio",
+    "LHIO": "dither.ranges.lhio",
+    "MSW": "dither.ranges.methods",
+    "Uniform": "dither.ranges.methods",
 }
 
 __all__ = [
+    "CALM",
     "GRR",
+    "HDG",
+    "HIO",
     "LGRR",
+    "LHIO",
+    "MSW",
     "PCKV_AGRR",
     "PCKV_GRR",
     "PCKV_UE",
+    "TDG",
     "CoCo",
     "Collision",
+    "Copula",
     "Duchi",
     "Gaussian",
     "Hadamard",
@@ -90,6 +109,7 @@ __all__ = [
     "SubsetSelection",
     "Succinct",
     "Unary",
+    "Uniform",
     "load",
     "registry",
 ]

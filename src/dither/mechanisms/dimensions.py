@@ -19,7 +19,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
 from math import comb, prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ class Dimensions:
     parts: tuple[Mechanism, ...]
     which: NDArray[np.intp]
     m: int
+
+    tag: ClassVar[str] = "dimension"  # the field of a report that says what it is about
 
     def __post_init__(self) -> None:
         if not all(isinstance(part.reading.domain, Interval | Categories) for part in self.parts):
@@ -81,7 +83,7 @@ class Dimensions:
 
     @cached_property
     def _dtype(self) -> np.dtype:
-        dimension = [("dimension", np.min_scalar_type(self.d - 1), (self.m,))] if self.m < self.d else []
+        dimension = [(self.tag, np.min_scalar_type(self.d - 1), (self.m,))] if self.m < self.d else []
         sizes = [part.dtype.itemsize for part in self.parts]
         if self._plain:
             return np.dtype([*dimension, ("value", f"u{max(sizes)}", (self.m,))])
@@ -89,12 +91,11 @@ class Dimensions:
 
     def fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         """One report for each record; of the records, only the dimensions that are reported are read."""
-        chosen, picked = None, values
+        chosen = None
         if self.m < self.d:
-            chosen = subsets(self.d, self.m, tape, rows)
-            reports["dimension"] = chosen
-            picked = _picked(values, chosen)
-        flat = picked.reshape(-1)
+            chosen = self._choose(tape, rows)
+            reports[self.tag] = chosen
+        flat = self._read(values, chosen).reshape(-1)
         slots = np.zeros(len(flat), dtype=self.dtype[-1].base)
         for number, here in self._turns(chosen, len(values)):
             part = self.parts[number]
@@ -102,6 +103,14 @@ class Dimensions:
             part._fill(own, _within(part, flat[here]), tape.slots(str(number), self.m), _slot_rows(rows, self.m, here))
             self._store(slots, here, own)
         reports[self.dtype.names[-1]] = slots.reshape(-1, self.m)  # type: ignore[index]
+
+    def _choose(self, tape: Tape, rows: Rows) -> NDArray[np.unsignedinteger]:
+        """Which dimensions each user reports, drawn without looking at a value."""
+        return subsets(self.d, self.m, tape, rows)
+
+    def _read(self, values: NDArray, chosen: NDArray[np.unsignedinteger] | None) -> NDArray:
+        """Of each record the values of the chosen dimensions, or all."""
+        return values if chosen is None else _picked(values, chosen)
 
     def _turns(self, chosen: NDArray | None, users: int) -> Iterator[tuple[int, Here]]:
         """Each part, and the slots of a flat table of slots that it fills."""
@@ -126,14 +135,14 @@ class Dimensions:
             own["value"] = values
             fits = np.less_equal(values, np.iinfo(part.dtype[0]).max)  # a forged number may be too large for its part
             return own, fits
-        wide = _bytes(slots)[here]
+        wide = _bytes(slots[here])  # whole slots are gathered several times as fast as their bytes
         size = part.dtype.itemsize
         own = np.ascontiguousarray(wide[:, :size]).view(part.dtype).reshape(-1)
         return own, np.asarray(~wide[:, size:].any(axis=1), dtype=bool)
 
     def _slots(self, reports: NDArray) -> tuple[NDArray | None, NDArray]:
         """The dimensions of the reports, and all slots one after the other."""
-        chosen = reports["dimension"] if self.m < self.d else None
+        chosen = reports[self.tag] if self.m < self.d else None
         slots = np.ascontiguousarray(reports[self.dtype.names[-1]]).reshape(-1)  # type: ignore[index]
         return chosen, slots
 
@@ -286,7 +295,7 @@ class Dimensions:
             for words in product(*(self.part(j).outputs() for j in chosen)):
                 report = np.zeros(1, dtype=self.dtype)
                 if self.m < self.d:
-                    report["dimension"][0] = chosen
+                    report[self.tag][0] = chosen
                 slots = np.zeros(self.m, dtype=self.dtype[-1].base)
                 for slot, word in enumerate(words):
                     self._store(slots, slice(slot, slot + 1), np.array([word]))

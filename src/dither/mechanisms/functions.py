@@ -22,9 +22,13 @@ MOST_COHORTS = 1 << 24
 
 @dataclass(frozen=True)
 class Functions:
-    """The hash functions of a mechanism: `cohorts` shared ones, or one of 2^64 for every report."""
+    """The hash functions of a mechanism: `cohorts` shared ones, or one of 2^64 for every report.
+
+    `name` is what a report calls the number of a shared one.
+    """
 
     cohorts: int | None = None
+    name: str = "cohort"
 
     @classmethod
     def checked(cls, cohorts: int | None, least: int = 1) -> "Functions":
@@ -41,7 +45,7 @@ class Functions:
         value = ("value", np.min_scalar_type(outputs - 1))
         if self.cohorts is None:
             return np.dtype([("seed", np.uint64), value])
-        return np.dtype([("cohort", np.min_scalar_type(self.cohorts - 1)), value])
+        return np.dtype([(self.name, np.min_scalar_type(self.cohorts - 1)), value])
 
     @cached_property
     def _shared(self) -> Words:
@@ -52,7 +56,7 @@ class Functions:
         if self.cohorts is None:
             reports["seed"] = seeds = tape.words(TAG, rows)[:, 0]
             return seeds
-        reports["cohort"] = cohort = below(self.cohorts, tape, rows, lane=TAG)
+        reports[self.name] = cohort = below(self.cohorts, tape, rows, lane=TAG)
         return self._shared[cohort.astype(np.intp)]
 
     def seed(self, number: int) -> Words:
@@ -62,12 +66,12 @@ class Functions:
     def valid(self, reports: NDArray, outputs: int) -> NDArray[np.bool_]:
         """Which reports name a function and a value that there are."""
         fine = reports["value"] < outputs
-        return fine if self.cohorts is None else fine & (reports["cohort"] < self.cohorts)
+        return fine if self.cohorts is None else fine & (reports[self.name] < self.cohorts)
 
     def table(self, reports: NDArray, outputs: int) -> NDArray[np.int64]:
         """How many reports have each shared function (rows) and value (columns)."""
         assert self.cohorts is not None
-        cells = reports["cohort"].astype(np.intp) * outputs + reports["value"]
+        cells = reports[self.name].astype(np.intp) * outputs + reports["value"]
         return np.bincount(cells, minlength=self.cohorts * outputs).reshape(self.cohorts, outputs)
 
     def outputs(self, outputs: int) -> NDArray:
@@ -75,5 +79,5 @@ class Functions:
         if self.cohorts is None:
             raise ParameterError("there are 2^64 hash functions: too many reports to list")
         reports = np.empty(self.cohorts * outputs, dtype=self.dtype(outputs))
-        reports["cohort"], reports["value"] = np.divmod(np.arange(len(reports)), outputs)
+        reports[self.name], reports["value"] = np.divmod(np.arange(len(reports)), outputs)
         return reports

@@ -11,7 +11,9 @@ Each user may spend epsilon once. With Q questions, each with the best mechanism
 Each of them is tried with the questions one by one and with **means in pairs**, which `Hypercube` asks for together:
 two numbers from one report, up to 14% better near epsilon 2. (More than two together are worse than pairs; Gaussian
 noise on all numbers together is worse at any epsilon, by a factor of log(1/delta).) Questions about the keys of one
-attribute are always one unit: one report answers them all.
+attribute are always one unit: one report answers them all. So is a question about ranges of several attributes, which
+is asked by `Copula`: no other method for them comes near it (docs/ranges.md). What it costs is the predicted error of a
+query (`ranges.prediction`), which falls more slowly than with the number of users.
 
 The measure is the mean over questions of MSE / scale^2, weighted by their importance, where scale is half the width
 of the domain for a mean and 1 for frequencies, averaged over cells or keys. It is that of the worst users, or of users
@@ -42,7 +44,8 @@ from dither.core.mechanism import Mechanism, Reading
 from dither.core.sparse import Sparse
 from dither.mechanisms.collision import CoCo, Collision
 from dither.mechanisms.recipe import made
-from dither.planning.questions import Question
+from dither.planning.questions import RANGES, Question
+from dither.ranges.prediction import predicted
 from dither.utility.population import Population
 
 SHARES = 1 << 20  # shares of users are rounded to this many parts
@@ -63,6 +66,7 @@ _KEYS = {  # how many items the server looks at in each report, for each of the 
 _COHORTS = (1 << 6, 1 << 16)
 _MOST_COUNTS = 1 << 24  # of a tally: 128 MB
 _SHIFT = 0.05  # of the noise, that sharing hash functions may add
+_MOST_EXPECTED = 1 << 50  # users; grids do not get finer long before
 _BLOCK = 1 << 22  # numbers that are looked at together
 _STEPS = [2 ** (step / 3) for step in range(-8, 9)]  # of an equal budget, tried for each question
 _EQUAL = 1 + 1e-7
@@ -111,6 +115,9 @@ class Chooser:
         tried = [way for units, style in self._partitions() for way in self._of(units, style)]
         found = [way for way in tried if way is not None]
         if not found:
+            for each in self.questions:
+                if each.statistic == RANGES:
+                    made(self._ranges(each, 1.0), self.epsilon, self.delta)  # says what is wrong, if it is this
             raise ParameterError("epsilon is too small for these questions: no report would carry information")
         return sorted(found, key=lambda way: way.cost)
 
@@ -241,7 +248,7 @@ class Chooser:
         """The best mechanism for a unit at a budget, if any fits, where this share of the users is asked."""
         key = (self._kind(unit)[1], epsilon, delta, share)
         if key not in self._prices:
-            candidates = [self._priced(recipe, unit, epsilon, delta, share) for recipe in self._recipes(unit)]
+            candidates = [self._priced(recipe, unit, epsilon, delta, share) for recipe in self._recipes(unit, share)]
             fitting = [price for price in candidates if price is not None]
             least = min((self._weighted(unit, price) for price in fitting), default=0.0)
             self._prices[key] = next((each for each in fitting if self._weighted(unit, each) <= least * _EQUAL), None)
@@ -258,8 +265,10 @@ class Chooser:
             return None
         return price
 
-    def price_of(self, mechanism: Mechanism, unit: Unit, share: float) -> Price:
+    def price_of(self, mechanism: Any, unit: Unit, share: float) -> Price:
         """What a mechanism costs that asks this share of the users."""
+        if unit[0].statistic == RANGES:
+            return Price(mechanism, (self.n * share * predicted(mechanism, self.n * share, self.n).mse,))
         moved = self.n * share * shift(mechanism)  # which more reports do not make smaller
         own = variances(mechanism.reading, unit, self.users, share)
         return Price(mechanism, tuple(variance + moved for variance in own))
@@ -268,14 +277,21 @@ class Chooser:
         """Whether reports cost the server too much, and could cost less."""
         return isinstance(mechanism, Collision | CoCo) and 2 * mechanism.d > self.most_evaluations
 
-    def _recipes(self, unit: Unit) -> list[str]:
-        domain = unit[0].domain
+    def _recipes(self, unit: Unit, share: float) -> list[str]:
+        domain: Any = unit[0].domain
+        if unit[0].statistic == RANGES:
+            return [self._ranges(unit[0], share)]
         if isinstance(domain, Sparse):
             return self._recipes_of_keys(domain, unit)
         if isinstance(domain, Interval):
             return list(_NUMBERS) if len(unit) == 1 else [f"Hypercube(d={len(unit)})"]
         names = _CATEGORIES if domain.k <= self.most_evaluations else _COUNTED_AT_ONCE
         return [f"{name}(k={domain.k})" for name in names]
+
+    def _ranges(self, question: Question, share: float) -> str:
+        """Which grids are asked depends on how many will answer."""
+        expected = min(max(1, round(self.n * share)), _MOST_EXPECTED)
+        return f"Copula(shape={question.attribute.shape}, n={expected}, nominal={question.nominal})"
 
     def _recipes_of_keys(self, domain: Sparse, unit: Unit) -> list[str]:
         """Succinct is not among them: the best of the others has half its variance, or little more."""

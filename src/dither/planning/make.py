@@ -20,7 +20,7 @@ from dither.planning.choose import Chooser, Way
 from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
 from dither.planning.priors import checked_prior, users_like
-from dither.planning.questions import Question, questions
+from dither.planning.questions import RANGES, Question, questions
 from dither.schema import Schema
 from dither.utility.limits import Parameters, frequencies, least_mse, mean, sparse
 from dither.utility.population import Population
@@ -42,7 +42,8 @@ def plan(
     """The best plan for these attributes, this budget and this many users.
 
     `ask` names the questions, as in `["mean(income)", "histogram(job)"]`; by default every attribute's first, and of
-    a `KeyValue` both, which one report answers. `prior` says what is publicly known about attributes
+    a `KeyValue` both, which one report answers. `"ranges(age, income)"` asks for any ranges of these attributes: its
+    result answers queries (`dither.ranges`). `prior` says what is publicly known about attributes
     (`planning.priors`); `weights` how much questions matter, 1 if not named.
 
     >>> from dither import Categorical, Numeric, Schema
@@ -101,7 +102,7 @@ def _importance(asked: tuple[Question, ...], weights: Mapping[str, float] | None
 
 def first_of(asked: tuple[Question, ...], name: str) -> str:
     """The name of an attribute stands for the first question about it."""
-    return next((str(each) for each in asked if each.name == name), name)
+    return next((str(each) for each in asked if name in each.names), name)
 
 
 def _known(asked: tuple[Question, ...], prior: dict[str, Any]) -> dict[Question, Population]:
@@ -109,7 +110,7 @@ def _known(asked: tuple[Question, ...], prior: dict[str, Any]) -> dict[Question,
     named: dict[Any, Population] = {}
     known = {}
     for each in asked:
-        if each.name in prior:
+        if each.statistic != RANGES and each.name in prior:
             about = prior[each.name]
             # Questions about keys are about the same vectors.
             keys = each.name if isinstance(each.domain, Sparse) else each
@@ -156,11 +157,12 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int) -> Plan
 def limit_of(chooser: Chooser, users: int) -> float:
     """What no plan for these questions can be below (`utility.limits`), by the measure of `Plan.rmse`.
 
-    It is known for delta = 0 and for all users: with a delta or a prior it is 0. It is one of many users. With few,
+    It is known for delta = 0 and for all users: with a delta or a prior it is 0, and so it is where ranges are asked
+    for, of which no limit is known. It is one of many users. With few,
     it is better to answer some questions without asking anybody, which costs at most `_unasked`; so they are left
     out one kind after the other, those that cost least first, as far as that makes the limit smaller.
     """
-    if chooser.delta > 0 or chooser.users:
+    if chooser.delta > 0 or chooser.users or any(each.statistic == RANGES for each in chooser.questions):
         return 0.0
     total = sum(chooser.importance[each] for each in chooser.questions)
     left = {each: chooser.importance[each] / total for each in chooser.questions}

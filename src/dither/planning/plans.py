@@ -41,11 +41,12 @@ from dither.core.tally import Tally
 from dither.mechanisms import load
 from dither.planning.choose import Unit
 from dither.planning.prediction import NOTHING, Prediction, checked_prediction
-from dither.planning.questions import DERIVED, Question, questions
+from dither.planning.questions import DERIVED, RANGES, Question, questions
 from dither.planning.refining import refined
 from dither.planning.tables import columns_of, record_of
 from dither.planning.tallies import PlanTally
 from dither.randomness import Stream
+from dither.ranges.collection import Values
 from dither.schema import Attribute, Schema
 from dither.show.table import Table
 
@@ -69,7 +70,8 @@ class Part(NamedTuple):
     @property
     def columns(self) -> Unit:
         """A question for each attribute that its mechanism looks at."""
-        return tuple({question.name: question for question in self.questions}.values())
+        looked_at = (column for question in self.questions for column in question.columns)
+        return tuple({column.name: column for column in looked_at}.values())
 
 
 @dataclass(frozen=True)
@@ -153,12 +155,18 @@ class Plan:
                 f"No plan with this epsilon and so many users can be below {self.prediction.limit:.3g} for all users; "
                 f"this one is {best / self.prediction.limit:.2f} times that."
             )
-        pairs = [part.name for part in self.parts if len(part.columns) > 1]
+        pairs = [part.name for part in self.parts if len(part.questions) > 1 and len(part.columns) > 1]
         if pairs:
             lines.append(f"Asked together, two numbers in one report: {'; '.join(pairs[:3])}.")
         keys = [part.name for part in self.parts if len(part.questions) > len(part.columns)]
         if keys:
             lines.append(f"Answered by one report: {'; '.join(keys[:3])}.")
+        ranges = [str(question) for question in self.questions if question.statistic == RANGES]
+        if ranges:
+            lines.append(
+                f"{_listed(ranges)}: predicted is the error of a query about half of the values of two attributes, for "
+                "data that are far from smooth."
+            )
         lines.append(self._whom())
         return "\n".join(lines)
 
@@ -204,7 +212,7 @@ class Plan:
         dictionaries or one dictionary. `invalid="substitute"` is for collection: every user reports. Devices, which
         hold the record of one user, call `report`.
         """
-        columns, users = columns_of(table, self._attributes)
+        columns, users = columns_of(table, self.attributes)
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
         values = {part.name: self._checked(part, columns, users, invalid) for part in self.parts}
         return self._all_reports(values, users, tape)
@@ -226,15 +234,16 @@ class Plan:
 
     def encoded(self, record: Any) -> dict[str, NDArray]:
         """For each part what its mechanism takes from the record of one user; substitutes for what does not fit."""
-        columns = record_of(record, self._attributes)
+        columns = record_of(record, self.attributes)
         return {
-            part.name: _joined([_substituted(question, columns[question.name]) for question in part.columns])
+            part.name: _joined(part, [_substituted(question, columns[question.name]) for question in part.columns])
             for part in self.parts
         }
 
     @property
-    def _attributes(self) -> dict[str, Attribute]:
-        asked = {question.name for question in self.questions}
+    def attributes(self) -> dict[str, Attribute]:
+        """What a record must hold: the attributes that are asked about."""
+        asked = {column.name for part in self.parts for column in part.columns}
         return {name: attribute for name, attribute in self.schema.items() if name in asked}
 
     def _checked(self, part: Part, columns: Mapping[str, Any], users: int, invalid: str) -> NDArray:
@@ -243,7 +252,7 @@ class Plan:
         for question, each in zip(part.columns, encoded, strict=True):
             if each.shape != (users,):  # a report would depend on the values of others
                 raise DomainError(f"attribute {question.name}: there must be exactly one value for each user")
-        return _joined(encoded)
+        return _joined(part, encoded)
 
     def _all_reports(self, values: Mapping[str, NDArray], users: int, tape: Stream) -> dict[str, Reports]:
         return {
@@ -326,7 +335,8 @@ class Plan:
         if refine is not None:
             found = refined(found, refine)
         decoded = {str(question): question.decode(estimate) for question, estimate in found.items()}
-        return Estimates(decoded, {question.name: str(question) for question in reversed(self.questions)})
+        first = {name: str(question) for question in reversed(self.questions) for name in question.names}
+        return Estimates(decoded, first)
 
     # Identity --------------------------------------------------------------------------------------------------
 
@@ -424,9 +434,10 @@ def _substituted(question: Question, column: list[Any]) -> NDArray:
     return question.encode([None], "substitute") if encoded is None or encoded.shape != (1,) else encoded
 
 
-def _joined(encoded: Sequence[NDArray]) -> NDArray:
-    """Columns as a mechanism takes them: one, or several beside each other."""
-    return encoded[0] if len(encoded) == 1 else np.stack(encoded, axis=1)
+def _joined(part: Part, encoded: Sequence[NDArray]) -> NDArray:
+    """Columns as a mechanism takes them: one, or those of records beside each other."""
+    records = isinstance(part.mechanism.reading.domain, Records)
+    return np.stack(encoded, axis=1) if records else encoded[0]
 
 
 def _listed(names: Sequence[str], most: int = 3) -> str:
@@ -438,7 +449,7 @@ def _fits(part: Part) -> bool:
     """Whether a mechanism takes what its questions ask for."""
     reading: Any = part.mechanism.reading
     domain, asked = reading.domain, {question.domain for question in part.questions}
-    if isinstance(domain, Records):
+    if isinstance(domain, Records) and not isinstance(domain, Values):
         return domain.numeric and domain.d == len(part.columns) == len(part.questions) > 1 and asked == {Interval()}
     if isinstance(domain, Sparse):
         told = {question.statistic for question in part.questions} <= set(reading.statistics)
@@ -446,12 +457,15 @@ def _fits(part: Part) -> bool:
     return asked == {domain} and len(part.questions) == 1
 
 
-def _estimated(part: Part, tally: Tally, guarantee: Guarantee, users: int) -> Iterator[tuple[Question, Estimate]]:
+def _estimated(part: Part, tally: Tally, guarantee: Guarantee, users: int) -> Iterator[tuple[Question, Any]]:
     """For each question of a part an estimate in the mechanism's own units; unknown if nobody was asked."""
     mechanism = part.mechanism
     if tally.mechanism != mechanism.fingerprint:
         raise TallyError("this tally is damaged: it is of another mechanism than the plan's")
     source = f"{type(mechanism).__name__} at epsilon {mechanism.epsilon:.6g}"
+    if part.questions[0].statistic == RANGES:  # of no reports too: then nothing is known, and error bars say so
+        yield part.questions[0], mechanism.reading.estimate(tally, guarantee, source, users)
+        return
     own = mechanism.reading.estimate(tally, guarantee, source, users) if tally.n else None
     for place, question in enumerate(part.questions):
         if own is None:

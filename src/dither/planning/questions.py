@@ -1,13 +1,16 @@
 """Questions: statistics of attributes, written `mean(income)`.
 
 A question knows both sides of its attribute: how a column in its own units becomes what a mechanism takes, and how
-what the mechanism estimates becomes a result in these units again. There are three kinds, told apart by their `domain`:
+what the mechanism estimates becomes a result in these units again. There are four kinds, told apart by their `domain`:
 
 - the *mean* of one number, for which `cells` is 0;
 - *frequencies* of `cells` categories: labels, whole numbers, or the bins that a number falls into;
 - statistics of `cells` keys that users hold some of, with a value each: their *presence*, the share of users who hold
   a key, and their *mean* over all users, where a key that a user does not hold counts as the middle of its values.
-  One report answers both. It answers more, for which no error can be predicted (`DERIVED`): they come with them.
+  One report answers both. It answers more, for which no error can be predicted (`DERIVED`): they come with them;
+- *ranges* of several attributes, written `ranges(age, income)`: the result answers any query about them, and its error
+  is that of a typical one (`ranges.prediction`). Its `attribute` is the `Axes` of all of them, and its `columns` are
+  one for each, with an `Axis`: numbers are cut into `ranges.queries` cells, 64 by default.
 """
 
 from collections.abc import Iterable
@@ -23,10 +26,13 @@ from dither.core.domain import Categories, Interval
 from dither.core.errors import DomainError, ParameterError
 from dither.core.estimate import Bounds, Estimate
 from dither.core.sparse import Sparse
+from dither.ranges.collection import Values
+from dither.ranges.queries import Axes
 from dither.schema import Attribute, KeyValue, Numeric, Ordinal, Schema
 
 BINS = 32  # cells of the distribution of a number
 DERIVED = ("conditional_mean", "frequency")  # of a key, among those who hold it; and with the lower and upper end
+RANGES = "ranges"
 _AVERAGES = ("mean", "conditional_mean")
 
 
@@ -47,8 +53,22 @@ class Question:
         return f"{self.statistic}({self.name})"
 
     @property
+    def columns(self) -> tuple["Question", ...]:
+        """What it looks at: a question for each attribute, which knows how to encode its column."""
+        if not isinstance(self.attribute, Axes):
+            return (self,)
+        return tuple(Question(axis.name, self.statistic, axis) for axis in self.attribute)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes that it is about."""
+        return tuple(column.name for column in self.columns)
+
+    @property
     def cells(self) -> int:
-        """How many numbers are asked for; 0 for the mean of a number."""
+        """How many numbers are asked for; 0 for the mean of a number, 1 for ranges, which are asked one by one."""
+        if self.statistic == RANGES:
+            return 1
         if isinstance(self.attribute, KeyValue):
             return self.attribute.d
         if self.averages:
@@ -61,8 +81,10 @@ class Question:
         return self.statistic in _AVERAGES
 
     @cached_property
-    def domain(self) -> Interval | Categories | Sparse:
+    def domain(self) -> Interval | Categories | Sparse | Values:
         """What its mechanism takes."""
+        if isinstance(self.attribute, Axes):
+            return Values.sized(self.attribute.shape)
         if isinstance(self.attribute, KeyValue):
             return self.attribute.domain
         return Categories(self.cells) if self.cells else Interval()
@@ -70,7 +92,14 @@ class Question:
     @cached_property
     def kind(self) -> tuple[Any, str]:
         """Equal for questions that mechanisms do not tell apart."""
+        if isinstance(self.attribute, Axes):
+            return (self.attribute.shape, self.nominal), RANGES
         return self.domain, self.statistic if isinstance(self.domain, Sparse) else ""
+
+    @property
+    def nominal(self) -> tuple[int, ...]:
+        """Of the attributes of ranges those without an order, by their places."""
+        return tuple(place for place, axis in enumerate(self.attribute) if axis.labelled)
 
     @property
     def unit(self) -> float:
@@ -109,8 +138,11 @@ class Question:
             return encoded
         raise DomainError(f"attribute {self.name}, {reason}")
 
-    def decode(self, estimate: Estimate) -> Estimate:
+    def decode(self, estimate: Any) -> Any:
         """A mechanism's estimate in the attribute's own units, with its labels."""
+        if isinstance(self.attribute, Axes):
+            return estimate.on(self.attribute)
+        assert isinstance(estimate, Estimate)
         value, stderr, bounds = estimate.value, estimate.stderr, estimate.bounds
         if self.averages:
             value, stderr = self.attribute.centre + self.unit * value, self.unit * stderr
@@ -140,7 +172,7 @@ def questions(schema: Schema, ask: Iterable[str] | None) -> tuple[Question, ...]
         raise ParameterError('ask is a list of texts, as in ask=["mean(income)", "histogram(job)"]')
     full = [each for text in given for each in (_usual(schema[text], text) if text in schema else [text])]
     found = tuple(_question(schema, text) for text in full)
-    if not found or len(set(map(str, found))) < len(found):
+    if not found or len({(each.statistic, frozenset(each.names)) for each in found}) < len(found):
         raise ParameterError("ask for at least one question, and for each only once")
     return found
 
@@ -153,6 +185,8 @@ def _usual(attribute: Attribute, name: str) -> list[str]:
 
 def _question(schema: Schema, text: str) -> Question:
     statistic, _, rest = text.partition("(")
+    if statistic.strip() == RANGES and rest.strip().endswith(")"):
+        return _ranges(schema, rest.strip().removesuffix(")"))
     name = rest.removesuffix(")")
     if name in schema and isinstance(schema[name], KeyValue) and statistic in DERIVED:
         raise ParameterError(
@@ -164,6 +198,17 @@ def _question(schema: Schema, text: str) -> Question:
     return Question(name, statistic, schema[name])
 
 
+def _ranges(schema: Schema, listed: str) -> Question:
+    """The question about all of these attributes; spaces do not matter."""
+    names = [name.strip() for name in listed.split(",")]
+    if not all(names):
+        raise ParameterError("ranges names the attributes that queries may be about, as in ranges(age, income)")
+    axes = Axes.of_schema(schema, names)
+    return Question(", ".join(names), RANGES, axes)
+
+
 def _known(schema: Schema, most: int = 12) -> str:
     listed = [f"{statistic}({name})" for name in schema for statistic in schema[name].questions]
-    return ", ".join(listed[:most]) + (f" and {len(listed) - most:,} more" if len(listed) > most else "")
+    told = ", ".join(listed[:most]) + (f" and {len(listed) - most:,} more" if len(listed) > most else "")
+    several = [name for name in schema if not isinstance(schema[name], KeyValue)][:3]
+    return told + (f", and any ranges of several: {RANGES}({', '.join(several)})" if several else "")

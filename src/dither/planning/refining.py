@@ -3,7 +3,8 @@
 In units of half their domain, means of different attributes are many numbers of which much is alike: most lie away
 from the ends, and their errors are known. `auto` shrinks them together (`dither.refine.shrink`); the fewer they are,
 the less it does. Frequencies of a question are refined on their own, and so are statistics of keys. What is derived
-from these (`questions.DERIVED`) stays as it is: a mean among the few who hold a key is not known of every key.
+from these (`questions.DERIVED`) stays as it is: a mean among the few who hold a key is not known of every key. So do
+the answers to ranges, which are a posterior already.
 """
 
 from dataclasses import replace
@@ -11,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dither.core.estimate import MEAN, Estimate
-from dither.planning.questions import DERIVED, Question
+from dither.planning.questions import DERIVED, RANGES, Question
 from dither.refine import auto, by_name
 
 
@@ -21,7 +22,7 @@ def refined(found: dict[Question, Estimate], method: str) -> dict[Question, Esti
     known = {
         question: estimate
         for question, estimate in found.items()
-        if np.isfinite(estimate.value).all() and question.statistic not in DERIVED
+        if question.statistic not in (*DERIVED, RANGES) and np.isfinite(estimate.value).all()
     }
     together = {question: each for question, each in known.items() if question.cells == 0} if apply is auto else {}
     better = _shrunk_together(together) if len(together) > 1 else {}

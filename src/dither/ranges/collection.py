@@ -1,0 +1,478 @@
+"""Collection: every user answers one grid, drawn without looking at the data (004 section 4.1).
+
+A method for range queries says which grids are asked, how often each, and with which frequency oracle; the rest is the
+same for all of them, and stands here.
+
+- **Device.** Draws one of the groups with probability share / total, by an exact uniform integer below the total. Looks
+  up the cell of its record in the grid of that group (of no other), and reports it through the oracle of the group.
+- **Report.** The group, and the report of its oracle.
+- **Tally.** For each group the number of its reports, and the counts of its oracle, one after the other.
+- **Guarantee.** The group is a public tag, drawn without the record, and given the group a report is that of an
+  epsilon-private oracle about a function of the record. So the whole is as private as its worst oracle, whose
+  integers are certified; here all have the same epsilon, and its largest ratio is attained.
+
+Groups are drawn on the device, so their sizes vary; frequencies are divided by the reports that did arrive, and are
+unbiased given these numbers. The users of a group stand for all: `Collected.variance` has no part for this.
+
+**Stored.** Which grids are asked was chosen when the mechanism was made, from public facts, and is kept in the field
+`asked` as plain whole numbers and recipes. A stored plan is never chosen again.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from math import nan, prod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.channel import Channel
+from dither.core.checks import checked_count
+from dither.core.compose import Independent, PublicMixture
+from dither.core.domain import Categories, Interval, Records
+from dither.core.draw import TAG, Rows, Tape, below
+from dither.core.errors import DomainError, EmptyError, ParameterError, TallyError
+from dither.core.guarantee import Guarantee
+from dither.core.lattice import split
+from dither.core.mechanism import Mechanism, Moments
+from dither.core.parallel import each_chunk
+from dither.core.tally import Tally
+from dither.mechanisms.dimensions import Dimensions
+from dither.mechanisms.frequency import Frequencies
+from dither.mechanisms.localhash import LocalHash
+from dither.mechanisms.recipe import made, recipe
+from dither.ranges.grid import Grid, checked_shape, equal_cuts
+
+MOST_GROUPS = 1 << 16
+MOST_SHARES = 1 << 20
+MOST_COUNTS = 1 << 26  # of all grids together: half a gigabyte
+MOST_USERS = 1 << 60
+_MOST_LISTED = 4096
+_CHECKED = 1 << 17  # values at a time
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One group of users: what they are asked, how, and how often compared with the others.
+
+    >>> asked = Asked(Grid.equal((0, 1), (64, 64), (4, 4)), "LocalHash(k=16)")
+    >>> asked.stored()
+    ((0, 1), (4, 4), 'LocalHash(k=16)', 1)
+    >>> Asked.read(asked.stored(), shape=(64, 64)) == asked
+    True
+    """
+
+    grid: Grid
+    recipe: str
+    share: int = 1
+
+    def stored(self) -> tuple[Any, ...]:
+        """Attributes, cuts, recipe and share; equal cells are stored by their number."""
+        cuts = tuple(len(each) - 1 if each == equal_cuts(each[-1], len(each) - 1) else each for each in self.grid.cuts)
+        return self.grid.attributes, cuts, self.recipe, self.share
+
+    @classmethod
+    def read(cls, stored: Any, shape: Sequence[int]) -> "Asked":
+        """The inverse of `stored`, for records of these domain sizes; refuses what does not fit them."""
+        if not isinstance(stored, tuple | list) or len(stored) != 4 or not isinstance(stored[0], tuple | list):
+            raise ParameterError("asked must list attributes, cuts, recipe and share of each group, or be left out")
+        attributes, cuts, text, share = stored
+        attributes = tuple(checked_count("an attribute", each, 0, len(shape) - 1) for each in attributes)
+        if not isinstance(cuts, tuple | list) or len(cuts) != len(attributes):
+            raise ParameterError("asked must have cuts for each attribute of a group")
+        sizes = [shape[each] for each in attributes]
+        listed = [
+            equal_cuts(size, each) if isinstance(each, int) else each for size, each in zip(sizes, cuts, strict=True)
+        ]
+        grid = Grid(attributes, tuple(listed))
+        if grid.sizes != tuple(sizes):
+            raise ParameterError("the cuts of a group must end at the size of their attribute")
+        return cls(grid, recipe(text), checked_count("a share", share, 1, MOST_SHARES))
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """What came back about one grid.
+
+    `value` holds unbiased frequencies in the shape of the grid, and `variance` is that of a rare cell: the oracle's
+    exact noise variance over the number of reports. Where nobody answered, frequencies are equal and their variance
+    is infinite. An oracle for numbers (the square wave) has no frequencies: `value` is None and `variance` NaN, and
+    what it has is in its `tally`.
+    """
+
+    grid: Grid
+    value: NDArray[np.float64] | None
+    variance: float
+    n: int
+    tally: Tally
+    mechanism: Mechanism
+
+
+@dataclass(frozen=True)
+class Values(Records):
+    """Records of whole numbers: attribute j has the values 0, ..., sizes[j] - 1."""
+
+    @classmethod
+    def sized(cls, shape: Sequence[int]) -> "Values":
+        """Of these domain sizes."""
+        return cls(len(shape), tuple(Categories(size) for size in shape))
+
+    def check(self, values: Any, invalid: Any = "error") -> NDArray:
+        """As `Records.check`. A table of integers is looked at in place, and not copied."""
+        plain = isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray)
+        if plain and invalid == "error" and values.ndim == 2 and values.dtype.kind in "iu" and self._inside(values):
+            return values
+        reason = ""
+        try:
+            return super().check(values, invalid)
+        except DomainError as error:  # never quotes a value
+            reason = str(error)
+        raise DomainError(reason.replace("dimension", "attribute"))
+
+    def _inside(self, table: NDArray[np.integer]) -> bool:
+        """Whether all values of a table of integers are inside."""
+        if table.shape[1] != self.d:
+            return False
+        sizes = np.array([domain.k for domain in self.domains])  # type: ignore[union-attr]
+        least = int(sizes.min())
+        found: list[bool] = []
+
+        def look(rows: slice) -> None:
+            part = table[rows]
+            fine = part.min() >= 0 and (part.max() < least or (part < sizes).all())
+            found.append(bool(fine))
+
+        each_chunk(look, len(table), max(1, _CHECKED // self.d))
+        return all(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Groups(Dimensions):
+    """The groups as dimensions, of which a user reports one: its value is the record's cell in the group's grid."""
+
+    asked: tuple[Asked, ...]
+    shape: tuple[int, ...]
+
+    tag: ClassVar[str] = "group"
+
+    @property
+    def domain(self) -> Values:
+        """Records of whole numbers."""
+        return Values.sized(self.shape)
+
+    # On the device ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _drawn_groups(self) -> NDArray[np.unsignedinteger]:
+        """Each group as often as its share says."""
+        groups = np.arange(self.d, dtype=np.min_scalar_type(max(1, self.d - 1)))
+        return np.repeat(groups, [asked.share for asked in self.asked])
+
+    def _choose(self, tape: Tape, rows: Rows) -> NDArray[np.unsignedinteger]:
+        drawn = below(len(self._drawn_groups), tape, rows, lane=TAG)
+        return self._drawn_groups.take(drawn.astype(np.int64))[:, None]
+
+    def _read(self, values: NDArray, chosen: NDArray[np.unsignedinteger] | None) -> NDArray:
+        """The cell of each record in its grid; as a number from -1 to 1 where the oracle is one for numbers.
+
+        What is added up for the cell stands in tables, one for each different axis, one after the other.
+        """
+        group = np.zeros(len(values), dtype=np.intp) if chosen is None else chosen[:, 0].astype(np.intp)
+        attribute, start, table = self._tables
+        flat, first = np.ascontiguousarray(values).reshape(-1), np.arange(len(values)) * len(self.shape)
+        cells = np.zeros(len(values), dtype=np.int64)
+        for axis in range(attribute.shape[1]):
+            place = attribute[:, axis].take(group)
+            place += first
+            at = flat.take(place).astype(np.int64, copy=False)
+            cells += table.take(at + start[:, axis].take(group))
+        if not self._numbers.any():
+            return cells
+        size = self._sizes.take(group)
+        return np.where(self._numbers.take(group), (2 * cells + 1) / size - 1, cells)
+
+    @cached_property
+    def _tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+        """Of each group (rows) and axis the attribute and where its table begins; and all tables.
+
+        An axis that a grid has not reads zeros.
+        """
+        axes = max(len(asked.grid.attributes) for asked in self.asked)
+        attribute, start = (np.zeros((self.d, axes), dtype=np.int64) for _ in range(2))
+        tables: dict[Any, int] = {}
+        listed: list[NDArray[np.int32]] = []
+
+        def place(key: Any, table: NDArray) -> int:
+            if key not in tables:
+                tables[key] = sum(map(len, listed))
+                listed.append(table.astype(np.int32))
+            return tables[key]
+
+        for group, asked in enumerate(self.asked):
+            grid = asked.grid
+            for axis in range(axes):
+                if axis < len(grid.attributes):
+                    attribute[group, axis] = grid.attributes[axis]
+                    stride = grid.strides[axis]
+                    start[group, axis] = place((grid.cuts[axis], stride), grid.partition(axis) * stride)
+                else:
+                    start[group, axis] = place(None, np.zeros(self.shape[0]))
+        return attribute, start, np.concatenate(listed)
+
+    @cached_property
+    def _sizes(self) -> NDArray[np.int64]:
+        return np.array([asked.grid.size for asked in self.asked])
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.bool_]:
+        """Which groups have an oracle for numbers."""
+        return np.array([isinstance(self.part(group).reading.domain, Interval) for group in range(self.d)])
+
+    @cached_property
+    def _samplers(self) -> NDArray[np.intp]:
+        """For each group the first part whose sampler is the same: that of local hashing does not know k."""
+        kinds = [_sampler(part) for part in self.parts]
+        return np.array([kinds.index(kinds[part]) for part in self.which], dtype=np.intp)
+
+    def _turns(self, chosen: NDArray | None, users: int):
+        numbers = np.unique(self._samplers)
+        if len(numbers) == 1:
+            yield int(numbers[0]), slice(None)
+            return
+        assert chosen is not None
+        sampler = self._samplers.astype(np.min_scalar_type(len(self.parts))).take(chosen[:, 0])
+        for number in numbers.tolist():
+            yield number, np.flatnonzero(sampler == number)
+
+    # Reading ---------------------------------------------------------------------------------------------------
+
+    def collected(self, tally: Tally) -> list[Collected]:
+        """What came back about each grid, in the order of the groups."""
+        return [self._collected(group, self.marginal(tally, group)) for group in range(self.d)]
+
+    def _collected(self, group: int, own: Tally) -> Collected:
+        grid, part = self.asked[group].grid, self.part(group)
+        value, variance = None, nan
+        if isinstance(part.reading, Frequencies):
+            value, variance = np.full(grid.size, 1 / grid.size), np.inf
+            if own.n:
+                value, variance = part.reading.value(own), float(part.reading.variance(0.0)) / own.n
+            value = value.reshape(grid.shape)
+        return Collected(grid, value, variance, own.n, own, part)
+
+    def worst_variance(self, share: float = 1.0) -> float:
+        """Of one user's report, averaged over groups: each is reported by its share of the users."""
+        shares = np.array([asked.share for asked in self.asked], dtype=np.float64)
+        odds = shares / shares.sum()
+        each = [self.part(group).reading.worst_variance(share * odds[group]) for group in range(self.d)]
+        return float(np.mean(np.array(each) / odds))
+
+    def moments(self, x: Any) -> Moments:
+        """A grid's cells have moments of their own."""
+        raise ParameterError("the cells of each grid have moments of their own: mechanism.oracle(group).moments(cells)")
+
+    # Channel ---------------------------------------------------------------------------------------------------
+
+    def channel(self) -> Channel:
+        """The report of one oracle; which one it is, is a public tag."""
+        total = len(self._drawn_groups)
+        return PublicMixture(
+            Independent(self._factors, 1),
+            self.d,
+            prod(self.shape),
+            self._given,
+            outputs=sum(factor.shape[1] for factor in self._factors),
+            odds=tuple(Fraction(asked.share, total) for asked in self.asked),
+            attained=not self._numbers.any(),
+        )
+
+    def _given(self, x: int, tag: int) -> list[Fraction]:
+        record = np.array([np.unravel_index(x, self.shape)])
+        grid, factor = self.asked[tag].grid, self._factors[tag]
+        cell = int(grid.cells(record)[0])
+        if not self._numbers[tag]:
+            return factor.row(cell)
+        # A number is rounded to the lattice of its oracle, at random between two neighbours.
+        lower, fraction, digits = split(np.array([(2 * cell + 1) / grid.size - 1]), factor.shape[0] - 1, 64)
+        up = Fraction(int(fraction[0]), 1 << digits)
+        rows = [factor.row(int(lower[0])), factor.row(min(int(lower[0]) + 1, factor.shape[0] - 1))]
+        return [(1 - up) * one + up * other for one, other in zip(*rows, strict=True)]
+
+    def inputs(self) -> NDArray:
+        """All records if they are few, else some corners."""
+        if prod(self.shape) <= _MOST_LISTED:
+            return np.array(list(product(*(range(size) for size in self.shape))))
+        return self.domain.points(16).astype(np.int64)
+
+
+def _sampler(part: Mechanism) -> Any:
+    """What a report is drawn by: equal for parts that draw alike."""
+    if isinstance(part, LocalHash):
+        return "LocalHash", part.g, part.cohorts, part.weights
+    return part.fingerprint
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """How a tally is read: as an estimate that answers queries."""
+
+    mechanism: "Ranges"
+
+    @property
+    def parts(self) -> tuple[Mechanism, ...]:
+        """The different oracles."""
+        return self.mechanism.layout.parts
+
+    @property
+    def domain(self) -> Values:
+        """Records of whole numbers."""
+        return self.mechanism.layout.domain
+
+    def worst_variance(self, share: float = 1.0) -> float:
+        """Of one user's report about a cell, averaged over the cells of a grid and over grids."""
+        return self.mechanism.layout.worst_variance(share)
+
+    def moments(self, x: Any) -> Moments:
+        """A grid's cells have moments of their own: refused, with what to ask instead."""
+        return self.mechanism.layout.moments(x)
+
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Any:
+        """A `RangeEstimate`."""
+        from dither.ranges.estimate import RangeEstimate  # a device has no use for it
+        from dither.ranges.queries import Axes
+
+        model = self.mechanism._model(self.mechanism.layout.collected(tally), tally.n)
+        axes = Axes.of_shape(self.mechanism.shape)
+        return RangeEstimate.of(model, axes, tally.n, guarantee, source, self.mechanism._notes())
+
+
+class Ranges(Mechanism):
+    """What all methods for range queries share: everything but which grids are asked, and how they are put together.
+
+    A concrete method is a frozen dataclass with the fields `shape` (how many values each attribute has), `epsilon`, `n`
+    (how many users are expected, for the choice of grids), its own options, `asked` and `weights`.
+    """
+
+    family = "ranges"
+
+    shape: tuple[int, ...]
+    n: int
+    asked: Any  # tuples of attributes, cuts, recipe and share; None has them chosen
+
+    # What a method supplies ------------------------------------------------------------------------------------
+
+    def _options(self) -> None:  # most have none
+        """Check and normalise what is the method's own, with `_freeze`."""
+
+    @abstractmethod
+    def _chosen(self) -> Sequence[Asked]:
+        """The groups, from public facts."""
+
+    @abstractmethod
+    def _model(self, collected: list[Collected], n: int) -> Any:
+        """What answers queries, from what came back about each grid."""
+
+    def _notes(self) -> tuple[str, ...]:
+        """What a reader of the estimate should know."""
+        return ()
+
+    # The rest --------------------------------------------------------------------------------------------------
+
+    def _validate(self) -> None:
+        self._freeze(shape=checked_shape(self.shape), n=checked_count("n", self.n, 1, MOST_USERS))
+        self._options()
+        asked = [each.stored() for each in self._chosen()] if self.asked is None else self.asked
+        if not isinstance(asked, tuple | list) or not asked:
+            raise ParameterError("asked must list the groups of users, or be left out to have them chosen")
+        groups = tuple(Asked.read(each, self.shape) for each in asked)
+        self._freeze(asked=tuple(each.stored() for each in groups))
+        vars(self)["groups"] = groups
+        checked_count("the number of groups", len(groups), 1, MOST_GROUPS)
+        checked_count("the sum of the shares", sum(each.share for each in groups), 1, MOST_SHARES)
+        if sum(each.grid.size for each in groups) > MOST_COUNTS:
+            raise ParameterError(f"all grids together have at most {MOST_COUNTS:,} cells: take coarser ones")
+        self._enough(len(groups))
+
+    def _enough(self, groups: int) -> None:
+        """Refuse a crowd with fewer users than there are groups."""
+        if self.n < groups:
+            raise ParameterError(
+                f"{type(self).__name__} of {len(self.shape)} attributes divides users over {groups:,} groups: it needs "
+                f"at least {groups:,} users, and thousands in each to learn from; ask for fewer attributes, or find "
+                "more users"
+            )
+
+    @cached_property
+    def groups(self) -> tuple[Asked, ...]:
+        """What each group of users is asked."""
+        return tuple(Asked.read(each, self.shape) for each in self.asked or ())
+
+    @property
+    def _recipes(self) -> list[str]:
+        return list(dict.fromkeys(asked.recipe for asked in self.groups))
+
+    def _parts(self, weights: Any = None) -> tuple[Mechanism, ...]:
+        """One oracle for each different recipe, with the whole budget."""
+        given = weights or [None] * len(self._recipes)
+        return tuple(made(text, self.epsilon, 0.0, own) for text, own in zip(self._recipes, given, strict=True))
+
+    def _fit(self) -> tuple[Any, ...]:
+        return tuple(part.weights for part in self._parts())
+
+    def _checked_weights(self, weights: Any) -> tuple[Any, ...]:
+        if not isinstance(weights, tuple | list) or len(weights) != len(self._recipes):
+            raise ParameterError("weights must hold the whole numbers of every oracle, or be left out")
+        return tuple(part.weights for part in self._parts(weights))
+
+    @cached_property
+    def layout(self) -> Groups:
+        """The groups, their oracles, and what a report looks like."""
+        recipes = self._recipes
+        which = np.array([recipes.index(asked.recipe) for asked in self.groups], dtype=np.intp)
+        groups = Groups(self._parts(self.weights), which, 1, self.groups, self.shape)
+        for number, asked in enumerate(self.groups):
+            domain = groups.part(number).reading.domain
+            if isinstance(domain, Categories) and domain.k != asked.grid.size:
+                raise ParameterError(f"the oracle of group {number} must be one for the cells of its grid")
+        return groups
+
+    @cached_property
+    def reading(self) -> Answers:
+        return Answers(self)
+
+    def oracle(self, group: int) -> Mechanism:
+        """The mechanism that reports the cells of one group's grid."""
+        return self.layout.part(checked_count("group", group, 0, len(self.groups) - 1))
+
+    def collected(self, tally: Tally) -> list[Collected]:
+        """What came back about each grid: unbiased frequencies before anything is done to them.
+
+        >>> from dither.ranges import HDG
+        >>> mechanism = HDG(shape=(8, 8), epsilon=1.0, n=10_000)
+        >>> reports = mechanism.randomize(np.zeros((10_000, 2), dtype=np.int64), seed=1)
+        >>> first, second, pair = mechanism.collected(mechanism.tally(reports))
+        >>> pair.grid.attributes, pair.grid.shape, int(pair.value.argmax())
+        ((0, 1), (2, 2), 0)
+        """
+        if not isinstance(tally, Tally) or tally.mechanism != self.fingerprint:
+            raise TallyError("this is no tally of this mechanism: mechanism.collected(mechanism.tally(reports))")
+        if tally.n == 0:
+            raise EmptyError("there are no reports yet: tally at least one first")
+        return self.layout.collected(tally)
+
+    def channel(self) -> Channel:
+        return self.layout.channel()
+
+    def inputs(self) -> NDArray:
+        return self.layout.inputs()
+
+    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
+        self.layout.fill(reports, values, tape, rows)
+
+    @property
+    def row_words(self) -> int:
+        return 1 + max(part.row_words for part in self.layout.parts)

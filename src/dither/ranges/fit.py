@@ -1,0 +1,243 @@
+"""From what came back about grids to the model that answers queries: one function for each way to do it."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.parallel import each_chunk
+from dither.core.simplex import onto_simplex
+from dither.ranges.collection import Collected
+from dither.ranges.consistency import processed
+from dither.ranges.density import Heard, Shares, Summed, smoothed, window_law
+from dither.ranges.grid import equal_cuts
+from dither.ranges.interaction import Seen, correlations, over, rests, with_margins
+from dither.ranges.model import Factors, Margin, Pair, Pairwise, White, refined, sums
+from dither.ranges.normal import nearest, scores, slope, tables
+from dither.ranges.response import block_ratio, spread
+
+Floats = NDArray[np.float64]
+Cuts = NDArray[np.int64]
+
+_MOST_SMOOTHED = 128  # cells of a marginal
+_MOST_BLOCKS = 64  # of an attribute, in a pair
+_LEAST_DEPARTURE = 0.1
+_DISTRUST = 3.0  # of a copula inside cells, if it leaves this much of what is between them unexplained
+_TINY = 1e-12
+_LEAST_RATIO = 1e-6  # to independence, of what the copula puts anywhere
+_SCALINGS = 4
+
+
+# Smooth marginals and a copula -----------------------------------------------------------------------------------
+
+
+def product(shape: Sequence[int], collected: Sequence[Collected]) -> Pairwise:
+    """As if attributes were independent."""
+    return Pairwise(_margins(shape, collected, [True] * len(shape)), {})
+
+
+def copula(shape: Sequence[int], collected: Sequence[Collected], ordered: Sequence[bool]) -> Pairwise:
+    """Smooth marginals, a correlation for each pair, and what it does not explain."""
+    margins = _margins(shape, collected, ordered)
+    grids = {each.grid.attributes: each for each in collected if len(each.grid.attributes) == 2}
+    if not grids:
+        return Pairwise(margins, {})
+    seen = {pair: _seen(margins, each, ordered) for pair, each in grids.items()}
+    found = correlations(list(seen.values()))
+    matrix = np.eye(len(shape))
+    for (j, k), value in zip(seen, found.value, strict=True):
+        matrix[j, k] = matrix[k, j] = value
+    matrix = nearest(matrix)
+    bases = [pair.base(matrix[key]) for key, pair in seen.items()]
+    blocks = [_blocks(j, size, collected) for j, size in enumerate(shape)]
+    pairs = {}
+    for key, rest, base, error in zip(seen, rests(list(seen.values()), bases), bases, found.stderr, strict=True):
+        grid = _grid(grids[key])
+        open_ = np.concatenate([rest.factors, error * slope(*seen[key].scores, matrix[key])[None]])
+        independent = np.outer(seen[key].rows, seen[key].columns)
+        beyond, all_ = (float(np.abs(rest.table - other).sum()) for other in (base, independent))
+        trusted = max(0.0, 1 - _DISTRUST * beyond / max(all_, beyond, _TINY))
+        ratio = _fine(margins, key, blocks, trusted * matrix[key], grid, rest.table)
+        departure = min(1.0, _LEAST_DEPARTURE + beyond)
+        pairs[key] = Pair((blocks[key[0]], blocks[key[1]]), ratio, grid, Factors(open_), departure)
+    return Pairwise(margins, pairs, given=matrix)
+
+
+def _margins(shape: Sequence[int], collected: Sequence[Collected], ordered: Sequence[bool]) -> tuple[Margin, ...]:
+    """All attributes, on as many threads as there are."""
+    found: dict[int, Margin] = {}
+
+    def fit(part: slice) -> None:
+        for j in range(part.start, part.stop):
+            found[j] = _margin(j, shape[j], collected, ordered[j])
+
+    each_chunk(fit, len(shape), 1)
+    return tuple(found[j] for j in range(len(shape)))
+
+
+def _margin(j: int, size: int, collected: Sequence[Collected], ordered: bool) -> Margin:
+    """The distribution of an attribute, from everything that was asked about it."""
+    about = [each for each in collected if j in each.grid.attributes]
+    shared = [each.grid.cuts[each.grid.attributes.index(j)] for each in about if each.value is not None]
+    smooth = ordered or size <= _MOST_SMOOTHED
+    cuts = np.arange(size + 1)
+    if smooth:
+        cuts = refined([np.array(equal_cuts(size, min(size, _MOST_SMOOTHED))), *map(np.array, _few(shared, size))])
+    heard: Heard | None = None
+    summed: list[Summed] = []
+    for each in about:
+        if each.value is None:
+            heard = window_law(each.tally, each.mechanism, size, cuts.tolist()) if each.n else None
+        else:
+            summed.append(_summed(j, each, cuts))
+    summed = _pooled(summed)
+    found = smoothed(len(cuts) - 1, heard, summed, ordered=ordered) if smooth else _projected(summed, size)
+    return Margin(spread(found.value, cuts), cuts, found.covariance)
+
+
+def _few(shared: Sequence[Sequence[int]], size: int) -> list[Sequence[int]]:
+    """The cuts that a smoothed marginal must have: those of coarse grids. Finer ones are summed up to its own."""
+    return [cuts for cuts in shared if len(cuts) - 1 <= _MOST_SMOOTHED or size <= _MOST_SMOOTHED]
+
+
+def _summed(j: int, each: Collected, cuts: Cuts) -> Summed:
+    """The margin of a grid as evidence about the cells between the cuts."""
+    axis = each.grid.attributes.index(j)
+    assert each.value is not None
+    others = tuple(other for other in range(each.value.ndim) if other != axis)
+    value, own = each.value.sum(axis=others), np.array(each.grid.cuts[axis])
+    merged = np.searchsorted(own, np.intersect1d(own, cuts))  # cells that a cut of ours does not divide
+    value, own, cells = sums(value, merged), own[merged], np.diff(merged)
+    rows = np.zeros((len(own) - 1, len(cuts) - 1))
+    starts = np.searchsorted(cuts, own)
+    for number, (low, high) in enumerate(pairwise(starts)):
+        rows[number, low:high] = 1.0
+    beside = each.value.size // each.value.shape[axis]
+    return Summed(rows, value, each.variance * beside * cells)
+
+
+def _pooled(summed: Sequence[Summed]) -> list[Summed]:
+    """Sums over the same cells as one."""
+    groups: dict[bytes, list[Summed]] = {}
+    for each in summed:
+        if np.isfinite(each.variance).all():
+            groups.setdefault(each.rows.tobytes(), []).append(each)
+    pooled = []
+    for group in groups.values():
+        precision = sum(1 / each.variance for each in group)
+        value = sum(each.value / each.variance for each in group) / precision
+        pooled.append(Summed(group[0].rows, np.asarray(value), np.asarray(1 / precision)))
+    return pooled
+
+
+def _projected(summed: Sequence[Summed], size: int) -> Shares:
+    """Many values without an order: nothing is smooth about them, and they are only kept from being negative."""
+    full = next((each for each in summed if len(each.value) == size), None)
+    if full is None:
+        return Shares(np.full(size, 1 / size), np.eye(size) / size)
+    covariance = np.diag(full.variance) - np.outer(full.variance, full.variance) / full.variance.sum()
+    return Shares(onto_simplex(full.value), covariance)
+
+
+def _seen(margins: Sequence[Margin], each: Collected, ordered: Sequence[bool]) -> Seen:
+    j, k = each.grid.attributes
+    rows, columns = (sums(margins[i].value, cuts) for i, cuts in zip((j, k), _grid(each), strict=True))
+    assert each.value is not None
+    return Seen(rows, columns, each.value, each.variance, ordered[j] and ordered[k])
+
+
+def _grid(each: Collected) -> tuple[Cuts, Cuts]:
+    first, second = (np.array(cuts, dtype=np.int64) for cuts in each.grid.cuts)
+    return first, second
+
+
+def _blocks(j: int, size: int, collected: Sequence[Collected]) -> Cuts:
+    """Where the tables of an attribute's pairs are cut: finely, and wherever a grid is."""
+    grids = [each for each in collected if j in each.grid.attributes and len(each.grid.attributes) == 2]
+    cuts = [np.array(each.grid.cuts[each.grid.attributes.index(j)]) for each in grids]
+    return refined([np.array(equal_cuts(size, min(size, _MOST_BLOCKS))), *cuts]).astype(np.int64)
+
+
+def _fine(
+    margins: Sequence[Margin],
+    pair: tuple[int, int],
+    blocks: Sequence[Cuts],
+    correlation: float,
+    grid: tuple[Cuts, Cuts],
+    table: Floats,
+) -> Floats:
+    """The ratio to independence on blocks: that of the copula, scaled to the cells of the grid and to the margins.
+
+    Far from the diagonal the copula has nothing but rounding errors; what the grid has there is spread by the margins.
+    """
+    j, k = pair
+    rows, columns = sums(margins[j].value, blocks[j]), sums(margins[k].value, blocks[k])
+    independent = np.outer(rows, columns)
+    normal = independent if correlation == 0 else tables(scores(rows), scores(columns), np.array([correlation]))[0]
+    whole = np.maximum(normal, _LEAST_RATIO * independent)
+    down, across = (np.searchsorted(blocks[i], cuts) for i, cuts in zip(pair, grid, strict=True))
+    heights, widths = np.diff(down), np.diff(across)
+    for _ in range(_SCALINGS):
+        cells = sums(sums(whole, across).T, down).T
+        whole = whole * np.repeat(np.repeat(over(table, cells), heights, axis=0), widths, axis=1)
+        whole = with_margins(whole, rows, columns, 1)
+    return np.divide(whole, independent, out=np.ones_like(independent), where=independent > 0)
+
+
+# Grids as they are -----------------------------------------------------------------------------------------------
+
+
+def gridded(shape: Sequence[int], collected: Sequence[Collected], completion: str) -> Pairwise:
+    """Norm-Sub and consistency, and response matrices in closed form (004 section 4.2 and 4.3)."""
+    grids = [each.grid for each in collected]
+    known = [each.value for each in collected if each.value is not None]
+    level = [each.variance if np.isfinite(each.variance) else 1e6 for each in collected]
+    found = processed(grids, known, level)
+    by_grid = dict(zip([grid.attributes for grid in grids], zip(grids, found.tables, level, strict=True), strict=True))
+    margins = tuple(_classic_margin(j, size, by_grid) for j, size in enumerate(shape))
+    pairs = {}
+    for j, k in combinations(range(len(shape)), 2):
+        if (j, k) in by_grid:
+            grid, table, variance = by_grid[j, k]
+            cuts = np.array(grid.cuts[0]), np.array(grid.cuts[1])
+            ratio = block_ratio(margins[j].value, margins[k].value, table, *cuts)
+            pairs[j, k] = Pair(cuts, ratio, cuts, White(variance))
+    return Pairwise(margins, pairs, completion)
+
+
+def _classic_margin(j: int, size: int, by_grid: Mapping) -> Margin:
+    """The marginal of the finest grid, with the covariance that consistency leaves.
+
+    Sums over the intervals that all grids share have the variance of their weighted mean; what lies inside them, that
+    of the finest grid alone.
+    """
+    held = [
+        (np.array(grid.cuts[grid.attributes.index(j)]), table, variance, grid.attributes.index(j))
+        for grid, table, variance in by_grid.values()
+        if j in grid.attributes
+    ]
+    cuts, table, variance, axis = max(held, key=lambda each: (len(each[0]), -each[1].ndim))
+    shares = np.maximum(table.sum(axis=tuple(other for other in range(table.ndim) if other != axis)), 0.0)
+    common = held[0][0]
+    for other, *_ in held:
+        common = np.intersect1d(common, other)
+    precision = 0.0
+    for own, other, level, place in held:
+        precision = precision + 1 / (np.diff(np.searchsorted(own, common)) * other.size / other.shape[place] * level)
+    parts = np.diff(np.searchsorted(cuts, common))
+    owner = np.repeat(np.arange(len(parts)), parts)
+    inner = variance * table.size / table.shape[axis]
+    same = owner[:, None] == owner
+    covariance = inner * (np.eye(len(owner)) - same / parts[owner]) + same * (1 / precision / parts**2)[owner]
+    whole = covariance.sum(axis=1)
+    covariance -= np.outer(whole, whole) / max(whole.sum(), 1e-300)
+    return Margin(spread(shares / shares.sum(), cuts), cuts, covariance)
+
+
+def uniform(shape: Sequence[int]) -> Pairwise:
+    """All records equally likely."""
+    cuts = [np.array([0, size]) for size in shape]
+    return Pairwise(
+        tuple(Margin(np.full(size, 1 / size), cut, np.zeros((1, 1))) for size, cut in zip(shape, cuts, strict=True)), {}
+    )

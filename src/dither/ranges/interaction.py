@@ -1,0 +1,238 @@
+"""How a pair of attributes departs from independence, as far as the noise allows to see it.
+
+A grid of a pair tells, apart from its margins, (g - 1)^2 numbers with white noise of variance V each. Taking them as
+they are is what makes grid methods bad at a small epsilon, and throwing them away is what makes a product of marginals
+bad on correlated data. Here they are believed in two steps, each exactly as far as the reports of *all* pairs together
+support it (empirical Bayes):
+
+1. **One number a pair.** Most of what pairs do is described by the correlation of a normal copula. Its likelihood is
+   that of the grid, with the margins taken out. The correlations of all pairs have a normal prior, whose mean and
+   spread are averaged over by their evidence: where the noise allows to see nothing, all correlations go to their
+   mean, or to zero; where it does not matter, they are left alone.
+2. **The rest.** What the copula leaves over in cell IJ has a normal prior with variance tau^2 w_IJ, where w is the mass
+   the cell would have (between copula and independence), given that rows and columns add up to nothing. How large tau
+   is, is a mixture over a ladder that is fitted to all pairs (Laird 1978): pairs that are normal copulas keep nothing
+   of their noise, pairs that are not keep what they have.
+
+Both steps state what they leave open, as the posterior does, and answers have it in their error bars.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.ranges.normal import LARGEST, scores, slope, tables
+
+Floats = NDArray[np.float64]
+
+_COARSE = np.sin(np.linspace(-1.32, 1.32, 41))
+_APART = 0.07  # at most, of two coarse ones
+_CLOSE = np.linspace(-4.0, 4.0, 21)  # standard errors around the best
+_STEPS = 6
+_MEANS = np.linspace(-0.8, 0.8, 9)
+_SPREADS = np.geomspace(0.02, 2.0, 7)
+_ENOUGH_PAIRS = 3  # to speak of their mean
+_LADDER = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 13)])
+_ROUNDS = 100
+_LEAST = 1e-2  # of what the copula puts into a cell is left
+_TINY = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The grid of a pair: the marginal shares of its rows and columns, the cells as estimated, and their variance."""
+
+    rows: Floats
+    columns: Floats
+    value: Floats
+    variance: float
+    ordered: bool = True
+
+    @cached_property
+    def scores(self) -> tuple[Floats, Floats]:
+        """Normal quantiles at the cuts."""
+        return scores(self.rows), scores(self.columns)
+
+    @property
+    def told(self) -> bool:
+        """Whether anybody answered."""
+        return bool(np.isfinite(self.variance))
+
+    def base(self, correlation: float) -> Floats:
+        """What the copula puts into the cells."""
+        return tables(*self.scores, np.array([correlation]))[0]
+
+
+class Correlations(NamedTuple):
+    """Of each pair, with a standard error."""
+
+    value: Floats
+    stderr: Floats
+
+
+class Rest(NamedTuple):
+    """A pair's table after both steps, and what is left open about it: tables with independent factors."""
+
+    table: Floats
+    factors: Floats
+
+
+# One number a pair -----------------------------------------------------------------------------------------------
+
+
+def correlations(pairs: Sequence[Seen]) -> Correlations:
+    """The correlations of the normal copulas of all pairs; zero for attributes without an order."""
+    value, stderr = np.zeros(len(pairs)), np.zeros(len(pairs))
+    known = [number for number, pair in enumerate(pairs) if pair.ordered and pair.told]
+    if not known:
+        return Correlations(value, stderr)
+    curves = [_curve(pairs[number]) for number in known]
+    means = np.concatenate([[0.0], _MEANS[_MEANS != 0]]) if len(known) >= _ENOUGH_PAIRS else np.zeros(1)
+    odds = np.where(means == 0, 1.0, 1.0 / max(1, len(means) - 1))  # no common mean is as likely as any
+    evidence = np.zeros((len(means), len(_SPREADS)))
+    first, second = (np.zeros((len(known), *evidence.shape)) for _ in range(2))
+    for number, (nodes, widths, curve) in enumerate(curves):
+        prior = -0.5 * ((nodes - means[:, None, None]) / _SPREADS[:, None]) ** 2
+        prior = np.exp(prior) * widths
+        prior /= prior.sum(axis=-1, keepdims=True)
+        weight = prior * np.exp(curve - curve.max())
+        total = np.maximum(weight.sum(axis=-1), 1e-300)
+        evidence += np.log(total)
+        first[number], second[number] = (weight @ nodes) / total, (weight @ nodes**2) / total
+    chance = np.exp(evidence - evidence.max()) * odds[:, None]
+    chance /= chance.sum()
+    value[known] = (first * chance).sum(axis=(1, 2))
+    stderr[known] = np.sqrt(np.maximum((second * chance).sum(axis=(1, 2)) - value[known] ** 2, 0.0))
+    return Correlations(value, stderr)
+
+
+def _curve(pair: Seen) -> tuple[Floats, Floats, Floats]:
+    """Correlations, the part of the line that each stands for, and their log-likelihood: finer around its maximum."""
+    rough = _fit(pair, _COARSE)
+    best, reach = _peak(pair, float(_COARSE[rough.argmax()]))
+    around = best + _CLOSE * reach
+    close = around[np.abs(around) < LARGEST]
+    nodes = np.concatenate([_COARSE, close])
+    order = np.argsort(nodes)
+    nodes, likelihood = nodes[order], np.concatenate([rough, _fit(pair, close)])[order]
+    edges = np.concatenate([[-LARGEST], (nodes[1:] + nodes[:-1]) / 2, [LARGEST]])
+    return nodes, np.maximum(np.diff(edges), 0.0), likelihood
+
+
+def _peak(pair: Seen, near: float) -> tuple[float, float]:
+    """The most likely correlation, by Gauss-Newton steps from one near to it, and its standard error."""
+    best, reach = near, 0.0
+    for _ in range(_STEPS):
+        direction = _interaction(slope(*pair.scores, best))
+        sharp = max(float((direction**2).sum()), _TINY)
+        reach = float(np.sqrt(pair.variance / sharp))
+        if reach > _APART:  # the coarse ones are close enough
+            break
+        step = float((direction * _interaction(pair.value - pair.base(best))).sum()) / sharp
+        best = float(np.clip(best + step, max(near - _APART, -LARGEST), min(near + _APART, LARGEST)))
+        if abs(step) < reach / 10:
+            break
+    return best, reach
+
+
+def _fit(pair: Seen, nodes: Floats) -> Floats:
+    if not len(nodes):
+        return np.zeros(0)
+    apart = _interaction(pair.value - tables(*pair.scores, nodes))
+    return -0.5 * (apart**2).sum(axis=(1, 2)) / pair.variance
+
+
+def _interaction(table: Floats) -> Floats:
+    """Without the means of rows and of columns."""
+    rows, columns = table.mean(axis=-1, keepdims=True), table.mean(axis=-2, keepdims=True)
+    return table - rows - columns + table.mean(axis=(-1, -2), keepdims=True)
+
+
+# The rest --------------------------------------------------------------------------------------------------------
+
+
+class _Ladder(NamedTuple):
+    """What each tau makes of a pair, in coordinates of the tables whose rows and columns add up to nothing."""
+
+    coordinates: Floats  # a column for each
+    means: Floats  # (taus, coordinates)
+    covariances: Floats
+    evidence: Floats
+
+
+def rests(pairs: Sequence[Seen], bases: Sequence[Floats]) -> list[Rest]:
+    """The tables of all pairs, from what the copula puts into their cells (`bases`) and what was seen."""
+    found = [_ladder(pair, base) for pair, base in zip(pairs, bases, strict=True)]
+    evidence = np.array([each.evidence for each in found])
+    chance = np.exp(evidence - evidence.max(axis=1, keepdims=True))
+    posterior = chance / chance.sum(axis=1, keepdims=True)
+    for _ in range(_ROUNDS):
+        mixture = (posterior.sum(axis=0) + 1 / len(_LADDER)) / (len(pairs) + 1)
+        posterior = chance * mixture
+        posterior /= posterior.sum(axis=1, keepdims=True)
+    return [_rest(*each) for each in zip(pairs, bases, found, posterior, strict=True)]
+
+
+def _ladder(pair: Seen, base: Floats) -> _Ladder:
+    rows, columns = base.shape
+    coordinates = np.kron(_contrasts(rows), _contrasts(columns))
+    weight = (base + np.outer(pair.rows, pair.columns)).ravel() / 2
+    lines = np.concatenate(
+        [np.kron(np.eye(rows), np.ones(columns)), np.kron(np.ones(rows), np.eye(columns))[:-1]]
+    )  # sums along rows and columns; the last follows from the others
+    held = lines * weight
+    free = np.diag(weight) - held.T @ np.linalg.lstsq(held @ lines.T, held, rcond=None)[0]
+    prior = (_LADDER**2)[:, None, None] * (coordinates.T @ free @ coordinates)
+    size = prior.shape[1]
+    if not pair.told:
+        return _Ladder(coordinates, np.zeros((len(_LADDER), size)), prior, np.zeros(len(_LADDER)))
+    seen = coordinates.T @ (pair.value - base).ravel()
+    total = prior + pair.variance * np.eye(size)
+    # solve(total, prior) is the transpose of what is believed of each coordinate, as both are symmetric.
+    solved = np.linalg.solve(total, np.concatenate([prior, np.tile(seen, (len(_LADDER), 1))[:, :, None]], axis=2))
+    believed, scaled = solved[:, :, :-1].transpose(0, 2, 1), solved[:, :, -1]
+    evidence = -0.5 * (np.linalg.slogdet(total)[1] + scaled @ seen)
+    return _Ladder(coordinates, believed @ seen, pair.variance * believed, evidence)
+
+
+def _rest(pair: Seen, base: Floats, ladder: _Ladder, posterior: Floats) -> Rest:
+    mean = posterior @ ladder.means
+    apart = ladder.means - mean
+    covariance = np.einsum("t,tij->ij", posterior, ladder.covariances) + (apart.T * posterior) @ apart
+    table = base + (ladder.coordinates @ mean).reshape(base.shape)
+    factors = (ladder.coordinates @ _root(covariance)).T.reshape(-1, *base.shape)
+    return Rest(with_margins(np.maximum(table, _LEAST * base), pair.rows, pair.columns), factors)
+
+
+def _root(covariance: Floats) -> Floats:
+    """R with R R' = covariance, which may be singular."""
+    even = (covariance + covariance.T) / 2
+    jitter = max(1e-12 * float(np.trace(even)), 1e-300)
+    return np.linalg.cholesky(even + jitter * np.eye(len(even)))
+
+
+@lru_cache(maxsize=64)
+def _contrasts(count: int) -> Floats:
+    """Orthonormal columns that each add up to nothing: entry i against the mean of those before it (Helmert)."""
+    found = np.zeros((count, count - 1))
+    for column in range(1, count):
+        found[:column, column - 1], found[column, column - 1] = -1.0, column
+        found[:, column - 1] /= np.sqrt(column * (column + 1.0))
+    return found
+
+
+def with_margins(table: Floats, rows: Floats, columns: Floats, rounds: int = 30) -> Floats:
+    """Scaled along rows and columns until it has these sums, nearly."""
+    for _ in range(rounds):
+        table = table * over(rows, table.sum(axis=1))[:, None]
+        table = table * over(columns, table.sum(axis=0))
+    return table
+
+
+def over(above: Floats, below: Floats) -> Floats:
+    """Their quotient, and nothing where there is nothing to divide by."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

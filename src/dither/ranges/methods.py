@@ -1,0 +1,257 @@
+"""The methods of 004 and those it is compared with: which grids they ask, one class each.
+
+| method | grids |
+| --- | --- |
+| `HDG` | one for each attribute, fine, and one for each pair of attributes, coarse (004 section 4) |
+| `TDG` | one for each pair |
+| `CALM` | one for each pair, with a cell for each pair of values (Zhang et al. 2018, for pairs) |
+| `MSW` | the square wave of each attribute on its own (Li et al. 2020): a product of marginals |
+| `Uniform` | none that is used: all answers are those of uniform data |
+
+Each frequency oracle is randomized response or local hashing, whichever has the smaller exact variance for the number
+of cells at this epsilon. All groups have the same share of the users.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+from dither.core.checks import checked_count
+from dither.core.errors import ParameterError
+from dither.ranges.collection import Asked, Collected, Ranges
+from dither.ranges.granularity import guideline, oracle, own, power_of_two
+from dither.ranges.grid import MOST_CELLS, Grid
+
+Granularity = str | tuple[int, int] | None
+
+
+class _Gridded(Ranges):
+    """Methods that ask for cells of one or two attributes, and choose how fine."""
+
+    granularity: Granularity
+    nominal: tuple[int, ...]
+
+    def _options(self) -> None:
+        self._freeze(granularity=_checked_granularity(self.granularity), nominal=self._checked_nominal())
+
+    def _checked_nominal(self) -> tuple[int, ...]:
+        if not isinstance(self.nominal, tuple | list):
+            raise ParameterError("nominal must list the numbers of the attributes without an order, for example (2, 5)")
+        listed = {checked_count("a nominal attribute", each, 0, len(self.shape) - 1) for each in self.nominal}
+        return tuple(sorted(listed))
+
+    def _granularities(self, groups: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """For each attribute the number of cells in its own grid, and in its pairs."""
+        self._enough(groups)
+        each, nominal = self.n / groups, [j in self.nominal for j in range(len(self.shape))]
+        if self.granularity is None:
+            return own(self.shape, self.epsilon, each, nominal)
+        if isinstance(self.granularity, str):
+            one, two = guideline(self.epsilon, each)
+            sizes = list(zip(self.shape, nominal, strict=True))
+            singles, pairs = (
+                tuple(size if whole else power_of_two(g, size) for size, whole in sizes) for g in (one, two)
+            )
+            return singles, pairs
+        return tuple(
+            tuple(size if whole else min(g, size) for size, whole in zip(self.shape, nominal, strict=True))
+            for g in self.granularity
+        )  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class HDG(_Gridded):
+    """Range queries by a fine grid for each attribute and a coarse one for each pair.
+
+    `granularity=None` chooses the cells for each attribute, `"guideline"` as 004 does, and `(g1, g2)` takes g1 cells of
+    an attribute and g2 x g2 of a pair. `nominal` lists the attributes whose values have no order: they have a cell for
+    each value.
+
+    >>> HDG(shape=(64,) * 6, epsilon=1.0, n=10**6, granularity="guideline").groups[-1].stored()
+    ((4, 5), (4, 4), 'LocalHash(k=16)', 1)
+    """
+
+    shape: tuple[int, ...]
+    epsilon: float
+    n: int
+    granularity: Granularity = None
+    nominal: tuple[int, ...] = ()
+    asked: Any = field(default=None, kw_only=True, repr=False)
+    weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    examples = (
+        {"shape": (2, 3), "epsilon": 1.0, "n": 1000},
+        {"shape": (3, 4), "epsilon": 2.0, "n": 1000, "granularity": (3, 2)},
+        {"shape": (20, 6, 4), "epsilon": 0.5, "n": 100_000, "nominal": (2,)},
+    )
+
+    def _chosen(self) -> Sequence[Asked]:
+        d = len(self.shape)
+        singles, pairs = self._granularities(d + d * (d - 1) // 2)
+        return [*_singles(self.shape, singles, self.epsilon), *_pairs(self.shape, pairs, self.epsilon)]
+
+    def _model(self, collected: list[Collected], n: int) -> Any:
+        from dither.ranges.fit import gridded  # a device has no use for it
+
+        return gridded(self.shape, collected, _completion(collected))
+
+
+@dataclass(frozen=True)
+class TDG(_Gridded):
+    """Range queries by a coarse grid for each pair of attributes.
+
+    Its options are those of `HDG`; of a granularity `(g1, g2)` only g2 is used.
+
+    >>> TDG(shape=(64,) * 6, epsilon=1.0, n=10**6, granularity="guideline").groups[0].stored()
+    ((0, 1), (4, 4), 'LocalHash(k=16)', 1)
+    """
+
+    shape: tuple[int, ...]
+    epsilon: float
+    n: int
+    granularity: Granularity = None
+    nominal: tuple[int, ...] = ()
+    asked: Any = field(default=None, kw_only=True, repr=False)
+    weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    examples = (
+        {"shape": (2, 3, 2), "epsilon": 1.0, "n": 1000},
+        {"shape": (7, 5), "epsilon": 2.0, "n": 1000, "granularity": "guideline"},
+    )
+
+    def _chosen(self) -> Sequence[Asked]:
+        d = _at_least_two("TDG", self.shape)
+        _, pairs = self._granularities(d * (d - 1) // 2)
+        return _pairs(self.shape, pairs, self.epsilon)
+
+    def _model(self, collected: list[Collected], n: int) -> Any:
+        from dither.ranges.fit import gridded  # a device has no use for it
+
+        return gridded(self.shape, collected, _completion(collected))
+
+
+@dataclass(frozen=True)
+class CALM(Ranges):
+    """Range queries by the full table of each pair of attributes.
+
+    A cell for each pair of values: nothing is guessed, and everything is noisy.
+
+    >>> CALM(shape=(5, 4, 3), epsilon=1.0, n=10**6).groups[1].stored()
+    ((0, 2), (5, 3), 'LocalHash(k=15)', 1)
+    """
+
+    shape: tuple[int, ...]
+    epsilon: float
+    n: int
+    asked: Any = field(default=None, kw_only=True, repr=False)
+    weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    examples = ({"shape": (2, 3, 2), "epsilon": 1.0, "n": 1000}, {"shape": (8, 9), "epsilon": 1.0, "n": 1000})
+
+    def _chosen(self) -> Sequence[Asked]:
+        _at_least_two("CALM", self.shape)
+        one, two = sorted(self.shape)[-2:]
+        if one * two > MOST_CELLS:
+            raise ParameterError(
+                f"CALM has a cell for each pair of values, and here a pair has {one * two:,}, more than "
+                f"{MOST_CELLS:,}: take HDG, or coarser values"
+            )
+        return _pairs(self.shape, self.shape, self.epsilon)
+
+    def _model(self, collected: list[Collected], n: int) -> Any:
+        from dither.ranges.fit import gridded  # a device has no use for it
+
+        return gridded(self.shape, collected, _completion(collected))
+
+
+@dataclass(frozen=True)
+class MSW(Ranges):
+    """Range queries by the distribution of each attribute on its own, as if attributes were independent.
+
+    Value v of c goes through the square wave as (2 v + 1) / c - 1, the middle of its part of the line.
+
+    >>> MSW(shape=(64, 10), epsilon=1.0, n=10**6).groups[1].stored()
+    ((1,), (10,), 'SquareWave', 1)
+    """
+
+    shape: tuple[int, ...]
+    epsilon: float
+    n: int
+    asked: Any = field(default=None, kw_only=True, repr=False)
+    weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    examples = ({"shape": (2, 3), "epsilon": 1.0, "n": 1000}, {"shape": (4,), "epsilon": 0.5, "n": 1000})
+
+    def _chosen(self) -> Sequence[Asked]:
+        return [Asked(Grid.equal((j,), self.shape, (size,)), "SquareWave") for j, size in enumerate(self.shape)]
+
+    def _model(self, collected: list[Collected], n: int) -> Any:
+        from dither.ranges.fit import product  # a device has no use for it
+
+        return product(self.shape, collected)
+
+
+@dataclass(frozen=True)
+class Uniform(Ranges):
+    """Range queries answered as if all records were equally likely: what a method must beat to be worth its noise.
+
+    Nothing needs to be asked. But a protocol without a report could not be run, stored and compared as the others are,
+    so it asks for the least that a report can hold: one bit, in which half of its range the first attribute lies,
+    by randomized response. The answers are not used.
+
+    >>> Uniform(shape=(64, 10), epsilon=1.0, n=10**6).groups[0].stored()
+    ((0,), (2,), 'GRR(k=2)', 1)
+    """
+
+    shape: tuple[int, ...]
+    epsilon: float
+    n: int
+    asked: Any = field(default=None, kw_only=True, repr=False)
+    weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    examples = ({"shape": (3, 4), "epsilon": 1.0, "n": 1000},)
+
+    def _chosen(self) -> Sequence[Asked]:
+        return [Asked(Grid.equal((0,), self.shape, (2,)), "GRR(k=2)")]
+
+    def _model(self, collected: list[Collected], n: int) -> Any:
+        from dither.ranges.fit import uniform  # a device has no use for it
+
+        return uniform(self.shape)
+
+
+def _singles(shape: Sequence[int], cells: Sequence[int], epsilon: float) -> list[Asked]:
+    """A grid for each attribute."""
+    grids = [Grid.equal((j,), shape, (cells[j],)) for j in range(len(shape))]
+    return [Asked(grid, oracle(grid.size, epsilon)) for grid in grids]
+
+
+def _pairs(shape: Sequence[int], cells: Sequence[int], epsilon: float) -> list[Asked]:
+    """A grid for each pair of attributes."""
+    pairs = combinations(range(len(shape)), 2)
+    grids = [Grid.equal((i, j), shape, (cells[i], cells[j])) for i, j in pairs]
+    return [Asked(grid, oracle(grid.size, epsilon)) for grid in grids]
+
+
+def _at_least_two(method: str, shape: Sequence[int]) -> int:
+    if len(shape) < 2:
+        raise ParameterError(f"{method} asks for pairs, so records need two attributes or more: take HDG for one")
+    return len(shape)
+
+
+def _checked_granularity(granularity: Any) -> Granularity:
+    if granularity is None or granularity == "guideline":
+        return granularity
+    if isinstance(granularity, tuple | list) and len(granularity) == 2:
+        one, two = (checked_count("a granularity", each, 2, MOST_CELLS) for each in granularity)
+        return one, two
+    raise ParameterError(
+        'granularity must be None, "guideline", or the numbers of cells of an attribute and along each side of a pair, '
+        "for example (16, 4)"
+    )
+
+
+def _completion(collected: Sequence[Collected]) -> str:
+    """How answers about more than two attributes are put together."""
+    return "entropy"

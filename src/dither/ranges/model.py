@@ -1,0 +1,405 @@
+"""What answers queries: the marginals of all attributes, and how much each pair of them departs from independence.
+
+Nearly all methods end in the same model. An attribute has its shares p_i at full resolution (`Margin`); a pair has, on
+blocks of its table, the ratio of what is there to what independence would put there (`Pair`), so that its table is
+M_ij = p_i q_j ratio_IJ without ever being built: an answer about two attributes is U ratio V' with the parts U and V of
+the blocks that the query covers. More attributes are put together from all their pairs (`combine`).
+
+**Errors** are carried along by first derivatives. What the reports leave open is, for an attribute, a covariance of the
+sums of its cells, and for a pair a covariance of what its grid adds to its margins (`White` or `Factors`): margins
+and interaction are independent, because noise in the cells of a grid is white. The answer of a query moves with the
+singles and pairs that it is made of as `combine.sensitivity` tells, and each pair with its two margins.
+
+**What was guessed** is stated beside it as `doubt`, an estimate and no more. Inside the cells of a grid that a query
+cuts the model knows margins only; and with three attributes or more, pairs leave the answer open. For the first we
+take the mass of the cut cells times how far the query cuts them; for the second, half the distance between two
+completions of the same pairs, the one of largest entropy and the one nearest to a normal copula.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.ranges.combine import joint, sensitivity
+from dither.ranges.normal import correlation_of, points
+from dither.ranges.queries import Queries
+
+Floats = NDArray[np.float64]
+
+_POINTS = 1 << 12  # of a normal copula, for a start of what pairs leave open
+_CHUNK = 1 << 24  # states of points and queries at a time
+_GUESS = 0.15  # how much of a cut cell's mass is in doubt, where a query takes half of it
+COMPLETIONS = ("copula", "entropy", "weighted update")
+
+
+class Answered(NamedTuple):
+    """For each query the answer, the standard error from the reports, and the doubt from what was guessed."""
+
+    value: Floats
+    noise: Floats
+    doubt: Floats
+    iterations: NDArray[np.int64]
+    converged: NDArray[np.bool_]
+
+    @property
+    def stderr(self) -> Floats:
+        """Both together."""
+        return np.hypot(self.noise, self.doubt)
+
+
+class Model(Protocol):
+    """What a method makes of its reports."""
+
+    shape: tuple[int, ...]
+
+    def answers(self, queries: Queries) -> Answered:
+        """The share of users inside each query."""
+        ...
+
+
+class Noise(Protocol):
+    """What the reports leave open about a pair, its margins apart."""
+
+    def variance(self, u: Floats, v: Floats) -> Floats:
+        """Of the mass in u_I * v_J of each cell IJ, for each query."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class White:
+    """The same independent error in each cell of a grid, after its sums along rows and columns are taken away."""
+
+    level: float
+
+    def variance(self, u: Floats, v: Floats) -> Floats:
+        return self.level * _centred(u) * _centred(v)
+
+
+def _centred(weights: Floats) -> Floats:
+    return np.maximum((weights**2).sum(axis=1) - weights.sum(axis=1) ** 2 / weights.shape[1], 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Errors that are sums of tables, each times an independent number of variance one."""
+
+    tables: Floats  # (factors, rows, columns)
+
+    def variance(self, u: Floats, v: Floats) -> Floats:
+        return (np.einsum("qi,fij,qj->qf", u, self.tables, v, optimize=True) ** 2).sum(axis=1)
+
+
+NOTHING = Factors(np.zeros((0, 1, 1)))
+
+
+@dataclass(frozen=True, eq=False)
+class Margin:
+    """The shares of an attribute's values, and the covariance of the errors of their sums over cells."""
+
+    value: Floats
+    cuts: NDArray[np.int64]
+    covariance: Floats
+
+    def variance(self, gradients: Floats) -> Floats:
+        """Of a sum of shares with these weights; inside a cell the errors are as the shares are."""
+        weights = inside(gradients, self.value, self.cuts)
+        return np.maximum(np.einsum("qi,ij,qj->q", weights, self.covariance, weights, optimize=True), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """How a pair departs from independence: `ratio` on blocks, known up to `noise` on the cells of a grid.
+
+    `departure` says by which share of its mass a cell may differ, inside, from what margins and ratio tell.
+    """
+
+    cuts: tuple[NDArray[np.int64], NDArray[np.int64]]
+    ratio: Floats
+    grid: tuple[NDArray[np.int64], NDArray[np.int64]]
+    noise: Noise = NOTHING
+    departure: float = 1.0
+
+
+def sums(entries: Floats, cuts: NDArray[np.int64]) -> Floats:
+    """Over the cells between the cuts, along the last axis."""
+    return np.add.reduceat(entries, cuts[:-1], axis=-1)
+
+
+def inside(masks: Floats, shares: Floats, cuts: NDArray[np.int64]) -> Floats:
+    """Which share of each cell is inside, for each row of masks; of an empty cell, of its values."""
+    mass = sums(shares, cuts)
+    covered = sums(masks * shares, cuts)
+    empty = mass <= 0
+    if empty.any():
+        covered[..., empty] = (sums(np.asarray(masks, dtype=np.float64), cuts) / np.diff(cuts))[..., empty]
+    return covered / np.where(empty, 1.0, mass)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairwise:
+    """Marginals and pairs. Pairs that are not listed are independent."""
+
+    margins: tuple[Margin, ...]
+    pairs: Mapping[tuple[int, int], Pair]
+    completion: str = "copula"  # of what pairs leave open, one of COMPLETIONS
+    given: Floats | None = None  # the correlations of the copula, if the method knows them
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many values each attribute has."""
+        return tuple(margin.value.size for margin in self.margins)
+
+    @cached_property
+    def correlation(self) -> Floats:
+        """Of the normal copula that is nearest to the pairs."""
+        if self.given is not None:
+            return self.given
+        shares = [margin.value for margin in self.margins]
+        tables = {pair: (each.cuts, each.ratio) for pair, each in self.pairs.items()}
+        return correlation_of(shares, tables)
+
+    @cached_property
+    def _points(self) -> NDArray[np.intp]:
+        """Records that the copula would have, a column each."""
+        return points(self.correlation, [margin.value for margin in self.margins], _POINTS)
+
+    def table(self, first: int, second: int) -> Floats:
+        """The table of a pair, at full resolution."""
+        outer = np.outer(self.margins[first].value, self.margins[second].value)
+        pair = self.pairs.get((first, second))
+        if pair is None:
+            return outer
+        down, across = (np.diff(cuts) for cuts in pair.cuts)
+        return outer * np.repeat(np.repeat(pair.ratio, down, axis=0), across, axis=1)
+
+    # Answers ---------------------------------------------------------------------------------------------------
+
+    def answers(self, queries: Queries) -> Answered:
+        """The share of users inside each query."""
+        none = np.zeros(len(queries))
+        found = Answered(none.copy(), none.copy(), none.copy(), *_never(len(queries)))
+        for count, rows in _by_count(queries):
+            part = self._answers(_Chosen.of(queries, rows, count))
+            for whole, own in zip(found, part, strict=True):
+                whole[rows] = own
+        return found
+
+    def _answers(self, chosen: "_Chosen") -> Answered:
+        if chosen.count == 0:
+            none = np.zeros(chosen.queries)
+            return Answered(none + 1.0, none, none, *_never(chosen.queries))
+        singles = self._singles(chosen)
+        if chosen.count == 1:
+            noise = self._noise(chosen, np.ones((chosen.queries, 1)), {})
+            return Answered(singles[:, 0], np.sqrt(noise), self._cut(chosen, {}), *_never(chosen.queries))
+        parts = {pair: self._pair(chosen, *pair) for pair in chosen.pairs}
+        both = np.zeros((chosen.queries, len(chosen.places)))
+        for part in parts.values():
+            both[part.rows, part.columns] = part.value
+        start = self._start(chosen) if chosen.count > 2 else None
+        by = "weighted update" if self.completion == "weighted update" and chosen.count > 2 else "entropy"
+        fitted = joint(singles, both, by, start=start if self.completion == "copula" else None)
+        moved = sensitivity(fitted.z)
+        noise = self._noise(chosen, moved, parts)
+        doubt = self._cut(chosen, parts, moved)
+        if chosen.count > 2:
+            other = joint(singles, both, "entropy", start=None if self.completion == "copula" else start)
+            doubt = np.hypot(doubt, (fitted.answer - other.answer) / 2)
+        return Answered(fitted.answer, np.sqrt(noise), doubt, fitted.iterations, fitted.converged)
+
+    def _singles(self, chosen: "_Chosen") -> Floats:
+        found = np.zeros((chosen.queries, chosen.count))
+        for j, rows, column in chosen.attributes():
+            found[rows, column] = chosen.mask(j)[rows] @ self.margins[j].value
+        return found
+
+    def _pair(self, chosen: "_Chosen", first: int, second: int) -> "_Part":
+        """The answers of all queries about a pair, and what they move with."""
+        rows, columns = chosen.pairs[first, second]
+        left, right = self.margins[first], self.margins[second]
+        u, v = chosen.mask(first)[rows], chosen.mask(second)[rows]
+        pair = self.pairs.get((first, second))
+        if pair is None:
+            one, other = u @ left.value, v @ right.value
+            spread = np.ones((1, left.value.size)), np.ones((1, right.value.size))
+            return _Part(rows, columns, one * other, (other[:, None] * spread[0], one[:, None] * spread[1]), None)
+        down, across = sums(u * left.value, pair.cuts[0]), sums(v * right.value, pair.cuts[1])
+        along, beside = across @ pair.ratio.T, down @ pair.ratio
+        # By a value's share the answer moves with the chance of being inside in the other attribute, given that value.
+        by_left = np.repeat(np.minimum(along, 1.0), np.diff(pair.cuts[0]), axis=1)
+        by_right = np.repeat(np.minimum(beside, 1.0), np.diff(pair.cuts[1]), axis=1)
+        inner = inside(u, left.value, pair.grid[0]), inside(v, right.value, pair.grid[1])
+        return _Part(rows, columns, np.einsum("qi,qi->q", down, along), (by_left, by_right), inner)
+
+    # Errors ----------------------------------------------------------------------------------------------------
+
+    def _noise(self, chosen: "_Chosen", moved: Floats, parts: "Mapping[tuple[int, int], _Part]") -> Floats:
+        """The variance of the answers that have these derivatives by their singles, and then their pairs."""
+        gradients = {j: np.zeros((chosen.queries, self.shape[j])) for j, _, _ in chosen.attributes()}
+        for j, rows, column in chosen.attributes():
+            gradients[j][rows] += moved[rows, column, None]
+        total = np.zeros(chosen.queries)
+        for (first, second), part in parts.items():
+            weight = moved[part.rows, chosen.count + part.columns]
+            for j, slope in zip((first, second), part.slopes, strict=True):
+                gradients[j][part.rows] += weight[:, None] * slope
+            if part.inner is not None:
+                total[part.rows] += weight**2 * self.pairs[first, second].noise.variance(*part.inner)
+        for j, rows, _ in chosen.attributes():
+            total[rows] += self.margins[j].variance(gradients[j][rows] * chosen.mask(j)[rows])
+        return total
+
+    def _cut(self, chosen: "_Chosen", parts: "Mapping[tuple[int, int], _Part]", moved: Floats | None = None) -> Floats:
+        """The doubt from cells that queries cut."""
+        total = np.zeros(chosen.queries)
+        if moved is None:
+            for j, rows, _ in chosen.attributes():
+                margin = self.margins[j]
+                cut = inside(chosen.mask(j)[rows], np.ones(margin.value.size), margin.cuts)
+                total[rows] += ((_GUESS * sums(margin.value, margin.cuts) * 4 * cut * (1 - cut)) ** 2).sum(axis=1)
+            return np.sqrt(total)
+        for (first, second), part in parts.items():
+            if part.inner is None:
+                continue
+            pair, weight = self.pairs[first, second], moved[part.rows, chosen.count + part.columns]
+            left, right = (inner * (1 - inner) for inner in part.inner)
+            total[part.rows] += (
+                weight**2 * (_GUESS * pair.departure) ** 2 * _cut_mass(self._mass(first, second), left, right)
+            )
+        return np.sqrt(total)
+
+    def _mass(self, first: int, second: int) -> Floats:
+        """The table of a pair on the cells of its grid."""
+        if (first, second) not in self._masses:
+            pair = self.pairs[first, second]
+            left, right = self.margins[first].value, self.margins[second].value
+            table = pair.ratio * np.outer(sums(left, pair.cuts[0]), sums(right, pair.cuts[1]))
+            rows, columns = (np.searchsorted(cuts, grid) for cuts, grid in zip(pair.cuts, pair.grid, strict=True))
+            self._masses[first, second] = sums(sums(table, columns).T, rows).T
+        return self._masses[first, second]
+
+    @cached_property
+    def _masses(self) -> dict[tuple[int, int], Floats]:
+        return {}
+
+    def _start(self, chosen: "_Chosen") -> Floats:
+        """What the copula says about all 2^lambda states of each query."""
+        states = np.zeros((chosen.queries, 1 << chosen.count))
+        step = max(1, _CHUNK // _POINTS)
+        for low in range(0, chosen.queries, step):
+            rows = np.arange(low, min(low + step, chosen.queries))
+            state = np.zeros((len(rows), _POINTS), dtype=np.uint16)
+            for j, own, column in chosen.attributes():
+                here = np.flatnonzero((own >= low) & (own <= rows[-1]))
+                bit = (1 << (chosen.count - 1 - column[here])).astype(np.uint16)
+                covered = (chosen.mask(j)[own[here]] >= 0.5) * bit[:, None]
+                state[own[here] - low] |= covered.take(self._points[:, j], axis=1)
+            state = state + (np.arange(len(rows)) << chosen.count)[:, None]
+            counts = np.bincount(state.reshape(-1), minlength=len(rows) << chosen.count)
+            states[rows] = counts.reshape(len(rows), -1)
+        return (states + 0.5) / (_POINTS + 0.5 * (1 << chosen.count))
+
+
+def _cut_mass(mass: Floats, left: Floats, right: Floats) -> Floats:
+    """The sum over cells of mass^2 (2 left + 2 right)^2, where left and right say how far rows and columns are cut."""
+    square = mass**2
+    return 4 * (
+        (left**2 @ square).sum(axis=1)
+        + (right**2 @ square.T).sum(axis=1)
+        + 2 * np.einsum("qi,ij,qj->q", left, square, right, optimize=True)
+    )
+
+
+class _Part(NamedTuple):
+    """A pair in some queries: which, where it stands among their pairs, the answers and how they move with margins."""
+
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    value: Floats
+    slopes: tuple[Floats, Floats]
+    inner: tuple[Floats, Floats] | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """Queries about equally many attributes. `which` has their attributes, a row each."""
+
+    which: NDArray[np.intp]
+    masks: tuple[Floats, ...]
+    rows: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, queries: Queries, rows: NDArray[np.intp], count: int) -> "_Chosen":
+        which = np.array([queries.attributes[row] for row in rows], dtype=np.intp).reshape(len(rows), count)
+        return cls(which, queries.masks, rows)
+
+    @property
+    def queries(self) -> int:
+        return len(self.which)
+
+    @property
+    def count(self) -> int:
+        return self.which.shape[1]
+
+    @cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """The pairs of columns, in the order of `combine`."""
+        return list(combinations(range(self.count), 2))
+
+    def mask(self, j: int) -> Floats:
+        """The weights of an attribute's values in each query."""
+        if j not in self._own:
+            self._own[j] = np.asarray(self.masks[j], dtype=np.float64)[self.rows]
+        return self._own[j]
+
+    @cached_property
+    def _own(self) -> dict[int, Floats]:
+        return {}
+
+    @cached_property
+    def _attributes(self) -> list[tuple[int, NDArray[np.intp], NDArray[np.intp]]]:
+        found = []
+        for j in np.unique(self.which).tolist():
+            rows, columns = np.nonzero(self.which == j)
+            found.append((j, rows, columns))
+        return found
+
+    def attributes(self) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.intp]]]:
+        """Each attribute, the queries that restrict it, and its column in them."""
+        yield from self._attributes
+
+    @cached_property
+    def pairs(self) -> dict[tuple[int, int], tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Each pair, the queries that restrict both, and its place among their pairs."""
+        found: dict[tuple[int, int], list[tuple[NDArray, NDArray]]] = {}
+        for place, (one, other) in enumerate(self.places):
+            codes = self.which[:, one] * len(self.masks) + self.which[:, other]
+            for code in np.unique(codes).tolist():
+                rows = np.flatnonzero(codes == code)
+                found.setdefault(divmod(code, len(self.masks)), []).append((rows, np.full(len(rows), place)))
+        return {
+            (int(pair[0]), int(pair[1])): (np.concatenate([a for a, _ in each]), np.concatenate([b for _, b in each]))
+            for pair, each in sorted(found.items())
+        }
+
+
+def _by_count(queries: Queries) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    """The queries by the number of attributes that they restrict."""
+    counts = np.array([len(each) for each in queries.attributes], dtype=np.intp)
+    for count in np.unique(counts).tolist():
+        yield count, np.flatnonzero(counts == count)
+
+
+def _never(queries: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Nothing was iterated."""
+    return np.zeros(queries, dtype=np.int64), np.ones(queries, dtype=bool)
+
+
+def refined(cuts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The cuts of all of them."""
+    return np.unique(np.concatenate(list(cuts)))

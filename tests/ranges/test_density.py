@@ -1,0 +1,174 @@
+"""Smooth marginals: exact where nothing is left open, honest where much is, and no smoother than the reports.
+
+Simulated counts are drawn from the exact law of the square wave, so only `smoothed` is tested. Seeds are fixed; bounds
+are at least five standard errors away from what is expected, so that with other seeds one fails with a probability
+below 1e-6.
+"""
+
+import numpy as np
+import pytest
+
+from dither.mechanisms import SquareWave
+from dither.ranges.density import Heard, Summed, smoothed, window_law
+
+CELLS = 64
+PLACES = (np.arange(CELLS) + 0.5) / CELLS
+SMOOTH = {
+    "normal": np.exp(-0.5 * ((PLACES - 0.45) / 0.12) ** 2),
+    "skewed": PLACES**0.5 * (1 - PLACES) ** 3,
+    "two bumps": np.exp(-0.5 * ((PLACES - 0.3) / 0.08) ** 2) + 0.6 * np.exp(-0.5 * ((PLACES - 0.75) / 0.06) ** 2),
+    "step": np.where(PLACES < 0.4, 2.0, 0.5),
+    "even": np.ones(CELLS),
+}
+BELOW = np.tri(CELLS)[7:63:8]
+
+
+def window(epsilon: float = 1.0, cells: int = CELLS) -> np.ndarray:
+    mechanism = SquareWave(epsilon=epsilon)
+    tally = mechanism.tally(mechanism.randomize(np.zeros(2), seed=1))
+    return window_law(tally, mechanism, CELLS, list(range(0, CELLS + 1, CELLS // cells))).law
+
+
+def heard(shares: np.ndarray, n: int, seed: int) -> Heard:
+    law = window()
+    chance = law @ shares
+    return Heard(np.random.default_rng(seed).multinomial(n, chance / chance.sum()).astype(np.float64), law)
+
+
+def deviations(weights: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.einsum("qi,ij,qj->q", weights, covariance, weights))
+
+
+def test_the_law_of_a_window_is_that_of_the_mechanism():
+    law = window()
+    np.testing.assert_allclose(law.sum(axis=0), 1.0, atol=1e-12)
+    assert (law > 0).all()
+    mechanism, n = SquareWave(epsilon=1.0), 200_000
+    values = np.full(n, (2 * 20 + 1) / CELLS - 1)  # the middle of cell 20
+    tally = mechanism.tally(mechanism.randomize(values, seed=5))
+    drawn = window_law(tally, mechanism, CELLS, list(range(CELLS + 1)))
+    chance = drawn.law[:, 20]
+    z = (drawn.counts / n - chance) / np.sqrt(chance * (1 - chance) / n)
+    assert np.abs(z).max() < 5.5
+
+
+def test_cells_of_several_values_have_the_average_law():
+    fine, coarse = window(), window(cells=16)
+    np.testing.assert_allclose(coarse, fine.reshape(len(fine), 16, 4).mean(axis=2), atol=1e-12)
+
+
+def test_sums_without_noise_are_met():
+    shares = SMOOTH["two bumps"] / SMOOTH["two bumps"].sum()
+    found = smoothed(CELLS, None, [Summed(np.eye(CELLS), shares, np.full(CELLS, 1e-14))])
+    np.testing.assert_allclose(found.value, shares, atol=1e-6)
+    assert deviations(BELOW, found.covariance).max() < 1e-6
+
+
+def test_a_margin_of_zeros_is_met():
+    shares = np.zeros(8)
+    shares[2] = 1.0
+    found = smoothed(8, None, [Summed(np.eye(8), shares, np.full(8, 1e-10))])
+    np.testing.assert_allclose(found.value, shares, atol=1e-4)
+
+
+def test_nothing_known_is_even_and_open():
+    found = smoothed(8, None, [Summed(np.eye(8), np.full(8, 0.125), np.full(8, np.inf))])
+    np.testing.assert_allclose(found.value, 0.125, atol=1e-9)
+    assert np.sqrt(found.covariance[0, 0]) > 0.1
+
+
+def test_shares_are_shares():
+    for seed in range(5):
+        noise = np.random.default_rng(seed).normal(0, 0.05, 16)
+        found = smoothed(16, None, [Summed(np.eye(16), 1 / 16 + noise, np.full(16, 0.05**2))])
+        assert (found.value >= 0).all()
+        assert found.value.sum() == pytest.approx(1.0, abs=1e-12)
+        np.testing.assert_allclose(found.covariance.sum(axis=0), 0.0, atol=1e-10)  # errors add up to nothing
+        assert np.linalg.eigvalsh(found.covariance).min() > -1e-12
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_posteriors_cover_the_truth_and_are_not_idle(name):
+    """Twelve simulations, seven sums each: the square of error over standard error is about one on average, and less
+    where data are smoother than the prior thinks."""
+    shares = SMOOTH[name] / SMOOTH[name].sum()
+    ratios, errors, stated = [], [], []
+    for seed in range(12):
+        found = smoothed(CELLS, heard(shares, 20_000, seed), [])
+        error, stderr = BELOW @ (found.value - shares), deviations(BELOW, found.covariance)
+        ratios.append(error / stderr)
+        errors.append(error)
+        stated.append(stderr)
+    assert np.mean(np.square(ratios)) < 1.9
+    assert np.mean(np.abs(ratios) < 1.96) > 0.85
+    assert np.sqrt(np.mean(np.square(stated))) < 3 * np.sqrt(np.mean(np.square(errors)))  # not too wide either
+    typical = np.sqrt(np.mean(np.square(stated), axis=0))
+    assert (np.abs(np.mean(errors, axis=0)) < (1 + 5 / np.sqrt(12)) * typical).all()  # bias is at most what is stated
+    assert np.abs(np.mean(errors)) < 5 * np.mean(typical) / np.sqrt(12)  # and in no direction on average
+
+
+def test_both_kinds_of_evidence_are_put_together():
+    """Half-sums that are known exactly correct what the window says, and the window tells what lies inside them."""
+    shares = SMOOTH["two bumps"] / SMOOTH["two bumps"].sum()
+    halves = np.kron(np.eye(2), np.ones(CELLS // 2))
+    told = Summed(halves, halves @ shares, np.full(2, 1e-12))
+    alone, both = (smoothed(CELLS, heard(shares, 20_000, 3), extra) for extra in ([], [told]))
+    np.testing.assert_allclose(halves @ both.value, halves @ shares, atol=1e-5)
+    assert np.abs(halves @ (alone.value - shares)).max() > 1e-4
+    weights = BELOW[1:2]
+    assert deviations(weights, both.covariance)[0] < deviations(weights, alone.covariance)[0]
+    only = smoothed(CELLS, None, [told])
+    assert np.abs(BELOW @ (both.value - shares)).max() < np.abs(BELOW @ (only.value - shares)).max()
+
+
+def test_the_evidence_prefers_what_the_data_are():
+    """From the same number of reports a smooth density is found far better than its noise, and a spike is kept."""
+    n = 100_000
+    smooth = SMOOTH["normal"] / SMOOTH["normal"].sum()
+    spike = np.full(CELLS, 0.08 / (CELLS - 1))
+    spike[10] = 0.92
+    found = smoothed(CELLS, heard(smooth, n, 1), [])
+    assert np.abs(found.value - smooth).max() < 1.5e-3
+    assert (np.diff(np.sign(np.diff(found.value[found.value > 1e-3]))) != 0).sum() == 1  # one hump, no wiggles
+    kept = smoothed(CELLS, heard(spike, n, 1), [])
+    assert kept.value[10] > 0.85
+    assert int(kept.value.argmax()) == 10
+
+
+def test_a_spike_is_kept_in_the_margin_of_a_grid():
+    spike = np.full(16, 0.08 / 15)
+    spike[5] = 0.92
+    noise = np.random.default_rng(1).normal(0, 0.01, 16)
+    found = smoothed(16, None, [Summed(np.eye(16), spike + noise, np.full(16, 1e-4))])
+    assert found.value[5] == pytest.approx(0.92, abs=0.05)
+
+
+def test_attributes_without_an_order_are_not_smoothed():
+    """Shares that jump: neighbours are no evidence for each other, and the order of the labels does not matter."""
+    shares = np.tile([0.02, 0.23], 4)
+    seen = shares + np.random.default_rng(2).normal(0, 0.02, 8)
+    told = [Summed(np.eye(8), seen, np.full(8, 0.02**2))]
+    nominal, ordered = (smoothed(8, None, told, ordered=kind) for kind in (False, True))
+    assert np.abs(nominal.value - shares).max() < 0.06
+    mixed = np.random.default_rng(3).permutation(8)
+    again = smoothed(8, None, [Summed(np.eye(8), seen[mixed], np.full(8, 0.02**2))], ordered=False)
+    np.testing.assert_allclose(again.value, nominal.value[mixed], atol=1e-6)
+    other = smoothed(8, None, [Summed(np.eye(8), seen[mixed], np.full(8, 0.02**2))])
+    assert np.abs(other.value - ordered.value[mixed]).max() > 1e-5  # an order makes a difference
+
+
+def test_more_noise_is_more_smoothing():
+    """The same wiggles, once with an error that explains them and once without."""
+    wiggles = 1 / 32 + 0.01 * np.where(np.arange(32) % 2, 1, -1)
+    believed, doubted = (
+        smoothed(32, None, [Summed(np.eye(32), wiggles, np.full(32, error**2))]).value for error in (1e-4, 3e-2)
+    )
+    assert np.abs(believed - wiggles).max() < 1e-3
+    assert np.ptp(doubted) < 0.2 * np.ptp(wiggles)
+
+
+def test_two_cells_and_many():
+    assert smoothed(2, None, [Summed(np.eye(2), np.array([0.3, 0.7]), np.full(2, 1e-8))]).value == pytest.approx(
+        [0.3, 0.7], abs=1e-3
+    )
+    assert smoothed(128, None, []).value == pytest.approx(1 / 128)
