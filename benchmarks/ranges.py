@@ -4,6 +4,7 @@
     python benchmarks/ranges.py --quick          a smoke test
     python benchmarks/ranges.py --sweep          the settings of Fig. 1 to 6 for HDG's granularities, and Copula
     python benchmarks/ranges.py --data Adult --methods Copula,MSW --epsilon 1 --no-speed      a part of it
+    python benchmarks/ranges.py --no-errors      speed alone
     python benchmarks/ranges.py --json FILE      also keeps every figure; --markdown prints tables for the docs
 
 **Data.** A million users and six attributes of 64 values, unless said otherwise. All numbers are clipped to [-6, 6] and
@@ -24,10 +25,10 @@ that begin at a multiple of c/16. Every repetition has new users, new queries an
 have the same users and the same queries. In `--sweep` half of the queries are of this kind (*round*), and half begin
 anywhere (*any*).
 
-**Figures.** MAE is the mean absolute error of the 200 answers, averaged over repetitions. `authors'` is what the
-authors' own code gives in this setting (mean of five runs, measured once). Coverage is the share of answers whose 95%
-interval, 1.96 standard errors to each side, holds the truth among the users. A method that refuses a setting is left
-out of it, and a line says why.
+**Figures.** MAE is the mean absolute error of the 200 answers, averaged over repetitions. `reference` is what others'
+code gives in this setting, measured once: that of the authors of 004 (mean of five runs), and on Adult also the plain
+product of square-wave marginals. Coverage is the share of answers whose 95% interval, 1.96 standard errors to each
+side, holds the truth among the users. A method that refuses a setting is left out of it, and a line says why.
 
 **Speed.** Secure randomness and all cores, from raw records to answers, after a first run that builds or loads the
 compiled loops (stated apart); the best of several runs, because machines are shared. Memory is the high-water mark of a
@@ -284,7 +285,7 @@ class Errors:
                     told[epsilon][known[count]] if epsilon in told and count in known else math.nan
                     for count, epsilon in cells
                 ]
-                lines.append(["    authors'", *map(_short, each)])
+                lines.append(["    reference", *map(_short, each)])
         lines.append(["best", *(self.best(kind, epsilon, count)[0] for count, epsilon in cells)])
         if DEFAULT in self.methods(kind):
             ratios = (self.ratio(kind, epsilon, count) for count, epsilon in cells)
@@ -343,7 +344,7 @@ class Errors:
                 if (value := self.value(kind, method, epsilon, count)) > number
             ]
             if method in self.methods(kind):
-                yield f"{method} on {kind} above the authors' number: {'; '.join(above) or 'nowhere'}."
+                yield f"{method} on {kind} above the reference: {'; '.join(above) or 'nowhere'}."
         each = ", ".join(f"{name} {np.median(took):.2g}" for name, took in self.seconds.items())
         yield f"Seconds from records to answers, median: {each}."
 
@@ -648,7 +649,8 @@ def _listed(allowed: Sequence[str], _: Any, option: Any, text: str) -> list[str]
 @click.option("--repetitions", type=click.IntRange(1), help=f"Draws of users.  [default: {REPEATED}]")
 @click.option("--users", type=click.IntRange(1000), help=f"[default: {USERS}]")
 @click.option("--largest", type=int, default=USERS, show_default=True, help="The most users of a setting in --sweep.")
-@click.option("--speed/--no-speed", default=True, help="Also measure time and memory.")
+@click.option("--errors/--no-errors", "error", default=True, help="Measure errors.")
+@click.option("--speed/--no-speed", default=True, help="Measure time and memory.")
 @click.option("--json", "keep", type=click.Path(dir_okay=False, path_type=Path), help="Write every figure to a file.")
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a page.")
 def main(
@@ -660,6 +662,7 @@ def main(
     repetitions: int | None,
     users: int | None,
     largest: int,
+    error: bool,
     speed: bool,
     keep: Path | None,
     markdown: bool,
@@ -677,16 +680,16 @@ def main(
     figures: list[dict[str, Any]] = []
     if sweep:
         parts += swept([kind for kind in data if kind in ("Normal", "Laplace")], plan, largest, console)
-    else:
+    elif error:
         errors = measured(data, methods, epsilons, plan, console)
         parts += errors.parts()
         figures = [
             dict(zip(("data", "method", "epsilon", "lambda"), cell, strict=True))
-            | {name: [getattr(error, name) for error in each] for name in Error._fields}
-            for cell, each in errors.found.items()
+            | {name: [getattr(each, name) for each in found] for name in Error._fields}
+            for cell, found in errors.found.items()
         ]
-        if speed:
-            parts += speeds(plan, console)
+    if speed and not sweep:
+        parts += speeds(plan, console)
     click.echo(written(parts, markdown=markdown))
     if keep:
         keep.write_text(json.dumps({"machine": str(machine), "cells": figures}, indent=1))

@@ -55,6 +55,7 @@ def test_mechanisms_lists_the_registry():
         assert cls.family in text
     assert "k, epsilon, delta=0.0" in text
     assert "weights" not in text
+    assert "asked" not in text
 
 
 # Certificates -------------------------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def test_posteriors_cover_the_truth_and_are_not_idle(name):
 def test_both_kinds_of_evidence_are_put_together():
     """Half-sums that are known exactly correct what the window says, and the window tells what lies inside them."""
     shares = SMOOTH["two bumps"] / SMOOTH["two bumps"].sum()
-    halves = np.kron(np.eye(2), np.ones(CELLS // 2))
+    halves = np.kron(np.eye(2), np.ones(CELLS // 2)).astype(np.float64)
     told = Summed(halves, halves @ shares, np.full(2, 1e-12))
     alone, both = (smoothed(CELLS, heard(shares, 20_000, 3), extra) for extra in ([], [told]))
     np.testing.assert_allclose(halves @ both.value, halves @ shares, atol=1e-5)

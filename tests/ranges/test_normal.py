@@ -1,6 +1,7 @@
 """The normal copula: tables against SciPy's distribution function, derivatives against differences, and its records."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ EVEN = np.full(4, 0.25)
 
 def by_scipy(rows: np.ndarray, columns: np.ndarray, correlation: float) -> np.ndarray:
     """The mass between scores, from the distribution function at the corners."""
-    both = multivariate_normal([0, 0], [[1, correlation], [correlation, 1]])
+    both: Any = multivariate_normal(mean=[0, 0], cov=np.array([[1, correlation], [correlation, 1]]))  # type: ignore[arg-type]
     below = np.array([[both.cdf([a, b]) for b in columns] for a in rows])
     return np.diff(np.diff(below, axis=0), axis=1)
 

@@ -6,7 +6,8 @@
 - `make`: `dither.plan`
 - `plans`: the plan: what devices, servers and analysts do with it, and how it is stored
 - `prediction`, `tallies`, `refining`: what it will cost, what is counted, what is won back
-- `tables`: records from whatever holds them
+- `tables`, `files`: records from whatever holds them
+- `trial`: a plan put to records on this machine, and conditions answered
 """
 
 from dither.planning.make import plan

@@ -10,7 +10,7 @@ what the mechanism estimates becomes a result in these units again. There are fo
   One report answers both. It answers more, for which no error can be predicted (`DERIVED`): they come with them;
 - *ranges* of several attributes, written `ranges(age, income)`: the result answers any query about them, and its error
   is that of a typical one (`ranges.prediction`). Its `attribute` is the `Axes` of all of them, and its `columns` are
-  one for each, with an `Axis`: numbers are cut into `ranges.queries` cells, 64 by default.
+  one for each, with an `Axis`: numbers are cut into `CELLS` cells.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,8 @@ from dither.ranges.collection import Values
 from dither.ranges.queries import Axes
 from dither.schema import Attribute, KeyValue, Numeric, Ordinal, Schema
 
-BINS = 32  # cells of the distribution of a number
+BINS = 32  # cells of the distribution of a number; stored plans rely on it, and on the next
+CELLS = 64  # of a number in ranges
 DERIVED = ("conditional_mean", "frequency")  # of a key, among those who hold it; and with the lower and upper end
 RANGES = "ranges"
 _AVERAGES = ("mean", "conditional_mean")
@@ -203,7 +204,7 @@ def _ranges(schema: Schema, listed: str) -> Question:
     names = [name.strip() for name in listed.split(",")]
     if not all(names):
         raise ParameterError("ranges names the attributes that queries may be about, as in ranges(age, income)")
-    axes = Axes.of_schema(schema, names)
+    axes = Axes.of_schema(schema, names, CELLS)
     return Question(", ".join(names), RANGES, axes)
 
 

@@ -23,7 +23,6 @@ Cuts = NDArray[np.int64]
 _MOST_SMOOTHED = 128  # cells of a marginal
 _MOST_BLOCKS = 64  # of an attribute, in a pair
 _LEAST_DEPARTURE = 0.1
-_DISTRUST = 3.0  # of a copula inside cells, if it leaves this much of what is between them unexplained
 _TINY = 1e-12
 _LEAST_RATIO = 1e-6  # to independence, of what the copula puts anywhere
 _SCALINGS = 4
@@ -57,7 +56,7 @@ def copula(shape: Sequence[int], collected: Sequence[Collected], ordered: Sequen
         open_ = np.concatenate([rest.factors, error * slope(*seen[key].scores, matrix[key])[None]])
         independent = np.outer(seen[key].rows, seen[key].columns)
         beyond, all_ = (float(np.abs(rest.table - other).sum()) for other in (base, independent))
-        trusted = max(0.0, 1 - _DISTRUST * beyond / max(all_, beyond, _TINY))
+        trusted = 1 - beyond / max(all_, beyond, _TINY)  # inside cells, as far as it explains what is between them
         ratio = _fine(margins, key, blocks, trusted * matrix[key], grid, rest.table)
         departure = min(1.0, _LEAST_DEPARTURE + beyond)
         pairs[key] = Pair((blocks[key[0]], blocks[key[1]]), ratio, grid, Factors(open_), departure)

@@ -55,7 +55,10 @@ class Answered(NamedTuple):
 class Model(Protocol):
     """What a method makes of its reports."""
 
-    shape: tuple[int, ...]
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many values each attribute has."""
+        ...
 
     def answers(self, queries: Queries) -> Answered:
         """The share of users inside each query."""

@@ -120,7 +120,8 @@ def points(correlation: Floats, shares: Sequence[Floats], count: int) -> NDArray
 
 def placed(uniform: Floats, correlation: Floats, shares: Sequence[Floats]) -> NDArray[np.intp]:
     """The records of the copula at these points of the cube."""
-    return at_scores(scored(uniform, np.linalg.cholesky(correlation)), shares)
+    root: Any = np.linalg.cholesky(correlation)
+    return at_scores(scored(uniform, root), shares)
 
 
 def scored(uniform: Floats, root: Floats) -> Floats:

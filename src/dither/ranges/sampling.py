@@ -21,6 +21,7 @@ Privacy: a function of the estimate and of fresh random bits, so it costs nothin
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +82,7 @@ def fractions(stream: Stream, lane: int, rows: slice, width: int = 1) -> Floats:
 def _proposed(model: Pairwise, count: int, stream: Stream) -> tuple[list[Codes], Floats]:
     """Records, a column for each attribute, and their weights."""
     shares = [margin.value for margin in model.margins]
-    root: Floats = np.linalg.cholesky(model.correlation)  # type: ignore[assignment]
+    root: Any = np.linalg.cholesky(model.correlation)
     inverse, logarithm = np.linalg.inv(root), float(np.log(np.diag(root)).sum())
     columns = [np.empty(count, dtype=np.int32) for _ in shares]
     weights = np.empty(count)
