@@ -219,7 +219,7 @@ class Trial:
         return errors
 
 
-def made(method: str, shape: tuple[int, ...], epsilon: float, n: int) -> Mechanism:
+def made(method: str, shape: tuple[int, ...], epsilon: float, n: int) -> Any:
     """A method by its name in the tables."""
     name, options = METHODS[method]
     return getattr(dither.ranges, name)(shape=shape, epsilon=epsilon, n=n, **options)
@@ -450,8 +450,13 @@ def swept(kinds: Sequence[str], plan: "Size", largest: int, console: Console) ->
                 for count, name in product(setting.lambdas, ("round", "any"))
             }
             trial = Trial.drawn(people, number, asked)
+            done: dict[Any, dict[str, Error]] = {}  # equal choices are run once, and differ by no noise
             for method in SWEPT:
-                found.setdefault(method, []).append(trial.run(made(method, setting.shape, setting.epsilon, users)))
+                mechanism = made(method, setting.shape, setting.epsilon, users)
+                grids = tuple(group.stored() for group in mechanism.groups)
+                if grids not in done:
+                    done[grids] = trial.run(mechanism)
+                found.setdefault(method, []).append(done[grids])
         means = {
             method: {name: float(np.mean([run[name].absolute for run in runs])) for name in runs[0]}
             for method, runs in found.items()

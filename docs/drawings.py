@@ -25,6 +25,7 @@ import dither
 from dither import utility
 from dither.planning.outlook import outlook
 from dither.privacy.curves import curves
+from dither.show.ranges import heat_map
 
 MARK = re.compile(r"<!-- drawing: (\w+): (.+?) -->", re.DOTALL)
 FOLDER = "drawings"
@@ -163,7 +164,24 @@ def amplification() -> Figure:
     return curves(1.0, 100_000, float(DELTA_TEXT), lambda epsilon: dither.Collision(d=256, s=4, epsilon=epsilon)).plot()
 
 
+def heat() -> Figure:
+    """Two attributes that hang together: as they are, and as 200,000 reports at epsilon 1 show them."""
+    users, size = 200_000, 48
+    z = np.random.default_rng(1).standard_normal((users, 2)) @ np.linalg.cholesky([[1, 0.6], [0.6, 1]]).T
+    x, y = 16 + 7 * z[:, 0], 8 * np.exp(0.5 * z[:, 1])
+    people = np.clip(np.stack([x, y], axis=1), 0, size - 1).astype(np.int64)
+    mechanism = dither.Copula(shape=(size, size), epsilon=1.0, n=users)
+    estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(people, seed=1)))
+    truth = np.bincount(people[:, 0] * size + people[:, 1], minlength=size * size).reshape(size, size) / users
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    heat_map(left, list(estimate.axes), truth).set_title("the users", loc="left", fontsize=10)
+    heat_map(right, list(estimate.axes), estimate.table(0, 1)).set_title("the estimate", loc="left", fontsize=10)
+    return figure
+
+
 DRAWINGS: dict[str, Callable[[], Figure]] = {
+    "heat": heat,
     "amplification": amplification,
     "variance": variance,
     "categories": categories,

@@ -10,8 +10,9 @@ pages. They belong to one process (a forked child makes its own), and what runs 
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache, reduce
 from itertools import pairwise
 from operator import add
@@ -63,3 +64,27 @@ def _pool(process: int, workers: int) -> ThreadPoolExecutor:
 
 def _cut(span: slice, chunk: int) -> list[slice]:
     return [slice(at, min(at + chunk, span.stop)) for at in range(span.start, span.stop, chunk)]
+
+
+@contextmanager
+def small_matrices() -> Iterator[None]:
+    """Linear algebra on one thread each, while many small problems are solved.
+
+    BLAS splits even a matrix of a hundred rows over all cores. On a busy machine its threads wait for each other up to
+    thirty times longer than the sum itself takes; and where our own threads each have a problem, always.
+    """
+    control = _blas()
+    if control is None:
+        yield
+        return
+    with control.limit(limits=1, user_api="blas"):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _blas() -> Any:
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    return ThreadpoolController()

@@ -39,7 +39,7 @@ from dither.core.errors import DomainError, EmptyError, ParameterError, TallyErr
 from dither.core.guarantee import Guarantee
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism, Moments
-from dither.core.parallel import each_chunk
+from dither.core.parallel import each_chunk, small_matrices
 from dither.core.tally import Tally
 from dither.mechanisms.dimensions import Dimensions
 from dither.mechanisms.frequency import Frequencies
@@ -345,7 +345,8 @@ class Answers:
         from dither.ranges.estimate import RangeEstimate  # a device has no use for it
         from dither.ranges.queries import Axes
 
-        model = self.mechanism._model(self.mechanism.layout.collected(tally), tally.n)
+        with small_matrices():
+            model = self.mechanism._model(self.mechanism.layout.collected(tally), tally.n)
         axes = Axes.of_shape(self.mechanism.shape)
         return RangeEstimate.of(model, axes, tally.n, guarantee, source, self.mechanism._notes())
 

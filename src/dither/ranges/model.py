@@ -34,6 +34,7 @@ Floats = NDArray[np.float64]
 _POINTS = 1 << 12  # of a normal copula, for a start of what pairs leave open
 _CHUNK = 1 << 24  # states of points and queries at a time
 _GUESS = 0.15  # how much of a cut cell's mass is in doubt, where a query takes half of it
+_LITTLE = 1e-3
 COMPLETIONS = ("copula", "entropy", "weighted update")
 
 
@@ -207,7 +208,7 @@ class Pairwise:
         start = self._start(chosen) if chosen.count > 2 else None
         by = "weighted update" if self.completion == "weighted update" and chosen.count > 2 else "entropy"
         fitted = joint(singles, both, by, start=start if self.completion == "copula" else None)
-        moved = sensitivity(fitted.z)
+        moved = _movable(fitted.z, singles)
         noise = self._noise(chosen, moved, parts)
         doubt = self._cut(chosen, parts, moved)
         if chosen.count > 2:
@@ -306,6 +307,21 @@ class Pairwise:
             counts = np.bincount(state.reshape(-1), minlength=len(rows) << chosen.count)
             states[rows] = counts.reshape(len(rows), -1)
         return (states + 0.5) / (_POINTS + 0.5 * (1 << chosen.count))
+
+
+def _movable(z: Floats, singles: Floats) -> Floats:
+    """How answers move with their singles and pairs. An answer of nothing moves too: what it would be is not known.
+
+    A table with empty states can move in no direction, so a little of the product of the singles is mixed in.
+    """
+    if singles.shape[1] == 2:
+        return np.tile([0.0, 0.0, 1.0], (len(z), 1))
+    product = np.ones((len(z), 1))
+    for column in np.clip(singles, _LITTLE, 1 - _LITTLE).T:
+        product = np.concatenate([product * (1 - column)[:, None], product * column[:, None]], axis=1)
+    # Attribute 0 is the first digit of a state, so each column's states have to go inside those of the ones before.
+    order = np.arange(z.shape[1]).reshape((2,) * singles.shape[1]).transpose().reshape(-1)
+    return sensitivity((1 - _LITTLE) * z + _LITTLE * product[:, order])
 
 
 def _cut_mass(mass: Floats, left: Floats, right: Floats) -> Floats:

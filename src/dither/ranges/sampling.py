@@ -51,7 +51,7 @@ def records(model: Pairwise, n: int, seed: int | None = None) -> NDArray[np.int6
     """n records of the model, one a row, in codes from 0. The same seed gives the same records.
 
     >>> from dither.ranges.fit import uniform
-    >>> records(uniform((4, 8)), 1000, seed=1).mean(axis=0).round(1).tolist()
+    >>> records(uniform((4, 8)), 100_000, seed=1).mean(axis=0).round(1).tolist()
     [1.5, 3.5]
     """
     wanted = checked_count("n", n, 0)
