@@ -2,8 +2,8 @@
 
 The planner's default for range queries. In one round:
 
-- **Asked.** Three users in five report one attribute, through the square wave (an attribute without an order, or with
-  few values, through the better frequency oracle); two in five report their cell in a coarse grid of one pair.
+- **Asked.** Two users in three report one attribute, through the square wave (an attribute without an order, or with
+  few values, through the better frequency oracle); the others report their cell in a coarse grid of one pair.
 - **Marginals** (`density`). All that was heard about an attribute, its own reports and the sums of its pairs' grids, is
   put into one posterior of a smooth distribution.
 - **Pairs** (`interaction`). A correlation for each pair, shrunk towards those of the others; and what a normal copula
@@ -19,7 +19,7 @@ tried and win nothing over it.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from math import sqrt
+from math import log2, sqrt
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,10 @@ from dither.ranges.collection import Asked, Collected, Ranges
 from dither.ranges.granularity import noise, oracle
 from dither.ranges.grid import Grid
 
-SINGLES, PAIRS = (
-    3,
-    4,
-)  # shares: 3 (d - 1) for an attribute and 4 for a pair make three users in five report an attribute
+PAIR = 1  # share of a pair; with d - 1 for an attribute, two users in three report an attribute
 FEW_VALUES = 6  # an oracle for categories tells as much about them as the square wave
 _MOST_CELLS, _EACH = 256, 16  # of a pair; and along each side, if both have too many
-_FINEST, _COARSEST = 12, 2
+_COARSEST, _FINEST = 1, 4  # powers of two
 _PACE = 1.5  # cells along a side of a pair, times the cube root of the noise in one
 
 
@@ -48,7 +45,7 @@ class Copula(Ranges):
 
     >>> asked = Copula(shape=(64,) * 6, epsilon=1.0, n=10**6).groups
     >>> asked[0].stored(), asked[-1].stored()
-    (((0,), (64,), 'SquareWave', 15), ((4, 5), (6, 6), 'LocalHash(k=36)', 4))
+    (((0,), (64,), 'SquareWave', 5), ((4, 5), (8, 8), 'LocalHash(k=64)', 1))
     """
 
     shape: tuple[int, ...]
@@ -85,10 +82,10 @@ class Copula(Ranges):
 
     def _pair(self, j: int, k: int) -> Asked:
         d = len(self.shape)
-        users = self.n * PAIRS / (d * _single(d) + PAIRS * d * (d - 1) / 2)
+        users = self.n * PAIR / (d * _single(d) + PAIR * d * (d - 1) / 2)
         g = pair_cells(self.epsilon, users)
         grid = Grid.equal((j, k), self.shape, self._sides(j, k, g))
-        return Asked(grid, oracle(grid.size, self.epsilon), PAIRS)
+        return Asked(grid, oracle(grid.size, self.epsilon), PAIR)
 
     def _sides(self, j: int, k: int, g: int) -> tuple[int, int]:
         """Attributes without an order have a cell for each value, as long as there are not too many."""
@@ -110,16 +107,17 @@ class Copula(Ranges):
 
 
 def _single(d: int) -> int:
-    return max(1, SINGLES * (d - 1))
+    return max(1, d - 1)
 
 
 def pair_cells(epsilon: float, users: float) -> int:
     """How many cells along each side of a pair's grid, for this many users.
 
-    An even number, so that there is a cut in the middle of the domain: where the sign of a correlation shows best.
+    A power of two: there is a cut in the middle of the domain, where the sign of a correlation shows best, and cells put
+    together two by two are a grid of the same kind, from which is learned how things are inside cells.
 
-    >>> [pair_cells(epsilon, 26_667) for epsilon in (0.2, 0.5, 1.0, 2.0)]
-    [4, 4, 6, 8]
+    >>> [pair_cells(epsilon, 22_222) for epsilon in (0.05, 0.2, 0.5, 1.0, 2.0)]
+    [2, 4, 4, 8, 8]
     """
     error = sqrt(noise(16, epsilon) / max(users, 1.0))
-    return int(np.clip(2 * round(_PACE * error ** (-1 / 3) / 2), _COARSEST, _FINEST))
+    return 1 << int(np.clip(round(log2(_PACE * error ** (-1 / 3))), _COARSEST, _FINEST))

@@ -12,7 +12,7 @@ from dither.ranges.collection import Collected
 from dither.ranges.consistency import processed
 from dither.ranges.density import Heard, Shares, Summed, smoothed, window_law
 from dither.ranges.grid import equal_cuts
-from dither.ranges.interaction import Seen, correlations, over, rests, with_margins
+from dither.ranges.interaction import Seen, correlations, over, rests, trusted, with_margins
 from dither.ranges.model import Factors, Margin, Pair, Pairwise, White, refined, sums
 from dither.ranges.normal import nearest, scores, slope, tables
 from dither.ranges.response import block_ratio, spread
@@ -23,7 +23,6 @@ Cuts = NDArray[np.int64]
 _MOST_SMOOTHED = 128  # cells of a marginal
 _MOST_BLOCKS = 64  # of an attribute, in a pair
 _LEAST_DEPARTURE = 0.1
-_TINY = 1e-12
 _LEAST_RATIO = 1e-6  # to independence, of what the copula puts anywhere
 _SCALINGS = 4
 
@@ -54,11 +53,9 @@ def copula(shape: Sequence[int], collected: Sequence[Collected], ordered: Sequen
     for key, rest, base, error in zip(seen, rests(list(seen.values()), bases), bases, found.stderr, strict=True):
         grid = _grid(grids[key])
         open_ = np.concatenate([rest.factors, error * slope(*seen[key].scores, matrix[key])[None]])
-        independent = np.outer(seen[key].rows, seen[key].columns)
-        beyond, all_ = (float(np.abs(rest.table - other).sum()) for other in (base, independent))
-        trusted = 1 - beyond / max(all_, beyond, _TINY)  # inside cells, as far as it explains what is between them
-        ratio = _fine(margins, key, blocks, trusted * matrix[key], grid, rest.table)
-        departure = min(1.0, _LEAST_DEPARTURE + beyond)
+        trust = trusted(seen[key], base, rest.table)
+        ratio = _fine(margins, key, blocks, trust * matrix[key], grid, rest.table)
+        departure = min(1.0, _LEAST_DEPARTURE + float(np.abs(rest.table - base).sum()))
         pairs[key] = Pair((blocks[key[0]], blocks[key[1]]), ratio, grid, Factors(open_), departure)
     return Pairwise(margins, pairs, given=matrix)
 

@@ -40,6 +40,8 @@ _LADDER = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 13)])
 _ROUNDS = 100
 _LEAST = 1e-2  # of what the copula puts into a cell is left
 _TINY = 1e-9
+_SPLIT = 4  # cells along a side that can be put together two by two
+_BELIEF = 0.1  # the variance of how far a copula is to be trusted, before the grid is looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,6 +224,42 @@ def _contrasts(count: int) -> Floats:
     for column in range(1, count):
         found[:column, column - 1], found[column, column - 1] = -1.0, column
         found[:, column - 1] /= np.sqrt(column * (column + 1.0))
+    return found
+
+
+def trusted(pair: Seen, base: Floats, table: Floats) -> float:
+    """How far the copula is to be trusted inside the cells of a grid: from 0, for independence, to 1.
+
+    The grid itself tells. Put together two by two, its cells make a coarser one; inside those the copula says one thing
+    and independence another, and what was seen lies nearer to one of them. Where the noise hides it, it is trusted as
+    far as it explains what lies between cells.
+    """
+    beyond, all_ = (float(np.abs(table - other).sum()) for other in (base, np.outer(pair.rows, pair.columns)))
+    prior = 1 - beyond / max(all_, beyond, _TINY)
+    if not pair.told or min(table.shape) < _SPLIT:
+        return prior
+    guesses = [_inside_coarse(like, table, pair) for like in (base, np.outer(pair.rows, pair.columns))]
+    apart = _interaction(guesses[0] - guesses[1])
+    size = float((apart**2).sum())
+    if size < _TINY:
+        return prior
+    nearer = float((_interaction(pair.value - guesses[1]) * apart).sum()) / size
+    weight = _BELIEF / (_BELIEF + pair.variance / size)
+    return float(np.clip(prior + weight * (nearer - prior), 0.0, 1.0))
+
+
+def _inside_coarse(like: Floats, table: Floats, pair: Seen) -> Floats:
+    """A table that has the sums of another one over two by two cells, and inside them is like a third."""
+    rows, columns = np.arange(0, table.shape[0], 2), np.arange(0, table.shape[1], 2)
+
+    def coarse(cells: Floats) -> Floats:
+        return np.add.reduceat(np.add.reduceat(cells, rows, axis=0), columns, axis=1)
+
+    found = like
+    for _ in range(4):
+        scale = over(coarse(table), coarse(found))
+        found = found * scale.repeat(2, axis=0).repeat(2, axis=1)[: table.shape[0], : table.shape[1]]
+        found = with_margins(found, pair.rows, pair.columns, 1)
     return found
 
 

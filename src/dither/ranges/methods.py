@@ -41,12 +41,12 @@ class _Gridded(Ranges):
         listed = {checked_count("a nominal attribute", each, 0, len(self.shape) - 1) for each in self.nominal}
         return tuple(sorted(listed))
 
-    def _granularities(self, groups: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _granularities(self, groups: int, *, alone: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """For each attribute the number of cells in its own grid, and in its pairs."""
         self._enough(groups)
         each, nominal = self.n / groups, [j in self.nominal for j in range(len(self.shape))]
         if self.granularity is None:
-            return own(self.shape, self.epsilon, each, nominal)
+            return own(self.shape, self.epsilon, each, nominal, alone=alone)
         if isinstance(self.granularity, str):
             one, two = guideline(self.epsilon, each)
             sizes = list(zip(self.shape, nominal, strict=True))
@@ -94,7 +94,7 @@ class HDG(_Gridded):
     def _model(self, collected: list[Collected], n: int) -> Any:
         from dither.ranges.fit import gridded  # a device has no use for it
 
-        return gridded(self.shape, collected, _completion(collected))
+        return gridded(self.shape, collected, "entropy")
 
 
 @dataclass(frozen=True)
@@ -122,13 +122,13 @@ class TDG(_Gridded):
 
     def _chosen(self) -> Sequence[Asked]:
         d = _at_least_two("TDG", self.shape)
-        _, pairs = self._granularities(d * (d - 1) // 2)
+        _, pairs = self._granularities(d * (d - 1) // 2, alone=True)
         return _pairs(self.shape, pairs, self.epsilon)
 
     def _model(self, collected: list[Collected], n: int) -> Any:
         from dither.ranges.fit import gridded  # a device has no use for it
 
-        return gridded(self.shape, collected, _completion(collected))
+        return gridded(self.shape, collected, "entropy")
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class CALM(Ranges):
     def _model(self, collected: list[Collected], n: int) -> Any:
         from dither.ranges.fit import gridded  # a device has no use for it
 
-        return gridded(self.shape, collected, _completion(collected))
+        return gridded(self.shape, collected, "entropy")
 
 
 @dataclass(frozen=True)
@@ -250,8 +250,3 @@ def _checked_granularity(granularity: Any) -> Granularity:
         'granularity must be None, "guideline", or the numbers of cells of an attribute and along each side of a pair, '
         "for example (16, 4)"
     )
-
-
-def _completion(collected: Sequence[Collected]) -> str:
-    """How answers about more than two attributes are put together."""
-    return "entropy"

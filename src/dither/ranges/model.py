@@ -35,6 +35,7 @@ _POINTS = 1 << 12  # of a normal copula, for a start of what pairs leave open
 _CHUNK = 1 << 24  # states of points and queries at a time
 _GUESS = 0.15  # how much of a cut cell's mass is in doubt, where a query takes half of it
 _LITTLE = 1e-3
+_SETTLED, _MOST_ROUNDS = 1e-6, 100  # of tables of more than two attributes: far below any noise
 COMPLETIONS = ("copula", "entropy", "weighted update")
 
 
@@ -207,12 +208,26 @@ class Pairwise:
             both[part.rows, part.columns] = part.value
         start = self._start(chosen) if chosen.count > 2 else None
         by = "weighted update" if self.completion == "weighted update" and chosen.count > 2 else "entropy"
-        fitted = joint(singles, both, by, start=start if self.completion == "copula" else None)
+        fitted = joint(
+            singles,
+            both,
+            by,
+            tolerance=_SETTLED,
+            most=_MOST_ROUNDS,
+            start=start if self.completion == "copula" else None,
+        )
         moved = _movable(fitted.z, singles)
         noise = self._noise(chosen, moved, parts)
         doubt = self._cut(chosen, parts, moved)
         if chosen.count > 2:
-            other = joint(singles, both, "entropy", start=None if self.completion == "copula" else start)
+            other = joint(
+                singles,
+                both,
+                "entropy",
+                tolerance=_SETTLED,
+                most=_MOST_ROUNDS,
+                start=None if self.completion == "copula" else start,
+            )
             doubt = np.hypot(doubt, (fitted.answer - other.answer) / 2)
         return Answered(fitted.answer, np.sqrt(noise), doubt, fitted.iterations, fitted.converged)
 
