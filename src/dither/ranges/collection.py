@@ -12,7 +12,7 @@ same for all of them, and stands here.
   integers are certified; here all have the same epsilon, and its largest ratio is attained.
 
 Groups are drawn on the device, so their sizes vary; frequencies are divided by the reports that did arrive, and are
-unbiased given these numbers. The users of a group stand for all: `Collected.variance` has no part for this.
+unbiased given these numbers. The users of a group stand for all, and `Collected.variance_of` has a part for this.
 
 **Stored.** Which grids are asked was chosen when the mechanism was made, from public facts, and is kept in the field
 `asked` as plain whole numbers and recipes. A stored plan is never chosen again.
@@ -110,6 +110,23 @@ class Collected:
     n: int
     tally: Tally
     mechanism: Mechanism
+    users: int | None = None  # among whom these were drawn; None if they are all there are
+
+    def variance_of(self, share: Any, cells: Any = 1) -> Any:
+        """The variance of a sum over cells that has this share: noise, and the chance of who was asked."""
+        held = np.clip(share, 0.0, 1.0)
+        drawn = 1 / self.n - 1 / self.users if self.n and self.users else 0.0
+        more = 0.0
+        if isinstance(self.mechanism.reading, Frequencies) and self.n:
+            more = float(self.mechanism.reading.variance(1.0) - self.mechanism.reading.variance(0.0)) / self.n
+        return np.maximum(self.variance * cells + held * more, 0.0) + held * (1 - held) * drawn
+
+    @property
+    def spread(self) -> float:
+        """The variance of a cell, on the average over cells."""
+        if self.value is None or not self.n:
+            return self.variance
+        return float(np.mean(self.variance_of(self.value)))
 
 
 @dataclass(frozen=True)
@@ -252,9 +269,9 @@ class Groups(Dimensions):
 
     def collected(self, tally: Tally) -> list[Collected]:
         """What came back about each grid, in the order of the groups."""
-        return [self._collected(group, self.marginal(tally, group)) for group in range(self.d)]
+        return [self._collected(group, self.marginal(tally, group), tally.n) for group in range(self.d)]
 
-    def _collected(self, group: int, own: Tally) -> Collected:
+    def _collected(self, group: int, own: Tally, users: int) -> Collected:
         grid, part = self.asked[group].grid, self.part(group)
         value, variance = None, nan
         if isinstance(part.reading, Frequencies):
@@ -262,7 +279,7 @@ class Groups(Dimensions):
             if own.n:
                 value, variance = part.reading.value(own), float(part.reading.variance(0.0)) / own.n
             value = value.reshape(grid.shape)
-        return Collected(grid, value, variance, own.n, own, part)
+        return Collected(grid, value, variance, own.n, own, part, users)
 
     def worst_variance(self, share: float = 1.0) -> float:
         """Of one user's report, averaged over groups: each is reported by its share of the users."""

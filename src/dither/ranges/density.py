@@ -13,8 +13,8 @@ of the normal part) and weighted by its evidence, the probability of the reports
     log evidence = log p(reports | theta^) + log prior(theta^) - log det(Hessian) / 2  (+ constants).
 
 The estimate is the average with these weights, and so is its covariance: that of the fits, and of the fits among each
-other. No constant is tuned. As the covariance is a posterior one, what smoothing irons out is in it: 95% intervals cover
-from 83% (a spike that few have been asked about) to 100%.
+other. As the covariance is a posterior one, what smoothing irons out is in it: 95% intervals cover from 83% (a spike
+that few have been asked about) to 100%.
 
 This takes a tenth of the time of EM with smoothing, and its errors are no larger (docs/decisions/0015-ranges.md).
 """

@@ -10,7 +10,7 @@ from dither.core.parallel import each_chunk
 from dither.core.simplex import onto_simplex
 from dither.ranges.collection import Collected
 from dither.ranges.consistency import processed
-from dither.ranges.density import Heard, Shares, Summed, smoothed, window_law
+from dither.ranges.density import Heard, Summed, smoothed, window_law
 from dither.ranges.grid import equal_cuts
 from dither.ranges.interaction import Seen, correlations, over, rests, trusted, with_margins
 from dither.ranges.model import Factors, Margin, Pair, Pairwise, White, refined, sums
@@ -75,11 +75,10 @@ def _margins(shape: Sequence[int], collected: Sequence[Collected], ordered: Sequ
 def _margin(j: int, size: int, collected: Sequence[Collected], ordered: bool) -> Margin:
     """The distribution of an attribute, from everything that was asked about it."""
     about = [each for each in collected if j in each.grid.attributes]
+    if not ordered and size > _MOST_SMOOTHED:
+        return _unordered(size, about)
     shared = [each.grid.cuts[each.grid.attributes.index(j)] for each in about if each.value is not None]
-    smooth = ordered or size <= _MOST_SMOOTHED
-    cuts = np.arange(size + 1)
-    if smooth:
-        cuts = refined([np.array(equal_cuts(size, min(size, _MOST_SMOOTHED))), *map(np.array, _few(shared, size))])
+    cuts = refined([np.array(equal_cuts(size, min(size, _MOST_SMOOTHED))), *map(np.array, _few(shared, size))])
     heard: Heard | None = None
     summed: list[Summed] = []
     for each in about:
@@ -87,8 +86,7 @@ def _margin(j: int, size: int, collected: Sequence[Collected], ordered: bool) ->
             heard = window_law(each.tally, each.mechanism, size, cuts.tolist()) if each.n else None
         else:
             summed.append(_summed(j, each, cuts))
-    summed = _pooled(summed)
-    found = smoothed(len(cuts) - 1, heard, summed, ordered=ordered) if smooth else _projected(summed, size)
+    found = smoothed(len(cuts) - 1, heard, _pooled(summed), ordered=ordered)
     return Margin(spread(found.value, cuts), cuts, found.covariance)
 
 
@@ -110,7 +108,7 @@ def _summed(j: int, each: Collected, cuts: Cuts) -> Summed:
     for number, (low, high) in enumerate(pairwise(starts)):
         rows[number, low:high] = 1.0
     beside = each.value.size // each.value.shape[axis]
-    return Summed(rows, value, each.variance * beside * cells)
+    return Summed(rows, value, each.variance_of(value, beside * cells))
 
 
 def _pooled(summed: Sequence[Summed]) -> list[Summed]:
@@ -127,20 +125,19 @@ def _pooled(summed: Sequence[Summed]) -> list[Summed]:
     return pooled
 
 
-def _projected(summed: Sequence[Summed], size: int) -> Shares:
+def _unordered(size: int, about: Sequence[Collected]) -> Margin:
     """Many values without an order: nothing is smooth about them, and they are only kept from being negative."""
-    full = next((each for each in summed if len(each.value) == size), None)
-    if full is None:
-        return Shares(np.full(size, 1 / size), np.eye(size) / size)
-    covariance = np.diag(full.variance) - np.outer(full.variance, full.variance) / full.variance.sum()
-    return Shares(onto_simplex(full.value), covariance)
+    own = next((each for each in about if each.grid.shape == (size,) and each.n), None)
+    if own is None or own.value is None:
+        return Margin(np.full(size, 1 / size), np.arange(size + 1), np.full(size, 1 / size))
+    return Margin(onto_simplex(own.value), np.arange(size + 1), own.variance_of(own.value))
 
 
 def _seen(margins: Sequence[Margin], each: Collected, ordered: Sequence[bool]) -> Seen:
     j, k = each.grid.attributes
     rows, columns = (sums(margins[i].value, cuts) for i, cuts in zip((j, k), _grid(each), strict=True))
     assert each.value is not None
-    return Seen(rows, columns, each.value, each.variance, ordered[j] and ordered[k])
+    return Seen(rows, columns, each.value, each.spread, ordered[j] and ordered[k])
 
 
 def _grid(each: Collected) -> tuple[Cuts, Cuts]:
@@ -188,7 +185,7 @@ def gridded(shape: Sequence[int], collected: Sequence[Collected], completion: st
     """Norm-Sub and consistency, and response matrices in closed form (004 section 4.2 and 4.3)."""
     grids = [each.grid for each in collected]
     known = [each.value for each in collected if each.value is not None]
-    level = [each.variance if np.isfinite(each.variance) else 1e6 for each in collected]
+    level = [each.spread if np.isfinite(each.spread) else 1e6 for each in collected]
     found = processed(grids, known, level)
     by_grid = dict(zip([grid.attributes for grid in grids], zip(grids, found.tables, level, strict=True), strict=True))
     margins = tuple(_classic_margin(j, size, by_grid) for j, size in enumerate(shape))

@@ -34,7 +34,7 @@ _APART = 0.07  # at most, of two coarse ones
 _CLOSE = np.linspace(-4.0, 4.0, 21)  # standard errors around the best
 _STEPS = 6
 _MEANS = np.linspace(-0.8, 0.8, 9)
-_SPREADS = np.geomspace(0.02, 2.0, 7)
+_SPREADS = np.geomspace(0.005, 2.0, 9)
 _ENOUGH_PAIRS = 3  # to speak of their mean
 _LADDER = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 13)])
 _ROUNDS = 100
@@ -181,7 +181,7 @@ def rests(pairs: Sequence[Seen], bases: Sequence[Floats]) -> list[Rest]:
 
 def _ladder(pair: Seen, base: Floats) -> _Ladder:
     rows, columns = base.shape
-    coordinates = np.kron(_contrasts(rows), _contrasts(columns))
+    coordinates = np.asarray(np.kron(_contrasts(rows), _contrasts(columns)), dtype=np.float64)
     weight = (base + np.outer(pair.rows, pair.columns)).ravel() / 2
     lines = np.concatenate(
         [np.kron(np.eye(rows), np.ones(columns)), np.kron(np.ones(rows), np.eye(columns))[:-1]]
@@ -198,7 +198,7 @@ def _ladder(pair: Seen, base: Floats) -> _Ladder:
     solved = np.linalg.solve(total, np.concatenate([prior, np.tile(seen, (len(_LADDER), 1))[:, :, None]], axis=2))
     believed, scaled = solved[:, :, :-1].transpose(0, 2, 1), solved[:, :, -1]
     evidence = -0.5 * (np.linalg.slogdet(total)[1] + scaled @ seen)
-    return _Ladder(coordinates, believed @ seen, pair.variance * believed, evidence)
+    return _Ladder(coordinates, believed @ seen, np.asarray(pair.variance * believed, dtype=np.float64), evidence)
 
 
 def _rest(pair: Seen, base: Floats, ladder: _Ladder, posterior: Floats) -> Rest:
@@ -213,8 +213,8 @@ def _rest(pair: Seen, base: Floats, ladder: _Ladder, posterior: Floats) -> Rest:
 def _root(covariance: Floats) -> Floats:
     """R with R R' = covariance, which may be singular."""
     even = (covariance + covariance.T) / 2
-    jitter = max(1e-12 * float(np.trace(even)), 1e-300)
-    return np.linalg.cholesky(even + jitter * np.eye(len(even)))
+    values, vectors = np.linalg.eigh(even)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)), dtype=np.float64)
 
 
 @lru_cache(maxsize=64)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.ranges.combine import joint, sensitivity
-from dither.ranges.normal import correlation_of, points
+from dither.ranges.normal import correlation_of, evenly, points
 from dither.ranges.queries import Queries
 
 Floats = NDArray[np.float64]
@@ -36,6 +36,7 @@ _CHUNK = 1 << 24  # states of points and queries at a time
 _GUESS = 0.15  # how much of a cut cell's mass is in doubt, where a query takes half of it
 _LITTLE = 1e-3
 _SETTLED, _MOST_ROUNDS = 1e-6, 100  # of tables of more than two attributes: far below any noise
+_UNKNOWN = 0.3  # correlation of being inside, of two attributes that nobody was asked about together
 COMPLETIONS = ("copula", "entropy", "weighted update")
 
 
@@ -104,7 +105,10 @@ NOTHING = Factors(np.zeros((0, 1, 1)))
 
 @dataclass(frozen=True, eq=False)
 class Margin:
-    """The shares of an attribute's values, and the covariance of the errors of their sums over cells."""
+    """The shares of an attribute's values, and the covariance of the errors of their sums over cells.
+
+    A covariance with one axis holds the variances of independent errors, given that they add up to nothing.
+    """
 
     value: Floats
     cuts: NDArray[np.int64]
@@ -113,6 +117,9 @@ class Margin:
     def variance(self, gradients: Floats) -> Floats:
         """Of a sum of shares with these weights; inside a cell the errors are as the shares are."""
         weights = inside(gradients, self.value, self.cuts)
+        if self.covariance.ndim == 1:
+            common = (weights @ self.covariance) ** 2 / max(float(self.covariance.sum()), 1e-300)
+            return np.maximum(weights**2 @ self.covariance - common, 0.0)
         return np.maximum(np.einsum("qi,ij,qj->q", weights, self.covariance, weights, optimize=True), 0.0)
 
 
@@ -173,6 +180,11 @@ class Pairwise:
         """Records that the copula would have, a column each."""
         return points(self.correlation, [margin.value for margin in self.margins], _POINTS)
 
+    @cached_property
+    def _places(self) -> Floats:
+        """Where each point lies inside its value, from 0 to 1."""
+        return evenly(2 * len(self.margins), _POINTS)[:, len(self.margins) :]
+
     def table(self, first: int, second: int) -> Floats:
         """The table of a pair, at full resolution."""
         outer = np.outer(self.margins[first].value, self.margins[second].value)
@@ -201,7 +213,9 @@ class Pairwise:
         singles = self._singles(chosen)
         if chosen.count == 1:
             noise = self._noise(chosen, np.ones((chosen.queries, 1)), {})
-            return Answered(singles[:, 0], np.sqrt(noise), self._cut(chosen, {}), *_never(chosen.queries))
+            return Answered(
+                singles[:, 0], np.sqrt(noise), self._cut(chosen, singles, singles[:, 0]), *_never(chosen.queries)
+            )
         parts = {pair: self._pair(chosen, *pair) for pair in chosen.pairs}
         both = np.zeros((chosen.queries, len(chosen.places)))
         for part in parts.values():
@@ -216,9 +230,9 @@ class Pairwise:
             most=_MOST_ROUNDS,
             start=start if self.completion == "copula" else None,
         )
-        moved = _movable(fitted.z, singles)
+        moved = movable(fitted.z, singles)
         noise = self._noise(chosen, moved, parts)
-        doubt = self._cut(chosen, parts, moved)
+        doubt = np.hypot(self._cut(chosen, singles, fitted.answer), self._guessed(chosen, singles, parts, moved))
         if chosen.count > 2:
             other = joint(
                 singles,
@@ -273,23 +287,33 @@ class Pairwise:
             total[rows] += self.margins[j].variance(gradients[j][rows] * chosen.mask(j)[rows])
         return total
 
-    def _cut(self, chosen: "_Chosen", parts: "Mapping[tuple[int, int], _Part]", moved: Floats | None = None) -> Floats:
-        """The doubt from cells that queries cut."""
+    def _cut(self, chosen: "_Chosen", singles: Floats, answer: Floats) -> Floats:
+        """The doubt from cells of marginals that queries cut: it matters as far as the other attributes let it."""
         total = np.zeros(chosen.queries)
-        if moved is None:
-            for j, rows, _ in chosen.attributes():
-                margin = self.margins[j]
-                cut = inside(chosen.mask(j)[rows], np.ones(margin.value.size), margin.cuts)
-                total[rows] += ((_GUESS * sums(margin.value, margin.cuts) * 4 * cut * (1 - cut)) ** 2).sum(axis=1)
-            return np.sqrt(total)
+        for j, rows, column in chosen.attributes():
+            margin = self.margins[j]
+            cut = inside(chosen.mask(j)[rows], np.ones(margin.value.size), margin.cuts)
+            own = ((_GUESS * sums(margin.value, margin.cuts) * 4 * cut * (1 - cut)) ** 2).sum(axis=1)
+            single = singles[rows, column]
+            total[rows] += own * np.divide(answer[rows], single, out=np.ones_like(single), where=single > 0) ** 2
+        return np.sqrt(total)
+
+    def _guessed(
+        self, chosen: "_Chosen", singles: Floats, parts: "Mapping[tuple[int, int], _Part]", moved: Floats
+    ) -> Floats:
+        """The doubt from cells of pairs that queries cut, and from pairs of which nothing is known."""
+        total = np.zeros(chosen.queries)
         for (first, second), part in parts.items():
+            weight = moved[part.rows, chosen.count + part.columns]
             if part.inner is None:
+                which = np.array(chosen.places)[part.columns]
+                one, other = (singles[part.rows, which[:, side]] for side in (0, 1))
+                square = np.clip(one * (1 - one) * other * (1 - other), 0.0, None)
+                total[part.rows] += weight**2 * _UNKNOWN**2 * square
                 continue
-            pair, weight = self.pairs[first, second], moved[part.rows, chosen.count + part.columns]
             left, right = (inner * (1 - inner) for inner in part.inner)
-            total[part.rows] += (
-                weight**2 * (_GUESS * pair.departure) ** 2 * _cut_mass(self._mass(first, second), left, right)
-            )
+            share = _GUESS * self.pairs[first, second].departure
+            total[part.rows] += weight**2 * share**2 * _cut_mass(self._mass(first, second), left, right)
         return np.sqrt(total)
 
     def _mass(self, first: int, second: int) -> Floats:
@@ -316,15 +340,19 @@ class Pairwise:
             for j, own, column in chosen.attributes():
                 here = np.flatnonzero((own >= low) & (own <= rows[-1]))
                 bit = (1 << (chosen.count - 1 - column[here])).astype(np.uint16)
-                covered = (chosen.mask(j)[own[here]] >= 0.5) * bit[:, None]
-                state[own[here] - low] |= covered.take(self._points[:, j], axis=1)
+                mask = chosen.mask(j)[own[here]]
+                if ((mask == 0) | (mask == 1)).all():
+                    covered = ((mask > 0) * bit[:, None]).take(self._points[:, j], axis=1)
+                else:  # of a value that is partly inside, as many points are as the part says
+                    covered = (mask.take(self._points[:, j], axis=1) > self._places[:, j]) * bit[:, None]
+                state[own[here] - low] |= covered
             state = state + (np.arange(len(rows)) << chosen.count)[:, None]
             counts = np.bincount(state.reshape(-1), minlength=len(rows) << chosen.count)
             states[rows] = counts.reshape(len(rows), -1)
         return (states + 0.5) / (_POINTS + 0.5 * (1 << chosen.count))
 
 
-def _movable(z: Floats, singles: Floats) -> Floats:
+def movable(z: Floats, singles: Floats) -> Floats:
     """How answers move with their singles and pairs. An answer of nothing moves too: what it would be is not known.
 
     A table with empty states can move in no direction, so a little of the product of the singles is mixed in.

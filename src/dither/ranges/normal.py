@@ -107,15 +107,19 @@ def nearest(correlation: Floats) -> Floats:
 
 
 def points(correlation: Floats, shares: Sequence[Floats], count: int) -> NDArray[np.intp]:
-    """`count` records of the copula with these marginals, evenly spread rather than random, one a row.
+    """`count` records of the copula with these marginals, evenly spread rather than random, one a row."""
+    return placed(evenly(len(shares), count), correlation, shares)
+
+
+def evenly(d: int, count: int) -> Floats:
+    """`count` points of the cube with d sides, a row each.
 
     Additive recurrence with the square roots of primes: the points fill the cube more evenly than random ones, so a
     share is known to about 1/count times a power of the logarithm.
     """
-    d = len(shares)
     steps = np.sqrt(_primes(d).astype(np.float64)) % 1
     uniform = (0.5 + np.arange(1, count + 1)[:, None] * steps) % 1
-    return placed(np.asarray(np.clip(uniform, 1e-9, 1 - 1e-9), dtype=np.float64), correlation, shares)
+    return np.asarray(np.clip(uniform, 1e-9, 1 - 1e-9), dtype=np.float64)
 
 
 def placed(uniform: Floats, correlation: Floats, shares: Sequence[Floats]) -> NDArray[np.intp]:
