@@ -413,6 +413,25 @@ def test_query_as_json_is_what_python_computes(asked):
     assert abs(facts["answers"][0]["value"] - truth) < 5 * facts["answers"][0]["stderr"]
 
 
+@pytest.mark.parametrize("question", ["ranges(job,income,age)", "ranges( age,income ,job)"])
+def test_query_takes_questions_in_any_order_and_spacing(asked, question):
+    target, people = asked
+    facts = json.loads(printed("query", target, "--records", people, NURSES, "--question", question, "--json"))
+    assert facts["question"] == "ranges(age, income, job)"
+
+
+def test_query_of_one_record_is_a_share_of_one_report(tmp_path, schema):
+    target, people = tmp_path / "plan.json", tmp_path / "people.csv"
+    ask = ["--ask", "ranges(age, income, job)"]
+    assert run("plan", schema, "--epsilon", "1", "--users", "4000", *ask, "-o", str(target)).exit_code == 0
+    people.write_text("age,income,job\n30,1000,nurse\n", encoding="utf-8")
+    conditions = ["age > 40", NURSES, "income < 60000 and job = 'other' and age < 30"]
+    text = words(printed("query", str(target), "--records", str(people), *conditions, "--seed", "1"))
+    assert "From 1 report about ranges(age, income, job), of 1 record:" in text
+    facts = json.loads(printed("query", str(target), "--records", str(people), *conditions, "--seed", "1", "--json"))
+    assert all(0 <= fact["low"] <= fact["high"] <= 1 for fact in facts["answers"])
+
+
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_query_reads_arrow_files(asked, tmp_path, ending):
     arrow = pytest.importorskip("pyarrow.csv")

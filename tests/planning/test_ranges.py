@@ -148,6 +148,45 @@ def test_a_prior_speaks_of_other_questions_only():
     assert best.prediction.known == ("mean(income)",)
 
 
+@pytest.mark.parametrize("name", ["age", "job"])
+def test_a_prior_that_would_change_nothing_is_refused(name):
+    with pytest.raises(ParameterError, match=f"prior of attribute {name} would change nothing"):
+        plan(SCHEMA, 1.0, users=100_000, ask=[ASK, "mean(income)"], prior={name: "uniform"})
+
+
+@pytest.mark.parametrize("text", ["ranges(income,age)", " ranges ( age ,income ) ", "ranges(age, income)"])
+def test_weights_name_ranges_in_any_order_and_spacing(text):
+    ask = ["ranges(age, income)", "ranges(age, job)", "mean(income)"]
+    usual = plan(SCHEMA, 1.0, users=100_000, ask=ask, weights={"ranges(age, income)": 50.0})
+    assert plan(SCHEMA, 1.0, users=100_000, ask=ask, weights={text: 50.0}) == usual
+    assert usual != plan(SCHEMA, 1.0, users=100_000, ask=ask)
+
+
+@pytest.mark.parametrize(
+    ("weights", "reason"),
+    [
+        ({"ranges(age, income)": 5, "ranges(income, age)": 5}, "the same question has two"),
+        ({"ranges(age)": 5}, "no such question is asked"),
+        ({"ranges(age, age, income)": 5}, "no such question is asked"),
+        ({"ranges(age, income": 5}, "no such question is asked"),
+        ({3: 5}, "no such question is asked"),
+    ],
+    ids=str,
+)
+def test_bad_weights(weights, reason):
+    with pytest.raises(ParameterError, match=reason):
+        plan(SCHEMA, 1.0, users=100_000, ask=["ranges(age, income)", "mean(income)"], weights=weights)
+
+
+def test_one_attribute_is_not_two():
+    alone = plan(SCHEMA, 1.0, users=100_000, ask=["ranges(age)"]).explain()
+    assert "ranges(age): predicted is the error of a query about half of the values, for" in alone
+    assert "two attributes" not in alone
+    both = plan(SCHEMA, 1.0, users=100_000, ask=["ranges(age)", "ranges(age, job)"]).explain()
+    assert "ranges(age): predicted is the error of a query about half of the values, for" in both
+    assert "ranges(age, job): predicted is the error of a query about half of the values of two attributes" in both
+
+
 # Stored -------------------------------------------------------------------------------------------------------------
 
 

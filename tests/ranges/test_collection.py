@@ -16,9 +16,9 @@ from scipy.stats import chi2, norm
 import dither
 from dither.core.errors import DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.mechanisms import load
-from dither.ranges import CALM, HDG, MSW, TDG, Grid, Uniform
+from dither.ranges import CALM, HDG, MSW, TDG, Copula, Grid, Uniform
 from dither.ranges.collection import Asked
-from dither.ranges.granularity import oracle
+from dither.ranges.granularity import MOST_EVALUATIONS, oracle
 
 ALARM = 1e-9
 SMALL: Any = HDG(shape=(2, 3), epsilon=1.0, n=1000)
@@ -30,6 +30,7 @@ ALL = [
     TDG(shape=(7, 5, 300), epsilon=2.0, n=1000),
     CALM(shape=(8, 9, 2), epsilon=1.0, n=1000),
     MSW(shape=(5, 64), epsilon=1.0, n=1000),
+    HDG(shape=(600, 3), epsilon=2.0, n=1000, nominal=(0, 1)),  # Hadamard response
     Uniform(shape=(3, 4), epsilon=1.0, n=1),
 ]
 every = pytest.mark.parametrize("mechanism", ALL, ids=lambda mechanism: repr(mechanism).replace(" ", ""))
@@ -204,6 +205,18 @@ def test_the_better_oracle_is_taken(epsilon):
         assert mechanism.oracle(group).reading.worst_variance() == min(others)
 
 
+def test_a_report_of_a_method_that_may_be_planned_costs_few_hashes():
+    """Labels by the thousand: no report is hashed for each of them. Methods to compare with keep the better oracle."""
+    for method in (HDG, TDG, Copula):
+        mechanism: Any = method(shape=(2000, 10, 600), epsilon=1.0, n=10**5, nominal=(0, 1, 2))
+        many = [asked for asked in mechanism.groups if asked.grid.size > MOST_EVALUATIONS]
+        few = [asked for asked in mechanism.groups if asked.grid.size <= MOST_EVALUATIONS]
+        assert many
+        assert all(asked.recipe == f"Hadamard(k={asked.grid.size})" for asked in many)
+        assert all(asked.recipe == oracle(asked.grid.size, 1.0) for asked in few)
+    assert CALM((64, 64), 1.0, 10**5).groups[0].recipe == "LocalHash(k=4096)"
+
+
 def test_explicit_cuts_are_stored_as_they_are():
     asked = [Asked(Grid((0,), ((0, 1, 5, 16),)), "GRR(k=3)"), Asked(Grid.equal((0, 1), (16, 8), (4, 2)), "GRR(k=8)", 3)]
     stored = [each.stored() for each in asked]
@@ -229,30 +242,111 @@ def test_a_stored_choice_is_never_made_again(mechanism, monkeypatch):
     assert again.groups == mechanism.groups
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        (),
-        3,
-        "HDG",
-        [3],
-        [((0,), (2,), "GRR(k=2)")],
-        [((0,), (2,), "GRR(k=3)", 1)],
-        [((0,), (2,), "GRR(k=2)", 0)],
-        [((0,), (2,), "GRR(k=2)", 1 << 30)],
-        [((0,), (2,), "GRR(k=2, epsilon=5.0)", 1)],
-        [((0,), (2,), "Sampled(base='Duchi', d=2)", 1)],
-        [((0,), (2,), "nothing", 1)],
-        [((5,), (2,), "GRR(k=2)", 1)],
-        [((0,), (99,), "GRR(k=99)", 1)],
-        [((0,), ((0, 4, 8),), "GRR(k=2)", 1)],
-        [((0, 1), (2,), "GRR(k=2)", 1)],
-        [((0,), 2, "GRR(k=2)", 1)],
-    ],
-)
-def test_groups_that_make_no_sense(asked):
+@pytest.mark.parametrize("asked", [(), 3, "HDG", [3]])
+def test_no_groups(asked):
     with pytest.raises(ParameterError):
         HDG((16, 8), 1.0, 10**5, asked=asked)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        ((0,), (2,), "GRR(k=2)"),
+        ((0,), (2,), "GRR(k=3)", 1),
+        ((0,), (2,), "GRR(k=2)", 0),
+        ((0,), (2,), "GRR(k=2)", 1 << 30),
+        ((0,), (2,), "GRR(k=2, epsilon=5.0)", 1),
+        ((0,), (2,), "Sampled(base='Duchi', d=2)", 1),
+        ((0,), (2,), "nothing", 1),
+        ((5,), (2,), "GRR(k=2)", 1),
+        ((0,), (99,), "GRR(k=99)", 1),
+        ((0,), ((0, 4, 8),), "GRR(k=2)", 1),
+        ((0, 1), (2,), "GRR(k=2)", 1),
+        ((0,), 2, "GRR(k=2)", 1),
+    ],
+)
+def test_groups_that_make_no_sense(group):
+    rest = [((0, 1), (2, 2), "GRR(k=4)", 1)]
+    assert len(HDG((16, 8), 1.0, 10**5, asked=rest).groups) == 1
+    with pytest.raises(ParameterError):
+        HDG((16, 8), 1.0, 10**5, asked=[*rest, group])
+
+
+# What cannot be read is refused before anybody reports ---------------------------------------------------------------
+
+WAVES = [((0,), (16,), "SquareWave", 1), ((1,), (10,), "SquareWave", 1)]
+CELLS = [((0,), (4,), "GRR(k=4)", 1), ((1,), (10,), "LocalHash(k=10)", 1), ((0, 1), (4, 2), "Hadamard(k=8)", 1)]
+
+
+@pytest.mark.parametrize(
+    "recipe", ["Laplace", "Duchi", "Piecewise", "LocalHash(k=10, cohorts=4)", "Histogram(k=10, base='Duchi')"]
+)
+@pytest.mark.parametrize("method", [Copula, MSW, HDG, TDG, CALM, Uniform])
+def test_an_oracle_whose_reports_are_no_frequencies(method, recipe):
+    first = WAVES[0] if method in (Copula, MSW) else CELLS[0]
+    with pytest.raises(ParameterError, match=r"group 1.* asked by .*(take GRR|needs SquareWave)"):
+        method((16, 10), 1.0, 1000, asked=[first, ((1,), (10,), recipe, 1)])
+
+
+@pytest.mark.parametrize("group", [((0, 1), (16, 10), "SquareWave", 1), ((0, 1), (2, 2), "SquareWave", 1)])
+def test_a_pair_by_the_square_wave(group):
+    for method in (Copula, MSW):
+        with pytest.raises(ParameterError, match="group 2 is asked by SquareWave, which reports one attribute"):
+            method((16, 10), 1.0, 1000, asked=[*WAVES, group])
+
+
+def test_a_square_wave_of_coarse_cells():
+    """It is read as one of all values, so that nothing else may be asked by it."""
+    for method in (Copula, MSW):
+        with pytest.raises(ParameterError, match="a cell for each of its values"):
+            method((16, 10), 1.0, 1000, asked=[((0,), (4,), "SquareWave", 1), WAVES[1]])
+
+
+def test_square_waves_and_cells_where_the_method_has_no_use_for_them():
+    for method in (HDG, TDG, CALM):
+        with pytest.raises(ParameterError, match="group 0, which is asked by SquareWave: it needs a frequency oracle"):
+            method((16, 10), 1.0, 1000, asked=[WAVES[0], *CELLS[1:]])
+    with pytest.raises(ParameterError, match=r"group 1, which is asked by LocalHash.* needs SquareWave"):
+        MSW((16, 10), 1.0, 1000, asked=[WAVES[0], CELLS[1]])
+
+
+@pytest.mark.parametrize("method", [HDG, TDG, CALM, Copula, MSW])
+def test_an_attribute_that_nobody_is_asked_about(method):
+    asked = WAVES if method is MSW else CELLS
+    with pytest.raises(ParameterError, match="asks nobody about attribute 2: add a group"):
+        method((16, 10, 3), 1.0, 1000, asked=asked)
+
+
+def test_a_grid_more_than_the_method_reads():
+    for method in (HDG, TDG, CALM, Copula):
+        for more in (
+            ((0,), (8,), "GRR(k=8)", 1),
+            ((0, 1), (4, 2), "GRR(k=8)", 1),
+            ((0, 1, 2), (2, 2, 3), "GRR(k=12)", 1),
+        ):
+            with pytest.raises(ParameterError, match="group 4 is another"):
+                method((16, 10, 3), 1.0, 1000, asked=[*CELLS, ((2,), (3,), "GRR(k=3)", 1), more])
+    with pytest.raises(ParameterError, match="group 2 is another"):
+        MSW((16, 10), 1.0, 1000, asked=[*WAVES, WAVES[0]])
+
+
+@pytest.mark.parametrize(
+    ("method", "asked"),
+    [
+        *[(method, CELLS) for method in (HDG, TDG, CALM, Copula, Uniform)],
+        *[(method, CELLS[2:]) for method in (HDG, TDG, CALM, Copula)],  # an attribute may be asked about in pairs alone
+        *[(method, CELLS[:2]) for method in (HDG, TDG, CALM, Copula)],  # or alone
+        (Copula, [*WAVES, *CELLS[2:]]),
+        (Copula, [CELLS[0], WAVES[1]]),
+        (MSW, WAVES),
+    ],
+)
+def test_what_is_accepted_can_be_read(method, asked):
+    mechanism = method((16, 10), 2.0, 1000, asked=asked)
+    estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(records(mechanism, 3000), seed=1)))
+    answer = estimate.answer({0: (0, 7), 1: (2, 6)})
+    assert 0 <= float(answer.value) <= 1
+    assert np.isfinite(float(answer.stderr))
 
 
 # Refusals ------------------------------------------------------------------------------------------------------------

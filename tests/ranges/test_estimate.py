@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def people(n: int = N) -> np.ndarray:
 def made(kind: str = "copula", axes: Axes = AXES, variance: float = 1e-7) -> RangeEstimate:
     """An estimate from grids that are known nearly exactly."""
     records = people()
-    unused: Any = None
+    unused: Any = SimpleNamespace(reading=None)
     grids = [Grid.equal((j,), SHAPE, (SHAPE[j],)) for j in range(3)]
     grids += [Grid.equal(pair, SHAPE, [min(SHAPE[j], 8) for j in pair]) for pair in ((0, 1), (0, 2), (1, 2))]
     told: Any = [
@@ -434,7 +435,12 @@ def test_every_method_answers_every_kind_of_question(method):
     found = estimate.answers(queries)
     assert np.isfinite(found.value).all()
     assert np.isfinite(found.stderr).all()
-    assert estimate[1].value.sum() == pytest.approx(1.0, abs=0.5)
+    for shares in (estimate[1].value, estimate.marginal(0, 2).value):
+        assert shares.sum() == pytest.approx(1.0, abs=1e-6)
+        assert shares.min() >= 0
+    low, high = found.interval()
+    assert (low >= 0).all()
+    assert (high <= 1).all()
     assert estimate.marginal(2, 0).value.shape == (8, 16)
     np.testing.assert_allclose(estimate.table(2, 0), estimate.marginal(2, 0).value, atol=1e-3)
     assert 0 <= float(estimate.quantile(0, 0.5).value) <= 15
@@ -444,3 +450,40 @@ def test_every_method_answers_every_kind_of_question(method):
         truth = (people(20_000)[:, 1] % 9 <= 4).mean()
         answer = estimate.answer({1: (0, 4)})
         assert abs(float(answer.value) - truth) < 6 * float(answer.stderr) + 0.02
+
+
+def test_labels_are_what_was_asked():
+    assert list(ESTIMATE.answer({"income": (1000, 1500)}).labels or ()) == ["income between 1000 and 1500"]
+    many = ESTIMATE.answers([{"age": 20}, {"income": (1000, 1500)}, {"income": (99_000, 99_500), "job": "nurse"}])
+    assert list(many.labels or ())[1:] == [
+        "income between 1000 and 1500",
+        "income between 99000 and 99500 and job = 'nurse'",
+    ]
+    assert "income between 7000 and 8000" in repr(ESTIMATE.where("income between 7000 and 8000"))
+
+
+def test_one_report_is_not_many():
+    mechanism = LHIO(shape=(4, 4), epsilon=1.0, n=1000)
+    estimate = mechanism.estimate(mechanism.tally(mechanism.randomize([[1, 2]], seed=1)))
+    for text in (repr(estimate), estimate.explain(), repr(estimate.answer({0: 1}))):
+        assert "from 1 report" in text
+        assert "1 reports" not in text
+
+
+def test_a_model_without_marginals_and_tables_is_asked_value_by_value():
+    class Bare:
+        shape = SHAPE
+        answers = staticmethod(ESTIMATE.model.answers)
+
+    bare: Any = RangeEstimate.of(Bare(), AXES, N, ESTIMATE.guarantee)
+    np.testing.assert_allclose(bare["job"].value, ESTIMATE["job"].value, atol=1e-9)
+    np.testing.assert_allclose(bare.table("job", "income"), ESTIMATE.table("job", "income"), atol=1e-6)
+    np.testing.assert_allclose(bare.quantile("age", [0.1, 0.9]).value, ESTIMATE.quantile("age", [0.1, 0.9]).value)
+
+
+def test_a_query_restricts_at_most_sixteen_attributes_of_any_number():
+    mechanism = MSW(shape=(2,) * 17, epsilon=1.0, n=2000)
+    estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(np.zeros((2000, 17), dtype=int), seed=1)))
+    assert 0 <= float(estimate.answer(dict.fromkeys(range(3, 12), 0)).value) <= 1
+    with pytest.raises(ParameterError, match="16"):
+        estimate.answer(dict.fromkeys(range(17), 0))

@@ -8,17 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dither import GRR, LocalHash
+from dither import GRR, Hadamard, LocalHash
 from dither.core.errors import ParameterError
 from dither.ranges.granularity import (
     ALPHA_1,
     MOST_CHOSEN,
+    MOST_EVALUATIONS,
     OWN_1,
     OWN_2,
     best_in_pairs,
     cut_share,
+    grouped,
     guess,
     guideline,
+    in_pairs,
     least_in_pairs,
     noise,
     oracle,
@@ -104,10 +107,24 @@ def test_noise_is_the_variance_of_what_is_sampled(epsilon):
         assert oracle(k, epsilon) == ("GRR" if variances[0] <= variances[1] else "LocalHash") + f"(k={k})"
 
 
+@pytest.mark.parametrize("epsilon", [0.01, 0.2, 1.0, 2.0, 4.0, 8.0])
+def test_many_cells_are_counted_at_once(epsilon):
+    """Above the limit Hadamard or randomized response, whichever is better; at the limit and below nothing changes."""
+    for k in (2, 64, MOST_EVALUATIONS):
+        assert oracle(k, epsilon, MOST_EVALUATIONS) == oracle(k, epsilon)
+        assert noise(k, epsilon, MOST_EVALUATIONS) == noise(k, epsilon)
+    for k in (MOST_EVALUATIONS + 1, 2000, MOST_CHOSEN):
+        variances = [made(k=k, epsilon=epsilon).reading.worst_variance() for made in (GRR, Hadamard)]
+        assert noise(k, epsilon, MOST_EVALUATIONS) == pytest.approx(min(variances), rel=1e-7)
+        better = "GRR" if variances[0] <= variances[1] else "Hadamard"
+        assert oracle(k, epsilon, MOST_EVALUATIONS) == f"{better}(k={k})"
+
+
+@pytest.mark.parametrize("most", [None, MOST_EVALUATIONS])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 3.0, 9.0, 60.0])
-def test_more_cells_are_noisier(epsilon):
+def test_more_cells_are_noisier(epsilon, most):
     """The searches stop where noise alone is worse than the best so far."""
-    totals = [k * noise(k, epsilon) for k in range(2, MOST_CHOSEN + 1)]
+    totals = [k * noise(k, epsilon, most) for k in range(2, MOST_CHOSEN + 1)]
     assert all(a < b for a, b in pairwise(totals))
 
 
@@ -225,11 +242,42 @@ def test_nominal_attributes_have_a_cell_for_each_value():
     assert mechanism.groups[-1].grid.shape[1] == 30
 
 
-def test_nominal_attributes_with_too_many_values():
-    with pytest.raises(ParameterError, match="put rare values together"):
-        own((5000, 4), 1.0, 10**5, (True, False))
-    with pytest.raises(ParameterError, match="put rare values together"):
-        own((100, 90), 1.0, 10**5, (True, True))
+def test_nominal_attributes_with_too_many_values_share_cells_in_pairs():
+    assert own((5000, 4), 1.0, 10**5, (True, False)) == ((5000, 4), (1024, 4))
+    assert own((100, 90), 1.0, 10**5, (True, True)) == ((100, 90), (64, 64))
+    assert own((409, 10), 1.0, 10**5, (True, True)) == ((409, 10), (409, 10))
+    assert own((411, 10), 1.0, 10**5, (True, True)) == ((411, 10), (409, 10))
+    for granularity in (None, "guideline", (16, 4)):
+        mechanism = HDG(shape=(3000, 64, 30), epsilon=1.0, n=10**5, nominal=(0, 2), granularity=granularity)
+        shapes = {group.grid.attributes: group.grid.shape for group in mechanism.groups}
+        assert (shapes[0,], shapes[2,]) == ((3000,), (30,))
+        assert shapes[0, 1][0] == shapes[0, 2][0] == MOST_CHOSEN // 30  # the same in all its pairs
+        assert shapes[1, 2] == (shapes[0, 1][1], 30)
+
+
+@given(st.lists(st.tuples(st.integers(2, 1 << 20), st.booleans()), min_size=2, max_size=5))
+def test_pairs_with_nominal_attributes_fit(kinds):
+    """Ordered attributes are left as they are; nothing that fits is grouped."""
+    nominal = [whole for _, whole in kinds]
+    cells = [size if whole else min(size, 4) for size, whole in kinds]
+    found = in_pairs(cells, nominal)
+    for j, k in product(range(len(kinds)), repeat=2):
+        if j < k:
+            assert found[j] * found[k] <= MOST_CHOSEN
+    if max(a * b for i, a in enumerate(cells) for b in cells[:i]) <= MOST_CHOSEN:
+        assert found == tuple(cells)
+    assert all(g == each if not whole else 2 <= g <= each for g, each, whole in zip(found, cells, nominal, strict=True))
+
+
+@given(st.integers(2, 1 << 20), st.integers(2, 1 << 20), st.sampled_from([256, 4096]))
+def test_the_sides_of_a_pair_are_grouped_as_little_as_possible(one, other, most):
+    first, second = grouped(one, other, most)
+    assert first * second <= most
+    assert (first, second) == grouped(other, one, most)[::-1]
+    if one * other <= most:
+        assert (first, second) == (one, other)
+    else:
+        assert (first + 1) * second > most or (second + 1) * first > most
 
 
 def test_large_domains_and_budgets_stay_bounded():

@@ -190,13 +190,65 @@ def test_marginals_are_distributions():
     records = people(SHAPE, 100_000, seed=10)
     made = model(HIO(SHAPE, epsilon=3.0, n=100_000), records, seed=11)
     for j, size in enumerate(SHAPE):
-        found = made.marginal(j)
-        assert found.shape == (size,)
+        found, stderr = made.marginal(j)
+        assert found.shape == stderr.shape == (size,)
+        assert (stderr > 0).all()
         assert found.min() >= 0
         assert found.sum() == pytest.approx(1)
         assert np.abs(found - np.bincount(records[:, j], minlength=size) / len(records)).max() < 0.1
-    with pytest.raises(ParameterError):
-        made.marginal(3)
+    table = made.table(0, 2)
+    assert table.min() >= 0
+    assert table.sum() == pytest.approx(1)
+    truth = np.zeros_like(table)
+    np.add.at(truth, (records[:, 0], records[:, 2]), 1 / len(records))
+    assert np.abs(table - truth).sum() < 0.5 * np.abs(table.mean() - truth).sum()
+    np.testing.assert_array_equal(made.table(2, 0), table.T)
+
+
+def test_standard_errors_of_values_are_those_of_least_squares():
+    made = model(HIO(SHAPE, epsilon=1.0, n=1000), people(SHAPE, 1000), seed=1)
+    tree, _ = made._fitted((0,))
+    np.testing.assert_allclose(made.marginal(0)[1] ** 2, tree.noise([np.eye(SHAPE[0])]), rtol=1e-9)
+    assert tree.variance[1] > float(made.plain.variance(0.0)) / made.counts[made.boxes.group((1, 0, 0))].sum()
+
+
+def test_without_reports_everybody_may_be_in_one_place():
+    made = model(HIO(SHAPE, epsilon=1.0, n=100), people(SHAPE, 1), seed=1)
+    unseen = [j for j in range(3) if np.isinf(made._fitted((j,))[0].variance[1:]).all()]
+    assert unseen
+    for j in unseen:
+        value, stderr = made.marginal(j)
+        np.testing.assert_allclose(value, 1 / SHAPE[j])
+        np.testing.assert_allclose(stderr**2, value * (1 - value), rtol=1e-9)
+
+
+def test_an_estimate_has_distributions_and_their_quantiles():
+    mechanism = HIO((16, 8), epsilon=0.5, n=2000)
+    estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(people((16, 8), 2000), seed=12)))
+    assert estimate.model.answers(Queries.of(estimate.axes, [{0: v} for v in range(16)])).value.min() < 0
+    for found in (estimate[0], estimate.marginal(0, 1), estimate.marginal(1, 0)):
+        assert found.value.min() >= 0
+        assert found.value.sum() == pytest.approx(1)
+        assert np.isfinite(found.stderr).all()
+    np.testing.assert_array_equal(estimate.table(1, 0), estimate.marginal(0, 1).value.T)
+    quantiles = estimate.quantile(0, np.linspace(0, 1, 21)).value
+    assert (np.diff(quantiles) >= 0).all()
+    below = np.cumsum(estimate[0].value)
+    assert quantiles[10] == np.flatnonzero(below >= 0.5 - 1e-9)[0]
+
+
+def test_intervals_are_shares():
+    mechanism = HIO((16, 8), epsilon=0.5, n=200)
+    estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(people((16, 8), 200), seed=12)))
+    answers = estimate.answers([{0: v, 1: w} for v in range(16) for w in range(8)])
+    assert answers.value.min() < 0
+    low, high = answers.interval(0.99, simultaneous=True)
+    assert low.min() >= 0
+    assert high.max() <= 1
+    assert (low <= high).all()
+    one = estimate.answer({0: 3})
+    assert one.interval().low >= 0
+    assert one.table().columns["low 95%"][0] >= 0
 
 
 def test_estimates_answer_queries():

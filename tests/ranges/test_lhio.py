@@ -151,9 +151,11 @@ def test_tables_agree_and_add_up_to_one(inference: str):
     assert inconsistency(grids, list(model.tables.values())) < 1e-9
     assert all(table.sum() == pytest.approx(1) for table in model.tables.values())
     for j, size in enumerate(shape):
-        assert model.marginal(j).shape == (size,)
-        assert model.marginal(j).min() >= 0
-        assert model.marginal(j).sum() == pytest.approx(1)
+        value, stderr = model.marginal(j)
+        assert value.shape == stderr.shape == (size,)
+        assert value.min() >= 0
+        assert value.sum() == pytest.approx(1)
+        assert (stderr > 0).all()
 
 
 # Answers ----------------------------------------------------------------------------------------------------
@@ -240,3 +242,65 @@ def test_grids_that_nobody_answered_have_no_say():
 def test_refusals_say_what_to_do(change, words):
     with pytest.raises(ParameterError, match=words):
         LHIO(**{"shape": (5, 5), "epsilon": 1.0, "n": 10**6, **change})
+
+
+def test_standard_errors_of_values_are_those_of_answers():
+    shape = (9, 9, 9)  # in parts of 3 all cells of a level are equally wide
+    mechanism = LHIO(shape, epsilon=1.0, n=1000, branching=3)
+    model = mechanism._model(heard(mechanism, people(shape, 500), noise=0.1), 500)
+    for j in range(3):
+        answers = model.answers(Queries.of(Axes.of_shape(shape), [{j: value} for value in range(9)]))
+        np.testing.assert_allclose(model.marginal(j)[1], answers.noise, rtol=1e-9)
+
+
+def test_no_answer_is_certain():
+    shape = (8,) * 4
+    mechanism = LHIO(shape, epsilon=1.0, n=20_000)
+    estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(people(shape, 20_000), seed=5)))
+    for dimensions in (1, 2, 3, 4):
+        queries = Queries.random(estimate.axes, dimensions, 300, volume=0.3, seed=dimensions)
+        assert estimate.answers(queries).noise.min() > 3e-4
+
+
+def test_the_surest_answers_are_covered():
+    """Errors of the tenth of answers with the least noise: nine in ten or more are within three standard errors."""
+    shape, n = (8,) * 3, 20_000
+    within = []
+    for seed in range(4):
+        records = people(shape, n, seed=seed)
+        mechanism = LHIO(shape, epsilon=1.0, n=n)
+        estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(records, seed=seed)))
+        queries = Queries.random(estimate.axes, 3, 300, volume=0.3, seed=seed)
+        found = estimate.answers(queries)
+        surest = found.noise <= np.quantile(found.noise, 0.1)
+        within.append((np.abs(found.value - truth(records, queries)) < 3 * found.stderr)[surest])
+    assert np.concatenate(within).mean() > 0.9
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+def test_what_nobody_was_asked_about_is_unsure(inference):
+    shape = (8,) * 4
+    mechanism = LHIO(shape, epsilon=1.0, n=1000, inference=inference)
+    estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(people(shape, 1), seed=1)))
+    for dimensions in (1, 2, 3):
+        answers = estimate.answers(Queries.random(estimate.axes, dimensions, 100, seed=dimensions))
+        assert answers.noise.min() > 0.05
+    unseen = [j for j in range(4) if not estimate.model._margins[j][1:].any()]
+    assert unseen
+    alone = estimate.answer({unseen[0]: (0, 1)})  # everybody may be in one place: v (1 - v)
+    assert float(alone.value) == pytest.approx(0.25)
+    assert float(alone.noise) ** 2 == pytest.approx(0.25 * 0.75)
+    assert estimate[unseen[0]].stderr[0] ** 2 == pytest.approx(1 / 8 * 7 / 8)
+
+
+def test_an_estimate_has_distributions_and_their_quantiles():
+    shape = (16, 16, 4)
+    mechanism = LHIO(shape, epsilon=0.5, n=2000)
+    estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(people(shape, 2000), seed=2)))
+    assert estimate.model.tables[0, 1].min() < 0
+    for found in (estimate[0], estimate.marginal(0, 1), estimate.marginal(2, 0)):
+        assert found.value.min() >= 0
+        assert found.value.sum() == pytest.approx(1)
+        assert (found.stderr > 0).all()
+    np.testing.assert_array_equal(estimate.table(0, 2), estimate.marginal(2, 0).value.T)
+    assert (np.diff(estimate.quantile(0, np.linspace(0, 1, 21)).value) >= 0).all()

@@ -4,6 +4,7 @@ Masks are compared with sets written out by hand, or with a slow definition: the
 """
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -365,7 +366,9 @@ def test_words(query, text):
 def test_words_of_weights():
     queries = Queries.of(AXES, [{"income": (-4, 6), "age": (20, 21), "job": "nurse"}, {"income": (7, 8)}])
     assert describe(AXES, queries[0]) == "age between 20 and 21 and income between -4 and 6 and job = 'nurse'"
-    assert describe(AXES, queries[1]) == "income between 5 and 6"  # where in its cell a part lies is not known
+    assert describe(AXES, queries[1]) == "income between 7 and 8"
+    bare = replace(queries[1], given=None)
+    assert describe(AXES, bare) == "income between 5 and 6"  # where in its cell a part lies is not known
     with pytest.raises(ParameterError, match=r"queries\[0\]"):
         describe(AXES, queries)
     with pytest.raises(ParameterError, match=r"queries\[0\]"):
@@ -373,6 +376,25 @@ def test_words_of_weights():
     assert describe(PLAIN, {1: 3}) == '"1" = 3'
     odd = Axes.of_schema(Schema({'a "b"': Ordinal(0, 3), "not": Ordinal(0, 3)}))
     assert describe(odd, {0: 1, 1: 2}) == '"a ""b""" = 1 and "not" = 2'
+
+
+def test_words_of_a_part_of_a_cell_are_those_asked():
+    axes = Axes.of_schema(Schema({"income": Numeric(0, 128_000), "age": Ordinal(0, 9)}), bins=64)
+    asked = [{"income": (1000, 1500)}, {"age": (2, 3)}, {"income": AnyOf(((100, 200), (300, 400))), "age": (0, 9)}]
+    queries = Queries.of(axes, asked)
+    texts = ["income between 1000 and 1500", "age between 2 and 3"]
+    texts.append("(income between 100 and 200 or income between 300 and 400)")
+    assert [describe(axes, query) for query in queries] == texts
+    assert [describe(axes, query) for query in queries[1:]] == texts[1:]
+    assert describe(axes, queries[-1]) == describe(axes, queries[::-1][0]) == texts[-1]
+
+
+def test_words_are_in_the_units_of_the_attributes_that_are_given():
+    """Queries may be made for one set of names and asked of another, with as many values."""
+    codes = Queries.of(Axes.of_shape(AXES.shape), [{0: (2, 3), 2: 1}])
+    assert describe(AXES, codes[0]) == "age between 20 and 21 and job = 'driver'"
+    again = Axes.of_schema(SCHEMA, bins=8)  # equal, and another object
+    assert describe(again, Queries.of(AXES, [{"income": (7, 8)}])[0]) == "income between 7 and 8"
 
 
 SETS = st.frozensets(st.integers(0, 11))

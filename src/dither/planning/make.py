@@ -20,7 +20,7 @@ from dither.planning.choose import Chooser, Way
 from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
 from dither.planning.priors import checked_prior, users_like
-from dither.planning.questions import RANGES, Question, questions
+from dither.planning.questions import RANGES, Question, named, questions
 from dither.schema import Schema
 from dither.utility.limits import Parameters, frequencies, least_mse, mean, sparse
 from dither.utility.population import Population
@@ -43,8 +43,8 @@ def plan(
 
     `ask` names the questions, as in `["mean(income)", "histogram(job)"]`; by default every attribute's first, and of
     a `KeyValue` both, which one report answers. `"ranges(age, income)"` asks for any ranges of these attributes: its
-    result answers queries (`dither.ranges`). `prior` says what is publicly known about attributes
-    (`planning.priors`); `weights` how much questions matter, 1 if not named.
+    result answers queries (`dither.ranges`), each about at most 16 of them. `prior` says what is publicly known
+    about attributes (`planning.priors`); `weights` how much questions matter, 1 if not named.
 
     >>> from dither import Categorical, Numeric, Schema
     >>> schema = Schema({"income": Numeric(0, 200_000), "job": Categorical(["nurse", "driver", "other"])})
@@ -85,9 +85,9 @@ def _importance(asked: tuple[Question, ...], weights: Mapping[str, float] | None
     if weights is not None and not isinstance(weights, Mapping):
         raise ParameterError('weights maps questions to numbers, as in weights={"mean(income)": 2.0}')
     known = {str(each) for each in asked}
-    named = [(first_of(asked, name), weight) for name, weight in (weights or {}).items()]
-    given: dict[str, float] = dict(named)
-    if len(given) < len(named):
+    meant = [(first_of(asked, name), weight) for name, weight in (weights or {}).items()]
+    given: dict[str, float] = dict(meant)
+    if len(given) < len(meant):
         raise ParameterError("weights: the same question has two; an attribute's name means its first question")
     least, most = _WEIGHTS
     for name, weight in given.items():
@@ -101,13 +101,16 @@ def _importance(asked: tuple[Question, ...], weights: Mapping[str, float] | None
 
 
 def first_of(asked: tuple[Question, ...], name: str) -> str:
-    """The name of an attribute stands for the first question about it."""
-    return next((str(each) for each in asked if name in each.names), name)
+    """The name of an attribute stands for the first question about it; of a question, any way to write it will do."""
+    first = next((each for each in asked if name in each.names), None)
+    meant = named(asked, name) if first is None and isinstance(name, str) else first
+    return name if meant is None else str(meant)
 
 
 def _known(asked: tuple[Question, ...], prior: dict[str, Any]) -> dict[Question, Population]:
     """For each question the users that its attribute's prior describes; one object for equal descriptions."""
-    named: dict[Any, Population] = {}
+    _refuse_unused(asked, prior)
+    made: dict[Any, Population] = {}
     known = {}
     for each in asked:
         if each.statistic != RANGES and each.name in prior:
@@ -115,10 +118,22 @@ def _known(asked: tuple[Question, ...], prior: dict[str, Any]) -> dict[Question,
             # Questions about keys are about the same vectors.
             keys = each.name if isinstance(each.domain, Sparse) else each
             key = (each.statistic, each.attribute, about) if isinstance(about, str) else keys
-            if key not in named:
-                named[key] = users_like(each, about)
-            known[each] = named[key]
+            if key not in made:
+                made[key] = users_like(each, about)
+            known[each] = made[key]
     return known
+
+
+def _refuse_unused(asked: tuple[Question, ...], prior: dict[str, Any]) -> None:
+    """A prior of an attribute that only ranges are asked of: their errors are predicted without it."""
+    used = {each.name for each in asked if each.statistic != RANGES}
+    for each in asked:
+        unused = [name for name in each.names if name in prior and name not in used]
+        if unused:
+            raise ParameterError(
+                f"the prior of attribute {unused[0]} would change nothing: it is asked by {each} alone, whose error "
+                "is predicted for data that are far from smooth; leave that prior out"
+            )
 
 
 def kept_ways(schema: Schema, chooser: Chooser, users: int) -> list[Way]:

@@ -161,12 +161,14 @@ class Plan:
         keys = [part.name for part in self.parts if len(part.questions) > len(part.columns)]
         if keys:
             lines.append(f"Answered by one report: {'; '.join(keys[:3])}.")
-        ranges = [str(question) for question in self.questions if question.statistic == RANGES]
-        if ranges:
-            lines.append(
-                f"{_listed(ranges)}: predicted is the error of a query about half of the values of two attributes, for "
-                "data that are far from smooth."
-            )
+        ranges = [question for question in self.questions if question.statistic == RANGES]
+        for one, about in ((True, "half of the values"), (False, "half of the values of two attributes")):
+            some = [str(question) for question in ranges if (len(question.names) == 1) == one]
+            if some:
+                lines.append(
+                    f"{_listed(some)}: predicted is the error of a query about {about}, for data that are far from "
+                    "smooth."
+                )
         lines.append(self._whom())
         return "\n".join(lines)
 

@@ -208,6 +208,22 @@ def _ranges(schema: Schema, listed: str) -> Question:
     return Question(", ".join(names), RANGES, axes)
 
 
+def named(asked: Iterable[Question], text: str) -> Question | None:
+    """The one of these questions that a text means. For ranges neither spaces nor the order of attributes matter.
+
+    >>> schema = Schema({"age": Ordinal(0, 99), "income": Numeric(0, 100)})
+    >>> str(named(questions(schema, ["ranges(age, income)"]), "ranges(income,age)"))
+    'ranges(age, income)'
+    """
+    statistic, _, rest = text.strip().partition("(")
+    names = sorted(name.strip() for name in rest.removesuffix(")").split(","))
+    several = statistic.strip() == RANGES and rest.endswith(")")
+    for each in asked:
+        if str(each) == text or (several and each.statistic == RANGES and sorted(each.names) == names):
+            return each
+    return None
+
+
 def _known(schema: Schema, most: int = 12) -> str:
     listed = [f"{statistic}({name})" for name in schema for statistic in schema[name].questions]
     told = ", ".join(listed[:most]) + (f" and {len(listed) - most:,} more" if len(listed) > most else "")

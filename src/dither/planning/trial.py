@@ -12,7 +12,7 @@ from typing import Any
 from dither.core.errors import ParameterError
 from dither.planning.files import read_records
 from dither.planning.plans import Plan
-from dither.planning.questions import RANGES, Question
+from dither.planning.questions import RANGES, Question, named
 from dither.planning.tables import columns_of
 from dither.show.table import Table
 
@@ -44,9 +44,12 @@ class Trial:
 
     def explain(self) -> str:
         """Where the answers come from."""
+        from dither.ranges.estimate import reports
+
         found = self.answers
+        records = f"{self.records:,} record{'s' * (self.records != 1)}"
         return (
-            f"From {found.n:,} reports about {self.question}, of {self.records:,} records: {found.guarantee}.\n"
+            f"From {reports(found.n)} about {self.question}, of {records}: {found.guarantee}.\n"
             "Noise is from the reports; doubt is an estimate of what had to be guessed; the interval has both."
         )
 
@@ -123,8 +126,8 @@ def _chosen(plan: Plan, text: str | None) -> Question:
             "this plan asks for no ranges, so it answers no conditions; plan them with "
             '--ask "ranges(age, income)", naming your attributes'
         )
-    wanted = asked if text is None else [each for each in asked if str(each) == text]
-    if len(wanted) != 1:
+    chosen = named(asked, text) if text is not None else asked[0] if len(asked) == 1 else None
+    if chosen is None:
         names = ", ".join(map(str, asked))
         raise ParameterError(f"which ranges are meant? This plan asks for {names}: name one with --question")
-    return wanted[0]
+    return chosen

@@ -111,15 +111,13 @@ class Collected:
     tally: Tally
     mechanism: Mechanism
     users: int | None = None  # among whom these were drawn; None if they are all there are
+    held: float = 0.0  # how much more the variance of a cell is that everybody is in
 
     def variance_of(self, share: Any, cells: Any = 1) -> Any:
         """The variance of a sum over cells that has this share: noise, and the chance of who was asked."""
         held = np.clip(share, 0.0, 1.0)
         drawn = 1 / self.n - 1 / self.users if self.n and self.users else 0.0
-        more = 0.0
-        if isinstance(self.mechanism.reading, Frequencies) and self.n:
-            more = float(self.mechanism.reading.variance(1.0) - self.mechanism.reading.variance(0.0)) / self.n
-        return np.maximum(self.variance * cells + held * more, 0.0) + held * (1 - held) * drawn
+        return np.maximum(self.variance * cells + held * self.held, 0.0) + held * (1 - held) * drawn
 
     @property
     def spread(self) -> float:
@@ -148,6 +146,8 @@ class Values(Records):
             return super().check(values, invalid)
         except DomainError as error:  # never quotes a value
             reason = str(error)
+        advice = f"pass invalid=[...] with a category for each of the {self.d} attributes, to put it"
+        reason = reason.replace("pass invalid=<a category> to put that category", advice)
         raise DomainError(reason.replace("dimension", "attribute"))
 
     def _inside(self, table: NDArray[np.integer]) -> bool:
@@ -273,13 +273,14 @@ class Groups(Dimensions):
 
     def _collected(self, group: int, own: Tally, users: int) -> Collected:
         grid, part = self.asked[group].grid, self.part(group)
-        value, variance = None, nan
+        value, variance, held = None, nan, 0.0
         if isinstance(part.reading, Frequencies):
             value, variance = np.full(grid.size, 1 / grid.size), np.inf
             if own.n:
-                value, variance = part.reading.value(own), float(part.reading.variance(0.0)) / own.n
+                rare, common = (float(part.reading.variance(share)) / own.n for share in (0.0, 1.0))
+                value, variance, held = part.reading.value(own), rare, common - rare
             value = value.reshape(grid.shape)
-        return Collected(grid, value, variance, own.n, own, part, users)
+        return Collected(grid, value, variance, own.n, own, part, users, held)
 
     def worst_variance(self, share: float = 1.0) -> float:
         """Of one user's report, averaged over groups: each is reported by its share of the users."""
@@ -453,8 +454,20 @@ class Ranges(Mechanism):
         which = np.array([recipes.index(asked.recipe) for asked in self.groups], dtype=np.intp)
         groups = Groups(self._parts(self.weights), which, 1, self.groups, self.shape)
         for number, asked in enumerate(self.groups):
-            domain = groups.part(number).reading.domain
-            if isinstance(domain, Categories) and domain.k != asked.grid.size:
+            part, grid = groups.part(number), asked.grid
+            if asked.recipe == "SquareWave":
+                if len(grid.attributes) > 1 or grid.shape != grid.sizes:
+                    raise ParameterError(
+                        f"group {number} is asked by SquareWave, which reports one attribute with a cell for each of "
+                        "its values: take these, or a frequency oracle such as LocalHash for other cells"
+                    )
+            elif not isinstance(part.reading, Frequencies):
+                raise ParameterError(
+                    f"group {number} is asked by {asked.recipe}, whose reports do not tell the frequencies of cells: "
+                    "take GRR, LocalHash without cohorts, Hadamard or another frequency oracle, or SquareWave for the "
+                    "values of one attribute"
+                )
+            elif part.reading.k != grid.size:
                 raise ParameterError(f"the oracle of group {number} must be one for the cells of its grid")
         return groups
 
@@ -474,7 +487,7 @@ class Ranges(Mechanism):
         >>> reports = mechanism.randomize(np.zeros((10_000, 2), dtype=np.int64), seed=1)
         >>> first, second, pair = mechanism.collected(mechanism.tally(reports))
         >>> pair.grid.attributes, pair.grid.shape, int(pair.value.argmax())
-        ((0, 1), (2, 2), 0)
+        ((0, 1), (4, 4), 0)
         """
         if not isinstance(tally, Tally) or tally.mechanism != self.fingerprint:
             raise TallyError("this is no tally of this mechanism: mechanism.collected(mechanism.tally(reports))")

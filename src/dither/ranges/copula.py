@@ -11,9 +11,9 @@ The planner's default for range queries. In one round:
   on weakly correlated data; with much data it is as free as a grid.
 - **More attributes** (`model`). Of all tables that have these pairs the one nearest to the normal copula.
 
-Against 004's HDG its error is about three times smaller on the paper's own data and less than half on every other that
-we tried (docs/ranges.md). Grids with cuts at the quantiles, which need a first round to learn where these are, were
-tried and win nothing over it.
+On the data of 004 its error is a half to an eighth of HDG's; docs/ranges.md has these and others, and where it is not
+best (clusters). Grids with cuts at the quantiles, which need a first round to learn where these are, were tried and win
+little over it (docs/decisions/0015-ranges.md).
 """
 
 from collections.abc import Sequence
@@ -24,24 +24,24 @@ from typing import Any
 
 import numpy as np
 
-from dither.core.checks import checked_count
-from dither.core.errors import ParameterError
-from dither.ranges.collection import Asked, Collected, Ranges
-from dither.ranges.granularity import noise, oracle
+from dither.ranges.collection import Asked, Collected
+from dither.ranges.granularity import MOST_EVALUATIONS, grouped, noise, oracle
 from dither.ranges.grid import Grid
+from dither.ranges.methods import WAVE, Readable, checked_nominal
 
 PAIR = 1  # share of a pair; with d - 1 for an attribute, two users in three report an attribute
 FEW_VALUES = 6  # an oracle for categories tells as much about them as the square wave
-_MOST_CELLS, _EACH = 256, 16  # of a pair; and along each side, if both have too many
+_MOST_CELLS = 256  # of a pair; 16 along each side, if both have too many
 _COARSEST, _FINEST = 1, 4  # powers of two
 _PACE = 1.5  # cells along a side of a pair, times the cube root of the noise in one
 
 
 @dataclass(frozen=True)
-class Copula(Ranges):
+class Copula(Readable):
     """Range queries by smooth marginals and a normal copula, corrected by a coarse grid for each pair.
 
-    `nominal` lists the attributes whose values have no order.
+    `nominal` lists the attributes whose values have no order. Where a pair would have more than 256 cells, neighbouring
+    values of a nominal attribute share cells in it: list values that belong together side by side.
 
     >>> asked = Copula(shape=(64,) * 6, epsilon=1.0, n=10**6).groups
     >>> asked[0].stored(), asked[-1].stored()
@@ -60,12 +60,10 @@ class Copula(Ranges):
         {"shape": (9, 7, 4), "epsilon": 0.5, "n": 100_000, "nominal": (2,)},
         {"shape": (8,), "epsilon": 2.0, "n": 1000},
     )
+    _waves = True
 
     def _options(self) -> None:
-        if not isinstance(self.nominal, tuple | list):
-            raise ParameterError("nominal must list the numbers of the attributes without an order, for example (2, 5)")
-        listed = {checked_count("a nominal attribute", each, 0, len(self.shape) - 1) for each in self.nominal}
-        self._freeze(nominal=tuple(sorted(listed)))
+        self._freeze(nominal=checked_nominal(self.nominal, len(self.shape)))
 
     def _ordered(self, j: int) -> bool:
         return j not in self.nominal or self.shape[j] == 2  # two values are in order either way
@@ -78,21 +76,19 @@ class Copula(Ranges):
 
     def _oracle(self, j: int) -> str:
         size = self.shape[j]
-        return "SquareWave" if self._ordered(j) and size > FEW_VALUES else oracle(size, self.epsilon)
+        return WAVE if self._ordered(j) and size > FEW_VALUES else oracle(size, self.epsilon, MOST_EVALUATIONS)
 
     def _pair(self, j: int, k: int) -> Asked:
         d = len(self.shape)
         users = self.n * PAIR / (d * _single(d) + PAIR * d * (d - 1) / 2)
         g = pair_cells(self.epsilon, users)
         grid = Grid.equal((j, k), self.shape, self._sides(j, k, g))
-        return Asked(grid, oracle(grid.size, self.epsilon), PAIR)
+        return Asked(grid, oracle(grid.size, self.epsilon, MOST_EVALUATIONS), PAIR)
 
     def _sides(self, j: int, k: int, g: int) -> tuple[int, int]:
         """Attributes without an order have a cell for each value, as long as there are not too many."""
         one, other = (min(self.shape[i], g) if self._ordered(i) else self.shape[i] for i in (j, k))
-        if one * other > _MOST_CELLS:
-            one, other = min(one, max(_EACH, _MOST_CELLS // other)), min(other, max(_EACH, _MOST_CELLS // one))
-        return one, other
+        return grouped(one, other, _MOST_CELLS)
 
     def _model(self, collected: list[Collected], n: int) -> Any:
         from dither.ranges.fit import copula  # a device has no use for it
@@ -113,8 +109,8 @@ def _single(d: int) -> int:
 def pair_cells(epsilon: float, users: float) -> int:
     """How many cells along each side of a pair's grid, for this many users.
 
-    A power of two: there is a cut in the middle of the domain, where the sign of a correlation shows best, and cells put
-    together two by two are a grid of the same kind, from which is learned how things are inside cells.
+    A power of two: there is a cut in the middle of the domain, where the sign of a correlation shows best, and cells
+    put together two by two are a grid of the same kind, from which is learned how things are inside cells.
 
     >>> [pair_cells(epsilon, 22_222) for epsilon in (0.05, 0.2, 0.5, 1.0, 2.0)]
     [2, 4, 4, 8, 8]

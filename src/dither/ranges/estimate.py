@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dither.core.checks import checked_count
 from dither.core.errors import ParameterError, UnknownError, require
-from dither.core.estimate import SHARES, Bounds, Estimate, Estimates
+from dither.core.estimate import SHARES, Bounds, Estimate, Estimates, Interval
 from dither.core.guarantee import Guarantee
 from dither.randomness import Stream
 from dither.ranges.model import Answered, Model, Pairwise, refined
@@ -41,7 +41,8 @@ _HAIR = 1e-12  # of a share: what rounding does to a sum
 class Answers(Estimate):
     """The share of users inside each query. `stderr` is `noise` and `doubt` together.
 
-    `iterations` and `converged` tell how the tables of three attributes or more were found.
+    `iterations` and `converged` tell how the tables of three attributes or more were found. Intervals end at 0 and 1,
+    beyond which no share is; the value of an unbiased method (`HIO`) may lie outside.
     """
 
     noise: Floats = field(kw_only=True)
@@ -49,13 +50,18 @@ class Answers(Estimate):
     iterations: NDArray[np.int64] = field(kw_only=True)
     converged: NDArray[np.bool_] = field(kw_only=True)
 
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
+        """Normal intervals, as far as they lie from 0 to 1: of each answer, or of all at once if `simultaneous`."""
+        low, high = super().interval(level, simultaneous=simultaneous)
+        return Interval(np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0))
+
     def __repr__(self) -> str:
         if np.ndim(self.value) or self.labels is None:
             return super().__repr__()
         parts = f"noise {float(self.noise):.2g}, doubt {float(self.doubt):.2g}"
         return (
             f"Share of users with {self.labels[0]}: {float(self.value):.4g}\n"
-            f"Standard error {float(self.stderr):.2g} ({parts}), from {self.n:,} reports; {self.guarantee}"
+            f"Standard error {float(self.stderr):.2g} ({parts}), from {reports(self.n)}; {self.guarantee}"
         )
 
     def _repr_html_(self) -> str:
@@ -169,7 +175,7 @@ class RangeEstimate(Estimates):
             raise ParameterError("marginal takes one attribute or two different ones; ask for more with answers()")
         self._refuse_large(*places)
         labels = _Crossed(*(_Values(self.axes[place]) for place in places))
-        value, stderr = _points(self.model, places)
+        value, (_, stderr) = self.table(*places), _points(self.model, places)
         return Estimate(value, stderr, self.n, self.guarantee, "share", labels, self.source, self.notes, SHARES)
 
     def table(self, first: str | int, second: str | int) -> Floats:
@@ -178,9 +184,9 @@ class RangeEstimate(Estimates):
         if j == k:
             raise ParameterError("a table has two different attributes")
         self._refuse_large(j, k)
-        if isinstance(self.model, Pairwise):
-            return self.model.table(j, k) if j < k else self.model.table(k, j).T
-        return self.marginal(j, k).value
+        if not hasattr(self.model, "table"):
+            return _points(self.model, [j, k])[0]
+        return self.model.table(j, k) if j < k else self.model.table(k, j).T
 
     def _refuse_large(self, j: int, k: int) -> None:
         size = self.axes.shape[j] * self.axes.shape[k]
@@ -225,24 +231,20 @@ class RangeEstimate(Estimates):
         )
 
     def _crossing(self, j: int, shares: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """The code at which each share is reached, by bisection; how far in; and the standard error of the share."""
-        size = self.axes.shape[j]
-        low, high = np.full(len(shares), -1), np.full(len(shares), size - 1)
-        while (high - low > 1).any():
-            middle = np.maximum((low + high) // 2, 0)
-            reached = self._below(j, middle)[0] >= shares - _HAIR
-            high, low = np.where(reached, middle, high), np.where(reached, low, middle)
-        (before, start), (until, stop) = self._below(j, high - 1), self._below(j, high)
-        share = until - before
+        """The code at which each share is reached; how far in; and the standard error of the share."""
+        below = np.concatenate([[0.0], np.maximum.accumulate(np.cumsum(self[j].value))])
+        below[-1] = 1.0
+        high = np.minimum(np.searchsorted(below[1:], shares - _HAIR), self.axes.shape[j] - 1)
+        before, share = below[high], below[high + 1] - below[high]
         within = np.divide(shares - before, share, out=np.full(len(shares), 0.5), where=share > 0)
-        return high, np.clip(within, 0.0, 1.0), np.maximum(start, stop)
+        return high, np.clip(within, 0.0, 1.0), np.maximum(self._error_below(j, high - 1), self._error_below(j, high))
 
-    def _below(self, j: int, places: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """The share of users at or below each code, and its standard error."""
+    def _error_below(self, j: int, places: NDArray[np.int64]) -> Floats:
+        """The standard error of the share of users at or below each code."""
         weights = np.arange(self.axes.shape[j]) <= places[:, None]
         found = _answered(self.model, _about_some(self.axes.shape, {j: weights.astype(np.float64)}))
         outside = (places < 0) | (places >= self.axes.shape[j] - 1)
-        return np.where(outside, places >= 0, found.value), np.where(outside, 0.0, found.stderr)
+        return np.where(outside, 0.0, found.stderr)
 
     # Records and pictures ---------------------------------------------------------------------------------------
 
@@ -288,7 +290,7 @@ class RangeEstimate(Estimates):
     def explain(self) -> str:
         """What was collected, how, and what can be asked."""
         lines = [
-            f"Range queries about {len(self.axes)} attributes, from {self.n:,} reports.",
+            f"Range queries about {len(self.axes)} attribute{'s' * (len(self.axes) > 1)}, from {reports(self.n)}.",
             f"Collected with {self.source}." if self.source else "",
             f"Privacy of each report: {self.guarantee}.",
             "Ask with answer({attribute: (low, high)}), where('...'), marginal, quantile, sample, plot.",
@@ -301,7 +303,7 @@ class RangeEstimate(Estimates):
     def __repr__(self) -> str:
         rows = [f"  {axis.name}: {_described(axis)}" for axis in self.axes]
         shown = rows[:10] + [f"  ... and {len(rows) - 10} more"] * (len(rows) > 10)
-        return "\n".join([f"RangeEstimate from {self.n:,} reports; {self.guarantee}", *shown])
+        return "\n".join([f"RangeEstimate from {reports(self.n)}; {self.guarantee}", *shown])
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
@@ -376,7 +378,8 @@ class _Margins(Mapping[Any, Estimate]):
             if key not in list(self):
                 raise KeyError(key)
             j = self.axes.index(key)
-            value, stderr = _points(self.model, [j])
+            own = getattr(self.model, "marginal", None)  # of models whose answers about values are no distribution
+            value, stderr = _points(self.model, [j]) if own is None else own(j)
             self.made[key] = Estimate(
                 value,
                 stderr,
@@ -398,6 +401,11 @@ class _Margins(Mapping[Any, Estimate]):
 
 
 # Words -----------------------------------------------------------------------------------------------------------
+
+
+def reports(n: int) -> str:
+    """So many reports, in words."""
+    return f"{n:,} report{'s' * (n != 1)}"
 
 
 def _about(found: Answered) -> tuple[str, ...]:

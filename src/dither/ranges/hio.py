@@ -318,17 +318,37 @@ class HierarchyModel:
         once, done = np.zeros(len(queries), dtype=np.int64), np.ones(len(queries), dtype=bool)
         return Answered(value, noise, np.zeros(len(queries)), once, done)
 
-    def marginal(self, attribute: int) -> Floats:
-        """The frequencies of the values of one attribute, by least squares over its levels; none is negative."""
-        levels = self.boxes.levels[checked_count("attribute", attribute, 0, len(self.shape) - 1)]
-        values, variance = {(0,): np.ones(1)}, np.zeros(levels.height + 1)
-        for level in range(1, levels.height + 1):
-            group = self.boxes.group(tuple(level if j == attribute else 0 for j in range(len(self.shape))))
-            m = int(self.counts[group].sum())
-            variance[level] = float(self.plain.variance(0.0)) / m if m else np.inf
-            values[level,] = self._frequencies(group, np.arange(len(levels.starts[level]), dtype=np.uint64))[0]
-        tree = Hierarchy((levels,), variance)
-        return tree.nonnegative(tree.exact(values))
+    def marginal(self, attribute: int) -> tuple[Floats, Floats]:
+        """The frequencies of the values of one attribute, and their standard errors; none is negative."""
+        tree, fitted = self._fitted((attribute,))
+        return fitted, deviations(tree)
+
+    def table(self, one: int, other: int) -> Floats:
+        """The frequencies of all pairs of values; none is negative."""
+        return self._fitted((one, other))[1] if one < other else self._fitted((other, one))[1].T
+
+    def _fitted(self, attributes: tuple[int, ...]) -> tuple[Hierarchy, Floats]:
+        """The nearest distribution of some attributes by least squares over their levels; and what these tell."""
+        levels = tuple(self.boxes.levels[j] for j in attributes)
+        variance = np.zeros([each.height + 1 for each in levels])
+        values = {(0,) * len(levels): np.ones((1,) * len(levels))}
+        for at in list(np.ndindex(variance.shape))[1:]:
+            chosen = dict(zip(attributes, at, strict=True))
+            group = self.boxes.group(tuple(chosen.get(j, 0) for j in range(len(self.shape))))
+            shape = tuple(len(each.starts[level]) for each, level in zip(levels, at, strict=True))
+            values[at] = self._frequencies(group, np.arange(prod(shape), dtype=np.uint64))[0].reshape(shape)
+            variance[at] = self._typical(group, prod(shape))
+        tree = Hierarchy(levels, variance)
+        return tree, tree.nonnegative(tree.exact(values))
+
+    def _typical(self, group: int, boxes: int) -> float:
+        """The variance of a box of even frequency, and how far the users of its group are from all."""
+        m, share = int(self.counts[group].sum()), 1 / boxes
+        if m == 0:
+            return np.inf
+        functions, g = self.counts.shape[1:]
+        others = share * (1 - share) * (1 / m - 1 / self.n)
+        return float(self.plain.variance(share)) / m + 1 / ((g - 1) * functions) + others
 
     # Which boxes -----------------------------------------------------------------------------------------------------
 
@@ -383,6 +403,22 @@ class HierarchyModel:
     @cached_property
     def _seeds(self) -> Numbers:
         return public_seeds(self.counts.shape[0] * self.counts.shape[1])
+
+
+def supposed(precision: Floats, shape: tuple[int, ...]) -> Floats:
+    """How well levels are known, where those that nobody was asked about are taken to be even.
+
+    If everybody is in one place, which may be any of N, a query about a share v of all places has an answer of variance
+    v (1 - v) around v, and each level its part in it: as if it were known with a precision of N.
+    """
+    return np.where(precision > 0, precision, float(prod(shape)))
+
+
+def deviations(tree: Hierarchy) -> Floats:
+    """The standard errors of the single values of one attribute; what no level shows is as `supposed`."""
+    (levels,) = tree.levels
+    kept = np.column_stack([np.repeat(1 / width, width) for width in levels.widths])
+    return np.sqrt(np.diff(kept, axis=1, prepend=0.0) @ (1 / supposed(tree.precision, tree.shape)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,10 @@ equal domains the result is the least squares of all pairs at once.
 unbiased, with a known variance. The tables have a sum of one, and entries below zero, and are left so: of thousands of
 entries that are mostly noise, those that Norm-Sub leaves make another table (six attributes of 64 values, 10^6 users,
 epsilon 1: a mean error of .39 in place of .02). It is the answers that are moved into their limits (`combine`).
-`PairTables.table` is the nearest table without negative entries, for those who need a distribution.
+`PairTables.table` and `marginal` are the nearest ones without negative entries, where a distribution is needed.
+
+**Levels that nobody was asked about** are even in the tables, and how far users are from even is taken to be as if all
+of them were in one place, which may be any (`hio.supposed`).
 """
 
 from collections.abc import Sequence
@@ -36,12 +39,13 @@ from numpy.typing import NDArray
 from dither.core.checks import checked_count
 from dither.core.errors import ParameterError
 from dither.ranges.collection import MOST_COUNTS, Asked, Collected, Ranges
-from dither.ranges.combine import joint, sensitivity
+from dither.ranges.combine import joint
 from dither.ranges.consistency import consistent
 from dither.ranges.granularity import oracle
 from dither.ranges.grid import MOST_CELLS, MOST_VALUES, Grid
 from dither.ranges.hierarchy import Hierarchy, Levels
-from dither.ranges.model import Answered
+from dither.ranges.hio import deviations, supposed
+from dither.ranges.model import Answered, movable
 from dither.ranges.queries import Queries
 
 Floats = NDArray[np.float64]
@@ -167,6 +171,18 @@ def _entry(tree: Hierarchy) -> float:
     return mean if np.isfinite(mean) and mean > 0 else 1.0
 
 
+def _loosened(z: Floats, singles: Floats, variances: Floats) -> Floats:
+    """Tables of all states, mixed with the product of their singles as far as the noise of pairs may hide it.
+
+    Where noise put a pair below its limits, the states that it was moved to are empty, and nothing would move there.
+    """
+    product = np.ones((len(z), 1))
+    for single in singles.T:
+        product = (product[:, :, None] * np.stack([1 - single, single], axis=1)[:, None, :]).reshape(len(z), -1)
+    hidden = np.minimum(np.sqrt(variances.mean(axis=1)), 0.5)[:, None]
+    return (1 - hidden) * z + hidden * product
+
+
 @dataclass(frozen=True, eq=False)
 class PairTables:
     """What answers queries: for each pair of attributes a table of all their values. Entries may be below zero."""
@@ -176,17 +192,23 @@ class PairTables:
     trees: dict[Pair, Hierarchy]
 
     @cached_property
-    def _precision(self) -> dict[Pair, Floats]:
-        """Of each pair's tree, with what all pairs of an attribute tell about it put together."""
+    def _margins(self) -> dict[int, Any]:
+        """How well the levels of each attribute are known, from all pairs that it is in."""
         margins: dict[int, Any] = {}
         for pair, tree in self.trees.items():
             for axis, j in enumerate(pair):
                 own = np.moveaxis(tree.precision, axis, 0)[:, 0] / tree.shape[1 - axis]
                 margins[j] = margins.get(j, 0.0) + own
-        known = {}
+        return margins
+
+    @cached_property
+    def _precision(self) -> dict[Pair, Floats]:
+        """Of each pair's tree, with what all pairs of an attribute tell about it put together."""
+        margins, known = self._margins, {}
         for (i, j), tree in self.trees.items():
-            known[i, j] = tree.precision.copy()
-            known[i, j][1:, 0], known[i, j][0, 1:] = margins[i][1:] * self.shape[j], margins[j][1:] * self.shape[i]
+            own = tree.precision.copy()
+            own[1:, 0], own[0, 1:] = margins[i][1:] * self.shape[j], margins[j][1:] * self.shape[i]
+            known[i, j] = supposed(own, tree.shape)
         return known
 
     def table(self, one: int, other: int) -> Floats:
@@ -195,10 +217,15 @@ class PairTables:
             return self.table(other, one).T
         return self.trees[one, other].nonnegative(self.tables[one, other])
 
-    def marginal(self, attribute: int) -> Floats:
-        """The frequencies of the values of one attribute; none is negative."""
+    def marginal(self, attribute: int) -> tuple[Floats, Floats]:
+        """The frequencies of the values of one attribute, and their standard errors; none is negative."""
         pair, axis = self._home(attribute)
-        return self.table(*pair).sum(axis=1 - axis)
+        levels = self.trees[pair].levels[axis]
+        widths = np.array([levels.size / len(first) for first in levels.starts])
+        with np.errstate(divide="ignore"):
+            variance = 1 / np.maximum(-np.diff(self._margins[attribute], append=0.0) / widths, 0.0)
+        tree = Hierarchy((levels,), variance)  # of one attribute, that knows as much
+        return tree.nonnegative(self.tables[pair].sum(axis=1 - axis)), deviations(tree)
 
     def _home(self, attribute: int) -> tuple[Pair, int]:
         """A pair that the attribute is in, and its place there. Pairs agree, so that any will do."""
@@ -236,7 +263,7 @@ class PairTables:
         slopes = np.eye(spread.shape[1])[-1]  # up to two attributes, the last of these is the answer
         if count > 2:
             doubt = np.abs(fitted.answer - joint(singles, pairs, "weighted update", most=_MOST_ROUNDS).answer) / 2
-            slopes = sensitivity(fitted.z)
+            slopes = movable(_loosened(fitted.z, singles, spread[:, count:]), singles)
         noise = np.sqrt((slopes**2 * spread).sum(axis=1))
         return Answered(fitted.answer, noise, doubt, fitted.iterations, fitted.converged)
 

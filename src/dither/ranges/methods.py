@@ -9,37 +9,67 @@
 | `Uniform` | none that is used: all answers are those of uniform data |
 
 Each frequency oracle is randomized response or local hashing, whichever has the smaller exact variance for the number
-of cells at this epsilon. All groups have the same share of the users.
+of cells at this epsilon; `HDG` and `TDG` replace local hashing by Hadamard response where cells are very many
+(`granularity`). All groups have the same share of the users.
+
+Which grids were asked may be given, since a stored plan is never chosen again. What a method could not put together in
+the end it refuses at once (`Readable`), before anybody reports.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 from dither.core.checks import checked_count
 from dither.core.errors import ParameterError
 from dither.ranges.collection import Asked, Collected, Ranges
-from dither.ranges.granularity import guideline, oracle, own, power_of_two
+from dither.ranges.granularity import MOST_EVALUATIONS, guideline, in_pairs, oracle, own, power_of_two
 from dither.ranges.grid import MOST_CELLS, Grid
 
 Granularity = str | tuple[int, int] | None
+WAVE = "SquareWave"
 
 
-class _Gridded(Ranges):
+class Readable(Ranges):
+    """Methods that put together what was asked about attributes alone and in pairs: every attribute, each grid once."""
+
+    _waves: ClassVar[bool] = False  # whether it reads the square wave of an attribute
+    _cells: ClassVar[bool] = True  # and frequencies of cells
+
+    def _validate(self) -> None:
+        super()._validate()
+        name, asked = type(self).__name__, [each.grid.attributes for each in self.groups]
+        for number, each in enumerate(self.groups):
+            wave = each.recipe == WAVE
+            if not (self._waves if wave else self._cells):
+                needed = "a frequency oracle such as GRR or LocalHash" if wave else WAVE
+                raise ParameterError(
+                    f"{name} cannot read group {number}, which is asked by {each.recipe}: it needs {needed}; leave "
+                    "asked out to have the groups chosen"
+                )
+            if len(each.grid.attributes) > 2 or each.grid.attributes in asked[:number]:
+                raise ParameterError(
+                    f"{name} reads one grid for an attribute and one for a pair, and group {number} is another: leave "
+                    "it out, or leave asked out to have the groups chosen"
+                )
+        silent = sorted(set(range(len(self.shape))).difference(*asked))
+        if silent:
+            raise ParameterError(
+                f"{name} asks nobody about attribute {silent[0]}: add a group for it, leave it out of the records, or "
+                "leave asked out to have the groups chosen"
+            )
+
+
+class _Gridded(Readable):
     """Methods that ask for cells of one or two attributes, and choose how fine."""
 
     granularity: Granularity
     nominal: tuple[int, ...]
 
     def _options(self) -> None:
-        self._freeze(granularity=_checked_granularity(self.granularity), nominal=self._checked_nominal())
-
-    def _checked_nominal(self) -> tuple[int, ...]:
-        if not isinstance(self.nominal, tuple | list):
-            raise ParameterError("nominal must list the numbers of the attributes without an order, for example (2, 5)")
-        listed = {checked_count("a nominal attribute", each, 0, len(self.shape) - 1) for each in self.nominal}
-        return tuple(sorted(listed))
+        nominal = checked_nominal(self.nominal, len(self.shape))
+        self._freeze(granularity=_checked_granularity(self.granularity), nominal=nominal)
 
     def _granularities(self, groups: int, *, alone: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """For each attribute the number of cells in its own grid, and in its pairs."""
@@ -48,16 +78,14 @@ class _Gridded(Ranges):
         if self.granularity is None:
             return own(self.shape, self.epsilon, each, nominal, alone=alone)
         if isinstance(self.granularity, str):
-            one, two = guideline(self.epsilon, each)
-            sizes = list(zip(self.shape, nominal, strict=True))
-            singles, pairs = (
-                tuple(size if whole else power_of_two(g, size) for size, whole in sizes) for g in (one, two)
-            )
-            return singles, pairs
-        return tuple(
-            tuple(size if whole else min(g, size) for size, whole in zip(self.shape, nominal, strict=True))
-            for g in self.granularity
-        )  # type: ignore[return-value]
+            ordered = [[power_of_two(g, size) for size in self.shape] for g in guideline(self.epsilon, each)]
+        else:
+            ordered = [[min(g, size) for size in self.shape] for g in self.granularity]
+        singles, pairs = (
+            tuple(size if whole else g for size, whole, g in zip(self.shape, nominal, cells, strict=True))
+            for cells in ordered
+        )
+        return singles, in_pairs(pairs, nominal)
 
 
 @dataclass(frozen=True)
@@ -66,7 +94,8 @@ class HDG(_Gridded):
 
     `granularity=None` chooses the cells for each attribute, `"guideline"` as 004 does, and `(g1, g2)` takes g1 cells of
     an attribute and g2 x g2 of a pair. `nominal` lists the attributes whose values have no order: they have a cell for
-    each value.
+    each value. Where a pair would have more than 4,096 cells, neighbouring values of a nominal attribute share cells in
+    its pairs: list values that belong together side by side.
 
     >>> HDG(shape=(64,) * 6, epsilon=1.0, n=10**6, granularity="guideline").groups[-1].stored()
     ((4, 5), (4, 4), 'LocalHash(k=16)', 1)
@@ -84,12 +113,19 @@ class HDG(_Gridded):
         {"shape": (2, 3), "epsilon": 1.0, "n": 1000},
         {"shape": (3, 4), "epsilon": 2.0, "n": 1000, "granularity": (3, 2)},
         {"shape": (20, 6, 4), "epsilon": 0.5, "n": 100_000, "nominal": (2,)},
+        {
+            "shape": (2, 3),
+            "epsilon": 1.0,
+            "n": 9,
+            "asked": (((0, 1), (2, 3), "Hadamard(k=6)", 2), ((0,), (2,), "GRR(k=2)", 1)),
+        },
     )
 
     def _chosen(self) -> Sequence[Asked]:
         d = len(self.shape)
         singles, pairs = self._granularities(d + d * (d - 1) // 2)
-        return [*_singles(self.shape, singles, self.epsilon), *_pairs(self.shape, pairs, self.epsilon)]
+        most = MOST_EVALUATIONS
+        return [*_singles(self.shape, singles, self.epsilon, most), *_pairs(self.shape, pairs, self.epsilon, most)]
 
     def _model(self, collected: list[Collected], n: int) -> Any:
         from dither.ranges.fit import gridded  # a device has no use for it
@@ -123,7 +159,7 @@ class TDG(_Gridded):
     def _chosen(self) -> Sequence[Asked]:
         d = _at_least_two("TDG", self.shape)
         _, pairs = self._granularities(d * (d - 1) // 2, alone=True)
-        return _pairs(self.shape, pairs, self.epsilon)
+        return _pairs(self.shape, pairs, self.epsilon, MOST_EVALUATIONS)
 
     def _model(self, collected: list[Collected], n: int) -> Any:
         from dither.ranges.fit import gridded  # a device has no use for it
@@ -132,10 +168,11 @@ class TDG(_Gridded):
 
 
 @dataclass(frozen=True)
-class CALM(Ranges):
+class CALM(Readable):
     """Range queries by the full table of each pair of attributes.
 
-    A cell for each pair of values: nothing is guessed, and everything is noisy.
+    A cell for each pair of values: nothing is guessed, and everything is noisy. It is there to be compared with, so
+    its oracle is the better one whatever that costs the server: a hash for each cell and report.
 
     >>> CALM(shape=(5, 4, 3), epsilon=1.0, n=10**6).groups[1].stored()
     ((0, 2), (5, 3), 'LocalHash(k=15)', 1)
@@ -166,7 +203,7 @@ class CALM(Ranges):
 
 
 @dataclass(frozen=True)
-class MSW(Ranges):
+class MSW(Readable):
     """Range queries by the distribution of each attribute on its own, as if attributes were independent.
 
     Value v of c goes through the square wave as (2 v + 1) / c - 1, the middle of its part of the line.
@@ -182,9 +219,10 @@ class MSW(Ranges):
     weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
 
     examples = ({"shape": (2, 3), "epsilon": 1.0, "n": 1000}, {"shape": (4,), "epsilon": 0.5, "n": 1000})
+    _waves, _cells = True, False
 
     def _chosen(self) -> Sequence[Asked]:
-        return [Asked(Grid.equal((j,), self.shape, (size,)), "SquareWave") for j, size in enumerate(self.shape)]
+        return [Asked(Grid.equal((j,), self.shape, (size,)), WAVE) for j, size in enumerate(self.shape)]
 
     def _model(self, collected: list[Collected], n: int) -> Any:
         from dither.ranges.fit import product  # a device has no use for it
@@ -221,23 +259,34 @@ class Uniform(Ranges):
         return uniform(self.shape)
 
 
-def _singles(shape: Sequence[int], cells: Sequence[int], epsilon: float) -> list[Asked]:
+def _singles(shape: Sequence[int], cells: Sequence[int], epsilon: float, most: int | None = None) -> list[Asked]:
     """A grid for each attribute."""
     grids = [Grid.equal((j,), shape, (cells[j],)) for j in range(len(shape))]
-    return [Asked(grid, oracle(grid.size, epsilon)) for grid in grids]
+    return [Asked(grid, oracle(grid.size, epsilon, most)) for grid in grids]
 
 
-def _pairs(shape: Sequence[int], cells: Sequence[int], epsilon: float) -> list[Asked]:
+def _pairs(shape: Sequence[int], cells: Sequence[int], epsilon: float, most: int | None = None) -> list[Asked]:
     """A grid for each pair of attributes."""
     pairs = combinations(range(len(shape)), 2)
     grids = [Grid.equal((i, j), shape, (cells[i], cells[j])) for i, j in pairs]
-    return [Asked(grid, oracle(grid.size, epsilon)) for grid in grids]
+    return [Asked(grid, oracle(grid.size, epsilon, most)) for grid in grids]
 
 
 def _at_least_two(method: str, shape: Sequence[int]) -> int:
     if len(shape) < 2:
         raise ParameterError(f"{method} asks for pairs, so records need two attributes or more: take HDG for one")
     return len(shape)
+
+
+def checked_nominal(nominal: Any, d: int) -> tuple[int, ...]:
+    """The attributes without an order, ascending, each once.
+
+    >>> checked_nominal([2, 0, 2], d=3)
+    (0, 2)
+    """
+    if not isinstance(nominal, tuple | list):
+        raise ParameterError("nominal must list the numbers of the attributes without an order, for example (2, 5)")
+    return tuple(sorted({checked_count("a nominal attribute", each, 0, d - 1) for each in nominal}))
 
 
 def _checked_granularity(granularity: Any) -> Granularity:

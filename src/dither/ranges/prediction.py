@@ -41,7 +41,7 @@ import numpy as np
 from dither.core.errors import ParameterError
 from dither.ranges.collection import Asked, Ranges
 from dither.ranges.copula import Copula
-from dither.ranges.granularity import ALPHA_2, cut_share, noise
+from dither.ranges.granularity import ALPHA_2, MOST_EVALUATIONS, cut_share, noise
 
 HARD, TYPICAL = 0.1, ALPHA_2
 _SMOOTHED = 4.0  # cells of local hashing that are as noisy as half a range of a smoothed margin
@@ -118,7 +118,7 @@ class _Crowd:
     def _variance(self, asked: Asked) -> float:
         """Of one cell; of local hashing where the oracle has none."""
         size = asked.grid.size if asked.recipe != "SquareWave" else _MANY
-        return noise(size, self.mechanism.epsilon) / self._users(asked)
+        return noise(size, self.mechanism.epsilon, MOST_EVALUATIONS) / self._users(asked)
 
     def _half(self, asked: Asked) -> float:
         """The noise of a sum over half of one attribute."""

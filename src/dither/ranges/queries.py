@@ -24,9 +24,9 @@ import math
 import numbers
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -372,6 +372,7 @@ class Queries:
     shape: tuple[int, ...]
     attributes: tuple[tuple[int, ...], ...]
     masks: tuple[NDArray[np.float64], ...]
+    given: "_Given | None" = None  # as they were asked, since an end inside a cell cannot be told from its weight
 
     def __len__(self) -> int:
         return len(self.attributes)
@@ -385,7 +386,8 @@ class Queries:
             if not -len(self) <= chosen < len(self):
                 raise IndexError(f"there are {len(self)} queries")
             chosen = slice(chosen % len(self), chosen % len(self) + 1)
-        return Queries(self.shape, self.attributes[chosen], tuple(mask[chosen] for mask in self.masks))
+        given = None if self.given is None else self.given._replace(pieces=self.given.pieces[chosen])
+        return Queries(self.shape, self.attributes[chosen], tuple(mask[chosen] for mask in self.masks), given)
 
     @classmethod
     def of(cls, axes: Axes, given: Sequence[Mapping[Any, Any]]) -> "Queries":
@@ -405,9 +407,11 @@ class Queries:
         rows: list[list[int]] = [[] for _ in axes]
         starts: list[list[Any]] = [[] for _ in axes]
         stops: list[list[Any]] = [[] for _ in axes]
+        kept: list[dict[int, Pieces]] = []
         for number, query in enumerate(given):
             try:
-                for j, pieces in _restrictions(axes, query):
+                kept.append(_restrictions(axes, query))
+                for j, pieces in kept[-1].items():
                     for start, stop in pieces:
                         rows[j].append(number)
                         starts[j].append(start)
@@ -420,7 +424,7 @@ class Queries:
             (np.array(rows[j], dtype=np.intp), axis.cells(starts[j]), axis.cells(stops[j]))
             for j, axis in enumerate(axes)
         ]
-        return _assembled(axes, len(given), steps)
+        return replace(_assembled(axes, len(given), steps), given=_Given(axes, tuple(kept)))
 
     @classmethod
     def random(
@@ -457,13 +461,20 @@ class Queries:
         return _assembled(axes, count, steps)
 
 
+class _Given(NamedTuple):
+    """Queries in the units of these attributes: of each, the pieces of the attributes that it names."""
+
+    axes: Axes
+    pieces: tuple[dict[int, Pieces], ...]
+
+
 def _refuse_too_many(axes: Axes, count: int) -> None:
     most = MOST_WEIGHTS // sum(axes.shape)
     if count > most:
         raise ParameterError(f"{count:,} queries at once need too much memory; ask in parts of at most {most:,}")
 
 
-def _restrictions(axes: Axes, query: Any) -> list[tuple[int, Pieces]]:
+def _restrictions(axes: Axes, query: Any) -> dict[int, Pieces]:
     """The attributes of one query, and the pieces of each."""
     if not isinstance(query, Mapping):
         raise ParameterError("a query maps attributes to ranges or values, as in {0: (8, 39)}")
@@ -477,7 +488,7 @@ def _restrictions(axes: Axes, query: Any) -> list[tuple[int, Pieces]]:
         if j in found:
             raise ParameterError(f"attribute {axes.names[j]} is restricted twice, by its name and by its number")
         found[j] = axes.axes[j].pieces(wanted)
-    return list(found.items())
+    return found
 
 
 def _assembled(axes: Axes, count: int, steps: Sequence[tuple[NDArray, NDArray, NDArray]]) -> Queries:
@@ -528,9 +539,11 @@ def describe(axes: Axes, query: Mapping[Any, Any] | Queries) -> str:
     if isinstance(query, Queries):
         if len(query) != 1 or query.shape != axes.shape:
             raise ParameterError("describe takes one query on these attributes, as in queries[0]")
-        pieces = {j: _pieces_of(axes[j], query.masks[j][0]) for j in query.attributes[0]}
+        asked = query.given.pieces[0] if query.given is not None and query.given.axes == axes else {}
+        restricted = query.attributes[0]
+        pieces = {j: asked[j] if j in asked else _pieces_of(axes[j], query.masks[j][0]) for j in restricted}
     else:
-        pieces = dict(_restrictions(axes, query))
+        pieces = _restrictions(axes, query)
     texts = [axes[j].condition(pieces[j]) for j in sorted(pieces)]
     return " and ".join(text for text in texts if text) or "everyone"
 

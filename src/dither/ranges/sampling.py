@@ -10,7 +10,10 @@ copula's density times a factor for each cell of each pair and each margin. So
 2. **rake**: one table after the other, the weights of the records in each cell are scaled to what the model has there
    (iterative proportional fitting), in rounds, until none of them changes much;
 3. **resample**: n records in proportion to the weights, evenly: a record of weight w is drawn floor(n w) times or once
-   more. Errors of the tables are then far below those of n independent draws.
+   more. They are passed in an order in which neighbours are alike in all attributes (Morton's curve through the
+   ranks), so that every region gets its number of records nearly. Standard errors over those of n independent draws,
+   for six attributes of 64 values: .03 to .35 for about half of one attribute or of each of two, .5 to 1 for the
+   middle of each of two, and about 1 for single values; with 100,000 records .4 for these, and less for all others.
 
 Factors are found on a part of the proposals and finished on all of them. Tables that contradict each other (noise does
 that) have no such distribution; the rounds then end at a compromise, and margins, which come last, hold.
@@ -44,6 +47,7 @@ _MARGIN_CELLS = 1024
 _ROUNDS, _LAST_ROUNDS = 20, 4
 _LARGEST = 1e3  # factor of a cell: tables that contradict each other would drive some to infinity
 _LEAST_WEIGHT = 0.03  # of a proposal, so that factors need not be larger
+_CURVE, _WORD = 10, 60  # bits of a rank, and of a place on the curve
 _SETTLED = 1e-3  # sum of all changes in the worst of the tables
 
 
@@ -68,7 +72,8 @@ def _fill(out: NDArray[np.int64], model: Pairwise, tables: "Sequence[_Table]", s
     count = min(_MOST, max(_LEAST, 2 * len(out)))
     columns, weights = _proposed(model, count, stream)
     fitted = _raked(columns, weights, tables)
-    chosen = _systematic(fitted, len(out), float(fractions(stream, 1, slice(0, 1))[0, 0]))
+    near = _curve(columns, [margin.value for margin in model.margins])
+    chosen = near[_systematic(fitted[near], len(out), float(fractions(stream, 1, slice(0, 1))[0, 0]))]
     order = np.argsort(stream.words(2, slice(0, len(out)))[:, 0])
     for j, column in enumerate(columns):
         out[:, j] = column[chosen[order]]
@@ -154,6 +159,21 @@ def _rounds(columns: Sequence[Codes], weights: Floats, tables: "Sequence[_Table]
         changes = [table.scale(columns, weights) for table in tables]
         if max(changes) < _SETTLED:
             return
+
+
+def _curve(columns: Sequence[Codes], shares: Sequence[Floats]) -> NDArray[np.intp]:
+    """The order of records along a curve that halves one attribute after the other, and then their halves again."""
+    some = min(len(columns), _WORD)
+    bits = min(_CURVE, _WORD // some)
+    places = np.zeros(len(columns[0]), dtype=np.uint64)
+    for j, (column, share) in enumerate(zip(columns[:some], shares, strict=False)):
+        below = np.cumsum(share)
+        rank = np.minimum((below - share / 2) / below[-1] * 2**bits, 2**bits - 1).astype(np.uint64)
+        own = np.zeros_like(rank)
+        for bit in range(bits):
+            own |= (rank >> np.uint64(bit) & np.uint64(1)) << np.uint64(bit * some + some - 1 - j)
+        places |= own.take(column)
+    return np.argsort(places, kind="stable")
 
 
 def _systematic(weights: Floats, n: int, offset: float) -> NDArray[np.intp]:
