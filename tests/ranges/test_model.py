@@ -227,7 +227,8 @@ def test_the_error_of_a_product_is_that_of_its_factors():
     found = Pairwise((one, other), {}).answers(Queries.of(Axes.of_shape((4, 5)), [{0: (0, 1), 1: (0, 2)}]))
     wanted = np.hypot(0.6 * np.sqrt(2) * 0.01, 0.5 * np.sqrt(3) * 0.02)
     assert found.noise[0] == pytest.approx(wanted, rel=1e-6)
-    assert found.doubt[0] == 0.0
+    # Nobody was asked about both together.
+    assert found.doubt[0] == pytest.approx(0.3 * np.sqrt(0.5 * 0.5 * 0.6 * 0.4))
 
 
 def test_more_noise_in_margins_is_more_noise_in_answers():

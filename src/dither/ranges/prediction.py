@@ -117,8 +117,9 @@ class _Crowd:
 
     def _variance(self, asked: Asked) -> float:
         """Of one cell; of local hashing where the oracle has none."""
-        size = asked.grid.size if asked.recipe != "SquareWave" else _MANY
-        return noise(size, self.mechanism.epsilon, MOST_EVALUATIONS) / self._users(asked)
+        hashed = asked.recipe == "SquareWave"
+        size, most = (_MANY, None) if hashed else (asked.grid.size, MOST_EVALUATIONS)
+        return noise(size, self.mechanism.epsilon, most) / self._users(asked)
 
     def _half(self, asked: Asked) -> float:
         """The noise of a sum over half of one attribute."""
