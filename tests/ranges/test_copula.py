@@ -13,8 +13,9 @@ import pytest
 
 from dither.core.errors import ParameterError
 from dither.ranges import HDG, MSW, Copula
+from dither.ranges.axes import Axes
 from dither.ranges.copula import pair_cells
-from dither.ranges.queries import Axes, Queries
+from dither.ranges.queries import Queries
 
 C = 32
 

@@ -10,11 +10,12 @@ import pytest
 
 from dither.core.errors import ParameterError, UnknownError
 from dither.ranges import HDG, HIO, LHIO, MSW, Copula, Uniform
+from dither.ranges.axes import Axes
 from dither.ranges.collection import Collected
 from dither.ranges.estimate import Answers, RangeEstimate
 from dither.ranges.fit import copula, gridded
 from dither.ranges.grid import Grid
-from dither.ranges.queries import Axes, Queries
+from dither.ranges.queries import Queries
 from dither.schema import Categorical, Numeric, Ordinal, Schema
 
 JOBS = ("nurse", "driver", "teacher", "clerk & co")

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dither.ranges.axes import Axes
 from dither.ranges.collection import Collected
 from dither.ranges.fit import copula, gridded, product, uniform
 from dither.ranges.grid import Grid
-from dither.ranges.queries import Axes, Queries
+from dither.ranges.queries import Queries
 
 SHAPE = (16, 12, 10)
 KINDS = ["gridded", "copula"]

@@ -11,9 +11,10 @@ import dither
 from dither.core.errors import ParameterError
 from dither.core.hashing import public_seeds
 from dither.ranges import HIO
+from dither.ranges.axes import Axes
 from dither.ranges.hierarchy import Levels
 from dither.ranges.hio import MOST_COUNTS, Boxes, HierarchyModel, buckets
-from dither.ranges.queries import Axes, Queries
+from dither.ranges.queries import Queries
 
 SHAPE = (9, 4, 5)
 

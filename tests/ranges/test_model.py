@@ -5,9 +5,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from dither.ranges.axes import Axes
 from dither.ranges.combine import joint
 from dither.ranges.model import Answered, Factors, Margin, Pair, Pairwise, White, inside, refined, sums
-from dither.ranges.queries import Axes, Queries
+from dither.ranges.queries import Queries
 
 SHAPE = (4, 7, 5)
 

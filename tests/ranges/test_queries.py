@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dither.core.errors import DomainError, ParameterError
-from dither.ranges.queries import MOST_WEIGHTS, AnyOf, Axes, Axis, Queries, complement, describe, union
+from dither.ranges.axes import AnyOf, Axes, Axis, complement, union
+from dither.ranges.queries import MOST_WEIGHTS, Queries, describe
 from dither.schema import Categorical, KeyValue, Numeric, Ordinal, Schema
 
 JOBS = ["nurse", "driver", "it's", "other"]

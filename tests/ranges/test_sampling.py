@@ -10,10 +10,11 @@ import pytest
 
 from dither.core.errors import ParameterError
 from dither.randomness import Stream
+from dither.ranges.axes import Axes
 from dither.ranges.fit import uniform
 from dither.ranges.model import Margin, Pair, Pairwise
 from dither.ranges.normal import scores, tables
-from dither.ranges.queries import Axes, Queries
+from dither.ranges.queries import Queries
 from dither.ranges.sampling import _curve, _proposed, _systematic, records
 
 

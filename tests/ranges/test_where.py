@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dither.core.errors import MissingExtraError, ParameterError
-from dither.ranges.queries import AnyOf, Axes, Queries, describe
+from dither.ranges.axes import AnyOf, Axes
+from dither.ranges.queries import Queries, describe
 from dither.ranges.where import DEEPEST, LONGEST, parse
 from dither.schema import Categorical, Numeric, Ordinal, Schema
 

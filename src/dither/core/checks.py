@@ -56,7 +56,7 @@ def checked_confidence(confidence: float) -> float:
 
 def checked_real(name: str, number: float) -> float:
     """Any real number as a float; infinite if it is beyond all floats."""
-    if not _is_real(number):
+    if not is_real(number):
         raise ParameterError(f"{name} must be a number, not {type(number).__name__}")
     try:
         return float(number)
@@ -72,19 +72,19 @@ def real_array(given: Any) -> NDArray[np.float64] | None:
     """
     try:
         array = np.asarray(given)
-        if array.dtype.kind == "O" and all(map(_is_real, array.flat)):
+        if array.dtype.kind == "O" and all(map(is_real, array.flat)):
             array = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         return None
     return array.astype(np.float64) if array.dtype.kind in "iuf" and not np.ma.is_masked(given) else None
 
 
-def _is_real(number: Any) -> bool:
+def is_real(number: Any) -> bool:
     return isinstance(number, numbers.Real) and not isinstance(number, bool)
 
 
 def as_float(item: Any) -> float:
     """Any real number as a float, infinite if it is beyond all floats; NaN for what is no number."""
-    if not _is_real(item):
+    if not is_real(item):
         return math.nan
     return checked_real("", item)

@@ -68,7 +68,7 @@ class LocalHash(Mechanism):
 
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, MOST_CATEGORIES))
-        g = _best_integer(self.k, self.epsilon, self.delta) if self.g is None else self.g
+        g = best_integer(self.k, self.epsilon, self.delta) if self.g is None else self.g
         self._freeze(g=checked_count("g", g, 2, MOST_BUCKETS))
         self._freeze(cohorts=Functions.checked(self.cohorts).cohorts)
 
@@ -137,7 +137,7 @@ def best_buckets(epsilon: float, delta: float = 0.0) -> float:
     return 2 * gain * (gain + 2 - 2 * delta) / (gain * (1 - 3 * delta) + math.sqrt(gain * inner))
 
 
-def _best_integer(k: int, epsilon: float, delta: float) -> int:
+def best_integer(k: int, epsilon: float, delta: float) -> int:
     """The integer with the smallest total variance, beside the valley of rare categories and that of all of them."""
     gain = math.expm1(min(epsilon, 50.0))
     ratio = gain + 1

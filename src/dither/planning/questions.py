@@ -26,8 +26,8 @@ from dither.core.domain import Categories, Interval
 from dither.core.errors import DomainError, ParameterError
 from dither.core.estimate import Bounds, Estimate
 from dither.core.sparse import Sparse
+from dither.ranges.axes import Axes
 from dither.ranges.collection import Values
-from dither.ranges.queries import Axes
 from dither.schema import Attribute, KeyValue, Numeric, Ordinal, Schema
 
 BINS = 32  # cells of the distribution of a number; stored plans rely on it, and on the next

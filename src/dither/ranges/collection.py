@@ -360,8 +360,8 @@ class Answers:
 
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Any:
         """A `RangeEstimate`."""
+        from dither.ranges.axes import Axes
         from dither.ranges.estimate import RangeEstimate  # a device has no use for it
-        from dither.ranges.queries import Axes
 
         with small_matrices():
             model = self.mechanism._model(self.mechanism.layout.collected(tally), tally.n)

@@ -24,8 +24,9 @@ from dither.core.errors import ParameterError, UnknownError, require
 from dither.core.estimate import SHARES, Bounds, Estimate, Estimates, Interval
 from dither.core.guarantee import Guarantee
 from dither.randomness import Stream
+from dither.ranges.axes import Axes, Axis
 from dither.ranges.model import Answered, Model, Pairwise, refined
-from dither.ranges.queries import Axes, Axis, Queries, describe
+from dither.ranges.queries import Queries, describe
 from dither.schema import Categorical
 
 Floats = NDArray[np.float64]

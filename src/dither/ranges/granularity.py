@@ -75,7 +75,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement
 
-from dither.mechanisms.localhash import _best_integer
+from dither.mechanisms.localhash import best_integer
 from dither.mechanisms.recipe import made
 
 ALPHA_1, ALPHA_2 = 0.7, 0.03
@@ -147,7 +147,7 @@ def noise(k: int, epsilon: float, most: int | None = None) -> float:
     (1.8891, 3.7107)
     """
     ratio = math.exp(min(epsilon, _LARGEST_EXPONENT))
-    g = 2 if _many(k, most) else _best_integer(k, epsilon, 0.0)  # Hadamard response supports every other with 1/2
+    g = 2 if _many(k, most) else best_integer(k, epsilon, 0.0)  # Hadamard response supports every other with 1/2
     hashed = _average(k, ratio / (ratio + g - 1), 1 / g)
     plain = _average(k, ratio / (ratio + k - 1), 1 / (ratio + k - 1))
     return min(hashed, plain)

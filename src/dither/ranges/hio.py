@@ -43,12 +43,13 @@ from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.functions import Functions
-from dither.mechanisms.localhash import MOST_BUCKETS, _best_integer
+from dither.mechanisms.localhash import MOST_BUCKETS, best_integer
+from dither.ranges.axes import Axes
 from dither.ranges.collection import MOST_USERS, Values
 from dither.ranges.grid import MOST_VALUES, checked_shape
 from dither.ranges.hierarchy import Hierarchy, Levels
 from dither.ranges.model import Answered
-from dither.ranges.queries import Axes, Queries
+from dither.ranges.queries import Queries
 
 MOST_COUNTS = 1 << 24  # of a tally: 128 MB
 MOST_BOXES = 1 << 64  # of a group: they are numbered in one word
@@ -164,7 +165,7 @@ class HIO(Mechanism):
             )
         if self.g is None:  # the best for many boxes, if that leaves room for functions
             room = max(2, MOST_COUNTS // (groups * _USUAL_FUNCTIONS))
-            self._freeze(g=min(_best_integer(_MOST_LISTED, self.epsilon, 0.0), room))
+            self._freeze(g=min(best_integer(_MOST_LISTED, self.epsilon, 0.0), room))
         self._freeze(g=checked_count("g", self.g, 2, MOST_BUCKETS))  # type: ignore[arg-type]
         most = MOST_COUNTS // (groups * self._g)
         if most < _LEAST_FUNCTIONS:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dither.core.errors import ParameterError, require
-from dither.ranges.queries import GRAMMAR, AnyOf, Axes, Axis, Pieces, complement, listed, shown, union
+from dither.ranges.axes import GRAMMAR, AnyOf, Axes, Axis, Pieces, complement, listed, shown, union
 from dither.schema import Categorical
 
 LONGEST = 100_000  # characters

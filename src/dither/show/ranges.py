@@ -11,7 +11,7 @@ from dither.show.plots import COLOURS, tidy
 
 if TYPE_CHECKING:
     from dither.core.estimate import Estimate
-    from dither.ranges.queries import Axis
+    from dither.ranges.axes import Axis
 
 Floats = NDArray[np.float64]
 

@@ -1,0 +1,407 @@
+"""The attributes that queries are about, in the analyst's own units.
+
+From a schema, ages are ages and jobs have names; from a plain shape, values are 0, ..., c - 1. A `Numeric` attribute is
+cut into equal cells. Between the analyst's words and the cells stand *pieces*: half-open intervals [start, stop) in the
+attribute's units (labels: their numbers), so that union and complement are the same for numbers of all kinds.
+
+Values in queries are the analyst's own, so errors may quote them.
+"""
+
+import math
+import numbers
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.checks import checked_count, checked_real, is_real
+from dither.core.errors import ParameterError
+from dither.schema import MOST_LABELS, Categorical, Numeric, Ordinal, Schema
+
+_SNAP = 1e-9  # of a cell: what rounding makes of an end that lies on the border of two
+_LISTED = 20  # names or labels in a message
+
+Pieces = list[tuple[Any, Any]]
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """Values in any of some ranges, each (low, high) with None for an open end.
+
+    >>> axes = Axes.of_schema(Schema({"age": Ordinal(0, 9)}))
+    >>> from dither.ranges.queries import Queries
+    >>> Queries.of(axes, [{"age": AnyOf(((None, 1), (8, None)))}]).masks[0].tolist()
+    [[1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0]]
+    """
+
+    ranges: tuple[tuple[Any, Any], ...]
+
+    def __post_init__(self) -> None:
+        given = self.ranges
+        if not isinstance(given, Sequence) or not all(isinstance(each, tuple) and len(each) == 2 for each in given):
+            raise ParameterError("AnyOf takes ranges, as in AnyOf([(None, 19), (61, None)])")
+        object.__setattr__(self, "ranges", tuple(given))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One attribute: its name, the number of its values or cells, and its units."""
+
+    name: str
+    size: int
+    attribute: Numeric | Ordinal | Categorical
+
+    @cached_property
+    def continuous(self) -> bool:
+        """Whether cells may be covered in part."""
+        return isinstance(self.attribute, Numeric)
+
+    @cached_property
+    def labelled(self) -> bool:
+        """Whether its values are texts without an order."""
+        return isinstance(self.attribute, Categorical)
+
+    @cached_property
+    def _whole(self) -> bool:
+        return not self.continuous and not self.labelled
+
+    @cached_property
+    def ends(self) -> tuple[Any, Any]:
+        """All values, as a piece."""
+        if isinstance(self.attribute, Categorical):
+            return 0, self.size
+        return self.attribute.low, self.attribute.high + (0 if self.continuous else 1)
+
+    @cached_property
+    def _codes(self) -> dict[str, int]:
+        labels = self.attribute.labels if isinstance(self.attribute, Categorical) else ()
+        return {label: code for code, label in enumerate(labels)}
+
+    def encode(self, column: Any, invalid: str = "error") -> NDArray[np.int64]:
+        """The values of users as numbers from 0 to size - 1.
+
+        >>> Axis("income", 4, Numeric(0, 100)).encode([0, 24, 25, 100]).tolist()
+        [0, 0, 1, 3]
+        """
+        found = self.attribute.encode(column, invalid)
+        if not self.continuous:
+            return found.astype(np.int64)
+        cells = _snapped((found + 1) / 2 * self.size)
+        return np.minimum(cells.astype(np.int64), self.size - 1)
+
+    # From the analyst's words to pieces ------------------------------------------------------------------------
+
+    def pieces(self, wanted: Any) -> Pieces:
+        """A range (low, high), some values, or one value, as sorted pieces that do not touch."""
+        if isinstance(wanted, tuple):
+            if len(wanted) != 2:
+                raise ParameterError(
+                    f"{self.name}: a range is (low, high), with None for an open end; some values are a set or a list"
+                )
+            low, high = wanted
+            if self._whole and type(low) is type(high) is int and self.ends[0] <= low <= high < self.ends[1]:
+                return [(low, high + 1)]  # most of them: nothing else is left to check
+            return [self.span(low, high)]
+        if isinstance(wanted, AnyOf):
+            return self._some([self.span(*each) for each in wanted.ranges])
+        several = isinstance(wanted, Collection) and not isinstance(wanted, str | bytes | Mapping)
+        if several and getattr(wanted, "ndim", 1) == 1:
+            return self._some([self.point(each) for each in wanted])
+        return [self.point(wanted)]
+
+    def _some(self, pieces: Pieces) -> Pieces:
+        if not pieces:
+            raise ParameterError(f"{self.name}: there are no values to choose from; leave it out if all will do")
+        return union(pieces)
+
+    def span(self, low: Any, high: Any) -> tuple[Any, Any]:
+        """The piece from `low` to `high`, both included."""
+        if self.labelled:
+            raise ParameterError(
+                f"{self.name}: labels have no order, so a range (low, high) has no meaning; give a set, as in "
+                f"{{{', '.join(map(repr, list(self._codes)[:2]))}}}"
+            )
+        start, stop = self.ends
+        if low is not None:
+            start = self.value(low)
+        if high is not None:
+            stop = self.value(high) + (0 if self.continuous else 1)
+        if start > stop or (start == stop and not self.continuous):
+            raise ParameterError(
+                f"{self.name}: the range from {shown(low)} to {shown(high)} is reversed; give the lower end first"
+            )
+        if self.continuous and self.narrow(start, stop):
+            raise ParameterError(
+                f"{self.name}: the range from {_number(start)} to {_number(stop)} has no width, and of a continuous "
+                "attribute no share is known at one value; give a wider range"
+            )
+        return start, stop
+
+    def narrow(self, start: Any, stop: Any) -> bool:
+        """Whether a piece of a continuous attribute has no width that could be told from rounding."""
+        first, last = self.ends
+        return (stop - start) * self.size <= 10 * _SNAP * (last - first)
+
+    def point(self, given: Any) -> tuple[Any, Any]:
+        """The piece of one value."""
+        if self.continuous:
+            raise ParameterError(
+                f"{self.name}: of a continuous attribute no share is known at one value; give a range, as in "
+                f"({_number(self.ends[0])}, {_number(self.attribute.centre)})"  # type: ignore[union-attr]
+            )
+        start = self.value(given)
+        return start, start + 1
+
+    def value(self, given: Any) -> Any:
+        """One value, checked: a number of the attribute, or the number of a label."""
+        if isinstance(self.attribute, Categorical):
+            code = self._codes.get(given) if isinstance(given, str) else None
+            if code is None:
+                raise ParameterError(f"{self.name}: {shown(given)} is not one of its labels: {listed(self._codes)}")
+            return code
+        number = self.number(given)
+        if not self.attribute.low <= number <= self.attribute.high:
+            raise self.outside(given)
+        return number
+
+    def number(self, given: Any) -> Any:
+        """A number, whole where the attribute is."""
+        if not is_real(given):
+            raise ParameterError(f"{self.name}: {shown(given)} is {_kind(given)}; give a number")
+        number = checked_real(self.name, given)
+        if math.isnan(number):
+            raise ParameterError(f"{self.name}: NaN is no value; leave the attribute out, or use None for an open end")
+        if self.continuous:
+            return number
+        if isinstance(given, numbers.Integral):
+            return int(given)
+        if not number.is_integer():  # infinity is not whole either
+            raise ParameterError(f"{self.name}: {shown(given)} is not a whole number from {self._bounds}")
+        return int(given)
+
+    @property
+    def _bounds(self) -> str:
+        low, high = self.ends
+        return f"{_number(low)} to {_number(high if self.continuous else high - 1)}"
+
+    def outside(self, given: Any) -> ParameterError:
+        """The refusal of a number beyond the ends."""
+        return ParameterError(f"{self.name}: {shown(given)} lies outside of its values, which go from {self._bounds}")
+
+    # Between units and cells -----------------------------------------------------------------------------------
+
+    def cells(self, edges: Sequence[Any]) -> NDArray:
+        """Ends of pieces, counted in cells."""
+        first, last = self.ends
+        if not self.continuous:
+            return np.array(edges, dtype=np.int64) - first
+        return _snapped((np.array(edges, dtype=np.float64) - first) / (last - first) * self.size)
+
+    def units(self, cell: float) -> Any:
+        """The inverse of `cells`, for one end; digits that are only rounding are left out."""
+        first, last = self.ends
+        if not self.continuous:
+            return first + round(cell)
+        width = (last - first) / self.size
+        return min(max(round(first + cell * width, 10 - math.floor(math.log10(width))), first), last)
+
+    # And back to words -----------------------------------------------------------------------------------------
+
+    def condition(self, pieces: Pieces) -> str:
+        """The pieces as a condition that `where.parse` reads; empty if they are all there is."""
+        if pieces == [self.ends]:
+            return ""
+        name = _identifier(self.name)
+        if isinstance(self.attribute, Categorical):
+            labels = [label for start, stop in pieces for label in self.attribute.labels[start:stop]]
+            return _among(name, ["'" + label.replace("'", "''") + "'" for label in labels])
+        if not self.continuous and all(stop - start == 1 for start, stop in pieces):
+            return _among(name, [str(start) for start, _ in pieces])
+        texts = [self._range_text(name, start, stop) for start, stop in pieces]
+        return texts[0] if len(texts) == 1 else f"({' or '.join(texts)})"
+
+    def _range_text(self, name: str, start: Any, stop: Any) -> str:
+        high = stop if self.continuous else stop - 1
+        if start == high:
+            return f"{name} = {_number(start)}"
+        if start == self.ends[0]:
+            return f"{name} <= {_number(high)}"
+        if stop == self.ends[1]:
+            return f"{name} >= {_number(start)}"
+        return f"{name} between {_number(start)} and {_number(high)}"
+
+
+def _snapped(cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ends on the border of two cells exactly there, where rounding moved them."""
+    border = np.rint(cells)
+    return np.where(np.abs(cells - border) <= _SNAP, border, cells)
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The attributes that queries are about, in order.
+
+    >>> Axes.of_shape((64, 64)).shape
+    (64, 64)
+    >>> schema = Schema({"age": Ordinal(18, 99), "income": Numeric(0, 200_000), "job": Categorical(["nurse", "other"])})
+    >>> axes = Axes.of_schema(schema, bins=32)
+    >>> axes.names, axes.shape
+    (('age', 'income', 'job'), (82, 32, 2))
+    """
+
+    axes: tuple[Axis, ...]
+    named: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.axes:
+            raise ParameterError("queries are about at least one attribute")
+
+    @classmethod
+    def of_shape(cls, shape: Sequence[int] | NDArray[np.integer]) -> "Axes":
+        """Attributes without names: c values each, from 0 to c - 1."""
+        if not isinstance(shape, Sequence | np.ndarray) or isinstance(shape, str | bytes):
+            raise ParameterError("shape is the number of values of each attribute, as in (64, 64, 64)")
+        sizes = [checked_count("the number of values of an attribute", size, 2, MOST_LABELS) for size in shape]
+        return cls(tuple(Axis(str(j), size, Ordinal(0, size - 1)) for j, size in enumerate(sizes)), named=False)
+
+    @classmethod
+    def of_schema(
+        cls, schema: Schema, attributes: Sequence[str] | None = None, bins: int | Mapping[str, int] = 64
+    ) -> "Axes":
+        """The attributes of a schema, or some of them; `bins` is the number of cells of the numeric ones."""
+        if not isinstance(schema, Schema):
+            raise ParameterError('a schema is needed, as in Schema({"age": Ordinal(0, 99)})')
+        chosen = tuple(schema) if attributes is None else tuple(attributes)
+        for number, name in enumerate(chosen):
+            if name not in schema:
+                raise ParameterError(f"there is no attribute {shown(name)} in the schema: {listed(schema)}")
+            if name in chosen[:number]:
+                raise ParameterError(f"attribute {name} is named twice")
+        return cls(tuple(_axis(name, schema[name], bins) for name in chosen))
+
+    def __getitem__(self, number: int) -> Axis:
+        return self.axes[number]
+
+    def __iter__(self) -> Iterator[Axis]:
+        return iter(self.axes)
+
+    def __len__(self) -> int:
+        return len(self.axes)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """How many values each attribute has."""
+        return tuple(axis.size for axis in self.axes)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Their names; the numbers as texts where there are none."""
+        return tuple(axis.name for axis in self.axes)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: j for j, name in enumerate(self.names)}
+
+    def key(self, number: int) -> str | int:
+        """What an attribute is called in a query: its name, or its number if it has none."""
+        return self.names[number] if self.named else number
+
+    def index(self, key: str | int) -> int:
+        """The number of an attribute, from its name or its number.
+
+        >>> Axes.of_shape((8, 8)).index(5)
+        Traceback (most recent call last):
+        ...
+        dither.core.errors.ParameterError: there is no attribute 5; there are 2, numbered from 0
+        """
+        if type(key) is int:  # most of them
+            found = key
+        elif isinstance(key, str):
+            found = self._places.get(key)
+        else:
+            whole = isinstance(key, numbers.Integral) and not isinstance(key, bool)
+            found = int(key) if whole else None
+        if found is None or not 0 <= found < len(self):
+            names = f": {listed(self.names)}" if self.named else ""
+            raise ParameterError(f"there is no attribute {shown(key)}; there are {len(self)}, numbered from 0{names}")
+        return found
+
+
+def _axis(name: str, attribute: Any, bins: int | Mapping[str, int]) -> Axis:
+    if isinstance(attribute, Ordinal | Categorical):
+        return Axis(name, attribute.k, attribute)
+    if not isinstance(attribute, Numeric):
+        raise ParameterError(f"attribute {name}: ranges are about numbers and labels; leave it out")
+    wanted = bins.get(name, 64) if isinstance(bins, Mapping) else bins
+    return Axis(name, checked_count("bins", wanted, 2, MOST_LABELS), attribute)
+
+
+def union(pieces: Pieces) -> Pieces:
+    """The same values as sorted pieces that do not touch.
+
+    >>> union([(5, 9), (0, 2), (2, 3)])
+    [(0, 3), (5, 9)]
+    """
+    found: Pieces = []
+    for start, stop in sorted(pieces):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(stop, found[-1][1]))
+        elif start < stop:
+            found.append((start, stop))
+    return found
+
+
+def complement(pieces: Pieces, ends: tuple[Any, Any]) -> Pieces:
+    """All other values, of sorted pieces that do not touch.
+
+    >>> complement([(0, 3), (5, 9)], (0, 12))
+    [(3, 5), (9, 12)]
+    """
+    borders = [ends[0], *(edge for piece in pieces for edge in piece), ends[1]]
+    return [(start, stop) for start, stop in zip(borders[::2], borders[1::2], strict=True) if start < stop]
+
+
+# Words ---------------------------------------------------------------------------------------------------------
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+GRAMMAR = ("and", "or", "not", "in", "between")  # an attribute with such a name is quoted
+
+
+def _identifier(name: str) -> str:
+    if _PLAIN.fullmatch(name) and name.lower() not in GRAMMAR:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _number(number: Any) -> str:
+    """The shortest text that is read as the same number."""
+    if isinstance(number, float) and number.is_integer() and abs(number) < 1e15:
+        return str(int(number))
+    return repr(number)
+
+
+def _among(name: str, values: list[str]) -> str:
+    return f"{name} = {values[0]}" if len(values) == 1 else f"{name} in ({', '.join(values)})"
+
+
+def _kind(given: Any) -> str:
+    return {bool: "true or false", str: "a text"}.get(type(given), f"of type {type(given).__name__}")
+
+
+def shown(given: Any) -> str:
+    """A value of the analyst's in a message, not too long."""
+    try:
+        text = repr(given.item() if isinstance(given, np.generic) else given)
+    except Exception:  # a whole number of many thousand digits has no text
+        text = f"a value of type {type(given).__name__}"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def listed(names: Collection[str]) -> str:
+    """Names or labels in a message, not too many."""
+    first = [shown(name) for name, _ in zip(names, range(_LISTED), strict=False)]
+    return ", ".join(first) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
