@@ -1,6 +1,6 @@
 """Range queries over several attributes: the setting of paper 004 (section 5), all methods, and data it did not have.
 
-    python benchmarks/ranges.py                  errors of all methods, and speed; about half an hour on two idle cores
+    python benchmarks/ranges.py                  errors of all methods, and speed; about ten minutes on two idle cores
     python benchmarks/ranges.py --quick          a smoke test
     python benchmarks/ranges.py --sweep          the settings of Fig. 1 to 6 for HDG's granularities, and Copula
     python benchmarks/ranges.py --data Adult --methods Copula,MSW --epsilon 1 --no-speed      a part of it

@@ -80,6 +80,7 @@ def real_array(given: Any) -> NDArray[np.float64] | None:
 
 
 def is_real(number: Any) -> bool:
+    """Whether this is a real number, of whatever type; True and False are none."""
     return isinstance(number, numbers.Real) and not isinstance(number, bool)
 
 
