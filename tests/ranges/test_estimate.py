@@ -12,6 +12,7 @@ from dither.core.errors import ParameterError, UnknownError
 from dither.ranges import HDG, HIO, LHIO, MSW, Copula, Uniform
 from dither.ranges.axes import Axes
 from dither.ranges.collection import Collected
+from dither.ranges.combine import joint
 from dither.ranges.estimate import Answers, RangeEstimate
 from dither.ranges.fit import copula, gridded
 from dither.ranges.grid import Grid
@@ -488,3 +489,23 @@ def test_a_query_restricts_at_most_sixteen_attributes_of_any_number():
     assert 0 <= float(estimate.answer(dict.fromkeys(range(3, 12), 0)).value) <= 1
     with pytest.raises(ParameterError, match="16"):
         estimate.answer(dict.fromkeys(range(17), 0))
+
+
+def test_pairs_can_be_put_together_in_three_ways():
+    """Answers about one or two attributes are the same; of three, each way has its own, as `combine` has it."""
+    mechanism = HDG(shape=(8, 8, 8), epsilon=2.0, n=20_000)
+    place = np.random.default_rng(1).integers(0, 8, (20_000, 1))
+    records = np.clip(place + np.random.default_rng(2).integers(-1, 2, (20_000, 3)), 0, 7)
+    estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(records, seed=1)))
+    two, three = {0: (0, 3), 1: (2, 5)}, {0: (0, 3), 1: (2, 5), 2: (0, 4)}
+    found = {by: estimate.completed(by) for by in ("copula", "entropy", "weighted update")}
+    assert len({float(each.answer(two).value) for each in found.values()}) == 1
+    assert len({round(float(each.answer(three).value), 6) for each in found.values()}) == 3
+    alone = np.array([[float(estimate.answer({j: three[j]}).value) for j in range(3)]])
+    pairs = [{j: three[j], k: three[k]} for j, k in ((0, 1), (0, 2), (1, 2))]
+    both = np.array([[float(estimate.answer(pair).value) for pair in pairs]])
+    for by in ("entropy", "weighted update"):
+        wanted = joint(alone, both, by).answer[0]
+        assert float(found[by].answer(three).value) == pytest.approx(wanted, abs=1e-5)
+    with pytest.raises(ParameterError, match="by must be one of"):
+        estimate.completed("magic")

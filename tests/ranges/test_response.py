@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dither.core.errors import ParameterError
-from dither.ranges.response import block_ratio, closed_form, pair_answers, rectangle_sums, response_matrix, spread
+from dither.ranges.response import block_ratio, closed_form, response_matrix, spread
 
 often = settings(max_examples=50, deadline=None, derandomize=True)
 seeds = st.integers(0, 10**6)
@@ -86,26 +86,6 @@ def test_the_closed_form_is_the_limit(seed):
     np.testing.assert_allclose(coarsened(matrix, *coarse), table, atol=1e-14)
 
 
-@often
-@given(seeds)
-def test_answers_without_the_matrix(seed):
-    row, column, table, fine, coarse = nested(seed)
-    sides = spread(row, fine[0]), spread(column, fine[1])
-    rng = np.random.default_rng(seed)
-    u, v = rng.random((8, 9)) < 0.5, rng.random((8, 7)) < 0.5
-    matrix = closed_form(*sides, table, *coarse)
-    wanted = [matrix[np.ix_(rows, columns)].sum() for rows, columns in zip(u, v, strict=True)]
-    ratio = block_ratio(*sides, table, *coarse)
-    np.testing.assert_allclose(pair_answers(*sides, ratio, u, v, *coarse), wanted, atol=1e-14)
-    np.testing.assert_allclose(rectangle_sums(matrix, u, v), wanted, atol=1e-14)
-    weights = rng.random((8, 9)), rng.random((8, 7))
-    np.testing.assert_allclose(
-        pair_answers(*sides, ratio, *weights, *coarse),
-        [rows @ matrix @ columns for rows, columns in zip(*weights, strict=True)],
-        atol=1e-14,
-    )
-
-
 def test_empty_blocks_and_marginals():
     row, column = np.array([0.0, 0.0, 0.4, 0.6]), np.array([0.5, 0.5])
     table = np.array([[0.0, 0.0], [0.5, 0.5]])
@@ -150,8 +130,3 @@ def test_what_has_no_meaning_is_refused():
         block_ratio(half, half, quarter, (0, 2), (0, 1, 2))
     with pytest.raises(ParameterError):
         block_ratio(half, half, quarter, (0, 1, 3), (0, 1, 2))
-    with pytest.raises(ParameterError):
-        pair_answers(half, half, np.ones((1, 1)), np.ones((1, 2)), np.ones((1, 2)), (0, 1, 2), (0, 1, 2))
-    for u, v in ((np.ones((1, 3)), np.ones((1, 2))), (np.ones((1, 2)), np.ones((2, 2)))):
-        with pytest.raises(ParameterError):
-            rectangle_sums(quarter, u, v)

@@ -335,7 +335,7 @@ def _sampler(part: Mechanism) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class RangeReading:
     """How a tally is read: as an estimate that answers queries."""
 
     mechanism: "Ranges"
@@ -472,8 +472,8 @@ class Ranges(Mechanism):
         return groups
 
     @cached_property
-    def reading(self) -> Answers:
-        return Answers(self)
+    def reading(self) -> RangeReading:
+        return RangeReading(self)
 
     def oracle(self, group: int) -> Mechanism:
         """The mechanism that reports the cells of one group's grid."""

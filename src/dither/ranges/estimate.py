@@ -12,6 +12,7 @@ piece have the same answer, and a table asks for one of them.
 """
 
 import html
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,7 +26,7 @@ from dither.core.estimate import SHARES, Bounds, Estimate, Estimates, Interval
 from dither.core.guarantee import Guarantee
 from dither.randomness import Stream
 from dither.ranges.axes import Axes, Axis
-from dither.ranges.model import Answered, Model, Pairwise, refined
+from dither.ranges.model import COMPLETIONS, Answered, Model, Pairwise, refined
 from dither.ranges.queries import Queries, describe
 from dither.schema import Categorical
 
@@ -112,6 +113,18 @@ class RangeEstimate(Estimates):
     def on(self, axes: Axes) -> "RangeEstimate":
         """The same estimate with the names and units of these attributes."""
         return RangeEstimate.of(self.model, axes, self.n, self.guarantee, self.source, self.notes)
+
+    def completed(self, by: str) -> "RangeEstimate":
+        """The same estimate, with another way to put pairs together to answers about three attributes or more.
+
+        `"copula"`: of all tables with these pairs, the one nearest to a normal copula; `"entropy"`: the one of largest
+        entropy (004 appendix A.8); `"weighted update"`: Algorithm 2 of 004.
+        """
+        if by not in COMPLETIONS or not isinstance(self.model, Pairwise):
+            raise ParameterError(
+                f"by must be one of {', '.join(map(repr, COMPLETIONS))}, for a method that has marginals and pairs"
+            )
+        return replace(self, model=replace(self.model, completion=by))
 
     def __getitem__(self, key: Any) -> Estimate:
         """The marginal of an attribute, by its name or its number."""
@@ -420,9 +433,9 @@ def _about(found: Answered) -> tuple[str, ...]:
 class _Lazy(Sequence[str]):
     """Texts that are written when they are read."""
 
+    @abstractmethod
     def text(self, place: int) -> str:
         """The text at this place."""
-        raise NotImplementedError
 
     def __getitem__(self, place: Any) -> Any:
         chosen = range(len(self))[place]  # an IndexError if there is no such place

@@ -200,8 +200,8 @@ class HIO(Mechanism):
         return Functions(self.boxes.groups * (self.cohorts or 1), "function")
 
     @cached_property
-    def reading(self) -> "Answers":
-        return Answers(self)
+    def reading(self) -> "BoxReading":
+        return BoxReading(self)
 
     @cached_property
     def dtype(self) -> np.dtype:
@@ -241,7 +241,7 @@ class HIO(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class BoxReading:
     """How a tally is read: as an estimate that answers queries."""
 
     mechanism: HIO

@@ -18,7 +18,7 @@ with u and the columns with v is
 
     sum_IJ (sum_{i in I} u_i r_i) * F_IJ / (R_I C_J) * (sum_{j in J} v_j c_j),
 
-for all queries at once (`pair_answers`): the cost depends on the number of blocks, not on the square of the domain.
+for all queries at once (`model.Pairwise`): the cost depends on the number of blocks, not on the square of the domain.
 
 If the grids are not consistent, Algorithm 1 converges to a cycle, and the closed form is its first round: exact on the
 blocks, nearly so on the marginals. Where a block has mass but one of its marginals has none (R_I = 0 < F_IJ), neither
@@ -131,7 +131,7 @@ def block_ratio(row: Floats, column: Floats, table: Floats, row_cuts: Cuts, colu
 
 
 def closed_form(row: Floats, column: Floats, table: Floats, row_cuts: Cuts, column_cuts: Cuts) -> Floats:
-    """The response matrix of consistent grids, in one step; for answers alone, `pair_answers` does without it.
+    """The response matrix of consistent grids, in one step; for answers alone, `model.Pairwise` does without it.
 
     >>> sides = np.array([0.1, 0.4, 0.3, 0.2])
     >>> matrix = closed_form(sides, sides, np.array([[0.4, 0.1], [0.1, 0.4]]), (0, 2, 4), (0, 2, 4))
@@ -140,35 +140,6 @@ def closed_form(row: Floats, column: Floats, table: Floats, row_cuts: Cuts, colu
     """
     ratio = block_ratio(row, column, table, row_cuts, column_cuts)
     return np.outer(row, column) * np.repeat(np.repeat(ratio, np.diff(row_cuts), axis=0), np.diff(column_cuts), axis=1)
-
-
-def pair_answers(
-    row: Floats, column: Floats, ratio: Floats, u: NDArray, v: NDArray, row_cuts: Cuts, column_cuts: Cuts
-) -> Floats:
-    """For each query, sum_ij u_i M_ij v_j over the response matrix in closed form, which is never built.
-
-    `u` and `v` have one row a query: 0 or 1 (or any weight) for every entry of `row` and of `column`.
-
-    >>> sides = np.array([0.1, 0.4, 0.3, 0.2])
-    >>> ratio = block_ratio(sides, sides, np.array([[0.4, 0.1], [0.1, 0.4]]), (0, 2, 4), (0, 2, 4))
-    >>> pair_answers(sides, sides, ratio, np.array([[1, 0, 0, 0]]), np.array([[1, 1, 1, 0]]), (0, 2, 4), (0, 2, 4))
-    array([0.092])
-    """
-    down, across = _blocks(row, row_cuts), _blocks(column, column_cuts)
-    if ratio.shape != (len(down), len(across)):
-        raise ParameterError("the ratio must have one entry for each block between the cuts")
-    return rectangle_sums(ratio, _sums(u * row, down), _sums(v * column, across))
-
-
-def rectangle_sums(table: Floats, u: NDArray, v: NDArray) -> Floats:
-    """For each query q, sum_ij u_qi * table_ij * v_qj.
-
-    >>> rectangle_sums(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1, 0], [1, 1]]), np.array([[1, 1], [0, 1]]))
-    array([3., 6.])
-    """
-    if u.shape[1:] != table.shape[:1] or v.shape[1:] != table.shape[1:] or len(u) != len(v):
-        raise ParameterError("u needs one weight for each row of the table, v for each column, for the same queries")
-    return np.einsum("qj,qj->q", u @ table, v)
 
 
 # Blocks ----------------------------------------------------------------------------------------------------------
