@@ -17,7 +17,7 @@ import dither
 from dither.core.errors import DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.mechanisms import load
 from dither.ranges import CALM, HDG, MSW, TDG, Copula, Grid, Uniform
-from dither.ranges.collection import Asked
+from dither.ranges.asked import Asked
 from dither.ranges.granularity import MOST_EVALUATIONS, oracle
 
 ALARM = 1e-9

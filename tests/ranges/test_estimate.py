@@ -10,8 +10,8 @@ import pytest
 
 from dither.core.errors import ParameterError, UnknownError
 from dither.ranges import HDG, HIO, LHIO, MSW, Copula, Uniform
+from dither.ranges.asked import Collected
 from dither.ranges.axes import Axes
-from dither.ranges.collection import Collected
 from dither.ranges.combine import joint
 from dither.ranges.estimate import Answers, RangeEstimate
 from dither.ranges.fit import copula, gridded

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dither.ranges.asked import Collected
 from dither.ranges.axes import Axes
-from dither.ranges.collection import Collected
 from dither.ranges.fit import copula, gridded, product, uniform
 from dither.ranges.grid import Grid
 from dither.ranges.queries import Queries

@@ -9,8 +9,8 @@ from scipy.stats import chi2
 
 from dither.core.errors import ParameterError
 from dither.ranges import LHIO, Grid
+from dither.ranges.asked import Collected
 from dither.ranges.axes import Axes
-from dither.ranges.collection import Collected
 from dither.ranges.consistency import inconsistency
 from dither.ranges.queries import Queries
 

@@ -44,87 +44,15 @@ from dither.core.tally import Tally
 from dither.mechanisms.dimensions import Dimensions
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.localhash import LocalHash
-from dither.mechanisms.recipe import made, recipe
-from dither.ranges.grid import Grid, checked_shape, equal_cuts
+from dither.mechanisms.recipe import made
+from dither.ranges.asked import MOST_SHARES, Asked, Collected
+from dither.ranges.grid import checked_shape
 
 MOST_GROUPS = 1 << 16
-MOST_SHARES = 1 << 20
 MOST_COUNTS = 1 << 26  # of all grids together: half a gigabyte
 MOST_USERS = 1 << 60
 _MOST_LISTED = 4096
 _CHECKED = 1 << 17  # values at a time
-
-
-@dataclass(frozen=True)
-class Asked:
-    """One group of users: what they are asked, how, and how often compared with the others.
-
-    >>> asked = Asked(Grid.equal((0, 1), (64, 64), (4, 4)), "LocalHash(k=16)")
-    >>> asked.stored()
-    ((0, 1), (4, 4), 'LocalHash(k=16)', 1)
-    >>> Asked.read(asked.stored(), shape=(64, 64)) == asked
-    True
-    """
-
-    grid: Grid
-    recipe: str
-    share: int = 1
-
-    def stored(self) -> tuple[Any, ...]:
-        """Attributes, cuts, recipe and share; equal cells are stored by their number."""
-        cuts = tuple(len(each) - 1 if each == equal_cuts(each[-1], len(each) - 1) else each for each in self.grid.cuts)
-        return self.grid.attributes, cuts, self.recipe, self.share
-
-    @classmethod
-    def read(cls, stored: Any, shape: Sequence[int]) -> "Asked":
-        """The inverse of `stored`, for records of these domain sizes; refuses what does not fit them."""
-        if not isinstance(stored, tuple | list) or len(stored) != 4 or not isinstance(stored[0], tuple | list):
-            raise ParameterError("asked must list attributes, cuts, recipe and share of each group, or be left out")
-        attributes, cuts, text, share = stored
-        attributes = tuple(checked_count("an attribute", each, 0, len(shape) - 1) for each in attributes)
-        if not isinstance(cuts, tuple | list) or len(cuts) != len(attributes):
-            raise ParameterError("asked must have cuts for each attribute of a group")
-        sizes = [shape[each] for each in attributes]
-        listed = [
-            equal_cuts(size, each) if isinstance(each, int) else each for size, each in zip(sizes, cuts, strict=True)
-        ]
-        grid = Grid(attributes, tuple(listed))
-        if grid.sizes != tuple(sizes):
-            raise ParameterError("the cuts of a group must end at the size of their attribute")
-        return cls(grid, recipe(text), checked_count("a share", share, 1, MOST_SHARES))
-
-
-@dataclass(frozen=True, eq=False)
-class Collected:
-    """What came back about one grid.
-
-    `value` holds unbiased frequencies in the shape of the grid, and `variance` is that of a rare cell: the oracle's
-    exact noise variance over the number of reports. Where nobody answered, frequencies are equal and their variance
-    is infinite. An oracle for numbers (the square wave) has no frequencies: `value` is None and `variance` NaN, and
-    what it has is in its `tally`.
-    """
-
-    grid: Grid
-    value: NDArray[np.float64] | None
-    variance: float
-    n: int
-    tally: Tally
-    mechanism: Mechanism
-    users: int | None = None  # among whom these were drawn; None if they are all there are
-    held: float = 0.0  # how much more the variance of a cell is that everybody is in
-
-    def variance_of(self, share: Any, cells: Any = 1) -> Any:
-        """The variance of a sum over cells that has this share: noise, and the chance of who was asked."""
-        held = np.clip(share, 0.0, 1.0)
-        drawn = 1 / self.n - 1 / self.users if self.n and self.users else 0.0
-        return np.maximum(self.variance * cells + held * self.held, 0.0) + held * (1 - held) * drawn
-
-    @property
-    def spread(self) -> float:
-        """The variance of a cell, on the average over cells."""
-        if self.value is None or not self.n:
-            return self.variance
-        return float(np.mean(self.variance_of(self.value)))
 
 
 @dataclass(frozen=True)

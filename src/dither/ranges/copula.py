@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from dither.ranges.collection import Asked, Collected
+from dither.ranges.asked import Asked, Collected
 from dither.ranges.granularity import MOST_EVALUATIONS, grouped, noise, oracle
 from dither.ranges.grid import Grid
 from dither.ranges.methods import WAVE, Readable, checked_nominal

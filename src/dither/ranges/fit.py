@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dither.core.parallel import each_chunk
 from dither.core.simplex import onto_simplex
-from dither.ranges.collection import Collected
+from dither.ranges.asked import Collected
 from dither.ranges.consistency import processed
 from dither.ranges.density import Heard, Summed, smoothed, window_law
 from dither.ranges.grid import equal_cuts

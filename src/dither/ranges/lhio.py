@@ -38,7 +38,8 @@ from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
 from dither.core.errors import ParameterError
-from dither.ranges.collection import MOST_COUNTS, Asked, Collected, Ranges
+from dither.ranges.asked import Asked, Collected
+from dither.ranges.collection import MOST_COUNTS, Ranges
 from dither.ranges.combine import joint
 from dither.ranges.consistency import consistent
 from dither.ranges.granularity import oracle

@@ -23,7 +23,8 @@ from typing import Any, ClassVar
 
 from dither.core.checks import checked_count
 from dither.core.errors import ParameterError
-from dither.ranges.collection import Asked, Collected, Ranges
+from dither.ranges.asked import Asked, Collected
+from dither.ranges.collection import Ranges
 from dither.ranges.granularity import MOST_EVALUATIONS, guideline, in_pairs, oracle, own, power_of_two
 from dither.ranges.grid import MOST_CELLS, Grid
 

@@ -39,7 +39,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dither.core.errors import ParameterError
-from dither.ranges.collection import Asked, Ranges
+from dither.ranges.asked import Asked
+from dither.ranges.collection import Ranges
 from dither.ranges.copula import Copula
 from dither.ranges.granularity import ALPHA_2, MOST_EVALUATIONS, cut_share, noise
 
