@@ -1,4 +1,4 @@
-"""The new method from reports to answers: what it asks, that it is better than grids alone, and that errors are honest.
+"""Copula from reports to answers: what it asks, that it is better than grids alone, and that errors are honest.
 
 Seeds are fixed. Bounds are at least one and a quarter times what these seeds give; the answers of a run depend on each
 other, so that no false alarm can be stated for other seeds.
