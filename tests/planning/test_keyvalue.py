@@ -522,8 +522,8 @@ def test_mechanisms_must_fit_their_keys():
     def forged(change) -> str:
         forgery = json.loads(text)
         change(forgery)
-        body = {key: value for key, value in forgery.items() if key not in ("hash", "prediction")}
-        return json.dumps({**forgery, "hash": plans._digest(body)})
+        body = {key: value for key, value in forgery.items() if key not in plans.BESIDE}
+        return json.dumps({**body, "prediction": forgery["prediction"], "hash": plans._digest(body)})
 
     def other(**own) -> Any:
         return plans._portable(dither.CoCo(**{"d": 6, "s": 2, "epsilon": 0.3, **own}).to_dict())

@@ -14,7 +14,7 @@ import pytest
 import dither
 from dither import Categorical, Numeric, Ordinal, Plan, Schema, plan
 from dither.core.errors import BudgetWarning, DomainError, EmptyError, ParameterError, ReportError, TallyError
-from dither.planning import PlanTally, Question
+from dither.planning import PlanTally, Question, plans
 
 pytestmark = pytest.mark.filterwarnings("ignore::dither.core.errors.BudgetWarning")
 
@@ -203,7 +203,7 @@ def with_prediction(stored: dict) -> dict:
 
 
 def rehashed(stored: dict) -> str:
-    own = {key: value for key, value in stored.items() if key not in ("hash", "prediction")}
+    own = {key: value for key, value in stored.items() if key not in plans.BESIDE}
     text = json.dumps(own, sort_keys=True, separators=(",", ":"))
     return json.dumps({**stored, "hash": hashlib.sha256(text.encode()).hexdigest()})
 
@@ -232,6 +232,26 @@ def test_a_forged_plan_with_a_right_hash_is_refused():
     ):
         with pytest.raises(ParameterError):
             Plan.from_json(rehashed(with_prediction({**stored, **change})))
+
+
+def test_the_certificate_is_stored_and_compared():
+    best = plan(SCHEMA, 1.0, users=1000, delta=1e-6)
+    stored = json.loads(best.to_json())
+    assert stored["version"] == dither.__version__
+    assert stored["certificate"] == {
+        "epsilon": best.guarantee.epsilon,
+        "delta": best.guarantee.delta,
+        "established": best.guarantee.established,
+    }
+    older = {key: value for key, value in stored.items() if key not in ("version", "certificate")}
+    assert Plan.from_json(json.dumps(older)).fingerprint == best.fingerprint
+    assert Plan.from_json(json.dumps({**stored, "version": "9.9"})) == best
+    for change in ({"epsilon": 0.5}, {"epsilon": 1.1}, {"delta": 1e-3}, {"delta": -1.0}, {"epsilon": float("nan")}):
+        with pytest.raises(ParameterError, match="states another guarantee"):
+            Plan.from_json(json.dumps({**stored, "certificate": {**stored["certificate"], **change}}))
+    for wrong in ("1", 1.0, {}, [], {"epsilon": "1", "delta": 0}):
+        with pytest.raises(ParameterError):
+            Plan.from_json(json.dumps({**stored, "certificate": wrong}))
 
 
 def test_a_plan_that_would_be_written_otherwise_is_refused():

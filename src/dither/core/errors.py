@@ -36,6 +36,10 @@ class UnknownError(DitherError, KeyError):
     __str__ = Exception.__str__  # a KeyError would show its message in quotes
 
 
+class WriteError(DitherError, OSError):
+    """A file could not be written, as when the disk is full."""
+
+
 class MissingExtraError(DitherError, ImportError):
     """An optional dependency is needed; the message names the extra that brings it."""
 

@@ -10,14 +10,15 @@ pages. They belong to one process (a forked child makes its own), and what runs 
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache, reduce
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import add
 from typing import Any, TypeVar
 
+Item = TypeVar("Item")
 Part = TypeVar("Part")
 _NAME = "dither"
 _WORTH_A_THREAD = 1 << 14  # rows; starting a thread costs about as much as randomizing a few thousand
@@ -40,6 +41,34 @@ def sum_chunks(work: Callable[[slice], Part], rows: int, chunk: int) -> Part | N
     """The sum of `work` over consecutive slices that cover the rows; None if there are none."""
     parts = _spread(lambda span: _total(map(work, _cut(span, chunk))), rows, chunk)
     return _total(parts) if parts else None
+
+
+def as_they_come(work: Callable[[Item], Part], items: Sequence[Item]) -> Iterator[tuple[Item, Part]]:
+    """Each item with `work` of it, in the order in which threads finish; only a few are worked on at a time.
+
+    The work must not wait for other work of this module: it is done on the same threads. A single item is worked on
+    here, so that its own work can be spread.
+    """
+    workers = threads()
+    if len(items) == 1 or workers == 1:
+        for item in items:
+            yield item, work(item)
+        return
+    waiting, running = iter(items), {}
+    pool = _pool(os.getpid(), workers)
+    try:
+        while True:
+            for item in islice(waiting, workers + 1 - len(running)):
+                running[pool.submit(work, item)] = item
+            if not running:
+                return
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield running.pop(future), future.result()
+    finally:
+        for future in running:
+            future.cancel()
+        wait(running)
 
 
 def _total(parts: Iterable[Any]) -> Any:

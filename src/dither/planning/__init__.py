@@ -5,7 +5,7 @@
 - `choose`: the ways to ask that are compared, and the best of them
 - `make`: `dither.plan`
 - `plans`: the plan: what devices, servers and analysts do with it, and how it is stored
-- `prediction`, `tallies`, `refining`: what it will cost, what is counted, what is won back
+- `explaining`, `prediction`, `tallies`, `refining`: it in words, what it will cost, what is counted, what is won back
 - `tables`, `files`: records from whatever holds them
 - `trial`: a plan put to records on this machine, and conditions answered
 """

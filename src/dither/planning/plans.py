@@ -11,7 +11,8 @@ cut.
 questions cannot be exchanged, even where their mechanisms are equal, and those of another plan are refused.
 
 **What is stored.** The integers that are sampled; loading certifies them again. The hash covers all that defines the
-plan, but not its predictions, which a later version may make better.
+plan. Beside it stand what follows from it: the certificate, which loading compares, and the predictions, which a later
+version may make better.
 """
 
 import hashlib
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dither import __version__
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.compose import Independent
 from dither.core.domain import Interval, Records
@@ -40,6 +42,7 @@ from dither.core.subsets import subsets
 from dither.core.tally import Tally
 from dither.mechanisms import load
 from dither.planning.choose import Unit
+from dither.planning.explaining import explained
 from dither.planning.prediction import NOTHING, Prediction, checked_prediction
 from dither.planning.questions import DERIVED, RANGES, Question, questions
 from dither.planning.refining import refined
@@ -51,8 +54,8 @@ from dither.schema import Attribute, Schema
 from dither.show.table import Table
 
 FORMAT = 1
+BESIDE = ("hash", "version", "certificate", "prediction")  # what is stored beside the plan, outside its hash
 _CHUNK = 1 << 16
-_LOOSE = 3.0  # a limit further below says more about the limit than about the plan
 
 
 class Part(NamedTuple):
@@ -109,6 +112,13 @@ class Plan:
         """Whether that is at most what is declared."""
         return self.guarantee.epsilon <= self.epsilon and self.guarantee.delta <= self.delta
 
+    def _certified(self, stated: Any) -> bool:
+        """Whether a stored certificate is true: not below what the integers cost, and not above what is declared."""
+        if stated is None:  # at first plans were written without one
+            return True
+        now = self.guarantee
+        return now.epsilon <= stated["epsilon"] <= self.epsilon and now.delta <= stated["delta"] <= self.delta
+
     @property
     def predicted(self) -> Mapping[str, float]:
         """The standard error of each question, in its own units (of a cell, on average)."""
@@ -138,64 +148,7 @@ class Plan:
 
     def explain(self) -> str:
         """In words: what is asked, how, and why."""
-        way, *others = self.prediction.compared
-        best = self.rmse
-        lines = [
-            f"{self._who()}, {self._budgets()}.",
-            f"All that a user reports together: {self.guarantee}.",
-        ]
-        if others and best > 0:
-            lines.append(
-                f"Of the ways compared this one ({way}) has the smallest error: {best:.3g} of a scale, on average."
-            )
-            next_best = self.prediction.compared[others[0]]
-            lines.append(f"The next best ({others[0]}) has {next_best:.3g}, {next_best / best - 1:.1%} more.")
-        if best < _LOOSE * self.prediction.limit and not self.prediction.informed:
-            lines.append(
-                f"No plan with this epsilon and so many users can be below {self.prediction.limit:.3g} for all users; "
-                f"this one is {best / self.prediction.limit:.2f} times that."
-            )
-        pairs = [part.name for part in self.parts if len(part.questions) > 1 and len(part.columns) > 1]
-        if pairs:
-            lines.append(f"Asked together, two numbers in one report: {'; '.join(pairs[:3])}.")
-        keys = [part.name for part in self.parts if len(part.questions) > len(part.columns)]
-        if keys:
-            lines.append(f"Answered by one report: {'; '.join(keys[:3])}.")
-        ranges = [question for question in self.questions if question.statistic == RANGES]
-        for one, about in ((True, "half of the values"), (False, "half of the values of two attributes")):
-            some = [str(question) for question in ranges if (len(question.names) == 1) == one]
-            if some:
-                lines.append(
-                    f"{_listed(some)}: predicted is the error of a query about {about}, for data that are far from "
-                    "smooth."
-                )
-        lines.append(self._whom())
-        return "\n".join(lines)
-
-    def _whom(self) -> str:
-        """Whose errors are predicted."""
-        prior, worst = "users like those of the prior", f"the worst {self.users:,} users"
-        if not self.prediction.informed:
-            return f"Predicted errors are for {worst}; real ones are usually kinder."
-        known = self.prediction.known
-        if len(known) in (0, len(self.questions)):
-            return f"Predicted errors are for {prior}."
-        return f"Predicted errors are for {prior} in {_listed(known)}, and for {worst} in the other questions."
-
-    def _who(self) -> str:
-        count = len(self.parts)
-        if self.reported == count:
-            return "Every user answers every question" if len(self.questions) > 1 else "Every user answers the question"
-        what = f"of {count} questions" if count == len(self.questions) else f"of {count} groups of questions"
-        if len({part.weight for part in self.parts}) > 1:
-            return f"Every user answers one {what}, drawn at random, more often where the variance is larger"
-        return f"Every user answers {self.reported} {what}, drawn at random"
-
-    def _budgets(self) -> str:
-        spent = [part.mechanism.epsilon for part in self.parts]
-        if max(spent) - min(spent) <= 1e-9:
-            return f"with epsilon {spent[0]:.6g}" + (" each" if self.reported > 1 else "")
-        return f"with epsilon from {min(spent):.3g} to {max(spent):.3g}, more where it helps more"
+        return explained(self)
 
     def __repr__(self) -> str:
         count = len(self.questions)
@@ -207,17 +160,20 @@ class Plan:
 
     # On the device ---------------------------------------------------------------------------------------------
 
-    def randomize(self, table: Any, *, seed: int | None = None, invalid: str = "error") -> dict[str, Reports]:
+    def randomize(
+        self, table: Any, *, seed: int | None = None, invalid: str = "error", first: int = 0
+    ) -> dict[str, Reports]:
         """For each part of the plan the reports of those who were asked.
 
         `table` is a mapping from names to columns, a pandas or Polars data frame, an Arrow table, a list of
         dictionaries or one dictionary. `invalid="substitute"` is for collection: every user reports. Devices, which
-        hold the record of one user, call `report`.
+        hold the record of one user, call `report`. Where the table is a piece of a larger one, `first` is the number
+        of its first row there: a simulation is then the same however the table is cut.
         """
         columns, users = columns_of(table, self.attributes)
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
         values = {part.name: self._checked(part, columns, users, invalid) for part in self.parts}
-        return self._all_reports(values, users, tape)
+        return self._all_reports(values, users, tape, first)
 
     def report(self, record: Any, *, seed: int | None = None) -> dict[str, Reports]:
         """What the device of one user sends: for each part of the plan one report, or none if it was not drawn.
@@ -256,14 +212,16 @@ class Plan:
                 raise DomainError(f"attribute {question.name}: there must be exactly one value for each user")
         return _joined(part, encoded)
 
-    def _all_reports(self, values: Mapping[str, NDArray], users: int, tape: Stream) -> dict[str, Reports]:
+    def _all_reports(
+        self, values: Mapping[str, NDArray], users: int, tape: Stream, first: int = 0
+    ) -> dict[str, Reports]:
         return {
-            part.name: self._reports(part, values[part.name], rows, tape)
-            for part, rows in zip(self.parts, self._asked(tape, users), strict=True)
+            part.name: self._reports(part, values[part.name], rows, tape, first)
+            for part, rows in zip(self.parts, self._asked(tape, users, first), strict=True)
         }
 
-    def _asked(self, tape: Tape, users: int) -> list[NDArray[np.intp]]:
-        """For each part the rows that answer it, drawn without looking at the table."""
+    def _asked(self, tape: Tape, users: int, first: int = 0) -> list[NDArray[np.intp]]:
+        """For each part the rows of the table that answer it, drawn without looking at them."""
         count = len(self.parts)
         if self.reported == count:
             return [np.arange(users)] * count
@@ -272,26 +230,27 @@ class Plan:
         drawn = np.empty((users, self.reported), dtype=np.min_scalar_type(count))
 
         def draw(rows: slice) -> None:
+            own = slice(first + rows.start, first + rows.stop)
             drawn[rows] = (
-                entries(cumulative, tape, rows)[:, None] if uneven else subsets(count, self.reported, tape, rows)
+                entries(cumulative, tape, own)[:, None] if uneven else subsets(count, self.reported, tape, own)
             )
 
         each_chunk(draw, users, _CHUNK)
         order = np.argsort(drawn, axis=None, kind="stable") // self.reported
         return np.split(order, np.cumsum(np.bincount(drawn.ravel(), minlength=count))[:-1])
 
-    def _reports(self, part: Part, values: NDArray, rows: NDArray[np.intp], tape: Stream) -> Reports:
+    def _reports(self, part: Part, values: NDArray, rows: NDArray[np.intp], tape: Stream, first: int) -> Reports:
         mechanism = part.mechanism
         reports = np.empty(len(rows), dtype=mechanism.dtype)
         own = tape.spawn("question", part.name)
 
         def fill(some: slice) -> None:
-            mechanism._fill(reports[some], values[rows[some]], own, rows[some])
+            mechanism._fill(reports[some], values[rows[some]], own, rows[some] + first)
 
         each_chunk(fill, len(rows), _CHUNK // max(1, mechanism.row_words))
-        return Reports.wrap(reports, self._tag(part), tape.simulated)
+        return Reports.wrap(reports, self.tag(part), tape.simulated)
 
-    def _tag(self, part: Part) -> str:
+    def tag(self, part: Part) -> str:
         """What the reports of a part carry: they answer these questions of this plan, and no others."""
         return hashlib.sha256(f"{self.fingerprint} {part.name}".encode()).hexdigest()
 
@@ -309,7 +268,7 @@ class Plan:
         """The reports as the mechanism knows them, if their tag is right."""
         if not isinstance(reports, Reports) or not reports.mechanism:
             return reports
-        if reports.mechanism != self._tag(part):
+        if reports.mechanism != self.tag(part):
             raise ReportError(
                 f"the reports under {part.name} answer another question, or belong to another plan; nothing was tallied"
             )
@@ -367,14 +326,21 @@ class Plan:
         return _digest(self.to_dict())
 
     def to_json(self) -> str:
-        """The plan with its hash and its prediction, for a file. Mechanisms are the integers that they sample."""
-        return json.dumps(
-            {**self.to_dict(), "hash": self.fingerprint, "prediction": self.prediction._asdict()}, indent=1
-        )
+        """The plan for a file, with its hash, the version that wrote it, its certificate and its prediction.
+
+        Mechanisms are the integers that they sample.
+        """
+        beside = {
+            "hash": self.fingerprint,
+            "version": __version__,
+            "certificate": _stated(self.guarantee),
+            "prediction": self.prediction._asdict(),
+        }
+        return json.dumps({**self.to_dict(), **beside}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
-        """The inverse of `to_json`: the hash is compared, and every mechanism is certified again."""
+        """The inverse of `to_json`: the hash is compared, every mechanism is certified again, and so is the plan."""
         found = None
         try:
             found = cls._from_stored(json.loads(text))
@@ -394,7 +360,7 @@ class Plan:
             raise ParameterError("this is not a plan: its format is unknown, or its hash is missing")
         if stored["format"] > FORMAT:
             raise ParameterError("this plan was written by a newer version of dither; upgrade to read it")
-        prediction, digest = stored.pop("prediction", None), stored.pop("hash")
+        digest, _, certificate, prediction = (stored.pop(name, None) for name in BESIDE)
         changed = "this plan was changed after it was written: its hash does not match"
         if _digest(stored) != digest:
             raise ParameterError(changed)
@@ -404,6 +370,8 @@ class Plan:
         plan = replace(plan, prediction=checked_prediction(prediction, plan.questions))
         if not plan.kept:
             raise ParameterError("this plan does not keep the guarantee that it declares")
+        if not plan._certified(certificate):
+            raise ParameterError("this plan states another guarantee than its integers deliver; make the plan again")
         return plan
 
     @classmethod
@@ -427,6 +395,10 @@ class Plan:
         return cls(schema, epsilon, delta, checked_count("users", stored["users"], 1), parts, reported, prediction)
 
 
+def _stated(guarantee: Guarantee) -> dict[str, Any]:
+    return {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "established": guarantee.established}
+
+
 def _substituted(question: Question, column: list[Any]) -> NDArray:
     """One user's value, with a substitute if it does not fit; also where looking at it goes wrong."""
     try:
@@ -440,11 +412,6 @@ def _joined(part: Part, encoded: Sequence[NDArray]) -> NDArray:
     """Columns as a mechanism takes them: one, or those of records beside each other."""
     records = isinstance(part.mechanism.reading.domain, Records)
     return np.stack(encoded, axis=1) if records else encoded[0]
-
-
-def _listed(names: Sequence[str], most: int = 3) -> str:
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def _fits(part: Part) -> bool:

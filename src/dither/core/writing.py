@@ -1,0 +1,82 @@
+"""Files that appear whole or not at all.
+
+A reader never meets half a file, and a run that fails leaves nothing behind: what is written goes to a hidden file in
+the same folder, and takes the place of the named one, in one step, when all of it is on the disk.
+"""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from dither.core.errors import WriteError
+
+
+@contextmanager
+def whole(path: str | Path) -> Iterator[Path]:
+    """A path to write to, which becomes `path` at the end of the block, unless an error leaves it before.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with whole(folder / "plan.json") as temporary:
+    ...     _ = temporary.write_text("{}")
+    ...     sorted(file.name for file in folder.iterdir()) == [temporary.name]
+    True
+    >>> [file.name for file in folder.iterdir()]
+    ['plan.json']
+    """
+    target = Path(path)
+    if target.exists() and not target.is_file() and not target.is_dir():  # a pipe or a device: nothing to replace
+        with _explained(target):
+            yield target
+        return
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        with _explained(target):
+            if target.is_dir():
+                raise IsADirectoryError(0, "it is a folder")
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            yield temporary
+            _settle(temporary)
+            os.replace(temporary, target)
+            with suppress(OSError):  # some systems cannot open a folder
+                _settle(target.parent)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """A text file, whole or not at all."""
+    with whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """A file of bytes, whole or not at all."""
+    with whole(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def _settle(path: Path) -> None:
+    """Wait until the system has it on the disk: a full disk may be noticed only then."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def _explained(target: Path) -> Iterator[None]:
+    try:
+        yield
+        return
+    except OSError as error:
+        if isinstance(error, WriteError):
+            raise
+        known = os.strerror(error.errno) if error.errno else ""
+        reason = known or error.strerror or "the system refused"
+    raise WriteError(f"cannot write {target}: {reason[:1].lower()}{reason[1:]}. No part of it was left behind")
