@@ -2,9 +2,16 @@
 
 import json
 import math
+import pickle
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dither
 from dither import Categorical, KeyValue, Numeric, Ordinal, Schema
@@ -196,6 +203,8 @@ def test_stored_and_read_again(tmp_path):
         lambda: Categorical(["a", "a"]),
         lambda: Categorical(["a", 1]),
         lambda: Categorical(["a", "b"], other="c"),
+        lambda: Categorical(["a", "b"], missing="c"),
+        lambda: Categorical(["a", "b"], missing=1),  # type: ignore[arg-type]
         lambda: KeyValue(1, 1),
         lambda: KeyValue(8, 9),
         lambda: KeyValue(1 << 40, 9),
@@ -227,3 +236,194 @@ def test_public_names():
     for name in ("Schema", "Numeric", "Ordinal", "Categorical", "KeyValue"):
         assert getattr(dither, name).__name__ == name
         assert name in dir(dither)
+
+
+# Missing values -----------------------------------------------------------------------------------------------------
+
+
+def test_a_label_for_what_is_missing():
+    jobs = Categorical(["a", "b", "gone"], other="b", missing="gone")
+    column = ["a", None, "x", float("nan"), 3]
+    assert jobs.encode(column, "substitute").tolist() == [0, 2, 1, 2, 1]
+    masked = np.ma.array(["a", "a"], mask=[False, True])
+    assert jobs.encode(masked, "substitute").tolist() == [0, 2]
+    assert Categorical(["a", "b"], other="b").encode(column, "substitute").tolist() == [0, 1, 1, 1, 1]
+    with pytest.raises(DomainError, match="row 1"):  # a trial is told about it
+        jobs.encode(column)
+    assert jobs.encode(["gone"]).tolist() == [2]
+
+
+def test_every_attribute_has_a_substitute():
+    attributes: list[Any] = [
+        (Numeric(0, 10), 5.0),
+        (Numeric(-1, 10, missing=0), 0.0),
+        (Ordinal(1, 10), 5),
+        (Ordinal(-1, 10, missing=0), 0),
+        (Categorical(["a", "b"]), "a"),
+        (Categorical(["a", "b"], other="b"), "b"),
+        (Categorical(["a", "b", ""], other="b", missing=""), ""),
+        (KeyValue(3, 2), {}),
+    ]
+    for attribute, expected in attributes:
+        assert attribute.substitute == expected
+        assert (attribute.encode([attribute.substitute]) == attribute.encode([None], "substitute")).all()
+
+
+def test_missing_is_stored_only_where_it_is_declared():
+    plain, declared = Categorical(["a", "b"]), Categorical(["a", "b"], missing="b")
+    assert Schema({"x": plain}).to_dict() == {"x": {"kind": "categorical", "labels": ["a", "b"], "other": "a"}}
+    assert Schema({"x": declared}).to_dict()["x"]["missing"] == "b"
+    assert plain != declared
+    for attribute in (plain, declared):
+        attribute.encode(["a"])  # what is looked up is kept, and changes nothing
+        again = pickle.loads(pickle.dumps(attribute))
+        assert again == attribute
+        assert hash(again) == hash(attribute)
+        assert again.encode(["b"]).tolist() == [1]
+        assert b"Places" not in pickle.dumps(attribute)
+
+
+def test_codes_and_truth_are_labels():
+    codes = Categorical(["1", "2", "3"])
+    for column in ([3, 1], ["3", "1"], np.array([3, 1]), np.array([3.0, 1.0]), np.array([3, 1], dtype=np.uint8)):
+        assert codes.encode(column).tolist() == [2, 0]
+    for column in ([True], [1.5], ["1.0"], [4], np.array([True])):
+        with pytest.raises(DomainError, match="row 0"):
+            codes.encode(column)
+    assert Categorical(["false", "true"]).encode(np.array([True, False])).tolist() == [1, 0]
+
+
+# Arrow --------------------------------------------------------------------------------------------------------------
+
+
+def test_columns_of_arrow():
+    pa = pytest.importorskip("pyarrow")
+    jobs = Categorical(["a", "b", "gone"], other="b", missing="gone")
+    texts = pa.array(["a", None, "x", "b"])
+    for column in (
+        texts,
+        texts.dictionary_encode(),
+        texts.cast(pa.string_view()),
+        pa.chunked_array([texts[:1], texts[1:]]),
+    ):
+        assert jobs.encode(column, "substitute").tolist() == [0, 2, 1, 1]
+        with pytest.raises(DomainError, match="row 1"):
+            jobs.encode(column)
+    numbers = pa.array([1, None, 99], pa.int16())
+    assert Numeric(1, 3, missing=3).encode(numbers, "substitute").tolist() == [-1.0, 1.0, 1.0]
+    assert Ordinal(1, 3, missing=3).encode(numbers, "substitute").tolist() == [0, 2, 2]
+    for attribute in (Numeric(1, 100), Ordinal(1, 100)):
+        with pytest.raises(DomainError, match="row 1"):
+            attribute.encode(numbers)
+        with pytest.raises(DomainError, match="row 0"):
+            attribute.encode(pa.array(["1"]))
+
+
+# TOML ---------------------------------------------------------------------------------------------------------------
+
+NASTY = [
+    "a.b",
+    'say "x"',
+    "back\\slash",
+    "\t",
+    "\x00\x1f\x7f\x85\u2028",
+    "🎲",
+    "é",
+    "# no comment",
+    "'",
+    "= 1",
+    "\r",
+    " ",
+    "\u202e",
+]
+texts = st.one_of(st.text(max_size=8), st.sampled_from(NASTY))
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def made(make: Any, *parts: Any) -> Any:
+    """Attributes, without those that are refused."""
+
+    def tried(given: Any) -> Any:
+        try:
+            return make(*given)
+        except ParameterError:
+            return None
+
+    return st.tuples(*parts).map(tried).filter(lambda found: found is not None)
+
+
+attributes = st.one_of(
+    made(Numeric, finite, finite),
+    made(lambda low, width, part: Numeric(low, low + width, low + part * width), finite, finite, st.floats(0, 1)),
+    made(lambda low, more: Ordinal(low, low + more, low), st.integers(-(2**53), 2**53), st.integers(1, 1000)),
+    made(
+        lambda labels, other, missing: Categorical(labels, labels[other], missing and labels[-1]),
+        st.lists(texts, min_size=2, unique=True),
+        st.integers(0, 1),
+        st.sampled_from([None, "last"]),
+    ),
+    made(
+        KeyValue,
+        st.one_of(st.integers(2, 1 << 30), st.lists(texts, min_size=2, unique=True)),
+        st.integers(1, 3),
+        finite,
+        finite,
+    ),
+    made(KeyValue, st.integers(2, 9), st.integers(1, 3)),
+)
+names = texts.filter(lambda name: name and not set(name) & set("()[]\n"))
+
+
+@settings(deadline=None)
+@given(st.dictionaries(names, attributes, min_size=1, max_size=4), st.lists(texts, min_size=5, max_size=5))
+def test_toml_is_read_back(given, said):
+    schema = Schema(given)
+    comments = dict(zip(["", *schema], said, strict=False))
+    for text in (schema.to_toml(), schema.to_toml(comments)):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "schema.toml"
+            file.write_text(text, encoding="utf-8", newline="\n")
+            again = Schema.read(file)
+        assert again == schema
+        assert list(again) == list(schema)
+        assert json.dumps(again.to_dict()) == json.dumps(schema.to_dict())  # so the hash of a plan is the same
+        assert Schema.from_dict(tomllib.loads(text)) == schema
+
+
+def test_toml_is_pleasant_to_edit():
+    schema = Schema(
+        {"a.b": Numeric(0, 200_000, 0.5), "job": Categorical(["x", 'y"', "z"], missing="z"), "k": KeyValue(9, 2)}
+    )
+    assert (
+        schema.to_toml({"": "All of it.\nTwo lines.", "job": "What\x00 people do."})
+        == """# All of it.
+# Two lines.
+
+["a.b"]
+kind = "numeric"
+low = 0
+high = 200000
+missing = 0.5
+
+# What  people do.
+[job]
+kind = "categorical"
+labels = ["x", "y\\"", "z"]
+other = "x"
+missing = "z"
+
+[k]
+kind = "keyvalue"
+keys = 9
+size = 2
+low = -1
+high = 1
+"""
+    )
+    long = Schema({"x": Categorical([f"label {number}" for number in range(40)])}).to_toml()
+    assert max(map(len, long.splitlines())) <= 106
+    assert Schema.from_dict(tomllib.loads(long))["x"].k == 40  # type: ignore[union-attr]
+    below = Schema({"x": Numeric(-0.0, 1)})
+    assert json.dumps(Schema.from_dict(tomllib.loads(below.to_toml())).to_dict()) == json.dumps(below.to_dict())
+    with pytest.raises(ParameterError, match="comment"):
+        schema.to_toml({"jobs": "no such attribute"})

@@ -11,7 +11,11 @@ somebody's income.
 **Bad values.** `invalid="error"`, for trials, refuses them with the attribute, the row and the rule, never the
 value. In collection a device always reports, so every attribute has a substitute (`invalid="substitute"`): numbers
 are moved to the nearer end, what is missing or no number becomes `missing` (the middle), an unknown label becomes
-`other`.
+`other`, and a label that is not there becomes `missing` or, if none is declared, `other`. What a missing value counts
+as is the attribute's `substitute`.
+
+**Labels are texts.** A whole number is the label that is its decimal text, True and False are "true" and "false"; so a
+column of codes is `Categorical(["1", "2", "3"])` whether a file holds it as numbers or as texts (`core.columns`).
 
 **One value a user.** A column is one-dimensional. Anything else is refused, because a table of values where a column
 is expected would mix the values of many users into each report. What is under a mask is missing, and never read.
@@ -23,14 +27,17 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core import toml
 from dither.core.checks import as_float, checked_count
-from dither.core.domain import Categories, Interval, _unmasked
+from dither.core.columns import MISSING, Places, floats_of
+from dither.core.domain import Categories, Interval
 from dither.core.entries import MOST_KEYS, Entries, entries_of, refuse_first
 from dither.core.errors import DomainError, ParameterError
 from dither.core.sparse import Sparse
@@ -45,24 +52,6 @@ def _checked_rule(invalid: str) -> bool:
     if invalid not in RULES:
         raise ParameterError(f"invalid must be one of {', '.join(RULES)}")
     return invalid == "error"
-
-
-def _items(column: Any) -> Sequence[Any]:
-    """The values one by one; whatever is not one value for each user is refused."""
-    if getattr(column, "ndim", 1) == 1 and not isinstance(column, str | bytes | bytearray | memoryview):
-        items = column.tolist() if hasattr(column, "tolist") else column
-        if isinstance(items, Sequence) and not isinstance(items, str | bytes):
-            return items
-    raise DomainError("a column is a list or a one-dimensional array, with one value for each user")
-
-
-def _floats(column: Any) -> NDArray[np.float64]:
-    """A column as floats; what is no number is NaN."""
-    column = _unmasked(column)
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and column.ndim == 1:
-        with np.errstate(over="ignore"):  # a warning would be a fact about a value
-            return np.asarray(column).astype(np.float64)
-    return np.array([as_float(item) for item in _items(column)], dtype=np.float64)
 
 
 def _writable(text: Any) -> bool:
@@ -113,15 +102,20 @@ class Numeric:
         """What a mechanism's one is worth, beyond the centre."""
         return (self.high - self.low) / 2
 
+    @property
+    def substitute(self) -> float:
+        """What a missing value counts as."""
+        return self.centre if self.missing is None else self.missing
+
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.float64]:
         """Values from -1 to 1."""
-        refuse, values = _checked_rule(invalid), _floats(column)
+        refuse, values = _checked_rule(invalid), floats_of(column)
         outside = ~((values >= self.low) & (values <= self.high))  # NaN compares false, and is outside
         if refuse and outside.any():
             raise DomainError(
                 f"row {int(outside.argmax())}: the value is not a number from {self.low:g} to {self.high:g}"
             )
-        inside = np.clip(np.where(np.isnan(values), float(self.missing or 0), values), self.low, self.high)
+        inside = np.clip(np.where(np.isnan(values), self.substitute, values), self.low, self.high)
         return np.clip((inside - self.centre) / self.scale, -1.0, 1.0)
 
 
@@ -173,16 +167,21 @@ class Ordinal:
         """Half the width of the values."""
         return self.numeric().scale
 
+    @property
+    def substitute(self) -> int:
+        """What a missing value counts as."""
+        return (self.low + self.high) // 2 if self.missing is None else self.missing
+
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.int64]:
         """Category numbers, 0 for the lowest."""
-        refuse, values = _checked_rule(invalid), _floats(column)
+        refuse, values = _checked_rule(invalid), floats_of(column)
         whole = np.isfinite(values) & (np.where(np.isfinite(values), values, 0.5) % 1 == 0)
         outside = ~(whole & (values >= self.low) & (values <= self.high))
         if refuse and outside.any():
             raise DomainError(
                 f"row {int(outside.argmax())}: the value is not a whole number from {self.low} to {self.high}"
             )
-        known = np.where(np.isnan(values) | (np.isfinite(values) & ~whole), int(self.missing or 0), values)
+        known = np.where(np.isnan(values) | (np.isfinite(values) & ~whole), self.substitute, values)
         return (np.clip(known, self.low, self.high) - self.low).astype(np.int64)
 
     def numeric(self) -> Numeric:
@@ -192,14 +191,20 @@ class Ordinal:
 
 @dataclass(frozen=True)
 class Categorical:
-    """One of some labels; `other` stands in for any that is not among them.
+    """One of some labels; `other` stands in for any that is not among them, `missing` for none at all.
 
-    >>> Categorical(["nurse", "driver", "other"]).encode(["driver", "astronaut"], invalid="substitute").tolist()
-    [1, 2]
+    Without `missing`, a value that is not there is an `other` too.
+
+    >>> jobs = Categorical(["nurse", "driver", "other", "unknown"], missing="unknown")
+    >>> jobs.encode(["driver", "astronaut", None], invalid="substitute").tolist()
+    [1, 2, 3]
+    >>> Categorical(["false", "true"]).encode([True, False]).tolist()
+    [1, 0]
     """
 
     labels: Any
     other: str | None = None
+    missing: str | None = field(default=None, metadata=_LATER)
 
     kind: ClassVar[str] = "categorical"
     questions: ClassVar[tuple[str, ...]] = ("histogram",)
@@ -216,6 +221,8 @@ class Categorical:
         chosen = default if self.other is None else self.other
         if chosen not in labels:
             raise ParameterError("other must be one of the labels")
+        if self.missing is not None and self.missing not in labels:
+            raise ParameterError('missing must be one of the labels; add a label for it, such as "missing"')
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "other", chosen)
 
@@ -229,16 +236,28 @@ class Categorical:
         """What its mechanisms take."""
         return Categories(self.k)
 
+    @property
+    def substitute(self) -> str:
+        """What a missing value counts as."""
+        return str(self.other) if self.missing is None else self.missing
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self.labels)
+
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.int64]:
         """The labels' numbers."""
-        refuse = _checked_rule(invalid)
-        items = _items(_unmasked(column))
-        number = {label: place for place, label in enumerate(self.labels)}
-        found = np.array([number.get(item, -1) if isinstance(item, str) else -1 for item in items], dtype=np.int64)
-        unknown = found < 0
-        if refuse and unknown.any():
-            raise DomainError(f"row {int(unknown.argmax())}: the value is not one of the {self.k} labels")
-        return np.where(unknown, number[self.other], found) if unknown.any() else found
+        refuse, found = _checked_rule(invalid), self._places.of(column)
+        odd = found < 0
+        if not odd.any():
+            return found
+        if refuse:
+            raise DomainError(f"row {int(odd.argmax())}: the value is not one of the {self.k} labels")
+        other, missing = (self.labels.index(label) for label in (self.other, self.substitute))
+        return np.where(odd, np.where(found == MISSING, missing, other), found)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # what is looked up is not sent along
 
 
 @dataclass(frozen=True)
@@ -304,6 +323,11 @@ class KeyValue:
     def scale(self) -> float:
         """Half the width of the values."""
         return self.numeric().scale
+
+    @property
+    def substitute(self) -> dict[str, float]:
+        """What a missing value counts as: a user without keys."""
+        return {}
 
     def numeric(self) -> Numeric:
         """The values of one key."""
@@ -387,6 +411,32 @@ class Schema(Mapping[str, Attribute]):
                     f"attribute {name}: missing or unknown parameters for a {kind} attribute"
                 ) from None
         return cls(attributes)
+
+    def to_toml(self, comments: Mapping[str, str] | None = None) -> str:
+        """A text that `read` reads back, to be edited by hand.
+
+        `comments` are written above the attributes that they name; that of the empty name is the first of the file.
+
+        >>> print(Schema({"age": Ordinal(0, 99)}).to_toml({"age": "In full years."}))
+        # In full years.
+        [age]
+        kind = "ordinal"
+        low = 0
+        high = 99
+        missing = 49
+        <BLANKLINE>
+        """
+        said = dict(comments or {})
+        if not set(said) <= {"", *self}:
+            raise ParameterError("a comment is about an attribute of the schema, or about all of it (an empty name)")
+        blocks = [toml.comment(said[""])] if "" in said else []
+        for name, attribute in self.attributes:
+            lines = [toml.comment(said[name])] if name in said else []
+            lines += [f"[{toml.key(name)}]", f"kind = {toml.quoted(attribute.kind)}"]
+            parameters = ((each.name, getattr(attribute, each.name)) for each in fields(attribute))
+            lines += [f"{parameter} = {toml.written(value)}" for parameter, value in parameters if value is not None]
+            blocks.append("\n".join(lines))
+        return "\n\n".join(blocks) + "\n"
 
     @classmethod
     def read(cls, path: str | Path) -> "Schema":

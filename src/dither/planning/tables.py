@@ -6,7 +6,8 @@ plan is not looked at.
 
 The column of a `KeyValue` holds a vector for each user, so it may be a table itself: an array of two dimensions, or a
 SciPy CSR matrix. A column of structs, as Arrow and Polars make of dictionaries, has a place for every key, and null
-where there is none.
+where there is none. A column of lists of structs with two fields holds keys and values, in this order, as files without
+maps write them.
 
 A dictionary whose values are lists is a table of many users. A device, which does not know what a record may hold,
 must not count as many, and so it has `record_of`: one user, whatever there is.
@@ -15,6 +16,8 @@ must not count as many, and so it has `record_of`: one user, whatever there is.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dither.core.columns import is_arrow
+from dither.core.entries import _listed
 from dither.core.errors import DomainError
 from dither.schema import Attribute, KeyValue
 
@@ -63,17 +66,15 @@ def _column(table: Any, name: str) -> Any:
         column = None
     if column is None or not _is_column(column):
         raise DomainError(f"the table has no column for attribute {name}")
-    if hasattr(column, "num_chunks"):  # Arrow: text and dictionaries have no array of their own
-        return column.combine_chunks()
     return column
 
 
 def _values(column: Any, name: str) -> Any:
-    """A column with one value for each user, as an array or a list."""
-    if hasattr(column, "to_pylist") and not _is_number(column):
-        return column.to_pylist()
+    """A column with one value for each user: an array, a list, or a column of Arrow, which attributes know."""
+    if is_arrow(column):
+        return column
     if hasattr(column, "to_numpy"):
-        column = column.to_numpy(zero_copy_only=False) if hasattr(column, "to_pylist") else column.to_numpy()
+        column = column.to_numpy()
     if getattr(column, "ndim", 1) != 1:  # also two columns of one name
         raise DomainError(f"attribute {name}: a column is one-dimensional, with one value for each user")
     return column
@@ -84,24 +85,25 @@ def _vectors(column: Any, name: str) -> Any:
     if hasattr(column, "iloc") and getattr(column, "ndim", 1) != 1:  # two columns of one name
         raise DomainError(f"attribute {name}: the table has several columns of this name")
     if hasattr(column, "to_arrow"):  # Polars
-        column = column.to_arrow() if str(column.dtype).startswith("Struct") else column.to_list()
-    if not hasattr(column, "to_pylist") or str(column.type).startswith("map"):
+        nested = str(column.dtype).startswith(("Struct", "List(Struct"))
+        column = column.to_arrow() if nested else column.to_list()
+    if not is_arrow(column) or str(column.type).startswith("map"):
         return column
-    return [_held(vector) for vector in column.to_pylist()]
+    return [_held(vector) for vector in _listed(column)]
 
 
 def _held(vector: Any) -> Any:
-    return {key: value for key, value in vector.items() if value is not None} if isinstance(vector, dict) else vector
+    """One user's keys and values: those of a struct that are not null, or the pairs of a list of structs."""
+    if isinstance(vector, dict):
+        return {key: value for key, value in vector.items() if value is not None}
+    if isinstance(vector, list) and all(isinstance(entry, dict) and len(entry) == 2 for entry in vector):
+        return [tuple(entry.values()) for entry in vector]
+    return vector
 
 
 def _rows(column: Any) -> int:
     shape = getattr(column, "shape", None)  # a sparse matrix has no length
     return shape[0] if shape else len(column)
-
-
-def _is_number(column: Any) -> bool:
-    """Whether an Arrow column holds plain numbers."""
-    return str(column.type).startswith(("int", "uint", "float", "double", "half"))
 
 
 def _is_column(value: Any) -> bool:

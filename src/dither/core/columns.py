@@ -1,0 +1,211 @@
+"""The forms that a column of single values comes in, brought to two: floats, and the places of labels.
+
+A column is a list, a NumPy array, a pandas column, or an Arrow array of any type. (Columns of vectors are in
+`core.entries`.) What is no number is NaN. What is no label is `UNKNOWN`, and what is not there at all is `MISSING`:
+null, None, NaN, or under a mask.
+
+**The text of a value.** Labels are texts. So that a column of codes or of yes and no need not be rewritten, a whole
+number is the label that is its decimal text (1, and 1.0 where a missing value turned a column into floats, is "1" and
+never "01"), and True and False are the labels "true" and "false", as SQL, CSV and JSON write them, and never "1" and
+"0". Two different values never become one label. Numbers are not read from texts: "5" is no number.
+
+**No loop over rows** where the column has a type: Arrow's texts are encoded through their dictionary, so that each
+different text is looked at once, and arrays of numbers as arrays. The values of a type that cannot fit are not read.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.checks import as_float, is_real
+from dither.core.domain import _unmasked
+from dither.core.entries import _listed
+from dither.core.errors import DomainError
+
+UNKNOWN, MISSING = -1, -2
+_EXACT = 2.0**53  # below, a float is one whole number
+_MOST = np.iinfo(np.int64).max
+_DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,17}")  # the one decimal text of a whole number, of those that 64 bits hold
+_PLAIN = {str, type(None), bool, int, float, np.str_}  # can be looked up, and are equal to no text that they are not
+
+
+def floats_of(column: Any) -> NDArray[np.float64]:
+    """A column as floats; what is no number is NaN."""
+    if is_arrow(column):
+        return _joined(_arrow_floats, column, np.float64)
+    column = _unmasked(column)
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and column.ndim == 1:
+        with np.errstate(over="ignore"):  # a warning would be a fact about a value
+            return np.asarray(column).astype(np.float64)
+    return np.array([as_float(item) for item in _items(column)], dtype=np.float64)
+
+
+class Places:
+    """The places of labels, from 0.
+
+    >>> Places(["1", "true"]).of([1, True, "1", "one", None, 1.5]).tolist()
+    [0, 1, 0, -1, -2, -1]
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self._place = {label: place for place, label in enumerate(labels)}
+
+    def of(self, column: Any) -> NDArray[np.int64]:
+        """The place of each value; `UNKNOWN` or `MISSING` where there is none."""
+        if is_arrow(column):
+            return _joined(self._of_arrow, column, np.int64)
+        column = _unmasked(column)
+        if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind not in "OUT":
+            return self._of_array(np.asarray(column))
+        return self._of_items(_items(column))
+
+    @cached_property
+    def _whole(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The labels that are whole numbers, sorted, and their places."""
+        found = sorted((int(label), place) for label, place in self._place.items() if _DECIMAL.fullmatch(label))
+        return np.array([each for each, _ in found], np.int64), np.array([place for _, place in found], np.int64)
+
+    def _of_array(self, values: NDArray) -> NDArray[np.int64]:
+        if values.dtype.kind == "b":
+            return np.where(values, self._place.get("true", UNKNOWN), self._place.get("false", UNKNOWN))
+        if values.dtype.kind in "iu":
+            fits = values <= _MOST
+            return np.where(fits, self._of_whole(np.where(fits, values, 0).astype(np.int64)), UNKNOWN)
+        if values.dtype.kind == "f":
+            values = floats_of(values)
+            whole = np.abs(values) < _EXACT  # NaN compares false
+            whole &= np.where(whole, values, 0.5) % 1 == 0
+            found = np.where(whole, self._of_whole(np.where(whole, values, 0).astype(np.int64)), UNKNOWN)
+            return np.where(np.isnan(values), MISSING, found)
+        return np.full(len(values), UNKNOWN)  # dates, bytes, complex numbers
+
+    def _of_whole(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        numbers, places = self._whole
+        if not len(numbers):
+            return np.full(len(values), UNKNOWN)
+        near = np.minimum(np.searchsorted(numbers, values), len(numbers) - 1)
+        return np.where(numbers[near] == values, places[near], UNKNOWN)
+
+    def _of_items(self, items: Sequence[Any]) -> NDArray[np.int64]:
+        """One lookup for each text; a closer look only at what is none, or is unknown."""
+        if set(map(type, items)) <= _PLAIN:
+            found = np.fromiter(map(self._place.get, items, repeat(UNKNOWN)), np.int64, len(items))
+            rest = np.flatnonzero(found == UNKNOWN)
+            found[rest] = [self._of_item(items[row]) for row in rest.tolist()]
+            return found
+        return np.array([self._of_item(item) for item in items], dtype=np.int64)
+
+    def _of_item(self, item: Any) -> int:
+        try:
+            if isinstance(item, str):
+                return self._place.get(item, UNKNOWN)
+            if item is None or type(item).__name__ in ("NAType", "NaTType"):  # of pandas
+                return MISSING
+            if isinstance(item, bool | np.bool_):
+                return self._place.get("true" if item else "false", UNKNOWN)
+            number = as_float(item) if is_real(item) else 0.5
+            if number != number:
+                return MISSING
+            exact = number.is_integer() and (abs(number) < _EXACT or isinstance(item, int | np.integer))
+            return self._place.get(str(int(item)), UNKNOWN) if exact else UNKNOWN
+        except Exception:  # that looking at something goes wrong is a fact about its user
+            return UNKNOWN
+
+    def _of_arrow(self, piece: Any) -> NDArray[np.int64]:
+        import pyarrow as pa
+
+        kind, types = piece.type, pa.types
+        if types.is_null(kind):
+            return np.full(len(piece), MISSING)
+        if types.is_dictionary(kind):
+            return _taken(self._of_arrow(_plain(piece.dictionary)), piece.indices, MISSING)
+        if _is_text(kind):
+            coded = piece.dictionary_encode()
+            found = self._of_items(_listed(coded.dictionary))  # nulls are not in it: None is what cannot be read
+            return _taken(np.where(found == MISSING, UNKNOWN, found), coded.indices, MISSING)
+        if types.is_boolean(kind):
+            found = self._of_array(piece.fill_null(False).to_numpy(zero_copy_only=False))
+        elif types.is_integer(kind):
+            found = self._of_array(piece.fill_null(0).to_numpy(zero_copy_only=False))
+        elif _is_number(kind):
+            found = self._of_array(_arrow_floats(piece))
+        else:
+            found = np.full(len(piece), UNKNOWN)
+        return np.where(piece.is_null().to_numpy(zero_copy_only=False), MISSING, found) if piece.null_count else found
+
+
+# Arrow --------------------------------------------------------------------------------------------------------------
+
+
+def is_arrow(column: Any) -> bool:
+    """Whether this is a column of Arrow, without importing it to ask."""
+    arrow: Any = sys.modules.get("pyarrow")
+    return arrow is not None and isinstance(column, arrow.Array | arrow.ChunkedArray)
+
+
+def _joined(read: Callable[[Any], NDArray], column: Any, dtype: Any) -> NDArray:
+    """What is read of each piece of an Arrow column, one after the other."""
+    pieces = column.chunks if hasattr(column, "chunks") else [column]
+    found = [read(_plain(piece)) for piece in pieces]
+    return found[0].astype(dtype, copy=False) if len(found) == 1 else np.concatenate([np.empty(0, dtype), *found])
+
+
+def _plain(piece: Any) -> Any:
+    """Without what only wraps the values: names for types, and runs of equal values."""
+    import pyarrow as pa
+    from pyarrow.compute import call_function
+
+    while isinstance(piece.type, pa.BaseExtensionType) or pa.types.is_run_end_encoded(piece.type):
+        piece = (
+            piece.storage if isinstance(piece.type, pa.BaseExtensionType) else call_function("run_end_decode", [piece])
+        )
+    return piece
+
+
+def _arrow_floats(piece: Any) -> NDArray[np.float64]:
+    import pyarrow as pa
+
+    kind, types = piece.type, pa.types
+    if types.is_dictionary(kind):
+        return _taken(_arrow_floats(_plain(piece.dictionary)), piece.indices, np.nan)
+    if types.is_decimal(kind):
+        piece = piece.cast(pa.float64(), safe=False)
+    elif not _is_number(kind):
+        return np.full(len(piece), np.nan)
+    return piece.to_numpy(zero_copy_only=False).astype(np.float64)  # a null is NaN
+
+
+def _taken(values: NDArray, indices: Any, absent: float) -> NDArray:
+    """Values by their indices, which may be null."""
+    import pyarrow as pa
+
+    places = indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return np.append(values, absent).astype(values.dtype)[places]  # the last one is at -1
+
+
+def _is_text(kind: Any) -> bool:
+    return str(kind) in ("string", "large_string", "string_view")
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+
+# Anything else ------------------------------------------------------------------------------------------------------
+
+
+def _items(column: Any) -> Sequence[Any]:
+    """The values one by one; whatever is not one value for each user is refused."""
+    if getattr(column, "ndim", 1) == 1 and not isinstance(column, str | bytes | bytearray | memoryview):
+        items = column.tolist() if hasattr(column, "tolist") else column
+        if isinstance(items, Sequence) and not isinstance(items, str | bytes):
+            return items
+    raise DomainError("a column is a list or a one-dimensional array, with one value for each user")
