@@ -2,7 +2,8 @@
 
 In units of half their domain, means of different attributes are many numbers of which much is alike: most lie away
 from the ends, and their errors are known. `auto` shrinks them together (`dither.refine.shrink`); the fewer they are,
-the less it does. Frequencies of a question are refined on their own, and so are statistics of keys. What is derived
+the less it does. Frequencies of a question are refined on their own, and so are statistics of keys. The values of a
+*distribution* have an order, which says more about them than that they are many: they are smoothed. What is derived
 from these (`questions.DERIVED`) stays as it is: a mean among the few who hold a key is not known of every key. So do
 the answers to ranges, which are a posterior already.
 """
@@ -14,6 +15,7 @@ import numpy as np
 from dither.core.estimate import MEAN, Estimate
 from dither.planning.questions import DERIVED, RANGES, Question
 from dither.refine import auto, by_name
+from dither.refine.smooth import MOST_CELLS, smooth
 
 
 def refined(found: dict[Question, Estimate], method: str) -> dict[Question, Estimate]:
@@ -26,8 +28,16 @@ def refined(found: dict[Question, Estimate], method: str) -> dict[Question, Esti
     }
     together = {question: each for question, each in known.items() if question.cells == 0} if apply is auto else {}
     better = _shrunk_together(together) if len(together) > 1 else {}
-    alone = {question: apply(each) for question, each in known.items() if question not in better}
+    alone = {
+        question: (smooth if apply is auto and _ordered(question) else apply)(each)
+        for question, each in known.items()
+        if question not in better
+    }
     return {**found, **alone, **better}
+
+
+def _ordered(question: Question) -> bool:
+    return question.statistic == "distribution" and question.cells <= MOST_CELLS
 
 
 def _shrunk_together(means: dict[Question, Estimate]) -> dict[Question, Estimate]:

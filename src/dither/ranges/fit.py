@@ -6,16 +6,17 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.density import Heard, Summed, smoothed
 from dither.core.parallel import each_chunk
 from dither.core.simplex import onto_simplex
 from dither.ranges.asked import Collected
 from dither.ranges.consistency import processed
-from dither.ranges.density import Heard, Summed, smoothed, window_law
 from dither.ranges.grid import equal_cuts
 from dither.ranges.interaction import Seen, correlations, over, rests, trusted, with_margins
 from dither.ranges.model import Factors, Margin, Pair, Pairwise, White, refined, sums
 from dither.ranges.normal import nearest, scores, slope, tables
 from dither.ranges.response import block_ratio, spread
+from dither.ranges.windows import window_law
 
 Floats = NDArray[np.float64]
 Cuts = NDArray[np.int64]

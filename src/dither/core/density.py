@@ -1,4 +1,4 @@
-"""The distribution of one attribute, from everything that was asked about it: smooth as far as the reports allow.
+"""The distribution of an attribute, from everything that was asked about it: smooth as far as the reports allow.
 
 The shares of the cells are p = softmax(theta). Two kinds of evidence are put together: counts of a window mechanism,
 with their multinomial likelihood, and sums of cells that were estimated with normal noise (the margins of grids).
@@ -27,8 +27,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.tally import Tally
-
 Floats = NDArray[np.float64]
 
 ORDERS = (0, 1, 2, 3)
@@ -38,7 +36,6 @@ _MOST_STEPS = 40
 _FLAT = 1e-2  # of log-posterior, gained by a step
 _LONGEST = 4.0  # of theta in a step
 _NEGLIGIBLE = 1e-4  # weight of a fit
-_OUTPUTS = 128  # groups of outputs of a window: far narrower than what can be seen
 
 
 class Heard(NamedTuple):
@@ -61,23 +58,6 @@ class Shares(NamedTuple):
 
     value: Floats
     covariance: Floats
-
-
-def window_law(tally: Tally, mechanism: object, values: int, cuts: Sequence[int]) -> Heard:
-    """The tally of a window mechanism whose inputs were the middles of `values` equal parts, as evidence about cells.
-
-    The chance of an output below Y is b Y + (a - b) clip(Y - x, 0, w) at every whole Y (`mechanisms.em`). A cell of
-    several values has the average of theirs.
-    """
-    window = mechanism.window  # type: ignore[attr-defined]
-    limits = np.unique(np.linspace(0, window.law.outputs, _OUTPUTS + 1).astype(np.int64))
-    low = float((1 - window.law.inside) / (window.law.outputs - window.width))
-    extra = float(window.law.inside) / window.width - low
-    x = window.steps * (np.arange(values) + 0.5) / values
-    below = low * limits[:, None] + extra * np.clip(limits[:, None] - x, 0, window.width)
-    starts = np.asarray(cuts[:-1])
-    law = np.add.reduceat(np.diff(below, axis=0), starts, axis=1) / np.diff(cuts)
-    return Heard(np.add.reduceat(tally.counts, limits[:-1]).astype(np.float64), law)
 
 
 def smoothed(cells: int, heard: Heard | None, summed: Sequence[Summed], *, ordered: bool = True) -> Shares:

@@ -8,8 +8,9 @@ what these seeds give, with room, and their false alarm is not known.
 import numpy as np
 import pytest
 
+from dither.core.density import Heard, Summed, smoothed
 from dither.mechanisms import SquareWave
-from dither.ranges.density import Heard, Summed, smoothed, window_law
+from dither.ranges.windows import window_law
 
 CELLS = 64
 PLACES = (np.arange(CELLS) + 0.5) / CELLS
