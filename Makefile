@@ -3,14 +3,15 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test check docs audit bench clean
+.PHONY: help demo tutorial test check docs audit bench clean
 help:
-	@echo "make demo    set up, then randomize, tally and estimate a made population"
-	@echo "make test    set up, then run every check and test"
-	@echo "make check   lint, format, types, doctests, documentation"
-	@echo "make docs    build the documentation into site/"
-	@echo "make bench   speed against other libraries, as ratios in one run"
-	@echo "make audit   attack every mechanism with ten million reports (half an hour)"
+	@echo "make demo      set up, then go from files of real flights to a report: plan, reports, tallies, answers"
+	@echo "make tutorial  type all the commands of docs/tutorial.md, in a new folder and a new environment"
+	@echo "make test      set up, then run every check and test"
+	@echo "make check     lint, format, types, doctests, documentation"
+	@echo "make docs      build the documentation into site/"
+	@echo "make bench     speed against other libraries, as ratios in one run"
+	@echo "make audit     attack every mechanism with ten million reports (half an hour)"
 
 $(VENV)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -21,7 +22,7 @@ $(VENV)/venv:
 
 $(VENV)/run: $(VENV)/venv pyproject.toml
 	@echo "setting up (a minute or two the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fast]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
 	@touch $@
 
 $(VENV)/dev: $(VENV)/run pyproject.toml
@@ -35,8 +36,12 @@ $(VENV)/bench: $(VENV)/run pyproject.toml
 demo: $(VENV)/run
 	@$(BIN)/dither demo
 
+# Needs nothing of the environment above: the page sets up its own.
+tutorial:
+	@$(PYTHON) docs/follow.py docs/tutorial.md --expect report.html
+
 test: check
-	$(BIN)/pytest -n auto tests
+	$(BIN)/pytest -n auto --dist loadgroup -rs tests
 
 check: $(VENV)/dev
 	$(BIN)/ruff check .
@@ -55,4 +60,4 @@ bench: $(VENV)/bench
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) site .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site dither-demo .pytest_cache .ruff_cache .hypothesis

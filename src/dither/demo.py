@@ -1,216 +1,303 @@
-"""The demonstration: a made population, seven attributes, one report a user.
+"""The demonstration: from a folder of Parquet files to answers, by the commands that anybody would type.
 
-It goes the whole way of the library: a schema, a plan with its prediction, reports that leave the devices in batches,
-tallies that merge, and estimates beside the truth, which only a demonstration knows. A second collection, with an
-epsilon of its own so that it takes nobody from the first, asks for ranges, and answers three queries.
+The records are real: the flights of `dither.example`. January is public, so the schema comes from it; the other
+eleven months are collected, in three parts whose tallies merge. One plan asks everything, so one epsilon covers all
+that a flight reports. Everything is done by `dither` commands, which are shown as they are run, in this process; what
+they write stays in a folder, so that one can go on from there. What is printed besides is read from their files, and
+set beside the truth, which only a demonstration knows.
 """
 
+import contextlib
+import io
+import math
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
 
-from dither.core.errors import ParameterError
-from dither.core.estimate import Estimates
-from dither.planning import Plan, PlanTally, Question, plan
-from dither.randomness import Stream
-from dither.schema import Categorical, KeyValue, Numeric, Ordinal, Schema
+from dither.core.errors import WriteError, require
+from dither.example import PRIVATE, PUBLIC, write_example
+from dither.planning import Plan
+from dither.show.digits import number, span
+from dither.show.estimates import rms
 from dither.show.table import Table
 
-_BATCHES = 25
-_SHOWN = 2
-_TRAVEL = {"car": 40, "train": 20, "bus": 12, "bicycle": 10, "on foot": 9, "tram": 5, "scooter": 3, "ferry": 1}
-_JOBS = {"nurse": 20, "driver": 15, "teacher": 10, "other": 55}
-_FILMS = {
-    "Alien": 25,
-    "Casablanca": 20,
-    "Fargo": 15,
-    "Heat": 12,
-    "Metropolis": 8,
-    "Solaris": 6,
-    "Totoro": 9,
-    "Vertigo": 5,
+FOLDER = "dither-demo"
+REPORT = "report.html"
+RANGES = "ranges(hour, dep_delay, distance, origin)"
+ASK = ("mean(dep_delay)", "mean(air_time)", "histogram(carrier)", "distribution(hour)", "dest_delay", "make_delay")
+PARTS = {"spring": "0[2-5]", "summer": "0[6-9]", "autumn": "1[0-2]"}
+QUERIES = (
+    "hour >= 17 and dep_delay > 30",
+    "hour < 9 and dep_delay < 15",
+    "origin = 'JFK' and distance between 2000 and 3000",
+)
+_GUESSED, _EDITED = "high = 300", "high = 120"
+_SHOWN = {
+    "histogram(carrier)": 3,
+    "distribution(hour)": 2,
+    "presence(dest_delay)": 2,
+    "conditional_mean(make_delay)": 3,
 }
-
-SCHEMA = Schema(
-    {
-        "income": Numeric(0, 200_000),
-        "sleep": Numeric(0, 14),
-        "age": Ordinal(18, 99),
-        "job": Categorical(list(_JOBS)),
-        "trip": Categorical(list(_TRAVEL)),
-        "town": Categorical([f"town {i}" for i in range(1, 1001)]),
-        "films": KeyValue(list(_FILMS), size=2, low=1, high=5),
-    }
-)
-RANGES = "ranges(age, income, job)"
-QUERIES: tuple[dict[str, Any], ...] = (
-    {"age": (30, 49)},
-    {"age": (30, 49), "income": (50_000, None)},
-    {"age": (None, 49), "income": (20_000, 60_000), "job": ["nurse", "teacher"]},
-)
-ASK = ("mean(income)", "mean(sleep)", "mean(age)", "histogram(job)", "histogram(trip)", "histogram(town)", "films")
+_FLIGHTS = "flights"
 
 
-def people(users: int) -> dict[str, NDArray]:
-    """A made population: incomes and ages like real ones, towns that fade like real ones, one or two films each."""
-    stream = Stream.seeded(2026, "demo population")
-
-    def some(name: str, *weights: int) -> NDArray[np.intp]:
-        edges = np.cumsum(weights)
-        return np.searchsorted(edges, stream.spawn(name).below(int(edges[-1]), users).astype(np.int64), side="right")
-
-    def bell(name: str, low: float, high: float) -> NDArray[np.float64]:
-        rolls = sum(stream.spawn(name, str(i)).below(1 << 20, users).astype(np.float64) for i in range(4))
-        return low + (high - low) * np.asarray(rolls) / (4 << 20)
-
-    def ratings() -> NDArray[np.float64]:
-        table = np.zeros((users, len(_FILMS)))
-        for name in ("film", "another film"):  # the second may be the first again
-            film = some(name, *_FILMS.values())
-            table[np.arange(users), film] = np.clip(np.rint(bell(f"rating of {name}", 2, 6) - 0.3 * film), 1, 5)
-        return table
-
-    labels = {name: np.array(SCHEMA[name].labels) for name in ("job", "trip", "town")}  # type: ignore[union-attr]
-    return {
-        "income": bell("income", 0, 1) ** 2 * 160_000,
-        "sleep": bell("sleep", 3, 11),
-        "age": np.rint(bell("age", 18, 90)).astype(np.int64),
-        "job": labels["job"][some("job", *_JOBS.values())],
-        "trip": labels["trip"][some("trip", *_TRAVEL.values())],
-        "town": labels["town"][some("town", *(10**6 // rank for rank in range(1, 1001)))],
-        "films": ratings(),
-    }
-
-
-def run(console: Console, *, users: int, epsilon: float, seed: int | None) -> None:
-    """Plan, randomize, tally, estimate, and print the comparison."""
-    if users < 100:
-        raise ParameterError("the demonstration needs at least 100 users")
-    made = plan(SCHEMA, epsilon, users=users, ask=ASK)
-    console.print(f"[bold]The plan[/] for {users:,} users with epsilon {epsilon:g}, before anything is collected:")
-    console.print(made.table())
-    console.print(made.explain(), highlight=False)
-    data = people(users)
-    tally = _collect(console, made, data, seed)
-    estimates, refined = made.estimate(tally), made.estimate(tally, refine="auto")
-    console.print("\n[bold]The estimates[/] beside the truth:")
-    console.print(_estimates(made, estimates, data))
-    console.print(_rated(estimates, data), highlight=False)
-    console.print("[bold]The error[/], as it was predicted (for the worst users), as it is, and after refining:")
-    console.print(_errors(made, estimates, refined, data))
-    _ask_for_ranges(console, data, epsilon, seed)
-    console.print("One interval in twenty misses the truth, as 95% says.")
-    if seed is None:
-        console.print(
-            "Nothing but the reports left the devices; the guarantee is computed from the sampler's integers."
+def run(
+    console: Console,
+    *,
+    folder: str | Path = FOLDER,
+    epsilon: float = 2.0,
+    seed: int | None = None,
+    most: int | None = None,
+) -> Path:
+    """Go the whole way, print the way, and return where the report is. `most` flights of a month make it shorter."""
+    began, target = time.monotonic(), _own(Path(folder))
+    show = _Show(console, seed)
+    show.title("Flights from New York City in 2013, as if each were a device that reports once")
+    show.command(f"mkdir -p {_quoted(folder)} && cd {_quoted(folder)}")
+    with contextlib.chdir(target):
+        show.command(f"dither example {_FLIGHTS}")
+        with show.working():
+            paths = write_example(_FLIGHTS, most=most)
+        users = _rows(paths[1:])
+        show.note(f"January is public. The other eleven months, {users:,} flights, are collected.")
+        _schema(show)
+        made = _plan(show, epsilon, users)
+        _collect(show)
+        _estimate(show, made)
+        _query(show, made)
+    report = Path(folder) / REPORT
+    show.title(f"The report, to open in a browser: {report}")
+    show.note(
+        f"That took {time.monotonic() - began:.0f} seconds. docs/tutorial.md explains every step, and "
+        "dither demo --epsilon 1 shows what more privacy costs."
+    )
+    if seed is not None:
+        show.note(
+            "Simulated from a seed: it can be repeated, and promises nothing. Without --seed the noise is secure."
         )
-    else:
-        console.print(
-            "Simulated from a seed: repeatable, and without any guarantee. Leave --seed out for the real thing."
-        )
+    return report
 
 
-def _collect(console: Console, made: Plan, data: dict[str, NDArray], seed: int | None) -> PlanTally:
-    """Reports arrive in batches, and their tallies merge."""
-    users = len(data["income"])
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console)
-    tally: Any = 0
-    with bar:
-        task = bar.add_task("Collecting reports", total=users)
-        for batch, rows in enumerate(np.array_split(np.arange(users), _BATCHES)):
-            part = {name: column[rows] for name, column in data.items()}
-            tally += made.tally(made.randomize(part, seed=None if seed is None else seed * _BATCHES + batch))
-            bar.advance(task, len(rows))
-    return tally
+def _own(folder: Path) -> Path:
+    """A folder for the files: a new one, an empty one, or that of an earlier demonstration."""
+    reason = ""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()) and not (folder / _FLIGHTS / PUBLIC).is_dir():
+            reason = "it holds other files, which might be replaced"
+    except OSError as error:
+        reason = (error.strerror or "it cannot be made").lower()
+    if reason:
+        raise WriteError(f"the folder {folder} cannot be used: {reason}. Name another with --output")
+    return folder.resolve()
 
 
-def _ask_for_ranges(console: Console, data: dict[str, NDArray], epsilon: float, seed: int | None) -> None:
-    """A second collection from the same people, and what it answers."""
-    made = plan(SCHEMA, epsilon, users=len(data["age"]), ask=[RANGES])
-    console.print(f"\n[bold]Ranges[/], from a second collection with an epsilon of its own, {RANGES}:", highlight=False)
-    answers = made.estimate(_collect(console, made, data, seed))[RANGES].answers(QUERIES)  # type: ignore[attr-defined]
-    console.print(_answers(answers, data))
+# The steps -----------------------------------------------------------------------------------------------------------
 
 
-def _answers(answers: Any, data: dict[str, NDArray]) -> Table:
-    truth = [_inside(query, data) for query in QUERIES]
-    low, high = answers.interval(0.95)
-    return Table(
-        {
-            "share of users with": list(answers.labels),
-            "truth": [f"{true:.3f}" for true in truth],
-            "estimate": [f"{value:.3f}" for value in answers.value],
-            "95% interval": [f"{least:.3f} to {most:.3f}" for least, most in zip(low, high, strict=True)],
-            "inside": [bool(a <= true <= b) for a, true, b in zip(low, truth, high, strict=True)],
-        }
+def _schema(show: "_Show") -> None:
+    show.title("1. A schema, guessed from what is public")
+    show.dither(f"infer {_FLIGHTS}/{PUBLIC} -o guess.toml")
+    show.command(f"sed 's/^{_GUESSED}$/{_EDITED}/' guess.toml > schema.toml")
+    lines = Path("guess.toml").read_text(encoding="utf-8").splitlines()
+    edited = [_EDITED if line == _GUESSED else line for line in lines]
+    Path("schema.toml").write_text("\n".join(edited) + "\n", encoding="utf-8")
+    show.note(
+        "Everybody can read the labels and ends of a schema, so they must not come from the data that are collected. "
+        "A guess is to be edited: here delays count up to two hours, since a narrower range has a smaller error."
     )
 
 
-def _inside(query: dict[str, Any], data: dict[str, NDArray]) -> float:
-    """The share of the people who are inside all ranges."""
-    kept = np.ones(len(data["age"]), dtype=bool)
-    for name, wanted in query.items():
-        column = data[name]
-        if isinstance(wanted, list):
-            kept &= np.isin(column, wanted)
+def _plan(show: "_Show", epsilon: float, users: int) -> Plan:
+    show.title("2. A plan: by which mechanisms, who is asked what, and how wrong it will be")
+    asked = [part for question in (*ASK, RANGES) for part in ("--ask", question)]
+    show.dither(f"plan schema.toml --epsilon {epsilon:g} --users {users}", *asked, "-o", "plan.json")
+    made = Plan.from_json(Path("plan.json").read_text(encoding="utf-8"))
+    show.table(made.table())
+    show.note(
+        f"A flight answers one of these, and everything it says is covered by epsilon {epsilon:g}: no report is more "
+        f"than {math.exp(epsilon):.3g} times as likely under one record as under any other."
+    )
+    return made
+
+
+def _collect(show: "_Show") -> None:
+    show.title("3. Reports, as devices would send them, and tallies, as three servers would keep them")
+    for place, (part, months) in enumerate(PARTS.items()):
+        source = f"'{_FLIGHTS}/{PRIVATE}/2013-{months}.parquet'"
+        show.dither(f"randomize plan.json {source} -o {part}.parquet --invalid substitute", *show.seeded(place))
+    for part in PARTS:
+        show.dither(f"tally plan.json {part}.parquet -o {part}.tally")
+    show.dither(f"merge {' '.join(f'{part}.tally' for part in PARTS)} -o all.tally")
+
+
+def _estimate(show: "_Show", made: Plan) -> None:
+    show.title("4. Estimates, refined, with their error bars; in a trial, the truth beside them")
+    truth = f"{_FLIGHTS}/{PRIVATE}"
+    show.dither(f"estimate plan.json all.tally --truth {truth} -o estimates.parquet --html {REPORT}")
+    with show.working():
+        found = _Found.read(made, truth)
+    show.table(found.excerpt())
+    show.note("The error as it was predicted (for the worst data there can be), as it is, and after refining:")
+    show.table(found.errors())
+
+
+def _query(show: "_Show", made: Plan) -> None:
+    show.title("5. Queries in the words of SQL, from the same tally")
+    show.dither("query plan.json all.tally", *QUERIES, printed=True)
+    with show.working():
+        shares = _shares(made, f"{_FLIGHTS}/{PRIVATE}")
+    show.note(f"The truth: {', '.join(f'{share:.4f}' for share in shares)}.")
+
+
+# What is shown -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Show:
+    """Commands as they are typed, what they do, and a word about it."""
+
+    console: Console
+    seed: int | None
+
+    def title(self, text: str) -> None:
+        self.console.print(Text(f"\n{text}", style="bold"), soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        self.console.print(Text(text))
+
+    def table(self, table: Table) -> None:
+        self.console.print(table)
+
+    def command(self, line: str) -> None:
+        self.console.print(Text(f"$ {line}", style="cyan"), soft_wrap=True)
+
+    def dither(self, line: str, *words: str, printed: bool = False) -> None:
+        """Show a command, and run it; what it prints is shown if asked for, its warnings always."""
+        from dither.cli import main
+
+        arguments = [*shlex.split(line), *words]
+        self.command(_broken(["dither", *arguments], self.console.width - 4))
+        output, errors = io.StringIO(), io.StringIO()
+        with self.working(), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+            main.main(arguments, prog_name="dither", standalone_mode=False)
+        if printed:
+            self.console.print(Text(output.getvalue().rstrip()), soft_wrap=True)
+        for told in errors.getvalue().splitlines():
+            if told.startswith("Warning: ") and arguments[0] != "infer":  # whose warning is the title above it
+                self.note(told)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """A sign of life."""
+        with self.console.status("working ...") if self.console.is_terminal else contextlib.nullcontext():
+            yield
+
+    def seeded(self, place: int) -> list[str]:
+        """The option for a simulation; every part gets noise of its own."""
+        return [] if self.seed is None else ["--seed", str(self.seed + place)]
+
+
+def _quoted(path: str | Path) -> str:
+    return shlex.quote(str(path))
+
+
+def _broken(words: list[str], width: int) -> str:
+    """A command as it is typed: in double quotes what needs quotes, and cut into lines if it is long."""
+    typed = [word if shlex.quote(word) == word else f'"{word}"' for word in words]
+    lines = [typed[0]]
+    for place, word in enumerate(typed[1:], 1):
+        ahead = len(typed[place + 1]) + 1 if word.startswith("-") and place + 1 < len(typed) else 0
+        valued = typed[place - 1].startswith("-")
+        if len(lines[-1]) + 1 + len(word) + ahead > width and not valued:
+            lines[-1] += " \\"
+            lines.append(f"    {word}")
         else:
-            low, high = wanted
-            kept &= (column >= (-np.inf if low is None else low)) & (column <= (np.inf if high is None else high))
-    return float(kept.mean())
+            lines[-1] += f" {word}"
+    return "\n".join(lines)
 
 
-def _truth(question: Question, column: NDArray) -> NDArray[np.float64]:
-    if isinstance(question.attribute, KeyValue):
-        held = column != 0
-        if question.statistic == "conditional_mean":
-            return column.sum(axis=0) / held.sum(axis=0)
-        return (np.where(held, column, question.attribute.centre) if question.averages else held).mean(axis=0)
-    if question.cells == 0:
-        return np.atleast_1d(column.mean())
-    return np.bincount(question.encode(column), minlength=question.cells) / len(column)
+# What is known -------------------------------------------------------------------------------------------------------
 
 
-def _estimates(made: Plan, estimates: Estimates, data: dict[str, NDArray]) -> Table:
-    columns: dict[str, list] = {name: [] for name in ("question", "of", "truth", "estimate", "95% interval", "inside")}
-    for question in made.questions:
-        truth = _truth(question, data[question.name])
-        low, high, value = (
-            np.atleast_1d(each) for each in (*estimates[str(question)].interval(0.95), estimates[str(question)].value)
+def _rows(paths: list[Path]) -> int:
+    parquet = require("pyarrow.parquet", "fast")
+    return sum(parquet.read_metadata(path).num_rows for path in paths)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The rows of the file of estimates, question by question, each with its truth."""
+
+    plan: Plan
+    rows: dict[str, list[dict[str, Any]]]
+
+    @classmethod
+    def read(cls, plan: Plan, records: str) -> "_Found":
+        from dither.engines.records import records as opened
+        from dither.planning.trial import truths
+
+        table = require("pyarrow.parquet", "fast").read_table("estimates.parquet").to_pylist()
+        rows = {}
+        for question, truth in truths(plan, opened(records, plan.attributes).batches()).items():
+            own = [row for row in table if row["question"] == question]
+            rows[question] = [{**row, "truth": float(true)} for row, true in zip(own, truth, strict=True)]
+        return cls(plan, rows)
+
+    def excerpt(self) -> Table:
+        """The largest few numbers of some questions; of keys those that most flights hold."""
+        columns: dict[str, list[str]] = {name: [] for name in ("question", "of", "estimate", "95% interval", "truth")}
+        for question, rows in self.rows.items():
+            held = self.rows.get(question.replace("conditional_mean", "presence"), rows)
+            order = sorted(range(len(rows)), key=lambda place: -(held[place]["value"] or 0.0))
+            shown = len(rows) if len(rows) == 1 else _SHOWN.get(question, 0)
+            for place in order[:shown]:
+                row = rows[place]
+                columns["question"].append(question)
+                columns["of"].append(row["of"])
+                columns["estimate"].append(number(_real(row["value"]), row["stderr"]))
+                columns["95% interval"].append(span(_real(row["low"]), _real(row["high"]), _real(row["stderr"])))
+                columns["truth"].append(number(row["truth"], row["stderr"]))
+        return Table(columns)
+
+    def errors(self) -> Table:
+        """Predicted and real errors: root mean squares over the numbers of a question."""
+        asked = [str(question) for question in self.plan.questions if str(question) in self.rows]
+        before = [self._error(question, "original_value") for question in asked]
+        after = [self._error(question, "value") for question in asked]
+        return Table(
+            {
+                "question": asked,
+                "numbers": [len(self.rows[question]) for question in asked],
+                "predicted": [self.plan.predicted[question] for question in asked],
+                "real": [refined if math.isnan(raw) else raw for raw, refined in zip(before, after, strict=True)],
+                "refined": after,
+            }
         )
-        digits = 3 if question.cells else 1 if question.unit < 1000 else 0
-        for row in np.argsort(-truth, kind="stable")[:_SHOWN]:
-            true, found, least, most = (f"{each[row]:,.{digits}f}" for each in (truth, value, low, high))
-            columns["question"].append(str(question))
-            columns["of"].append(question.labels[row] if question.labels else "all users")
-            columns["truth"].append(true)
-            columns["estimate"].append(found)
-            columns["95% interval"].append(f"{least} to {most}")
-            columns["inside"].append(bool(low[row] <= truth[row] <= high[row]))
-    return Table(columns)
+
+    def _error(self, question: str, name: str) -> float:
+        return rms([_real(row[name]) - row["truth"] for row in self.rows[question]])
 
 
-def _rated(estimates: Estimates, data: dict[str, NDArray]) -> str:
-    """What comes with the questions about keys: the mean among those who hold one."""
-    question = Question("films", "conditional_mean", SCHEMA["films"])
-    truth, found = _truth(question, data["films"]), estimates[str(question)]
-    rated = [
-        f"{film} {found.value[row]:.2f} +- {found.stderr[row]:.2f} (truth {truth[row]:.2f})"
-        for row, film in enumerate(_FILMS)
-    ]
-    return f"From the same reports, the mean among those who rated it: {'; '.join(rated[:_SHOWN])}."
+def _real(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
-def _errors(made: Plan, estimates: Estimates, refined: Estimates, data: dict[str, NDArray]) -> Table:
-    rows = []
-    for question in made.questions:
-        truth = _truth(question, data[question.name])
-        off, less = (
-            float(np.sqrt(np.mean((np.atleast_1d(found[str(question)].value) - truth) ** 2)))
-            for found in (estimates, refined)
-        )
-        rows.append((str(question), question.cells or 1, made.predicted[str(question)], off, less))
-    names = ("question", "numbers", "predicted", "realised", "refined")
-    return Table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+def _shares(plan: Plan, records: str) -> list[float]:
+    """The shares of the flights for which the queries hold, by DuckDB, with the plan's substitutes for nulls."""
+    from dither.engines.records import records as opened
+
+    source = opened(records, plan.attributes)
+    table = require("pyarrow", "fast").Table.from_batches(source.batches(), source.schema)
+    with require("duckdb", "fast").connect() as base:
+        base.register("flights", table)
+        parts = ", ".join(f"avg(({condition})::int)" for condition in QUERIES)
+        [shares] = base.execute(f"select {parts} from flights").fetchall()  # noqa: S608
+    return list(shares)

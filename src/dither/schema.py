@@ -39,7 +39,7 @@ from dither.core.checks import as_float, checked_count
 from dither.core.columns import MISSING, Places, floats_of
 from dither.core.domain import Categories, Interval
 from dither.core.entries import MOST_KEYS, Entries, entries_of, refuse_first
-from dither.core.errors import DomainError, ParameterError
+from dither.core.errors import ParameterError, RowError
 from dither.core.sparse import Sparse
 
 RULES = ("error", "substitute")
@@ -112,9 +112,7 @@ class Numeric:
         refuse, values = _checked_rule(invalid), floats_of(column)
         outside = ~((values >= self.low) & (values <= self.high))  # NaN compares false, and is outside
         if refuse and outside.any():
-            raise DomainError(
-                f"row {int(outside.argmax())}: the value is not a number from {self.low:g} to {self.high:g}"
-            )
+            raise RowError(int(outside.argmax()), f"the value is not a number from {self.low:g} to {self.high:g}")
         inside = np.clip(np.where(np.isnan(values), self.substitute, values), self.low, self.high)
         return np.clip((inside - self.centre) / self.scale, -1.0, 1.0)
 
@@ -178,9 +176,7 @@ class Ordinal:
         whole = np.isfinite(values) & (np.where(np.isfinite(values), values, 0.5) % 1 == 0)
         outside = ~(whole & (values >= self.low) & (values <= self.high))
         if refuse and outside.any():
-            raise DomainError(
-                f"row {int(outside.argmax())}: the value is not a whole number from {self.low} to {self.high}"
-            )
+            raise RowError(int(outside.argmax()), f"the value is not a whole number from {self.low} to {self.high}")
         known = np.where(np.isnan(values) | (np.isfinite(values) & ~whole), self.substitute, values)
         return (np.clip(known, self.low, self.high) - self.low).astype(np.int64)
 
@@ -252,7 +248,7 @@ class Categorical:
         if not odd.any():
             return found
         if refuse:
-            raise DomainError(f"row {int(odd.argmax())}: the value is not one of the {self.k} labels")
+            raise RowError(int(odd.argmax()), f"the value is not one of the {self.k} labels")
         other, missing = (self.labels.index(label) for label in (self.other, self.substitute))
         return np.where(odd, np.where(found == MISSING, missing, other), found)
 

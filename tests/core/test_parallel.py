@@ -5,6 +5,7 @@ That results do not depend on the cut is tested where the results are; here is t
 
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import dither
 from dither.core import parallel
-from dither.core.parallel import each_chunk, sum_chunks, threads
+from dither.core.parallel import as_they_come, each_chunk, sum_chunks, threads
 
 NUMBERS = [0, 1, 2, 3, 7, 8, 9, 100, 1000, 1 << 14, (1 << 14) + 1, 50_000]
 CHUNKS = [1, 2, 3, 7, 64, 1000, 1 << 14, 1 << 20]
@@ -142,3 +143,165 @@ def test_a_superscript_is_not_a_number_of_threads(monkeypatch):
     cores = threads()
     monkeypatch.setenv("DITHER_THREADS", "²")
     assert threads() == cores
+
+
+# As they come ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 5, 100])
+def test_each_item_comes_once_with_its_own_work(some_threads, count):
+    found = list(as_they_come(lambda item: item * item, range(count)))
+    assert sorted(found) == [(item, item * item) for item in range(count)]
+
+
+def test_equal_items_are_different_work(some_threads):
+    assert list(as_they_come(lambda item: item + 1, [7] * 20)) == [(7, 8)] * 20
+
+
+def test_what_is_done_first_comes_first(monkeypatch):
+    monkeypatch.setenv("DITHER_THREADS", "3")
+    gate = threading.Event()
+
+    def work(item: int) -> int:
+        if item == 0:
+            assert gate.wait(30)
+        return item
+
+    found = []
+    for item, _ in as_they_come(work, range(6)):
+        found.append(item)
+        if len(found) == 5:
+            gate.set()  # the first is still at work: all others have passed it
+    assert found[-1] == 0
+    assert sorted(found) == list(range(6))
+
+
+@pytest.mark.parametrize("workers", [2, 3, 5])
+def test_only_a_few_are_worked_on_at_a_time(monkeypatch, workers):
+    monkeypatch.setenv("DITHER_THREADS", str(workers))
+    lock, running, most, begun, ahead, taken = threading.Lock(), 0, 0, 0, 0, 0
+
+    def work(item: int) -> int:
+        nonlocal running, most, begun, ahead
+        with lock:
+            running, begun = running + 1, begun + 1
+            most, ahead = max(most, running), max(ahead, begun - taken)
+        time.sleep(0.002)
+        with lock:
+            running -= 1
+        return item
+
+    for _ in as_they_come(work, range(60)):
+        taken += 1
+        time.sleep(0.003)  # whoever takes the results is slower than the work
+    assert begun == taken == 60
+    assert 1 < most <= workers
+    assert ahead <= workers + 2  # those in the hand, and the one that is looked at
+
+
+@pytest.mark.parametrize("bad", [0, 3, 19])
+def test_an_error_of_an_item_comes_out_and_nothing_is_left_running(some_threads, bad):
+    begun, ended = [], []
+
+    def work(item: int) -> int:
+        begun.append(item)
+        try:
+            if item == bad:
+                raise BrokenError(item)
+            time.sleep(0.001)
+            return item
+        finally:
+            ended.append(item)
+
+    with pytest.raises(BrokenError):
+        list(as_they_come(work, range(20)))
+    assert sorted(begun) == sorted(ended)
+    assert len(begun) <= bad + 2 * some_threads + 2
+    count = len(begun)
+    time.sleep(0.02)
+    assert len(begun) == count
+    assert sorted(as_they_come(lambda item: item, range(5))) == [(item, item) for item in range(5)]  # threads live on
+
+
+def test_errors_of_all_items_are_one_error(some_threads):
+    def work(item: int) -> None:
+        raise BrokenError(item)
+
+    with pytest.raises(BrokenError):
+        list(as_they_come(work, range(20)))
+
+
+def test_stopping_early_leaves_nothing_running(some_threads):
+    begun, ended = [], []
+
+    def work(item: int) -> int:
+        begun.append(item)
+        time.sleep(0.002)
+        ended.append(item)
+        return item
+
+    coming = as_they_come(work, range(1000))
+    next(coming)
+    coming.close()  # type: ignore[attr-defined]
+    count = len(begun)
+    assert sorted(begun) == sorted(ended)
+    assert count <= some_threads + 2
+    time.sleep(0.02)
+    assert len(begun) == count
+
+
+def test_an_interruption_of_the_taker_leaves_nothing_running(monkeypatch):
+    monkeypatch.setenv("DITHER_THREADS", "3")
+    begun, ended = [], []
+
+    def work(item: int) -> int:
+        begun.append(item)
+        time.sleep(0.002)
+        ended.append(item)
+        return item
+
+    def take() -> None:
+        for _ in (coming := as_they_come(work, range(100))):
+            try:
+                raise KeyboardInterrupt
+            finally:
+                coming.close()  # type: ignore[attr-defined]
+
+    with pytest.raises(KeyboardInterrupt):
+        take()
+    assert sorted(begun) == sorted(ended)
+
+
+def test_a_single_item_is_worked_on_here(some_threads):
+    # So that its own chunks can be spread over the threads.
+    ((_, thread),) = as_they_come(lambda item: threading.current_thread(), ["only"])
+    assert thread is threading.current_thread()
+
+
+def test_several_items_are_worked_on_at_once(monkeypatch):
+    monkeypatch.setenv("DITHER_THREADS", "3")
+    meeting = threading.Barrier(3, timeout=30)
+    found = [threads_name for _, threads_name in as_they_come(lambda item: meeting.wait() * 0, range(3))]
+    assert found == [0, 0, 0]
+
+
+def test_chunks_of_an_item_stay_on_its_thread(monkeypatch):
+    monkeypatch.setenv("DITHER_THREADS", "2")
+
+    def work(item: int) -> set[threading.Thread]:
+        found = set()
+        each_chunk(lambda part: found.add(threading.current_thread()), 100_000, 1000)
+        return found | {threading.current_thread()}
+
+    for _, found in as_they_come(work, range(8)):
+        assert len(found) == 1
+        assert threading.current_thread() not in found
+
+
+def test_items_inside_of_items_do_not_wait_for_each_other(monkeypatch):
+    monkeypatch.setenv("DITHER_THREADS", "2")
+
+    def work(item: int) -> int:
+        return sum(inner for _, inner in as_they_come(lambda each: each, range(item + 2)))
+
+    assert sorted(as_they_come(work, range(10))) == [(item, sum(range(item + 2))) for item in range(10)]

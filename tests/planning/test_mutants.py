@@ -26,6 +26,7 @@ from dither.planning.choose import Chooser, variances
 from dither.planning.plans import Part
 from dither.planning.prediction import Prediction
 from dither.planning.questions import Question, questions
+from dither.randomness import Stream
 from planning import test_choose as choosing
 from planning import test_plans as planning
 
@@ -55,7 +56,7 @@ class Every:
     label: tuple[str, ...] = ()
     places: dict[Any, int] = field(default_factory=dict)
     bits: int = BITS
-    simulated: bool = False
+    simulated: bool = True  # secure words are the same draws at other addresses: `check_words_are_used_once`
 
     def spawn(self, *labels: str) -> "Every":
         """Other digits of the same rows."""
@@ -70,6 +71,42 @@ class Every:
         return (numbers.astype(np.uint64) >> np.uint64(BITS * place) & np.uint64((1 << BITS) - 1))[:, None]
 
 
+@dataclass(frozen=True)
+class Once:
+    """A secure tape that is torn off: no word is read twice."""
+
+    real: Stream
+    read: set[Any] = field(default_factory=set)
+    label: tuple[str, ...] = ()
+    bits: int = 64
+    simulated: bool = False
+
+    def spawn(self, *labels: str) -> "Once":
+        """Another tape."""
+        return replace(self, real=self.real.spawn(*labels), label=(*self.label, *labels))
+
+    def slots(self, label: str, number: int) -> "Once":
+        """Another tape, for parts of rows."""
+        return self.spawn("slots", label, str(number))
+
+    def words(self, lane: int, rows: Any, width: int = 1, attempt: int = 0, out: Any = None) -> Any:
+        """Words, each at most once."""
+        numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else np.asarray(rows)
+        asked = {(self.label, lane, attempt, number) for number in numbers.tolist()}
+        assert len(asked) == len(numbers)
+        assert not asked & self.read
+        self.read.update(asked)
+        return self.real.words(lane, rows, width, attempt)
+
+
+def check_words_are_used_once() -> None:
+    """No two users, and no two reports of one user, share randomness, one question a user or several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plans, "Stream", type("Tapes", (), {"secure": lambda: Once(Stream.secure())}))
+        for weights, reported in (((1, 3), 1), ((1, 1), 2)):
+            tiny(weights, reported).randomize({"a": ["yes"] * 500, "b": ["no"] * 500})
+
+
 def tiny(weights: tuple[int, int], reported: int) -> Plan:
     """Two questions with two answers each, the right one with odds of 3 to 1."""
     law = dither.GRR(k=2, epsilon=1.1, weights=(3, 1))
@@ -81,8 +118,8 @@ def law_of(best: Plan, record: tuple[str, ...]) -> Counter:
     """How many of all tapes show what of this record: which questions are answered, and all answers."""
     users = 1 << 4 * BITS
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plans, "Stream", type("Tapes", (), {"secure": Every}))
-        reports = best.randomize({name: [value] * users for name, value in zip("ab", record, strict=True)})
+        patch.setattr(plans, "Stream", type("Tapes", (), {"seeded": lambda *labels: Every()}))
+        reports = best.randomize({name: [value] * users for name, value in zip("ab", record, strict=True)}, seed=1)
     answers = [np.asarray(rows)["value"].tolist() for rows in reports.values()]
     if best.reported == 2:
         return Counter(zip(*answers, strict=True))
@@ -144,6 +181,15 @@ def test_the_joint_channel_keeps_what_is_stated(weights, reported):
     check_joint_channel(weights, reported)
 
 
+def test_words_are_used_once():
+    check_words_are_used_once()
+
+
+def test_words_that_are_used_twice(monkeypatch):
+    through(monkeypatch, lambda tape, *labels: tape.spawn("question"))
+    assert caught(check_words_are_used_once)
+
+
 def test_who_is_drawn_costs_what_is_predicted():
     check_who_is_drawn()
 
@@ -166,8 +212,8 @@ def through(monkeypatch, spawn) -> None:
         def spawn(self, *labels: str) -> Any:
             return spawn(self.tape, *labels)
 
-    def reports(self, part, values, rows, tape):
-        return real(self, part, values, rows, Shared(tape))  # type: ignore[arg-type]
+    def reports(self, part, values, rows, tape, first):
+        return real(self, part, values, rows, Shared(tape), first)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Plan, "_reports", reports)
 
@@ -191,8 +237,8 @@ def test_who_is_asked_depends_on_the_data(monkeypatch):
         seen.update(first=np.asarray(columns[next(iter(attributes))]))
         return columns, users
 
-    def asked(self, tape, users):
-        first, second = real(self, tape, users)
+    def asked(self, tape, users, start=0):
+        first, second = real(self, tape, users, start)
         no = seen["first"][first] != "yes"
         return [first[~no], np.sort(np.concatenate([second, first[no]]))]
 
@@ -222,7 +268,7 @@ def test_budgets_that_are_not_split_and_not_checked(monkeypatch):
 
 
 def test_reports_without_a_tag_of_their_own(monkeypatch):
-    monkeypatch.setattr(Plan, "_tag", lambda self, part: part.mechanism.fingerprint)
+    monkeypatch.setattr(Plan, "tag", lambda self, part: part.mechanism.fingerprint)
     assert caught(planning.test_reports_are_those_of_one_question_of_one_plan)
 
 
@@ -234,8 +280,8 @@ def test_a_device_that_is_silent_about_odd_values(monkeypatch):
 def test_a_record_that_counts_as_many(monkeypatch):
     real = Plan._all_reports
 
-    def reports(self, values, users, tape):
-        return real(self, {name: np.repeat(each, 2, axis=0) for name, each in values.items()}, 2 * users, tape)
+    def reports(self, values, users, tape, first=0):
+        return real(self, {name: np.repeat(each, 2, axis=0) for name, each in values.items()}, 2 * users, tape, first)
 
     monkeypatch.setattr(Plan, "_all_reports", reports)
     assert caught(planning.check_every_record_is_one_user)
@@ -258,7 +304,13 @@ def test_a_hash_that_is_not_compared(monkeypatch):
 
 def test_a_certificate_that_is_taken_from_the_file(monkeypatch):
     monkeypatch.setattr(Plan, "guarantee", property(lambda self: Guarantee(self.epsilon, self.delta)))
+    monkeypatch.setattr(Plan, "_certified", lambda self, stated: True)
     assert caught(planning.test_a_forged_plan_with_a_right_hash_is_refused)
+
+
+def test_a_stated_certificate_that_is_believed(monkeypatch):
+    monkeypatch.setattr(Plan, "_certified", lambda self, stated: True)
+    assert caught(planning.test_the_certificate_is_stored_and_compared)
 
 
 def test_mechanisms_that_need_not_fit_their_questions(monkeypatch):

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from dither.core.checks import as_float, is_real
 from dither.core.domain import _unmasked
-from dither.core.entries import _listed
 from dither.core.errors import DomainError
 
 UNKNOWN, MISSING = -1, -2
@@ -127,7 +126,7 @@ class Places:
             return _taken(self._of_arrow(_plain(piece.dictionary)), piece.indices, MISSING)
         if _is_text(kind):
             coded = piece.dictionary_encode()
-            found = self._of_items(_listed(coded.dictionary))  # nulls are not in it: None is what cannot be read
+            found = self._of_items(listed(coded.dictionary))  # nulls are not in it: None is what cannot be read
             return _taken(np.where(found == MISSING, UNKNOWN, found), coded.indices, MISSING)
         if types.is_boolean(kind):
             found = self._of_array(piece.fill_null(False).to_numpy(zero_copy_only=False))
@@ -189,6 +188,11 @@ def _taken(values: NDArray, indices: Any, absent: float) -> NDArray:
     return np.append(values, absent).astype(values.dtype)[places]  # the last one is at -1
 
 
+def is_text(column: Any) -> bool:
+    """Whether an Arrow column holds texts."""
+    return _is_text(column.type.value_type if hasattr(column.type, "value_type") else column.type)
+
+
 def _is_text(kind: Any) -> bool:
     return str(kind) in ("string", "large_string", "string_view")
 
@@ -197,6 +201,14 @@ def _is_number(kind: Any) -> bool:
     import pyarrow as pa
 
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+
+def listed(column: Any) -> list[Any]:
+    """The items of an Arrow column; None for what cannot be read, such as a text that is not UTF-8."""
+    try:
+        return column.to_pylist()
+    except Exception:  # of one item, which does not spoil the others
+        return [listed(column.slice(row, 1))[0] if len(column) > 1 else None for row in range(len(column))]
 
 
 # Anything else ------------------------------------------------------------------------------------------------------

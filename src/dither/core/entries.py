@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import as_float
+from dither.core.columns import Places, floats_of, is_text
 from dither.core.domain import _unmasked
-from dither.core.errors import DomainError
+from dither.core.errors import DomainError, RowError
 
 EMPTY = -1  # in structured rows: no key
 UNKNOWN, _NO_TEXT = -2, -3  # a key that there is not, and one that is no name either
@@ -75,7 +76,7 @@ def _entries(column: Any, d: int, mend: bool, names: Sequence[str] | None) -> En
     if hasattr(column, "combine_chunks") and hasattr(column, "num_chunks"):  # Arrow
         column = column.combine_chunks()
     if hasattr(column, "offsets") and hasattr(column, "keys") and hasattr(column, "items"):
-        return _of_maps(column, mend) if names is None else _of_list(_listed(column), d, mend, names)
+        return _of_maps(column, mend, names)
     if isinstance(column, Mapping):
         column = [column]
     if isinstance(column, np.ndarray) and column.dtype.kind in _PLAIN and column.ndim == 2:
@@ -96,7 +97,7 @@ def _is_structured(column: Any) -> bool:
 def refuse_first(rows: NDArray, wrong: NDArray[np.bool_], rule: str) -> None:
     """Refuse the first row where something is wrong."""
     if wrong.any():
-        raise DomainError(f"row {int(rows[wrong].min())}: {rule}")
+        raise RowError(int(rows[wrong].min()), rule)
 
 
 def _of_table(table: NDArray, d: int) -> Entries:
@@ -117,24 +118,29 @@ def _of_csr(matrix: Any, d: int) -> Entries:
     )
 
 
-def _of_maps(column: Any, mend: bool) -> Entries:
+def _of_maps(column: Any, mend: bool, names: Sequence[str] | None) -> Entries:
+    """An Arrow column of maps, without a loop over rows."""
     if column.null_count:
         if not mend:
             row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-            raise DomainError(f"row {row}: a map is missing; an empty one stands for a user without keys")
+            raise RowError(row, "a map is missing; an empty one stands for a user without keys")
         column = column.fill_null([])
     offsets = np.asarray(column.offsets, dtype=np.int64)
     first, last = offsets[0], offsets[-1]
-    keys, items = (_listed(part)[first:last] for part in (column.keys, column.items))
-    return _gathered(offsets[1:] - first, _whole(_numbers(keys)), items, mend)
+    keys, items = (part.slice(first, last - first) for part in (column.keys, column.items))
+    entries = Entries(offsets[1:] - first, _keys_of(keys, names), floats_of(items))
+    if not mend:
+        _refuse_keys_without_values(entries, items.is_null().to_numpy(zero_copy_only=False))
+        _refuse_other_keys(entries, names)
+    return entries
 
 
-def _listed(column: Any) -> list[Any]:
-    """The items of an Arrow column; None for what cannot be read, such as a text that is not UTF-8."""
-    try:
-        return column.to_pylist()
-    except Exception:  # of one item, which does not spoil the others
-        return [_listed(column.slice(row, 1))[0] if len(column) > 1 else None for row in range(len(column))]
+def _keys_of(keys: Any, names: Sequence[str] | None) -> NDArray[np.int64]:
+    if names is None:
+        return _whole(floats_of(keys))
+    if not is_text(keys):
+        return np.full(len(keys), _NO_TEXT, dtype=np.int64)
+    return np.maximum(Places(names).of(keys), UNKNOWN)
 
 
 def _of_rows(rows: NDArray | np.void, mend: bool) -> Entries:
@@ -170,7 +176,7 @@ def _of_list(vectors: Sequence[Any], d: int, mend: bool, names: Sequence[str] | 
     number = {name: place for place, name in enumerate(names)}
     entries = _gathered(ends, np.array([_named(key, number) for key in keys], dtype=np.int64), items, mend)
     if not mend:
-        refuse_first(entries.rows, entries.keys == _NO_TEXT, "a key is not a text; these keys have names")
+        _refuse_other_keys(entries, names)
     return entries
 
 
@@ -178,9 +184,17 @@ def _gathered(ends: NDArray[np.int64], keys: NDArray[np.int64], items: list[Any]
     """Entries with values one by one, all of which are there."""
     entries = Entries(ends, keys, _numbers(items))
     if not mend:
-        missing = np.array([item is None for item in items], dtype=bool)
-        refuse_first(entries.rows, missing, "a key has no value; leave such keys out, or write 0 in a dense row")
+        _refuse_keys_without_values(entries, np.array([item is None for item in items], dtype=bool))
     return entries
+
+
+def _refuse_keys_without_values(entries: Entries, missing: NDArray[np.bool_]) -> None:
+    refuse_first(entries.rows, missing, "a key has no value; leave such keys out, or write 0 in a dense row")
+
+
+def _refuse_other_keys(entries: Entries, names: Sequence[str] | None) -> None:
+    if names is not None:
+        refuse_first(entries.rows, entries.keys == _NO_TEXT, "a key is not a text; these keys have names")
 
 
 class _Column(int):

@@ -18,6 +18,17 @@ class DomainError(DitherError, ValueError):
     """A value to be randomized lies outside the declared domain, or has the wrong type."""
 
 
+class RowError(DomainError):
+    """A value of a row does not fit. Rows count from 0, and the rule that is broken never quotes the value."""
+
+    def __init__(self, row: int, rule: str, attribute: str = "") -> None:
+        self.row, self.rule, self.attribute = row, rule, attribute
+        super().__init__(f"attribute {attribute}, row {row}: {rule}" if attribute else f"row {row}: {rule}")
+
+    def __reduce__(self):
+        return RowError, (self.row, self.rule, self.attribute)
+
+
 class ReportError(DitherError, ValueError):
     """Reports that no honest client of this mechanism can have sent."""
 

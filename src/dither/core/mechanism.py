@@ -236,7 +236,8 @@ class Mechanism(ABC):
         counts = sum_chunks(count, len(rows), chunk)
         if counts is None:
             counts = self._count(rows)
-        return Tally(self.fingerprint, len(rows), counts, bool(getattr(reports, "simulated", False)))
+        simulated = bool(getattr(reports, "simulated", False)) and len(rows) > 0  # what is not there has no mark
+        return Tally(self.fingerprint, len(rows), counts, simulated)
 
     def valid(self, reports: NDArray) -> NDArray[np.bool_]:
         """Which reports an honest client can have sent: keep them with `reports[mechanism.valid(reports)]`."""

@@ -50,7 +50,7 @@ def as_they_come(work: Callable[[Item], Part], items: Sequence[Item]) -> Iterato
     here, so that its own work can be spread.
     """
     workers = threads()
-    if len(items) == 1 or workers == 1:
+    if len(items) == 1 or workers == 1 or threading.current_thread().name.startswith(_NAME):
         for item in items:
             yield item, work(item)
         return

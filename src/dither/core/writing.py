@@ -6,11 +6,14 @@ the same folder, and takes the place of the named one, in one step, when all of 
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dither.core.errors import WriteError
+
+_SHOWN = 40  # characters of a name that its temporary file has too; a name has a greatest length
 
 
 @contextmanager
@@ -26,22 +29,26 @@ def whole(path: str | Path) -> Iterator[Path]:
     >>> [file.name for file in folder.iterdir()]
     ['plan.json']
     """
-    target = Path(path)
-    if target.exists() and not target.is_file() and not target.is_dir():  # a pipe or a device: nothing to replace
-        with _explained(target):
-            yield target
+    named = Path(path)
+    with explained(named):
+        if named.is_dir() or not named.name:
+            raise IsADirectoryError(0, "it is a folder")
+    if named.exists() and not named.is_file():  # a pipe or a device: nothing to replace
+        with explained(named):
+            yield named
         return
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    target = Path(os.path.realpath(named))  # a link stays a link, and what it points to is replaced
+    temporary = target.with_name(f".{target.name[:_SHOWN]}.{secrets.token_hex(4)}.part")
     try:
-        with _explained(target):
-            if target.is_dir():
-                raise IsADirectoryError(0, "it is a folder")
+        with explained(named):
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             yield temporary
-            _settle(temporary)
+            _settle(temporary, os.O_RDWR)
+            if target.exists():  # who may read it was decided before
+                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
             os.replace(temporary, target)
             with suppress(OSError):  # some systems cannot open a folder
-                _settle(target.parent)
+                _settle(target.parent, os.O_RDONLY)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
@@ -60,9 +67,9 @@ def write_bytes(path: str | Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
-def _settle(path: Path) -> None:
+def _settle(path: Path, flags: int) -> None:
     """Wait until the system has it on the disk: a full disk may be noticed only then."""
-    number = os.open(path, os.O_RDONLY)
+    number = os.open(path, flags)  # some systems settle only what may be written to
     try:
         os.fsync(number)
     finally:
@@ -70,12 +77,13 @@ def _settle(path: Path) -> None:
 
 
 @contextmanager
-def _explained(target: Path) -> Iterator[None]:
+def explained(target: str | Path) -> Iterator[None]:
+    """What the system refuses inside of the block comes out as a `WriteError` that names what is written."""
     try:
         yield
         return
     except OSError as error:
-        if isinstance(error, WriteError):
+        if isinstance(error, WriteError | BrokenPipeError):  # who reads a pipe may have had enough
             raise
         known = os.strerror(error.errno) if error.errno else ""
         reason = known or error.strerror or "the system refused"

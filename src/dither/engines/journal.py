@@ -1,15 +1,21 @@
 """What a tally has counted already, kept where a run that is stopped can go on.
 
-The journal is one small file: the pieces that are counted, and their tally. Both are replaced in one step, so that
-after a crash at any moment they fit each other, and the next run goes on with the pieces that are left: nothing is
-lost but the last seconds, and nothing is counted twice.
+The journal is one small file: the pieces that are counted, and their tally. Both are replaced in one step, in memory
+and on the disk, so that after a crash or a stop at any moment they fit each other, and the next run goes on with the
+pieces that are left: nothing is lost but the last seconds, and nothing is counted twice. Two runs at the same time on
+one journal do the work twice, but each counts on its own: the file is always of one of them.
+
+A journal is believed only if it is exactly what was written, as a hash tells. A file that has other pieces now than
+when some of them were counted is refused.
 """
 
+import hashlib
 import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,6 +28,8 @@ from dither.planning.tallies import PlanTally
 
 _FORMAT = "dither journal 1"
 _PAUSE = 2.0  # seconds between two writes
+_DIGEST = 32  # bytes
+_ANEW = "remove the journal, or pass --restart, to begin anew"
 
 
 @dataclass
@@ -30,8 +38,8 @@ class Journal:
 
     path: Path | None  # where it is written down, if anywhere
     plan: str
-    total: PlanTally
-    counted: dict[str, set[int]] = field(default_factory=dict)  # numbers of pieces, by the identity of their file
+    _state: tuple[PlanTally, int]  # the sum, and of how many pieces: one value, since Ctrl-C may come between two steps
+    _pieces: list["_Counted"] = field(default_factory=list)
     _saved: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -39,51 +47,93 @@ class Journal:
         """The journal of an interrupted run, or a new one."""
         place = None if path is None else Path(path)
         if place is None or not place.exists():
-            return cls(place, plan.fingerprint, nothing(plan))
-        stored = None
-        with suppress(msgspec.MsgspecError, OSError, UnicodeDecodeError):
-            stored = msgspec.msgpack.decode(place.read_bytes(), type=_Stored)
+            return cls(place, plan.fingerprint, (nothing(plan), 0))
+        stored = _read(place)
         if stored is None or stored.format != _FORMAT:
-            raise TallyError(f"{place} is no journal of a tally; remove it, or pass --restart to begin anew")
+            raise TallyError(f"{place} is no journal of a tally, or is damaged; {_ANEW}")
         if stored.plan != plan.fingerprint:
             raise TallyError(
                 f"{place} is the journal of an interrupted tally for plan {stored.plan[:12]}, not for plan "
                 f"{plan.fingerprint[:12]}; choose another output, or pass --restart to forget it"
             )
-        counted = {file: set(numbers) for file, numbers in stored.counted.items()}
-        return cls(place, stored.plan, PlanTally.from_bytes(stored.tally), counted)
+        pieces = stored.counted
+        total = nothing(plan) + PlanTally.from_bytes(stored.tally)
+        if sum(part.n for part in total.parts.values()) != sum(piece.rows for piece in pieces):
+            raise TallyError(f"{place} is damaged: its tally is not of the pieces that it names; {_ANEW}")
+        return cls(place, stored.plan, (total, len(pieces)), pieces)
+
+    @property
+    def total(self) -> PlanTally:
+        """The sum over what is counted."""
+        return self._state[0]
+
+    @property
+    def counted(self) -> dict[str, set[int]]:
+        """The numbers of the pieces that are counted, by the identity of their file."""
+        found: dict[str, set[int]] = {}
+        for piece in self._pieces[: self._state[1]]:
+            found.setdefault(piece.file, set()).add(piece.number)
+        return found
 
     def left(self, files: Iterable[ReportFile]) -> list[Piece]:
         """The pieces that are not counted yet."""
         given = list(files)
-        gone = len(set(self.counted) - {file.identity for file in given})
+        counted = self._pieces[: self._state[1]]
+        gone = len({piece.file for piece in counted} - {file.identity for file in given})
         if gone:
             raise TallyError(
-                f"the interrupted run has counted {gone} file{'s' * (gone > 1)} of those that are not named now; name "
-                "the same files again, or pass --restart to begin anew"
+                f"the interrupted run has counted {gone} file{'s' * (gone > 1)} of those that are not named now, or "
+                f"were written anew; name the same files again; or {_ANEW}"
             )
-        return [
-            piece for file in given for piece in file.pieces if piece.number not in self.counted.get(file.identity, ())
-        ]
+        pieces = {_counted(piece): piece for file in given for piece in file.pieces}
+        for done in counted:
+            if pieces.pop(done, None) is None:
+                path = next(file.path for file in given if file.identity == done.file)
+                raise TallyError(f"{path} was written anew since the interrupted run has counted some of it; {_ANEW}")
+        return list(pieces.values())
 
     def add(self, piece: Piece, tally: PlanTally) -> None:
         """Another piece is counted; now and then this is written down."""
-        self.total += tally
-        self.counted.setdefault(piece.file, set()).add(piece.number)
+        total, count = self._state
+        self._pieces[count:] = [_counted(piece)]
+        self._state = total + tally, count + 1
         if time.monotonic() - self._saved > _PAUSE:
             self.save()
 
     def save(self) -> None:
         """Write down what is counted."""
-        if self.path is None or not self.counted:
+        total, count = self._state
+        if self.path is None or not count:
             return
-        counted = {file: sorted(numbers) for file, numbers in self.counted.items()}
-        write_bytes(self.path, msgspec.msgpack.encode(_Stored(_FORMAT, self.plan, counted, self.total.to_bytes())))
+        data = msgspec.msgpack.encode(_Stored(_FORMAT, self.plan, self._pieces[:count], total.to_bytes()))
+        write_bytes(self.path, hashlib.sha256(data).digest() + data)
         self._saved = time.monotonic()
+
+
+class _Counted(NamedTuple):
+    """A piece, wherever its file is now."""
+
+    file: str
+    number: int
+    rows: int
+    bytes: int
+
+
+def _counted(piece: Piece) -> _Counted:
+    return _Counted(piece.file, piece.number, piece.rows, piece.bytes)
 
 
 class _Stored(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     plan: str
-    counted: dict[str, list[int]]
+    counted: list[_Counted]
     tally: bytes
+
+
+def _read(place: Path) -> _Stored | None:
+    """What is stored there, if it is what was written."""
+    with suppress(msgspec.MsgspecError, OSError, UnicodeDecodeError):
+        data = place.read_bytes()
+        if hashlib.sha256(data[_DIGEST:]).digest() == data[:_DIGEST]:
+            return msgspec.msgpack.decode(data[_DIGEST:], type=_Stored)
+    return None

@@ -4,6 +4,7 @@ Each thread decodes a piece and tallies it; only a few pieces are in memory at o
 in which threads finish does not matter. A file that comes as one piece is tallied by all threads together instead.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,16 +15,16 @@ from typing import Any
 
 from dither.core.errors import DitherError, DomainError, ParameterError, require
 from dither.core.parallel import as_they_come
-from dither.core.writing import whole
+from dither.core.writing import explained, whole
 from dither.engines.journal import Journal
-from dither.engines.pieces import ARROW, PARQUET, Piece, report_files
+from dither.engines.pieces import ARROW, PARQUET, Piece, damage_explained, report_files
 from dither.engines.rows import TAG, nothing, packed, schema, tally_rows
 from dither.planning.plans import Plan
 from dither.planning.tallies import PlanTally
 
 Progress = Callable[[int], object]
 
-_GROUP = 1 << 20  # rows of a row group: a piece of a later tally
+_GROUP = 1 << 18  # rows of a row group: a piece of a later tally
 _GROUP_BYTES = 1 << 27
 STANDARD = "-"  # standard input or output
 
@@ -39,24 +40,26 @@ class Local:
 
         With `journal`, a path, a run that was stopped goes on where it was. Remove that file when the tally is safe.
         """
-        if _is_arrow(source):
+        if hasattr(source, "sparkSession"):
+            raise ParameterError("this is a DataFrame of Spark: tally it there, with dither.engines.Spark()")
+        if is_arrow(source):
             return self._tally_batches(plan, _batches(source), progress)
         files, counted = report_files(source, plan), Journal.at(journal, plan)
         left = counted.left(files)
-        _advance(progress, sum(file.rows for file in files) - sum(piece.rows for piece in left))
+        advance(progress, sum(file.rows for file in files) - sum(piece.rows for piece in left))
         try:
-            for piece, tally in as_they_come(lambda piece: _tallied(plan, piece), left):
+            for piece, tally in as_they_come(lambda piece: tallied(plan, piece), left):
                 counted.add(piece, tally)
-                _advance(progress, piece.rows)
+                advance(progress, piece.rows)
         finally:
             counted.save()
         return counted.total
 
     def _tally_batches(self, plan: Plan, batches: Iterable[Any], progress: Progress | None) -> PlanTally:
         total = nothing(plan)
-        for batch in batches:
+        for batch in damage_explained("the stream of reports", batches):
             total += tally_rows(plan, batch)
-            _advance(progress, batch.num_rows)
+            advance(progress, batch.num_rows)
         return total
 
     def randomize(
@@ -76,14 +79,15 @@ class Local:
         """
         users = 0
         with _writer(plan, output) as write:
-            for batch in records.batches():
-                write(packed(plan, _randomized(plan, batch, seed, invalid, users)))
+            for batch in low(plan, records.batches()):
+                write(packed(plan, randomized(plan, batch, seed, invalid, users)))
                 users += batch.num_rows
-                _advance(progress, batch.num_rows)
+                advance(progress, batch.num_rows)
         return users
 
 
-def _tallied(plan: Plan, piece: Piece) -> PlanTally:
+def tallied(plan: Plan, piece: Piece) -> PlanTally:
+    """The sums over a piece; whatever is wrong with it, the error names its file."""
     try:
         return reduce(add, (tally_rows(plan, batch) for batch in piece.batches()), nothing(plan))
     except DitherError as error:
@@ -93,16 +97,22 @@ def _tallied(plan: Plan, piece: Piece) -> PlanTally:
     raise kind(f"{piece.path}, piece {piece.number}: {reason}")
 
 
-def _randomized(plan: Plan, batch: Any, seed: int | None, invalid: str, first: int) -> Any:
+def low(plan: Plan, batches: Iterable[Any]) -> Iterator[Any]:
+    """The batches, cut where their reports would be more bytes than one batch should hold."""
+    widest = sorted(part.mechanism.dtype.itemsize for part in plan.parts)[-plan.reported :]
+    height = max(1, min(_GROUP, _GROUP_BYTES // max(1, sum(widest))))
+    for batch in batches:
+        yield from (batch.slice(start, height) for start in range(0, batch.num_rows, height))
+
+
+def randomized(plan: Plan, batch: Any, seed: int | None, invalid: str, first: int) -> Any:
+    """The reports of a batch whose first row has this number; a refusal says what else could be done."""
     try:
         return plan.randomize(batch, seed=seed, invalid=invalid, first=first)
     except DomainError as error:
-        hint = (
-            ""
-            if "substitute" in str(error)
-            else '; --invalid substitute (invalid="substitute") puts the plan\'s substitute there'
-        )
-        reason = f"{error}{hint}"
+        reason = str(error)
+    if "substitute" not in reason:
+        reason += '; --invalid substitute (invalid="substitute") puts the plan\'s substitute there'
     raise DomainError(reason)
 
 
@@ -110,25 +120,35 @@ def _randomized(plan: Plan, batch: Any, seed: int | None, invalid: str, first: i
 def _writer(plan: Plan, output: Any) -> Iterator[Callable[[Any], object]]:
     arrow, layout = require("pyarrow", "fast"), schema(plan)
     with ExitStack() as stack:
-        if hasattr(output, "write"):
-            writer = stack.enter_context(arrow.ipc.new_stream(output, layout))
-        elif str(output).lower().endswith(PARQUET):
+        if hasattr(output, "write") or output == STANDARD:
+            stack.enter_context(explained("the stream of reports"))
+            writer = arrow.ipc.new_stream(sys.stdout.buffer if output == STANDARD else output, layout)
+            yield writer.write_batch
+            writer.close()  # only now: after an error, no end is written, as if all were there
+            return
+        name = str(output).lower()
+        if name.endswith(PARQUET):
             parquet = require("pyarrow.parquet", "fast")
             path = stack.enter_context(whole(output))
             writer = stack.enter_context(
-                parquet.ParquetWriter(path, layout, compression="zstd", use_dictionary=[TAG], write_statistics=False)
+                parquet.ParquetWriter(
+                    path,
+                    layout,
+                    compression="zstd",
+                    use_dictionary=[TAG],
+                    write_statistics=False,
+                    write_page_checksum=True,  # costs nothing that can be measured
+                )
             )
             yield stack.enter_context(_grouped(writer))
-            return
-        elif str(output).lower().endswith(ARROW):
+        elif name.endswith(ARROW):
             path = stack.enter_context(whole(output))
-            writer = stack.enter_context(arrow.ipc.new_file(str(path), layout))
+            yield stack.enter_context(arrow.ipc.new_file(str(path), layout)).write_batch
         else:
             raise ParameterError(
                 f"reports are written to a file with one of the endings {', '.join((PARQUET[0], *ARROW))}, "
                 'or with "-" to standard output'
             )
-        yield writer.write_batch
 
 
 @contextmanager
@@ -152,16 +172,22 @@ def _grouped(writer: Any) -> Iterator[Callable[[Any], object]]:
     flush()
 
 
-def _is_arrow(source: Any) -> bool:
-    return hasattr(source, "schema") or hasattr(source, "read_next_batch")
+def is_arrow(source: Any) -> bool:
+    """Whether this is a table in memory, or a stream of one, and no path."""
+    return hasattr(source, "read_next_batch") or hasattr(source, "__arrow_c_stream__") or hasattr(source, "schema")
 
 
 def _batches(source: Any) -> Iterable[Any]:
     if hasattr(source, "read_next_batch"):
         return source
-    return source.to_batches() if hasattr(source, "to_batches") else [source]
+    if hasattr(source, "to_batches"):
+        return source.to_batches()
+    if hasattr(source, "__arrow_c_stream__") and not hasattr(source, "column"):  # a data frame of another library
+        return require("pyarrow", "fast").RecordBatchReader.from_stream(source)
+    return [source]
 
 
-def _advance(progress: Progress | None, rows: int) -> None:
+def advance(progress: Progress | None, rows: int) -> None:
+    """Tell that some rows are done, if somebody listens."""
     if progress is not None and rows:
         progress(rows)

@@ -2,23 +2,33 @@
 
 A piece is a row group of a Parquet file or a record batch of an Arrow file: large enough to be worth a task, small
 enough that a run which was stopped loses little. Every file has an identity: the random number that dither wrote into
-it, or else its place, where other tools have dropped that. Two files of one identity are copies, and copies are
-refused, because counting a report twice is a mistake that no later check would find.
+it, or else its place, size and time, where other tools have dropped that. Two files of one identity are copies, and
+copies are refused, because counting a report twice is a mistake that no later check would find. Files without a number
+are copies if they are the same to the bit.
+
+Files come from anywhere. Parquet pages have checksums where dither wrote them, and they are compared; whatever else
+goes wrong while a file is read, the answer is an error that names it, and nothing of it is counted.
 """
 
 import glob
+import hashlib
+import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dither.core.errors import DitherError, ParameterError, ReportError, require
-from dither.engines.rows import FILE, PLAN, REPORT, TAG
+from dither.engines.rows import FILE, PLAN, REPORT, TAG, has_columns
 from dither.planning.plans import Plan
 
 PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
-_BATCH = 1 << 18  # rows that are decoded at once
+_STREAM = b"\xff\xff\xff\xff"  # how an Arrow stream begins
+_BATCH = 1 << 17  # rows that are decoded at once
+_BY_CHANCE = 1000  # files with fewer reports may be equal without being copies
 _MOST_BYTES = 1 << 26
 
 
@@ -33,8 +43,18 @@ class Piece(NamedTuple):
 
     def batches(self) -> Iterator[Any]:
         """Its rows as Arrow record batches, few at a time."""
-        reader = _parquet_batches if self.path.endswith(PARQUET) else _arrow_batches
-        yield from _damage_explained(self.path, reader(self))
+        reader = _parquet_batches if self.path.lower().endswith(PARQUET) else _arrow_batches
+        yield from damage_explained(self.path, _all_of(self, reader(self)))
+
+
+def _all_of(piece: Piece, batches: Iterable[Any]) -> Iterator[Any]:
+    """The batches of a piece, if they have as many rows as it claims."""
+    left = piece.rows
+    for batch in batches:
+        left -= batch.num_rows
+        yield batch
+    if left:
+        raise ValueError("a piece has another number of rows than its file claims")
 
 
 @dataclass(frozen=True)
@@ -45,6 +65,7 @@ class ReportFile:
     identity: str
     plan: str
     pieces: tuple[Piece, ...]
+    numbered: bool = True  # whether its identity is a number that it holds
 
     @property
     def rows(self) -> int:
@@ -59,36 +80,52 @@ def report_files(source: Any, plan: Plan) -> list[ReportFile]:
     """
     files = [_opened(path) for path in paths_of(source)]
     first: dict[str, str] = {}
-    for file in files:
+    for file, identity in zip(files, _identities(files), strict=True):
         if file.plan and file.plan != plan.fingerprint:
             raise ReportError(
                 f"{file.path} has reports of plan {file.plan[:12]}, not of plan {plan.fingerprint[:12]}: nothing was "
                 "tallied. Tally each plan's reports with that plan, and estimate each on its own"
             )
-        if file.identity in first:
-            again = "named twice" if _same(file.path, first[file.identity]) else f"a copy of {first[file.identity]}"
-            raise ReportError(f"{file.path} is {again}: its reports would be counted twice. Leave one out")
-        first[file.identity] = file.path
+        if identity in first:
+            raise ReportError(_twice(file.path, first[identity]))
+        first[identity] = file.path
     return files
 
 
-def _same(one: str, other: str) -> bool:
-    return Path(one).resolve() == Path(other).resolve()
+def _twice(path: str, other: str) -> str:
+    if os.path.samefile(path, other):
+        return f"{path} is named twice: its reports would be counted twice. Leave one out"
+    return (
+        f"{path} is a copy of {other}, or was cut from the same file: reports would be counted twice. Leave one out. "
+        f"If they share no report, write each again without the metadata {FILE.decode()}"
+    )
+
+
+def _identities(files: Iterable[ReportFile]) -> Iterator[str]:
+    """What is the same for copies: the identity; of files without a number, if some are equally long, their bytes."""
+    given = list(files)
+    sizes = [0 if file.numbered or file.rows < _BY_CHANCE else os.path.getsize(file.path) for file in given]
+    often = Counter(sizes)
+    for file, size in zip(given, sizes, strict=True):
+        if not size or often[size] == 1:
+            yield file.identity
+        else:
+            with open(file.path, "rb") as content:
+                yield hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def paths_of(source: Any) -> list[str]:
     """The files that a path, a pattern, a folder, or a list of these means, in order."""
-    given = [source] if isinstance(source, str | Path) else list(source)
-    found = [path for text in given for path in _matched(str(text))]
-    if not found:
-        raise ParameterError("name at least one file of reports, as in reports.parquet")
-    return found
+    given = list(source) if isinstance(source, list | tuple | set | frozenset) else [source]
+    if not given or not all(isinstance(path, str | os.PathLike) for path in given):  # whatever it is, it is not quoted
+        raise ParameterError("name at least one file of reports, as in reports.parquet; or give an Arrow table of them")
+    return [path for each in given for path in _matched(os.fsdecode(each))]
 
 
 def _matched(text: str) -> list[str]:
     path = Path(text)
     if path.is_dir():
-        inside = sorted(str(file) for file in path.iterdir() if _is_data(file))
+        inside = sorted(str(file) for file in path.rglob("*") if _is_data(file, path))
         if not inside:
             raise ParameterError(f"the folder {text} has no files of reports: {', '.join(PARQUET + ARROW)}")
         return inside
@@ -98,45 +135,53 @@ def _matched(text: str) -> list[str]:
                 f"{text} has an unknown ending: files of reports are {', '.join((*PARQUET[:1], *ARROW))}"
             )
         return [text]
-    found = sorted(glob.glob(text))
+    found = sorted(glob.glob(text, recursive=True))
     if not found:
         raise ParameterError(f"no file matches {text}")
     return [path for each in found for path in _matched(each)]
 
 
-def _is_data(file: Path) -> bool:
-    """Whether a file of a folder holds reports: those that tools hide, or mark a folder with, do not."""
-    return file.suffix.lower() in PARQUET + ARROW and not file.name.startswith((".", "_")) and file.is_file()
+def _is_data(file: Path, folder: Path) -> bool:
+    """Whether a file of a folder holds reports: what tools hide, are still writing, or mark a folder with, does not."""
+    hidden = any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    return file.suffix.lower() in PARQUET + ARROW and not hidden and file.is_file()
 
 
 def _opened(path: str) -> ReportFile:
     opened = _parquet if path.lower().endswith(PARQUET) else _arrow
-    (found,) = _damage_explained(path, (opened(each) for each in (path,)))
+    (found,) = damage_explained(path, (opened(each) for each in (path,)))
     return found
 
 
 def _parquet(path: str) -> ReportFile:
-    meta = _parquet_file(path).metadata
-    schema = meta.schema.to_arrow_schema()
-    facts = _checked_facts(path, schema)
+    with _parquet_file(path) as file:
+        meta, facts = file.metadata, _checked_facts(path, file.schema_arrow)
     groups = [meta.row_group(number) for number in range(meta.num_row_groups)]
-    return _file(path, facts, [(group.num_rows, group.total_byte_size) for group in groups])
+    sizes = [(group.num_rows, group.total_byte_size) for group in groups]
+    if meta.num_rows != sum(rows for rows, _ in sizes):
+        raise ValueError("a file has another number of rows than its groups have")
+    return _file(path, facts, sizes)
 
 
 def _arrow(path: str) -> ReportFile:
     arrow = require("pyarrow", "fast")
+    with open(path, "rb") as file:
+        if file.read(len(_STREAM)) == _STREAM:
+            raise ReportError(
+                f"{path} is an Arrow stream, which may have been cut short unnoticed, and not an Arrow file: write "
+                f"reports with -o {Path(path).name}, or pipe them, dither tally plan.json - < {path}"
+            )
     with arrow.memory_map(path) as file:
         reader = arrow.ipc.open_file(file)
         facts = _checked_facts(path, reader.schema)
-        sizes = []
-        for number in range(reader.num_record_batches):
-            batch = reader.get_batch(number)
-            sizes.append((batch.num_rows, batch.nbytes))
+        batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+        # Not `nbytes`, which follows offsets that nobody has checked.
+        sizes = [(batch.num_rows, batch.get_total_buffer_size()) for batch in batches]
     return _file(path, facts, sizes)
 
 
 def _checked_facts(path: str, schema: Any) -> dict[bytes, bytes]:
-    if not {TAG, REPORT} <= set(schema.names):
+    if not has_columns(schema):
         raise ReportError(
             f"{path} is no file of reports: there must be a column {TAG} and a column {REPORT}. Raw records are "
             "randomized first: dither randomize plan.json DATA -o reports.parquet"
@@ -145,15 +190,28 @@ def _checked_facts(path: str, schema: Any) -> dict[bytes, bytes]:
 
 
 def _file(path: str, facts: dict[bytes, bytes], sizes: Iterable[tuple[int, int]]) -> ReportFile:
-    identity = facts[FILE].decode("ascii", "replace") if FILE in facts else str(Path(path).resolve())
-    pieces = tuple(
-        Piece(path, identity, number, rows, size) for number, (rows, size) in enumerate(sizes) if rows
-    )  # fmt: skip
-    return ReportFile(path, identity, facts.get(PLAN, b"").decode("ascii", "replace"), pieces)
+    known, found = os.stat(path), _plain(facts.get(FILE, b""))
+    identity = found or f"{os.path.realpath(path)} {known.st_size} {known.st_mtime_ns}"
+    pieces = tuple(Piece(path, identity, number, rows, size) for number, (rows, size) in enumerate(sizes) if rows)
+    return ReportFile(path, identity, _plain(facts.get(PLAN, b"")), pieces, bool(found))
+
+
+def _plain(fact: bytes) -> str:
+    """A fact of a file's metadata, fit to be shown: whoever wrote the file may have put anything there."""
+    return "".join(each if each.isalnum() else "?" for each in fact.decode("ascii", "replace"))
 
 
 def _parquet_file(path: str) -> Any:
-    return require("pyarrow.parquet", "fast").ParquetFile(path, memory_map=True)
+    # Not mapped into memory: that is no faster, and a file that shrinks while it is read would kill this process.
+    parquet, now = require("pyarrow.parquet", "fast"), os.stat(path)
+    footer = _footer(path, now.st_size, now.st_mtime_ns)
+    return parquet.ParquetFile(path, metadata=footer, page_checksum_verification=True)
+
+
+@lru_cache(maxsize=8)
+def _footer(path: str, size: int, changed: int) -> Any:
+    """What a file says of its pieces: read once, and not again for each of hundreds."""
+    return require("pyarrow.parquet", "fast").read_metadata(path)
 
 
 def _parquet_batches(piece: Piece) -> Iterator[Any]:
@@ -171,7 +229,7 @@ def _arrow_batches(piece: Piece) -> Iterator[Any]:
             yield batch.slice(start, _BATCH)
 
 
-def _damage_explained(path: str, found: Iterable[Any]) -> Iterator[Any]:
+def damage_explained(path: str, found: Iterable[Any]) -> Iterator[Any]:
     """What is found, with errors that name the file and say what may be wrong with it."""
     try:
         yield from found
@@ -180,6 +238,8 @@ def _damage_explained(path: str, found: Iterable[Any]) -> Iterator[Any]:
         raise
     except FileNotFoundError:
         reason = "there is no such file"
+    except UnicodeEncodeError:
+        reason = "its name is not text; rename it"
     except PermissionError:
         reason = "it may not be read by this user"
     except Exception:  # each format has its own, and pyarrow names no common one for a damaged file

@@ -12,6 +12,12 @@ the tag, which takes few values, compresses to a few bits.
 
 The hash of the plan stands in the metadata too, to explain a refusal, and so does a random number that tells a copy of
 a file from another file.
+
+Rows keep the order of the records, part by part: whoever reads them may find out which reports one user sent. The
+plan's guarantee is about all of them together, so it holds. What shuffling would add to it needs a shuffler.
+
+Rows may come from anywhere. Arrow trusts lengths and offsets that it is given, so they are checked here before memory
+is read by them.
 """
 
 import hashlib
@@ -31,22 +37,33 @@ from dither.planning.tallies import PlanTally
 TAG, REPORT = "tag", "report"
 PLAN, FILE = b"dither.plan", b"dither.file"
 
-_MOST_BITS = 24
+_MOST_BITS = 20
 _FOREIGN = (
     "belongs to another plan, or to no question of this one, so nothing was tallied: reports are read with the plan "
     "that they were made with"
 )
+_UNSOUND = "these rows are damaged: their lengths do not fit what they hold, so nothing was tallied"
 
 
 class Codes(NamedTuple):
     """How tags are looked up: `places` by the lowest bits of a tag, `tags` to compare all of it.
 
-    Place 2 i is part i of the plan, and place 2 i + 1 the same, simulated.
+    Place 2 i is part i of the plan, and place 2 i + 1 the same, simulated. Where there are so many that their lowest
+    bits are not different, the mask is zero, and `places` is the order in which the tags rise.
     """
 
     tags: NDArray[np.int64]
     places: NDArray[np.int32]
     mask: np.int64
+
+    def find(self, tags: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The place of each tag; -1 for one that is not of this plan."""
+        if self.mask:
+            found = self.places[tags & self.mask]
+        else:
+            after = np.searchsorted(self.tags, tags, sorter=self.places)
+            found = self.places[np.minimum(after, len(self.tags) - 1)]
+        return np.where(self.tags[found] == tags, found, np.int32(-1))
 
 
 def schema(plan: Plan) -> Any:
@@ -63,10 +80,10 @@ def packed(plan: Plan, reports: Mapping[str, Reports]) -> Any:
     known = codes(plan).tags
     tags, lengths, data = [], [], []
     for place, part in enumerate(plan.parts):
-        some = reports[part.name]
+        some = _own(plan, part, reports)
         tags.append(np.full(len(some), known[2 * place + bool(some.simulated)]))
         lengths.append(np.full(len(some), part.mechanism.dtype.itemsize, dtype=np.int32))
-        data.append(np.ascontiguousarray(np.asarray(some).astype(_portable(part), copy=False)).tobytes())
+        data.append(np.asarray(some).astype(_portable(part), copy=False).tobytes())
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)])
     if offsets[-1] >= 1 << 31:
         raise ReportError("these are more bytes of reports than one batch holds: randomize fewer rows at a time")
@@ -76,12 +93,21 @@ def packed(plan: Plan, reports: Mapping[str, Reports]) -> Any:
     return arrow.record_batch([arrow.array(np.concatenate(tags)), column], schema=fields)
 
 
+def _own(plan: Plan, part: Part, reports: Any) -> Reports:
+    """The reports of a part. What is of another plan must not get a tag of this one."""
+    some = reports.get(part.name) if isinstance(reports, Mapping) else None
+    expected = (plan.tag(part), part.mechanism.dtype, 1)
+    if isinstance(some, Reports) and (some.mechanism, some.dtype, some.ndim) == expected:
+        return some
+    raise ReportError("these are not reports of this plan: pack what plan.randomize or plan.report made")
+
+
 def unpacked(plan: Plan, batch: Any) -> dict[str, Reports]:
     """The inverse of `packed`, for rows in any order; refuses whatever is no report of this plan."""
     tags, offsets, data = _columns(batch)
     known = codes(plan)
-    places = known.places[tags & known.mask]
-    foreign = (places < 0) | (known.tags[places] != tags)
+    places = known.find(tags)
+    foreign = places < 0
     if foreign.any():
         raise ReportError(f"row {int(foreign.argmax())} {_FOREIGN}")
     order = _order(places, len(known.tags))
@@ -112,7 +138,7 @@ def _codes(names: tuple[str, ...], fingerprint: str) -> Codes:
             places = np.full(1 << bits, -1, dtype=np.int32)
             places[tags & mask] = np.arange(len(tags))
             return Codes(tags, places, mask)
-    raise ReportError("this plan has too many questions for its reports to be told apart")
+    return Codes(tags, np.argsort(tags).astype(np.int32), np.int64(0))
 
 
 def codes(plan: Plan) -> Codes:
@@ -130,26 +156,53 @@ def _portable(part: Part) -> np.dtype:
     return part.mechanism.dtype.newbyteorder("<")
 
 
+def has_columns(found: Any) -> bool:
+    """Whether an Arrow schema has the two columns of rows, each once."""
+    try:
+        names = found.names
+    except UnicodeDecodeError:  # Arrow looks at what a name holds only now
+        return False
+    return [names.count(name) for name in (TAG, REPORT)] == [1, 1]
+
+
 def _columns(batch: Any) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.uint8]]:
     """Tags, where each report begins and the last ends, and the bytes of all of them."""
     arrow = require("pyarrow", "fast")
-    if not {TAG, REPORT} <= set(batch.schema.names):
-        raise ReportError(f"these are no reports: there must be a column {TAG} and a column {REPORT}")
+    if not has_columns(batch.schema):
+        raise ReportError(f"these are no reports: there must be one column {TAG} and one column {REPORT}")
     tags, column = batch[TAG], batch[REPORT]
     kinds = arrow.types
     if not kinds.is_integer(tags.type):
         raise ReportError(f"these are no reports: the column {TAG} must hold whole numbers, not {tags.type}")
-    if kinds.is_fixed_size_binary(column.type) or str(column.type) == "binary_view":
-        column = column.cast(arrow.binary())
-    if not (kinds.is_binary(column.type) or kinds.is_large_binary(column.type)):
+    plain = kinds.is_binary(column.type) or kinds.is_large_binary(column.type)
+    if not (plain or kinds.is_binary_view(column.type) or kinds.is_fixed_size_binary(column.type)):
         raise ReportError(f"these are no reports: the column {REPORT} must hold bytes, not {column.type}")
+    _refuse_unsound(arrow, tags, column, full=not plain)
     if tags.null_count or column.null_count:
         raise ReportError("a report is missing in a row: these rows were changed, or are of several plans")
+    if not len(column):  # without rows there need not be offsets
+        return np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint8)
+    if not plain:
+        column = column.cast(arrow.large_binary())
     width = np.int64 if kinds.is_large_binary(column.type) else np.int32
     _, offsets, data = column.buffers()
     starts = np.frombuffer(offsets, dtype=width, count=len(column) + 1, offset=column.offset * np.dtype(width).itemsize)
     held = np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.empty(0, dtype=np.uint8)
+    if starts.min() < 0 or starts.max() > len(held):  # so that no difference of two overflows either
+        raise ReportError(_UNSOUND)
     return tags.to_numpy().astype(np.int64, copy=False), starts, held
+
+
+def _refuse_unsound(arrow: Any, tags: Any, column: Any, full: bool) -> None:
+    """Refuse columns whose buffers are shorter than they claim; `full` where Arrow will read what they point to."""
+    sound = len(tags) == len(column)
+    try:
+        tags.validate()
+        column.validate(full=full)
+    except arrow.ArrowException:
+        sound = False
+    if not sound:
+        raise ReportError(_UNSOUND)
 
 
 def _order(places: NDArray[np.int32], count: int) -> NDArray[np.intp] | None:

@@ -31,7 +31,7 @@ from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.compose import Independent
 from dither.core.domain import Interval, Records
 from dither.core.draw import Tape, entries
-from dither.core.errors import DomainError, EmptyError, ParameterError, ReportError, TallyError
+from dither.core.errors import DomainError, EmptyError, ParameterError, ReportError, RowError, TallyError
 from dither.core.estimate import Estimate, Estimates
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.mechanism import Mechanism
@@ -172,8 +172,12 @@ class Plan:
         """
         columns, users = columns_of(table, self.attributes)
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
-        values = {part.name: self._checked(part, columns, users, invalid) for part in self.parts}
-        return self._all_reports(values, users, tape, first)
+        try:
+            values = {part.name: self._checked(part, columns, users, invalid) for part in self.parts}
+            return self._all_reports(values, users, tape, first)
+        except RowError as error:
+            wrong = RowError(first + error.row, error.rule, error.attribute)
+        raise wrong
 
     def report(self, record: Any, *, seed: int | None = None) -> dict[str, Reports]:
         """What the device of one user sends: for each part of the plan one report, or none if it was not drawn.

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.domain import Categories, Interval
-from dither.core.errors import DomainError, ParameterError
+from dither.core.errors import DomainError, ParameterError, RowError
 from dither.core.estimate import Bounds, Estimate
 from dither.core.sparse import Sparse
 from dither.ranges.axes import Axes
@@ -131,13 +131,15 @@ class Question:
         coder = attribute.numeric() if self.averages and isinstance(attribute, Ordinal) else attribute
         try:
             encoded: NDArray = coder.encode(column, invalid)
+        except RowError as error:
+            wrong: DomainError = RowError(error.row, error.rule, self.name)
         except DomainError as error:  # never quotes a value
-            reason = str(error)
+            wrong = DomainError(f"attribute {self.name}, {error}")
         else:
             if self.cells and isinstance(attribute, Numeric):
                 return np.minimum(((encoded + 1) / 2 * BINS).astype(np.int64), BINS - 1)
             return encoded
-        raise DomainError(f"attribute {self.name}, {reason}")
+        raise wrong
 
     def decode(self, estimate: Any) -> Any:
         """A mechanism's estimate in the attribute's own units, with its labels."""

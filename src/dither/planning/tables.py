@@ -16,8 +16,7 @@ must not count as many, and so it has `record_of`: one user, whatever there is.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dither.core.columns import is_arrow
-from dither.core.entries import _listed
+from dither.core.columns import is_arrow, listed
 from dither.core.errors import DomainError
 from dither.schema import Attribute, KeyValue
 
@@ -89,7 +88,7 @@ def _vectors(column: Any, name: str) -> Any:
         column = column.to_arrow() if nested else column.to_list()
     if not is_arrow(column) or str(column.type).startswith("map"):
         return column
-    return [_held(vector) for vector in _listed(column)]
+    return [_held(vector) for vector in listed(column)]
 
 
 def _held(vector: Any) -> Any:

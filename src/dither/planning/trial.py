@@ -1,19 +1,24 @@
-"""A trial of a plan: records on this machine go the whole way, and conditions are answered.
+"""Conditions answered: from a tally, or in a trial, where records on this machine go the whole way.
 
-It is for those who decide about a plan, with records that are made or public. In a collection nobody has the records:
-there, reports come from devices, and `plan.estimate(plan.tally(reports))` answers the same conditions.
+A trial is for those who decide about a plan, with records that are made or public. In a collection nobody has the
+records: there, reports come from devices, and their tally answers the same conditions (`answers`). Only a trial knows
+the `truths` that estimates can be compared with.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dither.core.errors import ParameterError
-from dither.planning.files import read_records
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.errors import EmptyError, ParameterError, require
 from dither.planning.plans import Plan
 from dither.planning.questions import RANGES, Question, named
 from dither.planning.tables import columns_of
+from dither.planning.tallies import PlanTally
+from dither.schema import KeyValue
 from dither.show.table import Table
 
 _LEVEL = 0.95
@@ -27,7 +32,7 @@ class Trial:
     question: Question
     conditions: tuple[str, ...]
     answers: Any
-    records: int
+    records: int | None = None  # of a trial
 
     def table(self) -> Table:
         """One row a condition."""
@@ -47,9 +52,9 @@ class Trial:
         from dither.ranges.estimate import reports
 
         found = self.answers
-        records = f"{self.records:,} record{'s' * (self.records != 1)}"
+        records = "" if self.records is None else f", of {self.records:,} record{'s' * (self.records != 1)}"
         return (
-            f"From {reports(found.n)} about {self.question}, of {records}: {found.guarantee}.\n"
+            f"From {reports(found.n)} about {self.question}{records}: {found.guarantee}.\n"
             "Noise is from the reports; doubt is an estimate of what had to be guessed; the interval has both."
         )
 
@@ -61,7 +66,7 @@ class Trial:
         return {
             "plan": self.plan.fingerprint,
             "question": str(self.question),
-            "records": self.records,
+            **({} if self.records is None else {"records": self.records}),
             "reports": self.answers.n,
             "simulated": self.answers.guarantee.simulated,
             "epsilon": self.plan.epsilon,
@@ -88,15 +93,17 @@ def answered(
 
     `progress` wraps the steps, as `rich.progress.track` does.
     """
-    from dither.ranges.where import parse
+    from dither.engines.records import records as opened
 
-    chosen = _chosen(plan, question)
-    queries = [_numbered(parse, chosen, number, text, len(conditions)) for number, text in enumerate(conditions)]
-    table, users = None, 0
+    chosen, queries = _asked(plan, conditions, question)
+    table: Any = None
+    users = 0
     found: Any = None
     for step in (progress or iter)(("read", "randomize", "tally", "estimate", "answer")):
         if step == "read":
-            table, users = columns_of(read_records(records, plan.attributes), plan.attributes)
+            source = opened(records, plan.attributes)
+            table = require("pyarrow", "fast").Table.from_batches(source.batches(), source.schema)
+            users = table.num_rows
         elif step == "randomize":
             found = plan.randomize(table, seed=seed, invalid=invalid)
         elif step == "tally":
@@ -106,6 +113,21 @@ def answered(
         else:
             found = found.answers(queries)
     return Trial(plan, chosen, tuple(conditions), found, users)
+
+
+def answers(plan: Plan, tally: PlanTally, conditions: Sequence[str], *, question: str | None = None) -> Trial:
+    """Answer conditions in the words of SQL from the tally of a collection."""
+    chosen, queries = _asked(plan, conditions, question)
+    estimate: Any = plan.estimate(tally)[str(chosen)]
+    return Trial(plan, chosen, tuple(conditions), estimate.answers(queries))
+
+
+def _asked(plan: Plan, conditions: Sequence[str], question: str | None) -> tuple[Question, list[Any]]:
+    """The question about ranges that is meant, and what the conditions ask of it."""
+    from dither.ranges.where import parse
+
+    chosen = _chosen(plan, question)
+    return chosen, [_numbered(parse, chosen, number, text, len(conditions)) for number, text in enumerate(conditions)]
 
 
 def _numbered(parse: Callable, question: Question, number: int, text: str, count: int) -> Any:
@@ -131,3 +153,67 @@ def _chosen(plan: Plan, text: str | None) -> Question:
         names = ", ".join(map(str, asked))
         raise ParameterError(f"which ranges are meant? This plan asks for {names}: name one with --question")
     return chosen
+
+
+# What only a trial knows -------------------------------------------------------------------------------------------
+
+
+def truths(plan: Plan, batches: Iterable[Any]) -> dict[str, NDArray[np.float64]]:
+    """For each question what estimates should be, from the records themselves, a batch at a time.
+
+    Values that do not fit count as their substitutes, as they do in a collection. Of keys there is also the mean among
+    those who hold one. Ranges are left out: each query has a truth of its own. Sums are of integers (numbers in steps
+    of 2^-52 of half their domain), so that the cut into batches does not matter.
+
+    >>> from dither import Numeric, Schema, plan
+    >>> made = plan(Schema({"income": Numeric(0, 100)}), 1.0, users=1000)
+    >>> truths(made, [{"income": [0, 25]}, {"income": [50, 75]}])["mean(income)"].tolist()
+    [37.5]
+    """
+    asked = [question for question in plan.questions if question.statistic != RANGES]
+    users = 0
+    sums: dict[Question, Any] = dict.fromkeys(asked, 0)
+    for batch in batches:
+        columns, rows = columns_of(batch, plan.attributes)
+        users += rows
+        for question in asked:
+            sums[question] = sums[question] + _sums(question, columns[question.name])
+    if users == 0:
+        raise EmptyError("there are no records, so there is no truth to compare with")
+    return {name: share for question in asked for name, share in _shares(question, sums[question], users)}
+
+
+def _sums(question: Question, column: Any) -> NDArray[np.int64]:
+    """What is added up over batches: rows of integers, a column for each number that is asked for."""
+    encoded = question.encode(column, "substitute")
+    if isinstance(question.attribute, KeyValue):
+        held = encoded["key"] >= 0
+        keys = encoded["key"][held]
+        count = np.bincount(keys, minlength=question.cells)
+        return np.stack([count, *_steps(encoded["value"][held], keys, question.cells)])
+    if question.cells:
+        return np.bincount(encoded, minlength=question.cells)[None]
+    return _steps(encoded, np.zeros(len(encoded), dtype=np.int64), 1)
+
+
+def _steps(values: NDArray[np.float64], places: NDArray[np.integer], size: int) -> NDArray[np.int64]:
+    """The sums of values from -1 to 1 at their places, in steps of 2^-52: the upper bits, and the 26 lowest."""
+    steps = np.rint(values * 2.0**52).astype(np.int64)
+    halves = (steps >> 26, steps & ((1 << 26) - 1))  # whose sums a float holds without rounding
+    return np.stack([np.bincount(places, weights=half, minlength=size).astype(np.int64) for half in halves])
+
+
+def _shares(question: Question, sums: NDArray[np.int64], users: int) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """Sums as results, in the attribute's own units."""
+    if len(sums) == 1:
+        yield str(question), sums[0] / users
+        return
+    total = (sums[-2] * 2.0**26 + sums[-1]) / 2.0**52
+    if question.averages:
+        yield str(question), question.attribute.centre + question.unit * (total / users)
+    else:
+        yield str(question), sums[0] / users
+    if isinstance(question.attribute, KeyValue):
+        with np.errstate(invalid="ignore"):  # nobody holds a key
+            mean = question.attribute.centre + question.attribute.scale * (total / sums[0])
+        yield f"conditional_mean({question.name})", mean

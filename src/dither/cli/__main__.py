@@ -1,0 +1,6 @@
+"""`python -m dither.cli` is the `dither` command."""
+
+from dither.cli import main
+
+if __name__ == "__main__":
+    main(prog_name="dither")

@@ -1,0 +1,236 @@
+"""Commands for the analyst: estimates with their error bars, and answers to conditions."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from dither.cli.common import (
+    STREAM,
+    checked_output,
+    facts,
+    invalid_option,
+    json_option,
+    once_from_input,
+    plan_argument,
+    quoted,
+    read_plan,
+    read_tally,
+    seed_option,
+    show,
+    tell,
+    write,
+)
+from dither.show.progress import progress, steps
+from dither.show.table import Table, cell
+
+if TYPE_CHECKING:
+    from dither.core.estimate import Estimate, Estimates
+    from dither.planning import Plan
+
+_LONG, _TOP = 12, 5  # a list of more numbers is cut to the largest few
+_HIDDEN = "frequency("  # of keys at the ends of their values: what the others are made of
+_TALLY = ".tally"
+_ERRORS = "The errors that were predicted and made, and the share of all 95% intervals that hold the truth:"
+
+
+@click.command()
+@plan_argument
+@click.argument("tally_file", metavar="TALLY")
+@click.option(
+    "--refine",
+    default="auto",
+    show_default=True,
+    metavar="METHOD",
+    help="Win back accuracy without touching privacy: auto, none, or a method of dither.refine.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write all numbers: .parquet, .csv or .json; .html is a page.")
+@click.option("--html", metavar="FILE", help="Write one page to be read: plots, the plan, the guarantee in words.")
+@click.option("--truth", metavar="RECORDS", help="In a trial: the raw records, to show the errors that were made.")
+@json_option()
+def estimate(
+    plan_file: str,
+    tally_file: str,
+    refine: str,
+    output: str | None,
+    html: str | None,
+    truth: str | None,
+    as_json: bool,
+) -> None:
+    """Estimate what was asked, each number with its error bar.
+
+    TALLY is what dither tally or dither merge wrote, or - for standard input.
+
+    \b
+    dither estimate plan.json all.tally -o estimates.csv
+    dither estimate plan.json all.tally --html report.html
+    """
+    from dither.show.estimates import compared, to_dict, write_estimates
+
+    once_from_input(plan_file, tally_file, truth)
+    as_json, output = as_json or output == STREAM, None if output == STREAM else output
+    inputs = [plan_file, tally_file, *([truth] if truth else [])]
+    checked_output(output, inputs)
+    checked_output(html, inputs, as_json=as_json)
+    made = read_plan(plan_file)
+    found = made.estimate(read_tally(tally_file, made), refine=None if refine == "none" else refine)
+    real = _truths(made, found, truth) if truth else None
+    if output:
+        write_estimates(output, made, found, truth=real)
+    if html:
+        from dither.show.page import page
+
+        write(html, page(made, found, truth=real))
+    if as_json:
+        errors = {} if real is None else {"errors": list(_rows(compared(made, found, real)))}
+        facts({**to_dict(made, found), **errors})
+    elif html != STREAM:
+        show(_table(made, found, real or {}), _explained(made, found, refine))
+        if real is not None:
+            show(_ERRORS, _errors(compared(made, found, real)))
+    for path in (output, html):
+        if path and path != STREAM:
+            tell(f"wrote {path}")
+    if not (output or html or as_json):
+        tell(f"next: dither estimate {quoted(plan_file)} {quoted(tally_file)} --html report.html -o estimates.csv")
+
+
+def _truths(made: "Plan", found: "Estimates", source: str) -> dict[str, Any]:
+    """What the raw records say, for the questions that were estimated."""
+    from dither.engines.records import records
+    from dither.planning.trial import truths
+
+    given = records(source, made.attributes)
+
+    def batches() -> Iterator[Any]:
+        with progress("Reading the truth", given.rows, unit="records") as advance:
+            for batch in given.batches():
+                yield batch
+                advance(batch.num_rows)
+
+    return {question: each for question, each in truths(made, batches()).items() if question in found}
+
+
+def _table(made: "Plan", found: "Estimates", truth: dict[str, Any]) -> Table:
+    """All numbers that fit a terminal, and the largest of long lists."""
+    from dither.show.estimates import pieces
+
+    rows: list[tuple[str, ...]] = []
+    for question, attribute, each in pieces(made, found):
+        if not question.startswith(_HIDDEN):
+            rows += _lines(question, attribute, each, truth.get(question))
+    names = ["question", "of", "estimate", "95% interval", *(["truth"] if truth else [])]
+    return Table(dict(zip(names, map(list, zip(*(row[: len(names)] for row in rows), strict=True)), strict=True)))
+
+
+def _lines(question: str, attribute: str, each: "Estimate", truth: Any) -> list[tuple[str, ...]]:
+    from dither.planning.questions import RANGES
+    from dither.show.digits import number
+    from dither.show.estimates import names
+
+    labels, value, stderr = names(each), np.ravel(each.value), np.ravel(each.stderr)
+    about = f"{attribute} " if question.startswith(f"{RANGES}(") else ""
+    cut = value.size > _LONG
+    low, high = (np.ravel(end) for end in each.interval(0.95, simultaneous=cut))
+    chosen = np.argsort(-value, kind="stable")[:_TOP] if cut else np.arange(value.size)
+    lines = []
+    for row in map(int, chosen):
+        told = [number(float(part[row]), float(stderr[row])) for part in (value, low, high)]
+        true = np.nan if truth is None else float(truth[row])
+        real = number(true, float(stderr[row])) if np.isfinite(true) else ""
+        missed = " missed" if true < low[row] or true > high[row] else ""  # what is unknown compares false
+        lines.append((about + labels[row], told[0], f"{told[1]} to {told[2]}", real + missed))
+    if cut:
+        lines.append((f"and {value.size - _TOP:,} more", "", "", ""))
+    return [("" if place else question, *line) for place, line in enumerate(lines)]
+
+
+def _explained(made: "Plan", found: "Estimates", refine: str) -> str:
+    from dither.show.estimates import people, pieces
+
+    lines = [f"From {people(made, found):,} users; all that a user reports together: {found.guarantee}."]
+    parts = [each for _, _, each in pieces(made, found)]
+    if any(np.size(each.value) > _LONG for each in parts):
+        lines.append(
+            "Of long lists the largest are shown, with intervals that hold for all of the list at once; "
+            "-o estimates.csv writes every number."
+        )
+    if any(each.original is not None for each in parts):
+        lines.append(f"Refined ({refine}), which costs no privacy; --refine none shows the reports by themselves.")
+    return "\n".join(lines)
+
+
+def _errors(table: Table) -> Table:
+    """What fits a terminal: the errors that were predicted, and those that were made."""
+    columns = table.columns
+    shares = ["" if np.isnan(share) else f"{share:.0%}" for share in columns["inside"]]
+    told = {"predicted": columns["predicted"], "real": columns["real before"]}
+    if not np.isnan(columns["refined"]).all():
+        told["refined"] = columns["real"]
+    errors = {name: ["" if np.isnan(each) else cell(each) for each in column] for name, column in told.items()}
+    return Table({"question": columns["question"], "numbers": columns["numbers"], **errors, "inside": shares})
+
+
+def _rows(table: Table) -> Iterator[dict[str, Any]]:
+    """A table for machines: what is not known is null."""
+    for row in zip(*table.columns.values(), strict=True):
+        known = (None if isinstance(entry, float) and not np.isfinite(entry) else entry for entry in row)
+        yield dict(zip(table.columns, known, strict=True))
+
+
+# Conditions --------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@plan_argument
+@click.argument("conditions", nargs=-1, required=True, metavar="[TALLY] CONDITION...")
+@click.option("--records", metavar="DATA", help="A trial: randomize these records, and ask them.")
+@click.option("--question", metavar="QUESTION", help="Which ranges are meant, if the plan asks for several.")
+@seed_option
+@invalid_option
+@json_option()
+def query(
+    plan_file: str,
+    conditions: Sequence[str],
+    records: str | None,
+    question: str | None,
+    seed: int | None,
+    invalid: str,
+    as_json: bool,
+) -> None:
+    """Answer conditions in the words of SQL, from a tally or in a trial.
+
+    Each is answered by the share of users for whom it holds. The plan must ask for ranges. TALLY is a file that ends in
+    .tally, or - for standard input; with --records instead, the records of a file are randomized and tallied first.
+
+    \b
+    dither plan schema.toml --epsilon 1 --users 100000 --ask "ranges(age, income)" -o plan.json
+    dither query plan.json all.tally "age between 20 and 40 and income > 50000"
+    dither query plan.json --records people.csv "age between 20 and 40 and income > 50000"
+    """
+    from dither.planning.trial import answered, answers
+
+    first = conditions[0]
+    source = first if first == STREAM or first.lower().endswith(_TALLY) else None
+    asked = conditions[1:] if source else conditions
+    if (source is None) == (records is None):
+        raise click.UsageError(
+            "Name a tally (a file that ends in .tally) before the conditions, or records for a trial with --records."
+        )
+    if not asked:
+        raise click.UsageError('Name at least one condition, in quotes, as in "age between 20 and 40".')
+    if source and seed is not None:
+        raise click.UsageError("--seed is for trials with --records; a tally is randomized already.")
+    once_from_input(plan_file, source)
+    made = read_plan(plan_file)
+    if records is None:
+        found = answers(made, read_tally(str(source), made), asked, question=question)
+    else:
+        bar = steps("Asking")
+        found = answered(made, records, asked, question=question, seed=seed, invalid=invalid, progress=bar)
+    if as_json:
+        facts(found.to_dict())
+        return
+    show(found.table())
+    click.echo(found.explain())

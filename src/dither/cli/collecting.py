@@ -1,0 +1,358 @@
+"""Commands between records and estimates: what devices do, what servers do, and what brings servers together."""
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dither.cli.common import (
+    STREAM,
+    Stopped,
+    checked_output,
+    engine_option,
+    expanded,
+    facts,
+    invalid_option,
+    json_option,
+    listed,
+    once_from_input,
+    pace,
+    plan_argument,
+    quoted,
+    read_plan,
+    read_tally,
+    reports_in,
+    seed_option,
+    several,
+    simulated,
+    tell,
+    write,
+)
+from dither.core.errors import DitherError, ParameterError, TallyError
+from dither.show.progress import progress
+
+if TYPE_CHECKING:
+    from dither.planning import Plan
+    from dither.planning.tallies import PlanTally
+
+
+@click.command()
+@plan_argument
+@click.argument("data", required=False, metavar="[DATA]")
+@click.option(
+    "-o", "--output", required=True, metavar="FILE", help="Write reports here: .parquet, .arrow, or - to a pipe."
+)
+@click.option("--sql", metavar="QUERY", help="Take the records from a DuckDB query instead of DATA.")
+@seed_option
+@invalid_option
+@engine_option
+@json_option()
+def randomize(
+    plan_file: str,
+    data: str | None,
+    output: str,
+    sql: str | None,
+    seed: int | None,
+    invalid: str,
+    engine_name: str,
+    as_json: bool,
+) -> None:
+    """Turn records into reports, as devices would.
+
+    For trials, and for edge nodes that may see the records. DATA is a file (.csv, .parquet, .arrow), a folder of
+    Parquet files, or - for standard input.
+
+    \b
+    dither randomize plan.json data.parquet -o reports.parquet
+    dither randomize plan.json --sql "select * from 'x.parquet' where year = 2025" -o reports.parquet
+    """
+    from dither.engines import engine
+    from dither.engines.records import records
+
+    if (data is None) == (sql is None):
+        raise click.UsageError("Name a file of records, or give a query with --sql.")
+    once_from_input(plan_file, data)
+    checked_output(output, [plan_file, *([data] if data else [])], as_json=as_json, binary=True)
+    made = read_plan(plan_file)
+    chosen, target = engine(engine_name), sys.stdout.buffer if output == STREAM else output
+    remote = engine_name == "spark" and data is not None and "://" in data  # Spark reads it, and tells no facts
+    found: Any = data if remote else records(data, made.attributes, sql=sql)
+    ignored, rows = ((), None) if remote else (found.ignored, found.rows)
+    _tell_about(made, ignored)
+    began = time.monotonic()
+    with progress("Randomizing", None if engine_name == "spark" else rows, unit="records") as advance:
+        count = chosen.randomize(made, found, target, seed=seed, invalid=invalid, progress=advance)
+    seconds = time.monotonic() - began
+    if output == STREAM:
+        sys.stdout.buffer.flush()
+    if as_json:
+        facts(
+            {
+                "plan": made.fingerprint,
+                "records": count,
+                "reports": count * made.reported,
+                "file": output,
+                "seconds": round(seconds, 3),
+                "ignored columns": list(ignored),
+                "epsilon": made.epsilon,
+                "delta": made.delta,
+                "simulated": seed is not None,
+            }
+        )
+    tell(f"randomized {pace(count, seconds, 'record')}; {_wrote(output)}")
+    if seed is not None:
+        tell("simulated: whoever knows the seed can undo the noise, so these reports promise nothing; leave --seed out")
+    else:
+        tell(f"note: every run spends the budget of these records anew ({_budget(made)}); let one set of reports out")
+    if output != STREAM:
+        tell(f"next: dither tally {quoted(plan_file)} {quoted(output)} -o part.tally")
+
+
+def _tell_about(made: "Plan", ignored: Sequence[str]) -> None:
+    """What is not looked at, and what stands in for what is missing."""
+    if ignored:
+        them = "it" if len(ignored) == 1 else "them"
+        tell(f"note: {several(len(ignored), 'column')} ignored, the plan does not ask for {them}: {listed(ignored)}")
+    known = [f"{name} {_plain(attribute.substitute)}" for name, attribute in made.attributes.items()]
+    tell(f"note: a null counts as {listed(known)}")
+
+
+def _plain(substitute: Any) -> str:
+    if substitute == {}:
+        return "(no keys)"
+    return f"{substitute:g}" if isinstance(substitute, float) else repr(substitute)
+
+
+def _budget(made: "Plan") -> str:
+    return f"epsilon {made.epsilon:g}" + (f", delta {made.delta:g}" if made.delta else "")
+
+
+def _wrote(output: str) -> str:
+    return "wrote them to standard output" if output == STREAM else f"wrote {output}"
+
+
+# On the server -----------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@plan_argument
+@click.argument("reports", nargs=-1, required=True, metavar="REPORTS...")
+@click.option("-o", "--output", required=True, metavar="FILE", help="Write the tally here; - is standard output.")
+@engine_option
+@click.option("--restart", is_flag=True, help="Forget what an interrupted run has counted, and begin anew.")
+@json_option()
+def tally(plan_file: str, reports: Sequence[str], output: str, engine_name: str, restart: bool, as_json: bool) -> None:
+    """Count reports: the sums that estimates are made from.
+
+    REPORTS are files (.parquet, .arrow), patterns, folders, or - for an Arrow stream on standard input. A run that
+    was stopped or killed goes on where it was when the same command is given again; nothing is counted twice.
+
+    \b
+    dither tally plan.json reports/*.parquet -o part.tally
+    dither randomize plan.json data.csv -o - | dither tally plan.json - -o part.tally
+    """
+    from dither.engines import engine
+    from dither.engines.local import Local
+
+    once_from_input(plan_file, *reports)
+    made = read_plan(plan_file)
+    chosen = engine(engine_name)
+    began = time.monotonic()
+    if STREAM in reports:
+        if len(reports) > 1:
+            raise ParameterError("standard input (-) cannot be tallied together with files; tally it alone, and merge")
+        checked_output(output, [plan_file], as_json=as_json, binary=True)
+        with progress("Tallying", unit="reports") as advance:
+            found = chosen.tally(made, _incoming(), progress=advance)
+        _finish(plan_file, found, output, 1, time.monotonic() - began, as_json)
+        return
+    if engine_name == "spark":  # which finds its files by itself, and starts anew where it was stopped
+        checked_output(output, [plan_file, *reports], as_json=as_json, binary=True)
+        with progress("Tallying on Spark", unit="reports") as advance:
+            found = chosen.tally(made, list(reports), progress=advance)
+        _finish(plan_file, found, output, len(reports), time.monotonic() - began, as_json)
+        return
+    counting = _Counting(made, list(reports), output)
+    checked_output(output, [plan_file, *counting.paths], as_json=as_json, binary=True)
+    if restart:
+        counting.forget()
+    try:
+        with progress("Tallying", counting.rows, unit="reports") as advance:
+            found = Local().tally(made, counting.paths, progress=advance, journal=counting.journal)
+    except KeyboardInterrupt:
+        raise Stopped(counting.stopped()) from None
+    _finish(plan_file, found, output, len(counting.paths), time.monotonic() - began, as_json)
+    counting.forget()
+
+
+class _Counting:
+    """A tally over files, which may be stopped and go on."""
+
+    def __init__(self, plan: "Plan", sources: list[str], output: str) -> None:
+        from dither.engines.pieces import report_files
+
+        self.plan = plan
+        self.files = report_files(sources, plan)
+        self.paths = [file.path for file in self.files]
+        self.rows = sum(file.rows for file in self.files)
+        self.journal = None if output == STREAM else Path(f"{output}.progress")
+
+    def forget(self) -> None:
+        """Remove what an interrupted run has left."""
+        if self.journal is not None:
+            with suppress(FileNotFoundError):
+                self.journal.unlink()
+
+    def stopped(self) -> str:
+        """How far it came, and how to go on."""
+        from dither.engines.journal import Journal
+
+        if self.journal is None or not self.journal.exists():
+            return "stopped: nothing is counted yet; run the same command again"
+        counted = Journal.at(self.journal, self.plan).counted
+        done = sum({piece.number for piece in file.pieces} <= counted.get(file.identity, set()) for file in self.files)
+        return (
+            f"stopped: {done:,} of {several(len(self.files), 'file')} are counted; run the same command again to go on"
+        )
+
+
+def _incoming() -> Any:
+    """Rows of reports from standard input."""
+    from dither.core.errors import ReportError, require
+
+    arrow = require("pyarrow", "fast")
+    try:
+        return arrow.ipc.open_stream(sys.stdin.buffer)
+    except (arrow.ArrowInvalid, OSError):
+        pass
+    raise ReportError("standard input has no Arrow stream of reports; dither randomize ... -o - writes one")
+
+
+def _finish(plan_file: str, found: "PlanTally", output: str, files: int, seconds: float, as_json: bool) -> None:
+    """Write the tally, and tell what was done."""
+    count = reports_in(found)
+    write(output, found.to_bytes())
+    if as_json:
+        facts(
+            {
+                "plan": found.plan,
+                "reports": count,
+                "questions": {name: part.n for name, part in found.parts.items()},
+                "files": files,
+                "file": output,
+                "seconds": round(seconds, 3),
+                "simulated": simulated(found),
+            }
+        )
+    tell(f"tallied {pace(count, seconds, 'report')}; {_wrote(output)}")
+    if simulated(found):
+        tell("simulated: some of these reports came from a seed, and promise nothing")
+    if output != STREAM:
+        tell(f"next: dither estimate {quoted(plan_file)} {quoted(output)}    (of several tallies, dither merge first)")
+
+
+# Servers together --------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("tallies", nargs=-1, required=True, metavar="TALLIES...")
+@click.option("-o", "--output", required=True, metavar="FILE", help="Write the sum here; - is standard output.")
+@click.option("--again", is_flag=True, help="Count tallies that are the same to the bit each on their own.")
+@json_option()
+def merge(tallies: Sequence[str], output: str, again: bool, as_json: bool) -> None:
+    """Add up tallies of one plan, from several files or machines.
+
+    \b
+    dither merge monday.tally tuesday.tally -o week.tally
+    """
+    paths = expanded(tallies)
+    once_from_input(*paths)
+    _refuse_twice(paths)
+    _refuse_output(paths, output)
+    checked_output(output, [], as_json=as_json, binary=True)
+    total, counts = _merged(paths, again)
+    count = reports_in(total)
+    write(output, total.to_bytes())
+    if as_json:
+        facts(
+            {
+                "plan": total.plan,
+                "reports": count,
+                "tallies": counts,
+                "file": output,
+                "simulated": simulated(total),
+            }
+        )
+    tell(f"merged {_tallies(len(counts))} of plan {total.plan[:12]}: {several(count, 'report')}; {_wrote(output)}")
+    if output != STREAM:
+        tell(f"next: dither estimate plan.json {quoted(output)}")
+
+
+def _tallies(count: int) -> str:
+    return "1 tally" if count == 1 else f"{count:,} tallies"
+
+
+def _refuse_twice(paths: Sequence[str]) -> None:
+    """One file under two names is counted twice, which nobody would notice."""
+    first: dict[tuple[int, int], str] = {}
+    for path in paths:
+        if path == STREAM or not os.path.exists(path):
+            continue
+        found = os.stat(path)
+        one = first.get((found.st_dev, found.st_ino))
+        if one is not None:
+            same = f"{path} is named twice" if one == path else f"{one} and {path} are the same file"
+            raise TallyError(f"{same}: its reports would be counted twice. Name it once")
+        first[found.st_dev, found.st_ino] = path
+
+
+def _refuse_output(paths: Sequence[str], output: str) -> None:
+    """`merge *.tally -o all.tally` finds the all.tally of the last time."""
+    if output == STREAM or not os.path.exists(output):
+        return
+    for path in paths:
+        if path != STREAM and os.path.exists(path) and os.path.samefile(path, output):
+            raise TallyError(
+                f"{output} is there already, and is one of the tallies to merge: with the others its reports would be "
+                "counted twice. Remove it, or name another file with -o"
+            )
+
+
+def _merged(paths: Sequence[str], again: bool) -> tuple["PlanTally", dict[str, int]]:
+    """The sum, with one tally in memory at a time; and how many reports each of them counts."""
+    total: PlanTally | None = None
+    first: dict[bytes, str] = {}
+    counts: dict[str, int] = {}
+    with progress("Merging", len(paths), unit="tallies") as advance:
+        for path in paths:
+            each = read_tally(path)
+            counts[path] = reports_in(each)
+            one = first.setdefault(sha256(each.to_bytes()).digest(), path)
+            if one != path and counts[path] and not again:
+                raise TallyError(
+                    f"{one} and {path} are the same to the bit, so they are most likely copies, and their reports "
+                    "would be counted twice. Leave one out; if they really are different collections pass --again"
+                )
+            total = each if total is None else _sum(total, each, paths[0], path)
+            advance(1)
+    assert total is not None
+    return total, counts
+
+
+def _sum(total: "PlanTally", each: "PlanTally", start: str, path: str) -> "PlanTally":
+    if each.plan != total.plan:
+        raise TallyError(
+            f"{path} belongs to plan {each.plan[:12]}, and {start} to plan {total.plan[:12]}: nothing was merged. "
+            "Merge and estimate the tallies of each plan on their own"
+        )
+    try:
+        return total + each
+    except DitherError as error:
+        reason = str(error)
+    raise TallyError(f"{path}: {reason}")

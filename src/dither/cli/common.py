@@ -1,0 +1,233 @@
+"""What commands share: tables and facts on standard output, notes on standard error, plans and tallies from files."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from glob import glob, has_magic
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dither.core.errors import DitherError, ParameterError, TallyError
+
+if TYPE_CHECKING:
+    from dither.planning import Plan
+    from dither.planning.tallies import PlanTally
+
+STREAM = "-"
+_LISTED = 8
+_Command = TypeVar("_Command", bound=Callable)
+
+
+class Stopped(click.ClickException):
+    """Stopped from outside; the message says how to go on."""
+
+    exit_code = 130
+
+    def show(self, file: Any = None) -> None:
+        click.echo(self.message, err=True)
+
+
+# Options that several commands have --------------------------------------------------------------------------------
+
+
+def plan_argument(command: _Command) -> _Command:
+    """PLAN, as the first argument."""
+    return click.argument("plan_file", metavar="PLAN", type=click.Path(dir_okay=False))(command)
+
+
+def json_option(help_: str = "Print facts for machines, as JSON.") -> Callable[[_Command], _Command]:
+    """--json."""
+    return click.option("--json", "as_json", is_flag=True, help=help_)
+
+
+def seed_option(command: _Command) -> _Command:
+    """--seed."""
+    text = "Repeat a simulation; without it the noise is secure and differs every time."
+    return click.option("--seed", type=int, help=text)(command)
+
+
+def invalid_option(command: _Command) -> _Command:
+    """--invalid."""
+    return click.option(
+        "--invalid",
+        type=click.Choice(["error", "substitute"]),
+        default="error",
+        show_default=True,
+        help="What becomes of values that do not fit: refused, or replaced as the plan says.",
+    )(command)
+
+
+def engine_option(command: _Command) -> _Command:
+    """--engine."""
+    return click.option(
+        "--engine",
+        "engine_name",
+        type=click.Choice(["local", "spark"]),
+        default="local",
+        show_default=True,
+        help="Where the work is done: on the cores of this machine, or on Spark.",
+    )(command)
+
+
+# What is printed ---------------------------------------------------------------------------------------------------
+
+
+def show(*parts: Any) -> None:
+    """Tables and text on standard output."""
+    from rich.console import Console
+
+    console = Console(soft_wrap=False)
+    for part in parts:
+        console.print(part, highlight=False)
+
+
+def facts(found: Any) -> None:
+    """JSON on standard output."""
+    click.echo(json.dumps(found, indent=2, allow_nan=False))
+
+
+def tell(text: str) -> None:
+    """A line on standard error: what was done, and what to do next."""
+    click.echo(text, err=True)
+
+
+def listed(names: Iterable[str], most: int = _LISTED) -> str:
+    """As in "a, b, c and 4 more"."""
+    names = list(names)
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def several(count: int, noun: str) -> str:
+    """As in "1 report" and "1,000 reports"."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def pace(count: int, seconds: float, noun: str) -> str:
+    """As in "1,000 reports in 0.5 seconds (2,000 reports/s)"."""
+    speed = f" ({count / seconds:,.0f} {noun}s/s)" if seconds > 0 and count else ""
+    return f"{several(count, noun)} in {seconds:,.1f} seconds{speed}"
+
+
+def quoted(path: str) -> str:
+    """A file name as one types it in a shell."""
+    import shlex
+
+    return shlex.quote(path)
+
+
+# What is read ------------------------------------------------------------------------------------------------------
+
+
+def read_bytes(path: str, what: str, hint: str = "") -> bytes:
+    """The bytes of a file, or of standard input."""
+    try:
+        return sys.stdin.buffer.read() if path == STREAM else Path(path).read_bytes()
+    except OSError as error:
+        reason = f"the {what} file {path} cannot be read: {_reason(error)}{hint}"
+    raise ParameterError(reason)
+
+
+def read_plan(path: str) -> "Plan":
+    """The plan in a file."""
+    from dither.planning import Plan
+
+    name = "standard input" if path == STREAM else path
+    try:
+        text = read_bytes(path, "plan").decode("utf-8")
+    except (ParameterError, UnicodeDecodeError):
+        raise ParameterError(
+            f"the plan file {name} cannot be read; dither plan ... -o {quoted(path)} writes one"
+        ) from None
+    try:
+        return Plan.from_json(text)
+    except DitherError as error:
+        reason = str(error)
+    raise ParameterError(f"{name}: {reason}")
+
+
+def read_tally(path: str, plan: "Plan | None" = None) -> "PlanTally":
+    """The tally in a file; of this plan, if one is given."""
+    from dither.planning.tallies import PlanTally
+
+    name = "standard input" if path == STREAM else path
+    data, reason = read_bytes(path, "tally", "; dither tally PLAN REPORTS -o FILE writes one"), ""
+    try:
+        found = PlanTally.from_bytes(data)
+    except DitherError as error:
+        found, reason = None, str(error)
+    if found is None:
+        raise TallyError(f"{name}: {reason}")
+    if plan is not None and found.plan != plan.fingerprint:
+        raise TallyError(
+            f"{name} is a tally of plan {found.plan[:12]}, and this is plan {plan.fingerprint[:12]}: estimate it with "
+            "the plan that its reports were made with"
+        )
+    return found
+
+
+def reports_in(tally: "PlanTally") -> int:
+    """How many reports a tally counts."""
+    return sum(part.n for part in tally.parts.values())
+
+
+def simulated(tally: "PlanTally") -> bool:
+    """Whether any of its reports came from a seed."""
+    return any(part.simulated for part in tally.parts.values())
+
+
+def expanded(patterns: Sequence[str]) -> list[str]:
+    """File names, where the shell has left a pattern as it is. A file whose own name looks like a pattern is itself."""
+    found: list[str] = []
+    for pattern in patterns:
+        if pattern == STREAM or not has_magic(pattern) or os.path.lexists(pattern):
+            found.append(pattern)
+            continue
+        names = sorted(glob(pattern, recursive=True))
+        if not names:
+            raise ParameterError(f"no file is called {pattern}")
+        found.extend(names)
+    return found
+
+
+def once_from_input(*paths: str | None) -> None:
+    """Standard input can be read once."""
+    if sum(path == STREAM for path in paths) > 1:
+        raise ParameterError("standard input (-) can stand for one file only")
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or "it is damaged").lower()
+
+
+# What is written ---------------------------------------------------------------------------------------------------
+
+
+def checked_output(path: str | None, inputs: Iterable[str], *, as_json: bool = False, binary: bool = False) -> None:
+    """Refuse outputs that would destroy an input, or that two things would be written to."""
+    if path is None:
+        return
+    if path == STREAM:
+        if as_json:
+            raise ParameterError("--json and -o - both write to standard output; name a file with -o")
+        if binary and sys.stdout.isatty():
+            raise ParameterError("this writes bytes, which a terminal cannot show; name a file with -o, or use a pipe")
+        return
+    for each in inputs:
+        if each != STREAM and os.path.exists(each) and os.path.exists(path) and os.path.samefile(each, path):
+            raise ParameterError(f"{path} is read by this command, so it cannot be its output; name another file")
+
+
+def write(path: str, data: bytes | str) -> None:
+    """A file, whole or not at all; or standard output."""
+    from dither.core.writing import write_bytes
+
+    raw = data.encode("utf-8") if isinstance(data, str) else data
+    if path != STREAM:
+        write_bytes(path, raw)
+        return
+    sys.stdout.buffer.write(raw)
+    sys.stdout.buffer.flush()

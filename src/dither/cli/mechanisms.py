@@ -1,0 +1,304 @@
+"""Commands about single mechanisms: what there is, what they promise, what leaks, what a crowd adds, which is best."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import MISSING, asdict, fields
+from fractions import Fraction
+from typing import Any
+
+import click
+
+import dither
+from dither.cli.common import facts, json_option, show, tell
+from dither.core.errors import ParameterError
+from dither.show.progress import steps
+from dither.show.table import Table
+
+_SHOWN = 8
+_LONGEST = 60
+_CHOSEN = {"weights", "asked"}  # what a mechanism works out from its parameters, and stores
+
+
+@click.command()
+@json_option()
+def mechanisms(as_json: bool) -> None:
+    """List every mechanism with its parameters."""
+    rows = [
+        (cls.__name__, cls.family, _signature(cls), (cls.__doc__ or "").split("\n")[0])
+        for cls in dither.registry.values()
+    ]
+    names = ("mechanism", "for", "parameters", "what it is")
+    if as_json:
+        facts([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        show(Table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))))
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
+@json_option("Print JSON, with every integer in full.")
+def certify(name: str | None, parameters: Sequence[str], as_json: bool) -> None:
+    """Certify the sampler of a mechanism: exact epsilon and delta from its integers.
+
+    \b
+    dither certify GRR k=1000 epsilon=1
+    dither certify LocalHash k=1000 epsilon=1 delta=1e-6
+    dither certify Sampled 'base=["Duchi","GRR(k=5)"]' d=2 epsilon=1
+    dither certify                                (one example of every mechanism)
+    """
+    examples = [(cls, example) for cls in dither.registry.values() for example in cls.examples]
+    made = [cls(**example) for cls, example in examples] if name is None else [_make(name, parameters)]
+    if as_json:
+        facts([_certificate(mechanism) for mechanism in made])
+        return
+    if name is not None:
+        found = _certificate(made[0])
+        show(Table({"": list(found), type(made[0]).__name__: [_plain(fact) for fact in found.values()]}))
+        return
+    promises = [dither.privacy.certify(mechanism) for mechanism in made]
+    table = Table(
+        {
+            "mechanism": [cls.__name__ for cls, _ in examples],
+            "parameters": [" ".join(f"{key}={value}" for key, value in example.items()) for _, example in examples],
+            "epsilon": [repr(promise.epsilon) for promise in promises],
+            "delta": [repr(promise.delta) for promise in promises],
+            "how": [promise.established for promise in promises],
+        }
+    )
+    show(table)
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--trials", type=int, default=1_000_000, show_default=True, help="How many reports the attack may see.")
+@click.option("--confidence", type=float, default=0.999, show_default=True, help="Of the lower bound on epsilon.")
+@click.option("--seed", type=int, help="Repeat an audit; without it the randomness of production is attacked.")
+@json_option()
+def audit(
+    name: str | None, parameters: Sequence[str], trials: int, confidence: float, seed: int | None, as_json: bool
+) -> None:
+    """Attack the sampler of a mechanism, and print what leaks at least beside what is promised at most.
+
+    The exit status is 1 if a certificate is refuted.
+
+    \b
+    dither audit GRR k=10 epsilon=1
+    dither audit --trials 100000                  (one example of every mechanism)
+    """
+    from dither.privacy.auditing import side_by_side
+
+    bar = steps("Attacking")
+    classes = dither.registry.values()
+    made = [cls(**cls.examples[0]) for cls in classes] if name is None else [_make(name, parameters)]
+    chunks = None if len(made) > 1 else bar
+    each = [
+        dither.privacy.audit(mechanism, trials, confidence, seed=seed, progress=chunks)
+        for mechanism in (made if len(made) == 1 else bar(made))
+    ]
+    if as_json:
+        facts([{**asdict(found), "passed": found.passed} for found in each])
+    elif name is not None:
+        show(each[0].table())
+    else:
+        show(side_by_side(each, [type(mechanism).__name__ for mechanism in made]))
+    if not all(found.passed for found in each):
+        raise SystemExit(1)
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--epsilon", type=float, help="The local epsilon of any mechanism, if none is named.")
+@click.option("--users", type=int, required=True, help="How many reports are shuffled together.")
+@click.option("--delta", type=float, default=1e-6, show_default=True, help="The failure probability of the crowd.")
+@click.option("--plot", type=click.Path(dir_okay=False), help="Draw all bounds against users and local epsilon.")
+@json_option()
+def amplify(
+    name: str | None,
+    parameters: Sequence[str],
+    epsilon: float | None,
+    users: int,
+    delta: float,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """What a shuffler adds: the guarantee of a crowd whose reports are shown in no order.
+
+    \b
+    dither amplify --epsilon 1 --users 1000000
+    dither amplify Collision d=256 s=4 epsilon=1 --users 100000 --plot amplification.png
+    """
+    from dither.privacy.curves import curves
+    from dither.privacy.shuffle import Randomizer
+
+    if (name is None) == (epsilon is None):
+        raise ParameterError("name a mechanism with its parameters, or give --epsilon for any mechanism")
+    given: Any = epsilon if name is None else _make(name, parameters)
+    local = Randomizer.of(given).local
+    found, best = dither.privacy.bounds(given, users, delta), dither.privacy.amplify(given, users, delta)
+    if as_json:
+        every = {bound: None if each is None else each.epsilon for bound, each in found.items()}
+        told = {"users": users, "delta": delta, "local": local.epsilon, "bounds": every}
+        facts({**told, "epsilon": best.epsilon, "established": best.established})
+    else:
+        central = [best.epsilon if each is None else each.epsilon for each in found.values()]
+        show(
+            Table(
+                {
+                    "bound": list(found),
+                    "epsilon": ["-" if each is None else f"{each.epsilon:.5g}" for each in found.values()],
+                    "gain": [
+                        "-" if each is None else f"{local.epsilon / other:.3g}"
+                        for each, other in zip(found.values(), central, strict=True)
+                    ],
+                }
+            )
+        )
+        click.echo(f"A report alone: {local}.")
+        click.echo(f"{users:,} reports, shuffled: {best}.")
+        if hasattr(given, "first"):
+            click.echo("This is one round; rounds of the same users are not amplified together.")
+    if plot:
+        others = [each for each in parameters if not each.startswith("epsilon=")]
+        make = None if name is None else lambda local: _make(name, [*others, f"epsilon={local!r}"])
+        curves(epsilon or given.epsilon, users, delta, make, steps("Other crowds")).plot(plot)
+        tell(f"drew {plot}")
+
+
+@click.command()
+@click.argument("mechanisms", nargs=-1, required=True, metavar="MECHANISM...")
+@click.option("--epsilon", type=float, required=True, help="The budget of one report.")
+@click.option("--users", type=int, default=10_000, show_default=True, help="How many report.")
+@click.option("--delta", type=float, default=0.0, show_default=True, help="For mechanisms that have one.")
+@click.option("--values", metavar="SHAPE", help='What users hold, as in "beta(5, 2)" or "zipf(1.1)"; else the worst.')
+@click.option("--tolerance", type=float, help="Rank by the probability of being within it.")
+@json_option()
+def compare(
+    mechanisms: Sequence[str],
+    epsilon: float,
+    users: int,
+    delta: float,
+    values: str | None,
+    tolerance: float | None,
+    as_json: bool,
+) -> None:
+    """Rank mechanisms by the error that will come out, without an experiment.
+
+    Two mechanisms are also asked where they break even. ":naive" reads outputs as they are.
+
+    \b
+    dither compare Duchi Piecewise SquareWave --epsilon 1 --users 10000 --values uniform
+    dither compare "GRR(k=20)" "LocalHash(k=20)" --epsilon 1
+    dither compare SquareWave:naive Piecewise --epsilon 1 --values "beta(5, 2)"
+    """
+    from dither.mechanisms.recipe import made
+    from dither.utility import break_even, limit, rank
+
+    read = {text: text.removesuffix(":naive") for text in mechanisms}
+    built = {text: made(recipe, epsilon, delta) for text, recipe in read.items()}
+    kinds = {text: "naive" if text.endswith(":naive") else "calibrated" for text in mechanisms}
+    found = rank(built, values, reports=users, tolerance=tolerance, estimator=kinds)
+    least = min(limit(each, users=users) for each in built.values())
+    meeting = None
+    if len(built) == 2:
+        (one, a), (other, b) = built.items()
+        meeting = str(break_even(a, b, values, estimators=(kinds[one], kinds[other]), names=(one, other)))
+    if as_json:
+        table = {name: [_number(entry) for entry in column] for name, column in found.table().columns.items()}
+        rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+        facts({"epsilon": epsilon, "users": users, "limit": least, "break even": meeting, "mechanisms": rows})
+        return
+    show(found.table())
+    click.echo(
+        f"No mechanism with epsilon {epsilon:g} has an rmse below {least:.5g} for every population of {users:,}."
+    )
+    if meeting is not None:
+        click.echo(meeting)
+
+
+def _number(entry: Any) -> Any:
+    """An entry of a table, ready for JSON."""
+    return entry if isinstance(entry, str) else float(entry)
+
+
+def _signature(cls: type) -> str:
+    """Parameters as a user writes them."""
+    return ", ".join(
+        field.name if field.default is MISSING else f"{field.name}={field.default}"
+        for field in fields(cls)
+        if field.name not in _CHOSEN
+    )
+
+
+def _make(name: str, parameters: Sequence[str]) -> Any:
+    cls = dither.registry.find(name)
+    known = {field.name for field in fields(cls)} - _CHOSEN  # type: ignore[arg-type]
+    given = {}
+    for parameter in parameters:
+        key, mark, text = parameter.partition("=")
+        if not mark or key not in known:
+            raise ParameterError(f"write parameters as KEY=VALUE; {cls.__name__} takes {_signature(cls)}")
+        given[key] = _value(text)
+    try:
+        return cls(**given)
+    except TypeError:
+        raise ParameterError(f"a parameter is missing; {cls.__name__} takes {_signature(cls)}") from None
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            number = kind(text)
+        except ValueError:
+            continue
+        exponent = "e" in text.lower() and isinstance(number, float) and number.is_integer()
+        return int(number) if exponent else number  # 1e6 categories are a whole number of them
+    if text[:1] in ("[", "{"):  # several bases, or groups with their budgets
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise ParameterError('write several values as JSON, as in base=["Duchi","GRR(k=5)"], in quotes') from None
+    return None if text == "None" else text
+
+
+def _certificate(mechanism: Any) -> dict[str, Any]:
+    """The certificate and what it rests on. Integers beyond 2^53 are text in JSON, since readers would round them."""
+    promise = dither.privacy.certify(mechanism)
+    channel = mechanism.lasting()
+    ratio, (inputs, outputs) = channel.ratio(), channel.shape
+    return {
+        "parameters": {key: value for key, value in mechanism.to_dict().items() if key != "weights"},
+        "integers": _texts(mechanism.weights),
+        "epsilon": promise.epsilon,
+        "delta": promise.delta,
+        "established": promise.established,
+        "largest likelihood ratio": str(ratio),
+        "inputs": _size(inputs),
+        "outputs": _size(outputs),
+        "bytes a report": mechanism.dtype.itemsize,
+        "fingerprint": mechanism.fingerprint,
+    }
+
+
+def _size(number: int) -> str:
+    return str(number) if number < 1 << 80 else f"about 2^{number.bit_length() - 1}"
+
+
+def _texts(weights: Any) -> list[Any]:
+    return [_texts(weight) if isinstance(weight, tuple) else str(weight) for weight in weights]
+
+
+def _plain(fact: Any) -> str:
+    """A fact for a person: what is too long to be read is cut, and `--json` has it all."""
+    if isinstance(fact, dict):
+        hidden = {"mechanism", *_CHOSEN}
+        return " ".join(f"{key}={value}" for key, value in fact.items() if value is not None and key not in hidden)
+    if isinstance(fact, list):
+        shown = [f"({_plain(item)})" if isinstance(item, list) else item for item in fact[:_SHOWN]]
+        return ", ".join(shown) + (f", ... {len(fact):,} in all (--json)" if len(fact) > _SHOWN else "")
+    text = str(fact)
+    if len(text) > _LONGEST and "/" in text:
+        return f"about {float(Fraction(text)):.12g} (--json has the fraction)"
+    return text

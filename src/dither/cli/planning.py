@@ -1,0 +1,193 @@
+"""Commands before anything is collected: a schema guessed from public data, and a plan made from a schema."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import dither
+from dither.cli.common import STREAM, checked_output, facts, json_option, quoted, show, tell, write
+from dither.core.errors import ParameterError, require
+from dither.show.progress import progress, steps
+
+if TYPE_CHECKING:
+    from dither.engines.sources import Source
+
+_MOST_ROWS = 1_000_000
+
+
+@click.command()
+@click.argument("data", required=False, metavar="[DATA]")
+@click.option("-o", "--output", metavar="FILE", help="Write the schema to this file (.toml); - is standard output.")
+@click.option("--sql", metavar="QUERY", help="Take the rows from a DuckDB query instead of DATA.")
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=_MOST_ROWS, show_default=True, help="Look at this many rows at most."
+)
+@json_option()
+def infer(data: str | None, output: str | None, sql: str | None, rows: int, as_json: bool) -> None:
+    """Guess a schema from public or sample data, as a file to edit.
+
+    Never from the data that will be collected: labels and ends are copied out of the table, and everybody sees them.
+    DATA is a file (.csv, .parquet, .arrow), a folder of Parquet files, or - for standard input.
+
+    \b
+    dither infer sample.parquet -o schema.toml
+    dither infer --sql "select age, hour(start) as hour from 'sample.parquet'" -o schema.toml
+    """
+    from dither.planning.infer import WARNING
+    from dither.planning.infer import infer as inferred
+
+    if (data is None) == (sql is None):
+        raise click.UsageError("Name a file of public or sample data, or give a query with --sql.")
+    checked_output(output, [data] if data else [], as_json=as_json)
+    found = inferred(_sample(data, sql, rows))
+    if as_json:
+        facts(
+            {
+                "rows": found.rows,
+                "schema": found.schema.to_dict(),
+                "why": {guess.column: guess.why for guess in found.guesses},
+                "left out": list(found.left_out),
+            }
+        )
+    elif output != STREAM:
+        show(found.table())
+    if output:
+        write(output, found.to_toml())
+    tell(f"guessed from {found.rows:,} rows" + (f"; wrote {output}" if output and output != STREAM else ""))
+    tell(f"Warning: {WARNING}")
+    if output and output != STREAM:
+        tell(f"next: read and edit {output}; then dither plan {quoted(output)} --epsilon 1 --users N -o plan.json")
+    elif not output and not as_json:
+        tell("next: the same with -o schema.toml")
+
+
+def _sample(data: str | None, sql: str | None, most: int) -> Any:
+    """The first rows of a source, as an Arrow table."""
+    from dither.engines.queries import query_source
+    from dither.engines.readers import file_sources, standard_source
+
+    arrow = require("pyarrow", "fast")
+    if sql is not None:
+        sources = [query_source(sql)]
+    else:
+        sources = [standard_source()] if data == STREAM else file_sources(str(data))
+    tables, left = [], most
+    with progress("Reading", unit="rows") as advance:
+        for source in sources:
+            for batch in _batches(source) if left else ():
+                some = batch.slice(0, left)
+                tables.append(arrow.Table.from_batches([some]))
+                left -= some.num_rows
+                advance(some.num_rows)
+                if not left:
+                    break
+    if not tables:
+        return sources[0].columns.empty_table()
+    try:
+        table = arrow.concat_tables(tables)
+    except arrow.ArrowException:
+        table = None
+    if table is None:
+        raise ParameterError("these files do not have the same columns with the same types; infer from one of them")
+    return _typed(table) if sources[0].text else table
+
+
+def _batches(source: "Source") -> Iterator[Any]:
+    """All columns of a source; each must have a name of its own."""
+    names = source.columns.names
+    for name in names:
+        if names.count(name) > 1:
+            raise ParameterError(f"{source.title} has several columns of the name {name}; give each its own name")
+    return source.batches(names)
+
+
+def _typed(table: Any) -> Any:
+    """A table of texts, as CSV has them, with numbers for columns that hold nothing else."""
+    arrow = require("pyarrow", "fast")
+
+    def numbers(column: Any) -> Any:
+        for kind in (arrow.int64(), arrow.float64()):
+            try:
+                return column.cast(kind)
+            except arrow.ArrowException:
+                continue
+        return column
+
+    return arrow.Table.from_arrays([numbers(column) for column in table.columns], table.column_names)
+
+
+@click.command()
+@click.argument("schema", type=click.Path(dir_okay=False))
+@click.option("--epsilon", type=float, required=True, help="What all the reports of a user may cost together.")
+@click.option("--users", type=int, required=True, help="How many users will report.")
+@click.option("--delta", type=float, default=0.0, show_default=True, help="A failure probability, where allowed.")
+@click.option("--ask", multiple=True, metavar="QUESTION", help='As in "mean(income)"; by default one an attribute.')
+@click.option(
+    "--prior", multiple=True, metavar="NAME=SHAPE", help='As in "income=normal(40000, 15000)"; else the worst.'
+)
+@click.option("--weight", multiple=True, metavar="QUESTION=NUMBER", help='How much it matters, as in "mean(income)=2".')
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan to this file.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False), help="Draw the error against epsilon and users (.png .svg .pdf)."
+)
+@json_option("Print the plan as JSON instead of tables.")
+def plan(
+    schema: str,
+    epsilon: float,
+    users: int,
+    delta: float,
+    ask: Sequence[str],
+    prior: Sequence[str],
+    weight: Sequence[str],
+    output: str | None,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Plan a collection: the mechanisms, who is asked what, and the error that will come out.
+
+    \b
+    dither plan schema.toml --epsilon 1 --users 100000 -o plan.json
+    dither plan schema.toml --epsilon 1 --users 100000 --ask "mean(income)" --plot error.png
+    """
+    from dither.planning.outlook import outlook
+
+    options: dict[str, Any] = {
+        "delta": delta,
+        "ask": ask or None,
+        "prior": _pairs("--prior", prior) or None,
+        "weights": {name: _number("--weight", text) for name, text in _pairs("--weight", weight).items()} or None,
+    }
+    checked_output(output, [schema], as_json=as_json)
+    described = dither.Schema.read(schema)
+    made = dither.plan(described, epsilon, users=users, **options)
+    if as_json:
+        click.echo(made.to_json())
+    elif output != STREAM:
+        show(made.table(), made.explain(), made.compared())
+    if output:
+        write(output, made.to_json() + "\n")
+        tell(f"wrote {output}, plan {made.fingerprint[:12]}")
+        if output != STREAM:
+            tell(f"next: dither randomize {quoted(output)} DATA -o reports.parquet")
+    if plot:
+        outlook(described, epsilon, users=users, progress=steps("Planning for other epsilons"), **options).plot(plot)
+        tell(f"drew {plot}")
+
+
+def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """NAME=VALUE, several times."""
+    pairs = {}
+    for text in texts:
+        name, mark, value = text.partition("=")
+        if not mark or not value:
+            raise ParameterError(f"write {option} as NAME=VALUE, in quotes")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError(f"{option} takes a number behind the = sign") from None

@@ -1,0 +1,132 @@
+"""Raw records, from wherever they are, as a stream of Arrow batches that `plan.randomize` takes.
+
+Memory does not grow with a file, and every format gives the same batches: the columns that are asked for and no
+others, in their order, in the form that `columns` has for each kind, 2^17 rows at a time. So a simulation from a CSV
+file and from Parquet is the same.
+
+What is wrong with the *place* is refused before a row is read: a column that is missing or there twice, a type that
+cannot hold the attribute, a damaged file. What is *missing* in a row becomes the attribute's substitute: nobody is
+dropped, since silence is a fact about a value. What is *outside of the domain* is left to
+`plan.randomize(..., invalid=...)`.
+"""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dither.core.errors import DomainError, ParameterError
+from dither.engines.columns import arrow_schema, converted, described, fits
+from dither.engines.queries import query_source
+from dither.engines.readers import STANDARD, file_sources, standard_source, table_source
+from dither.engines.sources import Source, even
+from dither.schema import Attribute
+
+_TAKEN = {
+    "numeric": "numbers",
+    "ordinal": "numbers",
+    "categorical": "text, whole numbers, or true and false",
+    "keyvalue": "maps from keys to numbers, lists of structs (key, value), or structs with a number for each key",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Records:
+    """Records that are opened and checked, and not read yet.
+
+    `name` is where they are, `rows` how many there are, if that is known, and `ignored` the columns that nobody asks
+    for. They can be read again, unless they came through standard input or an Arrow reader.
+    """
+
+    name: str
+    rows: int | None
+    ignored: tuple[str, ...]
+    attributes: Mapping[str, Attribute]
+    sources: tuple[Source, ...]
+
+    @property
+    def schema(self) -> Any:
+        """The columns of every batch, as an Arrow schema."""
+        return arrow_schema(dict(self.attributes))
+
+    def batches(self) -> Iterator[Any]:
+        """Record batches with the attributes' columns, each of 2^17 rows but the last; none if there are no rows."""
+        return even(self._converted())
+
+    def _converted(self) -> Iterator[Any]:
+        for source in self.sources:
+            for batch in even(source.batches(list(self.attributes))):  # first, since some batches are a few rows each
+                yield converted(batch, dict(self.attributes), source.text)
+
+    def __repr__(self) -> str:
+        rows = "" if self.rows is None else f"{self.rows:,} rows of "
+        return f"Records of {self.name}: {rows}{', '.join(self.attributes)}"
+
+
+def records(source: Any, attributes: Mapping[str, Attribute], *, sql: str | None = None) -> Records:
+    """Open records, and check that they have a fitting column for each attribute.
+
+    `source` is the path of a file (.csv .csv.gz .parquet .arrow .feather .ipc), a pattern, a folder of Parquet files,
+    `"-"` for standard input, an Arrow table, batch or reader, or a data frame; or None with `sql`, a query of DuckDB.
+
+    >>> import pyarrow
+    >>> from dither import Categorical, Ordinal
+    >>> table = pyarrow.table({"id": [7, 8], "age": [31, None], "job": ["nurse", None]})
+    >>> found = records(table, {"age": Ordinal(0, 99), "job": Categorical(["nurse", "other"])})
+    >>> found, found.ignored
+    (Records of the table: 2 rows of age, job, ('id',))
+    >>> [batch.to_pylist() for batch in found.batches()]
+    [[{'age': 31.0, 'job': 'nurse'}, {'age': 49.0, 'job': 'other'}]]
+    """
+    if (source is None) == (sql is None):
+        raise ParameterError("records come from a source or from a query: give one of the two")
+    if not attributes:
+        raise ParameterError("there must be at least one attribute to read")
+    if sql is not None:
+        name, sources = "the query", [query_source(sql)]
+    elif isinstance(source, str) and source == STANDARD:
+        name, sources = "standard input", [standard_source()]
+    elif isinstance(source, str | os.PathLike):
+        name, sources = os.fsdecode(source), file_sources(os.fsdecode(source))
+    else:
+        name, sources = "the table", [table_source(source)]
+    for each in sources:
+        _check(each, attributes)
+    rows = [each.rows for each in sources]
+    ignored = dict.fromkeys(column for each in sources for column in each.columns.names if column not in attributes)
+    known = None if None in rows else sum(count or 0 for count in rows)
+    return Records(name, known, tuple(ignored), dict(attributes), tuple(sources))
+
+
+def _check(source: Source, attributes: Mapping[str, Attribute]) -> None:
+    """Refuse a place that cannot hold the attributes."""
+    columns = source.columns.names
+    for name, attribute in attributes.items():
+        if name not in columns:
+            raise DomainError(f"{source.title} has no column for attribute {name}{_hint(name, source, attributes)}")
+        if columns.count(name) > 1:
+            raise DomainError(f"{source.title} has several columns for attribute {name}: leave one of them")
+        kind = source.columns.field(name).type
+        if not source.text and not fits(attribute, kind):
+            raise DomainError(
+                f"attribute {name} is {attribute.kind}, but its column in {source.name} holds {described(kind)}; "
+                f"it takes {_TAKEN[attribute.kind]}, which a query (--sql) can make of it"
+            )
+
+
+def _hint(name: str, source: Source, attributes: Mapping[str, Attribute]) -> str:
+    """What may be meant. Without a line of names the first record is taken for one, so little is quoted from it."""
+    columns = source.columns.names
+    if source.text and len(columns) == 1 and set(columns[0]) & set(";\t|"):
+        return ": cells must be separated by commas"
+    close = [column for column in columns if _plain(column) == _plain(name)]
+    if not close and set(columns) & set(attributes):
+        close = difflib.get_close_matches(name, [each for each in columns if each not in attributes], 1, 0.75)
+    if close:
+        return f"; if column {close[0]} is meant, rename it"
+    return ": the first line must hold the names of the columns" if source.text else ""
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.casefold() if letter.isalnum())

@@ -1,0 +1,403 @@
+"""Commands between records and estimates: `randomize`, `tally` and `merge`."""
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+import dither
+from cli.cases import done, facts, left_over, refused, run, words
+from dither.engines import engine
+from dither.planning.tallies import PlanTally
+
+
+def tally_of(path: str | Path) -> PlanTally:
+    return PlanTally.from_bytes(Path(path).read_bytes())
+
+
+def count(tally: PlanTally) -> int:
+    return sum(part.n for part in tally.parts.values())
+
+
+# Randomize ---------------------------------------------------------------------------------------------------------
+
+
+def test_randomize_tells_what_it_did(plan, people, tmp_path):
+    target = tmp_path / "reports.parquet"
+    result = done("randomize", plan, people, "-o", target)
+    assert result.stdout == ""
+    text = result.stderr
+    assert "note: 1 column ignored, the plan does not ask for it: id\n" in text
+    assert "note: a null counts as age 58, income 100000, job 'other'\n" in text
+    assert "randomized 2,000 records in " in text
+    assert f"records/s); wrote {target}\n" in text
+    assert "every run spends the budget of these records anew (epsilon 4)" in text
+    assert text.endswith(f"next: dither tally {plan} {target} -o part.tally\n")
+    assert "simulated" not in text
+    assert pyarrow.parquet.read_table(target).num_rows == 2000
+
+
+def test_randomize_names_eight_ignored_columns_at_most(plan, write_csv, tmp_path):
+    more = [f"c{i}" for i in range(12)]
+    path = write_csv([["age", "income", "job", *more], [20, 5, "nurse", *more]])
+    text = done("randomize", plan, path, "-o", tmp_path / "reports.parquet").stderr
+    assert "12 columns ignored, the plan does not ask for them: c0, c1, c2, c3, c4, c5, c6, c7 and 4 more\n" in text
+
+
+def test_randomize_is_secure_unless_a_seed_is_given(plan, people, tmp_path):
+    first, again, same, equal = (tmp_path / f"{name}.parquet" for name in "abcd")
+    for path in (first, again):
+        done("randomize", plan, people, "-o", path)
+    text = done("randomize", plan, people, "-o", same, "--seed", 7).stderr
+    done("randomize", plan, people, "-o", equal, "--seed", 7)
+    assert "simulated: whoever knows the seed can undo the noise" in text
+    assert "budget" not in text
+    rows = [pyarrow.parquet.read_table(path) for path in (first, again, same, equal)]
+    assert rows[0] != rows[1]
+    assert rows[2] == rows[3]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "sql", "folder", "stdin"])
+def test_every_source_gives_the_same_reports(plan, people, tmp_path, ending):
+    table = pyarrow.csv.read_csv(people)
+    first, again = tmp_path / "first.parquet", tmp_path / "again.parquet"
+    done("randomize", plan, people, "-o", first, "--seed", 3)
+    given, stdin = [str(tmp_path / f"same.{ending}")], None
+    if ending == "parquet":
+        pyarrow.parquet.write_table(table, given[0])
+    elif ending == "arrow":
+        pyarrow.feather.write_feather(table, given[0])
+    elif ending == "sql":
+        given = ["--sql", f"select job, income, age from '{people}'"]  # noqa: S608
+    elif ending == "folder":
+        os.mkdir(given[0])
+        pyarrow.parquet.write_table(table.slice(0, 700), f"{given[0]}/a.parquet")
+        pyarrow.parquet.write_table(table.slice(700), f"{given[0]}/b.parquet")
+    else:
+        given, stdin = ["-"], Path(people).read_bytes()
+    done("randomize", plan, *given, "-o", again, "--seed", 3, stdin=stdin)
+    assert pyarrow.parquet.read_table(first) == pyarrow.parquet.read_table(again)
+
+
+def test_randomize_facts_for_machines(plan, people, tmp_path):
+    target = str(tmp_path / "reports.arrow")
+    found = facts("randomize", plan, people, "-o", target)
+    made = dither.Plan.from_json(Path(plan).read_text())
+    assert found.pop("seconds") >= 0
+    assert found == {
+        "plan": made.fingerprint,
+        "records": 2000,
+        "reports": 2000,
+        "file": target,
+        "ignored columns": ["id"],
+        "epsilon": 4.0,
+        "delta": 0.0,
+        "simulated": False,
+    }
+    assert facts("randomize", plan, people, "-o", target, "--seed", 1)["simulated"] is True
+
+
+def test_several_reports_a_user_are_counted_apart_from_records(schema, people, tmp_path):
+    plan = tmp_path / "pairs.json"
+    made = dither.plan(dither.Schema.read(schema), 40.0, users=2000)
+    assert made.reported > 1
+    plan.write_text(made.to_json())
+    found = facts("randomize", plan, people, "-o", tmp_path / "reports.parquet")
+    assert (found["records"], found["reports"]) == (2000, 2000 * made.reported)
+    assert facts("tally", plan, tmp_path / "reports.parquet", "-o", tmp_path / "a.tally")["reports"] == found["reports"]
+
+
+def test_substitutes(plan, write_csv, tmp_path):
+    path = write_csv([["age", "income", "job"], [7, "much", "astronaut"], ["", "", ""]])
+    target = tmp_path / "reports.parquet"
+    assert "--invalid substitute" in refused("randomize", plan, path, "-o", target)
+    assert not target.exists()
+    assert facts("randomize", plan, path, "-o", target, "--invalid", "substitute")["records"] == 2
+
+
+# Tally -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pieces(plan, people, tmp_path) -> Path:
+    """Reports of the people in four files."""
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    table = pyarrow.csv.read_csv(people)
+    for i in range(4):
+        pyarrow.parquet.write_table(table.slice(500 * i, 500), tmp_path / "some.parquet")
+        done("randomize", plan, tmp_path / "some.parquet", "-o", folder / f"{i}.parquet", "--seed", i)
+    return folder
+
+
+def test_tally_tells_what_it_did(plan, reports, tmp_path):
+    target = tmp_path / "part.tally"
+    result = done("tally", plan, reports, "-o", target)
+    assert result.stdout == ""
+    assert "tallied 2,000 reports in " in result.stderr
+    assert f"reports/s); wrote {target}\n" in result.stderr
+    assert "simulated: some of these reports came from a seed, and promise nothing" in result.stderr
+    assert f"next: dither estimate {plan} {target}" in result.stderr
+    made = dither.Plan.from_json(Path(plan).read_text())
+    assert tally_of(target) == engine("local").tally(made, reports)
+    assert sorted(file.name for file in tmp_path.glob("*.progress")) == []
+
+
+def test_tally_takes_files_patterns_and_folders(plan, pieces, tmp_path):
+    names = [f"{pieces}/{i}.parquet" for i in range(4)]
+    ways = [names, names[::-1], [f"{pieces}/*.parquet"], [str(pieces)], [names[0], f"{pieces}/[123].parquet"]]
+    found = []
+    for place, way in enumerate(ways):
+        told = facts("tally", plan, *way, "-o", tmp_path / f"{place}.tally")
+        assert (told["reports"], told["files"], told["simulated"]) == (2000, 4, True)
+        assert sum(told["questions"].values()) == 2000
+        found.append((tmp_path / f"{place}.tally").read_bytes())
+    assert len(set(found)) == 1
+
+
+def test_tally_of_nothing(plan, write_csv, tmp_path):
+    empty, target = tmp_path / "empty.parquet", tmp_path / "empty.tally"
+    done("randomize", plan, write_csv([["age", "income", "job"]]), "-o", empty)
+    assert facts("tally", plan, empty, "-o", target)["reports"] == 0
+    assert "there are no reports yet" in refused("estimate", plan, target)
+
+
+def test_tally_refuses_what_would_be_counted_twice(plan, reports, tmp_path):
+    target = tmp_path / "part.tally"
+    copy, link = tmp_path / "copy.parquet", tmp_path / "link.parquet"
+    copy.write_bytes(Path(reports).read_bytes())
+    link.symlink_to(reports)
+    assert "named twice" in refused("tally", plan, reports, reports, "-o", target)
+    assert "counted twice" in refused("tally", plan, reports, copy, "-o", target)
+    assert "counted twice" in refused("tally", plan, reports, link, "-o", target)
+    assert not target.exists()
+
+
+def test_tally_does_not_write_over_reports(plan, reports):
+    before = Path(reports).read_bytes()
+    assert "cannot be its output" in refused("tally", plan, reports, "-o", reports)
+    assert "cannot be its output" in refused("tally", plan, reports, "-o", plan)
+    assert Path(reports).read_bytes() == before
+
+
+def interrupted(plan: str, pieces: Path, target: Path) -> None:
+    """As if a run was killed when two of four files were counted."""
+    from dither.engines.journal import Journal
+    from dither.engines.pieces import report_files
+    from dither.engines.rows import tally_rows
+
+    made = dither.Plan.from_json(Path(plan).read_text())
+    journal = Journal.at(Path(f"{target}.progress"), made)
+    for file in report_files(str(pieces), made)[:2]:
+        for piece in file.pieces:
+            for batch in piece.batches():
+                journal.add(piece, tally_rows(made, batch))
+    journal.save()
+
+
+def test_an_interrupted_tally_goes_on(plan, pieces, tmp_path):
+    target, straight = tmp_path / "part.tally", tmp_path / "straight.tally"
+    done("tally", plan, pieces, "-o", straight)
+    interrupted(plan, pieces, target)
+    assert Path(f"{target}.progress").exists()
+    for name in "01":  # they are counted already: if they were read again, this would be noticed
+        path = pieces / f"{name}.parquet"
+        data = bytearray(path.read_bytes())
+        data[60:100] = bytes(40)
+        path.write_bytes(data)
+    assert "cannot be read" in refused("tally", plan, pieces, "-o", tmp_path / "anew.tally")
+    done("tally", plan, pieces, "-o", target)
+    assert target.read_bytes() == straight.read_bytes()
+    assert not Path(f"{target}.progress").exists()
+
+
+def test_restart_forgets_an_interrupted_tally(plan, other_plan, pieces, tmp_path):
+    target = tmp_path / "part.tally"
+    interrupted(plan, pieces, target)
+    assert "not named now" in refused("tally", plan, pieces / "2.parquet", "-o", target)
+    assert facts("tally", plan, pieces / "2.parquet", "-o", target, "--restart")["reports"] == 500
+    interrupted(plan, pieces, target)
+    done("randomize", other_plan, tmp_path / "people.csv", "-o", tmp_path / "other.parquet")
+    assert "--restart" in refused("tally", other_plan, tmp_path / "other.parquet", "-o", target)
+    Path(f"{target}.progress").write_bytes(b"nonsense")
+    assert "--restart" in refused("tally", plan, pieces, "-o", target)
+    done("tally", plan, pieces, "-o", target, "--restart")
+    assert count(tally_of(target)) == 2000
+
+
+def test_ctrl_c_says_how_to_go_on(plan, pieces, tmp_path, monkeypatch):
+    from dither.engines.journal import Journal
+
+    target, straight = tmp_path / "part.tally", tmp_path / "straight.tally"
+    done("tally", plan, pieces, "-o", straight)
+    real, calls = Journal.add, []
+
+    def add(self, piece, tally):
+        real(self, piece, tally)
+        calls.append(piece)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Journal, "add", add)
+    result = run("tally", plan, pieces, "-o", target)
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr == "stopped: 3 of 4 files are counted; run the same command again to go on\n"
+    assert not target.exists()
+    monkeypatch.undo()
+    done("tally", plan, pieces, "-o", target)
+    assert target.read_bytes() == straight.read_bytes()
+
+
+def test_ctrl_c_elsewhere(plan, people, tmp_path, monkeypatch):
+    from dither.engines.local import Local
+
+    def stop(self, *arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Local, "randomize", stop)
+    result = run("randomize", plan, people, "-o", tmp_path / "reports.parquet")
+    assert result.exit_code == 130
+    assert result.stderr.endswith("stopped; no unfinished file is left\n")
+
+
+# Merge -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parts(plan, pieces, tmp_path) -> list[str]:
+    """A tally for each of the four files."""
+    found = [str(tmp_path / f"part{i}.tally") for i in range(4)]
+    for i, target in enumerate(found):
+        done("tally", plan, pieces / f"{i}.parquet", "-o", target)
+    return found
+
+
+def test_merged_tallies_are_the_tally_of_all(plan, pieces, parts, tmp_path):
+    target, straight = tmp_path / "all.tally", tmp_path / "straight"
+    done("tally", plan, pieces, "-o", straight)
+    result = done("merge", *parts, "-o", target)
+    assert result.stdout == ""
+    assert f"merged 4 tallies of plan {tally_of(target).plan[:12]}: 2,000 reports; wrote {target}\n" in result.stderr
+    assert f"next: dither estimate plan.json {target}\n" in result.stderr
+    assert target.read_bytes() == straight.read_bytes()
+    done("merge", tmp_path / "part*.tally", "-o", tmp_path / "again")  # as a shell may leave it
+    done("merge", parts[3], parts[0], "-", parts[1], "-o", tmp_path / "piped", stdin=Path(parts[2]).read_bytes())
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "piped").read_bytes() == straight.read_bytes()
+    assert done("merge", *parts, "-o", "-").stdout_bytes == straight.read_bytes()
+
+
+def test_merge_facts_and_one_tally(parts, tmp_path):
+    target = str(tmp_path / "one.tally")
+    found = facts("merge", parts[0], "-o", target)
+    assert found == {
+        "plan": tally_of(parts[0]).plan,
+        "reports": 500,
+        "tallies": {parts[0]: 500},
+        "file": target,
+        "simulated": True,
+    }
+    assert Path(target).read_bytes() == Path(parts[0]).read_bytes()
+    assert "merged 1 tally" in done("merge", parts[0], "-o", target).stderr
+
+
+def test_merge_refuses_the_same_file_twice(parts, tmp_path):
+    link, target = tmp_path / "link.tally", tmp_path / "x" / "all.tally"
+    target.parent.mkdir()
+    link.symlink_to(parts[0])
+    assert "is named twice" in refused("merge", parts[0], parts[1], parts[0], "-o", target)
+    assert "are the same file" in refused("merge", parts[0], link, "-o", target)
+    assert "are the same file" in refused("merge", parts[0], link, "-o", target, "--again")
+    assert not target.exists()
+
+
+def test_merge_refuses_copies_unless_told(parts, tmp_path):
+    copy, target = tmp_path / "copy.tally", tmp_path / "all"
+    copy.write_bytes(Path(parts[0]).read_bytes())
+    text = refused("merge", parts[0], copy, "-o", target)
+    assert f"{parts[0]} and {copy} are the same to the bit" in text
+    assert "pass --again" in text
+    done("merge", parts[0], copy, "-o", target, "--again")
+    assert count(tally_of(target)) == 1000
+
+
+def test_tallies_of_nothing_may_be_equal(plan, write_csv, parts, tmp_path):
+    empty, one, other = tmp_path / "empty.parquet", tmp_path / "one", tmp_path / "other"
+    done("randomize", plan, write_csv([["age", "income", "job"]]), "-o", empty)
+    done("tally", plan, empty, "-o", one)
+    done("tally", plan, empty, "-o", other)
+    assert facts("merge", one, other, parts[0], "-o", tmp_path / "all")["reports"] == 500
+
+
+def test_merge_does_not_count_its_own_output(parts, tmp_path):
+    target = tmp_path / "all.tally"
+    done("merge", tmp_path / "part*.tally", "-o", target)
+    before = target.read_bytes()
+    text = refused("merge", tmp_path / "*.tally", "-o", target)
+    assert "is one of the tallies to merge" in text
+    assert target.read_bytes() == before
+
+
+def test_merge_refuses_other_plans_and_what_is_no_tally(other_plan, people, parts, tmp_path):
+    reports, other, target = tmp_path / "other.parquet", tmp_path / "other.tally", tmp_path / "all"
+    done("randomize", other_plan, people, "-o", reports)
+    done("tally", other_plan, reports, "-o", other)
+    text = refused("merge", parts[0], other, "-o", target)
+    assert text.startswith(f"Error: {other} belongs to plan {tally_of(other).plan[:12]}, and {parts[0]} to plan")
+    assert "cannot be read: no such file" in refused("merge", parts[0], tmp_path / "nope.tally", "-o", target)
+    assert "no file is called" in refused("merge", tmp_path / "nope*.tally", "-o", target)
+    assert f"{people}: these bytes are not the tally" in refused("merge", parts[0], people, "-o", target)
+    cut = tmp_path / "cut.tally"
+    cut.write_bytes(Path(parts[0]).read_bytes()[:-7])
+    assert f"{cut}: these bytes are not the tally" in refused("merge", cut, "-o", target)
+    assert not target.exists()
+    assert left_over(tmp_path) == []
+
+
+# Streams -----------------------------------------------------------------------------------------------------------
+
+
+def test_reports_and_tallies_travel_through_pipes(plan, people, tally):
+    stream = done("randomize", plan, people, "-o", "-", "--seed", 1).stdout_bytes
+    found = done("tally", plan, "-", "-o", "-", stdin=stream)
+    assert found.stdout_bytes == Path(tally).read_bytes()
+    assert "wrote them to standard output" in found.stderr
+    assert "next" not in found.stderr
+    assert done("merge", "-", "-o", "-", stdin=found.stdout_bytes).stdout_bytes == Path(tally).read_bytes()
+    through = json.loads(done("estimate", plan, "-", "--json", stdin=found.stdout_bytes).stdout)
+    assert through == json.loads(done("estimate", plan, tally, "--json").stdout)
+    assert done("estimate", "-", tally, "--json", stdin=Path(plan).read_bytes()).stdout == json.dumps(
+        through, indent=2
+    ) + "\n"  # fmt: skip
+
+
+def test_streams_are_not_mixed_up(plan, people, reports, tally):
+    assert "one file only" in refused("randomize", "-", "-", "-o", "x.parquet")
+    assert "one file only" in refused("merge", "-", "-", "-o", "x.tally")
+    assert "one file only" in refused("estimate", "-", "-")
+    assert "tally it alone, and merge" in refused("tally", plan, "-", reports, "-o", "x.tally")
+    for command in (("randomize", plan, people), ("tally", plan, reports), ("merge", tally)):
+        assert "both write to standard output" in refused(*command, "-o", "-", "--json")
+    assert "no Arrow stream of reports" in refused("tally", plan, "-", "-o", "x.tally", stdin=b"7310473secret\n")
+    assert "no Arrow stream of reports" in refused("tally", plan, "-", "-o", "x.tally", stdin=b"")
+
+
+def test_a_stream_that_was_cut_short(plan, people, tmp_path):
+    stream = done("randomize", plan, people, "-o", "-").stdout_bytes
+    target = tmp_path / "part.tally"
+    for size in (len(stream) // 2, len(stream) - 100):
+        assert "cut short" in refused("tally", plan, "-", "-o", target, stdin=stream[:size])
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("randomize", "PLAN"), ("randomize", "PLAN", "a.csv", "--sql", "select 1"), ("infer",)], ids=str
+)
+def test_a_source_is_needed(plan, arguments):
+    result = run(*(plan if each == "PLAN" else each for each in arguments), "-o", "x")
+    assert result.exit_code == 2
+    assert "--sql" in words(result.stderr)

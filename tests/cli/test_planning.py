@@ -1,0 +1,158 @@
+"""Commands before anything is collected: `infer` and `plan`."""
+
+from pathlib import Path
+
+import pyarrow
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import dither
+from cli.cases import SCHEMA, done, facts, printed, refused, run, words
+
+
+def test_plan_writes_what_python_reads(schema, tmp_path):
+    target, picture = tmp_path / "plan.json", tmp_path / "error.png"
+    result = run("plan", schema, "--epsilon", "1", "--users", "100000", "-o", str(target), "--plot", str(picture))
+    assert result.exit_code == 0, result.output
+    for text in ("mean(income)", "distribution(age)", "histogram(job)", "epsilon 1 (exact)", "limit for any plan"):
+        assert text in words(result.stdout)
+    made = dither.Plan.from_json(target.read_text(encoding="utf-8"))
+    assert made == dither.plan(dither.Schema.read(schema), 1.0, users=100_000)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_plan_of_keys(tmp_path):
+    path, target = tmp_path / "schema.toml", tmp_path / "plan.json"
+    films = '[films]\nkind = "keyvalue"\nkeys = ["Alien", "Heat", "Totoro"]\nsize = 2\nlow = 1\nhigh = 5\n'
+    path.write_text(SCHEMA + films, encoding="utf-8")
+    result = run("plan", str(path), "--epsilon", "1", "--users", "100000", "-o", str(target))
+    assert result.exit_code == 0, result.output
+    text = result.stdout
+    for found in ("presence(films)", "mean(films)", "mean(income)", "epsilon 1 (exact)", "limit for any plan"):
+        assert found in words(text)
+    made = dither.Plan.from_json(target.read_text(encoding="utf-8"))
+    assert made == dither.plan(dither.Schema.read(path), 1.0, users=100_000)
+
+
+def test_plan_takes_questions_priors_and_weights(schema):
+    options = ["--ask", "mean(income)", "--ask", "histogram(job)", "--prior", "income=normal(40000, 15000)"]
+    text = printed(
+        "plan", schema, "--epsilon", "1", "--users", "100000", *options, "--weight", "mean(income)=3", "--json"
+    )
+    made = dither.Plan.from_json(text)
+    expected = dither.plan(
+        dither.Schema.read(schema),
+        1.0,
+        users=100_000,
+        ask=["mean(income)", "histogram(job)"],
+        prior={"income": "normal(40000, 15000)"},
+        weights={"mean(income)": 3.0},
+    )
+    assert made == expected
+    assert made.predicted == expected.predicted
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--epsilon", "0", "--users", "10"], "epsilon must"),
+        (["--epsilon", "1", "--users", "0"], "users must"),
+        (["--epsilon", "1", "--users", "10", "--ask", "median(age)"], "no such question"),
+        (["--epsilon", "1", "--users", "10", "--prior", "income"], "NAME=VALUE"),
+        (["--epsilon", "1", "--users", "10", "--prior", "income=cauchy(1)"], "attribute income"),
+        (["--epsilon", "1", "--users", "10", "--weight", "mean(age)=much"], "number"),
+        (["--epsilon", "1", "--users", "100000", "--plot", "error.doc"], ".png"),
+        (["--epsilon", "1", "--users", "100000", "-o", "no/such/folder/plan.json"], "cannot write"),
+    ],
+    ids=str,
+)
+def test_plan_says_what_is_wrong(schema, options, reason):
+    result = run("plan", schema, *options)
+    assert result.exit_code == 1
+    assert reason in words(result.output)
+
+
+def test_plan_needs_a_schema(tmp_path):
+    path = tmp_path / "schema.toml"
+    assert "cannot be read" in words(run("plan", str(path), "--epsilon", "1", "--users", "10").output)
+    path.write_text("this is no TOML", encoding="utf-8")
+    assert "not TOML" in words(run("plan", str(path), "--epsilon", "1", "--users", "10").output)
+
+
+# Infer -------------------------------------------------------------------------------------------------------------
+
+
+def test_infer_writes_a_schema_to_edit(people, tmp_path):
+    target = tmp_path / "guess.toml"
+    result = done("infer", people, "-o", target)
+    rows = [line.split()[:2] for line in result.stdout.splitlines()]
+    assert ["age", "ordinal"] in rows
+    assert ["income", "numeric"] in rows
+    assert ["job", "categorical"] in rows
+    assert ["id", "left"] in rows
+    assert f"guessed from 2,000 rows; wrote {target}\n" in result.stderr
+    assert "Warning: Domains are public" in result.stderr
+    assert "never the data that will be collected" in result.stderr
+    assert (
+        f"next: read and edit {target}; then dither plan {target} --epsilon 1 --users N -o plan.json" in result.stderr
+    )
+    assert target.read_text(encoding="utf-8").startswith("# Domains are public")
+    guessed = dither.Schema.read(target)
+    assert list(guessed) == ["age", "income", "job"]
+    done("plan", target, "--epsilon", 1, "--users", 100_000, "-o", tmp_path / "plan.json")
+
+
+@pytest.mark.parametrize("way", ["csv", "parquet", "stdin", "sql", "folder"])
+def test_infer_reads_what_randomize_reads(people, tmp_path, way):
+    table = pyarrow.csv.read_csv(people)
+    given, stdin = [people], None
+    if way == "parquet":
+        given = [str(tmp_path / "people.parquet")]
+        pyarrow.parquet.write_table(table, given[0])
+    elif way == "stdin":
+        given, stdin = ["-"], Path(people).read_bytes()
+    elif way == "sql":
+        given = ["--sql", f"select * from '{people}'"]  # noqa: S608
+    elif way == "folder":
+        given = [str(tmp_path / "folder")]
+        (tmp_path / "folder").mkdir()
+        pyarrow.parquet.write_table(table.slice(0, 900), tmp_path / "folder" / "a.parquet")
+        pyarrow.parquet.write_table(table.slice(900), tmp_path / "folder" / "b.parquet")
+    found = facts("infer", *given, stdin=stdin)
+    assert found["rows"] == 2000
+    assert found["left out"] == ["id"]
+    assert set(found["why"]) == {"id", "age", "income", "job"}
+    kinds = {name: entry["kind"] for name, entry in found["schema"].items()}
+    assert kinds == {"age": "ordinal", "income": "numeric", "job": "categorical"}
+    assert dither.Schema.from_dict(found["schema"])
+
+
+def test_infer_looks_at_some_rows(people):
+    assert facts("infer", people, "--rows", 300)["rows"] == 300
+    assert run("infer", people, "--rows", 0).exit_code == 2
+    text = done("infer", people, "-o", "-").stdout
+    assert text.startswith("# Domains are public")
+    assert "[income]" in text
+    assert "next: the same with -o schema.toml" in done("infer", people).stderr
+
+
+def test_infer_refuses_what_it_cannot_guess_from(write_csv, tmp_path):
+    assert "several columns of the name age" in refused("infer", write_csv([["age", "age"], [1, 2]]))
+    assert "no rows" in refused("infer", write_csv([["age", "job"]]))
+    assert "no column of this table can be asked about" in refused("infer", write_csv([["a"], [1], [1]]))
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    pyarrow.parquet.write_table(pyarrow.table({"a": [1, 2]}), folder / "1.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"b": ["x"]}), folder / "2.parquet")
+    assert "do not have the same columns" in refused("infer", folder)
+
+
+def test_plan_says_what_to_do_next(schema, tmp_path):
+    target = tmp_path / "plan.json"
+    told = done("plan", schema, "--epsilon", 4, "--users", 2000, "-o", target).stderr
+    made = dither.Plan.from_json(target.read_text(encoding="utf-8"))
+    assert told == (
+        f"wrote {target}, plan {made.fingerprint[:12]}\nnext: dither randomize {target} DATA -o reports.parquet\n"
+    )
+    assert dither.Plan.from_json(done("plan", schema, "--epsilon", 4, "--users", 2000, "-o", "-").stdout) == made

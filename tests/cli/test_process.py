@@ -1,0 +1,240 @@
+"""The command as a shell runs it: pipes, signals, full disks, exit codes, and what is imported."""
+
+import io
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import dither
+from cli.cases import command, done, environment, left_over, process
+from dither.engines.rows import packed
+from dither.engines.rows import schema as layout
+
+HEAVY = {"numpy", "pyarrow", "numba", "scipy", "pandas", "rich", "duckdb", "matplotlib"}
+
+
+def test_the_command_itself_is_light():
+    script = "import sys, dither.cli; print(*{name.partition('.')[0] for name in sys.modules})"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert HEAVY.isdisjoint(found.stdout.split())
+    script = (
+        "import sys, dither.cli\ntry: dither.cli.main(['--version'])\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout == f"dither, version {dither.__version__}\n"
+    assert HEAVY.isdisjoint(found.stderr.split())
+
+
+def test_exit_codes(plan, tmp_path):
+    assert process("--version").returncode == 0
+    assert process("tally", plan, tmp_path / "nope.parquet", "-o", tmp_path / "x").returncode == 1
+    assert process("tally", plan).returncode == 2
+
+
+# Pipes -------------------------------------------------------------------------------------------------------------
+
+
+def test_randomize_into_tally_into_estimate(plan, people, tally):
+    first = subprocess.Popen(
+        command("randomize", plan, people, "-o", "-", "--seed", 1), stdout=subprocess.PIPE, env=environment()
+    )
+    assert first.stdout is not None
+    second = subprocess.run(
+        command("tally", plan, "-", "-o", "-"), stdin=first.stdout, capture_output=True, env=environment(), check=True
+    )
+    first.stdout.close()
+    assert first.wait() == 0
+    assert second.stdout == Path(tally).read_bytes()
+    assert b"\r" not in second.stderr  # no bar where nobody looks
+    third = process("estimate", plan, "-", "--json", input=second.stdout)
+    assert third.returncode == 0
+    assert third.stdout == process("estimate", plan, tally, "--json").stdout
+
+
+@pytest.mark.parametrize("what", [("mechanisms",), ("certify", "--json"), ("RANDOMIZE",)], ids=str)
+def test_a_reader_who_has_had_enough(plan, people, tmp_path, what):
+    if what == ("RANDOMIZE",):
+        more = tmp_path / "more.csv"
+        lines = Path(people).read_text().splitlines()
+        more.write_text("\n".join([lines[0], *(lines[1:] * 60)]))
+        what = ("randomize", plan, more, "-o", "-")
+    running = subprocess.Popen(command(*what), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    assert running.stdout is not None
+    assert running.stderr is not None
+    running.stdout.read(10)
+    running.stdout.close()
+    told = running.stderr.read().decode()
+    running.stderr.close()
+    assert running.wait() in (0, 1)
+    assert "Traceback" not in told
+    assert "Error" not in told
+    assert "Broken" not in told
+
+
+# Interrupted -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory) -> Path:
+    """A plan, 300 files of reports, and their tally."""
+    folder = tmp_path_factory.mktemp("many")
+    schema = dither.Schema({"town": dither.Categorical([f"town {i}" for i in range(3000)])})
+    plan = dither.plan(schema, 1.0, users=100_000)
+    (folder / "plan.json").write_text(plan.to_json())
+    (folder / "reports").mkdir()
+    towns = np.array(schema["town"].labels)  # type: ignore[union-attr]
+    for i in range(300):
+        reports = plan.randomize({"town": towns[np.arange(i, i + 2000) % 3000]}, seed=i)
+        table = pyarrow.Table.from_batches([packed(plan, reports)]).replace_schema_metadata(layout(plan).metadata)
+        pyarrow.parquet.write_table(table, folder / "reports" / f"{i:03}.parquet")
+    done("tally", folder / "plan.json", folder / "reports", "-o", folder / "straight.tally")
+    return folder
+
+
+def started(many: Path, target: Path) -> subprocess.Popen[bytes]:
+    """A tally that has begun to count. It writes its journal often, and each file takes a moment."""
+    script = (
+        "import time, dither.cli, dither.engines.journal as j, dither.engines.local as l\n"
+        "j._PAUSE = 0.05\n"
+        "real = l.tallied\n"
+        "def slow(*given):\n    time.sleep(0.02)\n    return real(*given)\n"
+        "l.tallied = slow\n"
+        "dither.cli.main(prog_name='dither')"
+    )
+    journal = Path(f"{target}.progress")
+    before = journal.stat().st_mtime_ns if journal.exists() else 0
+    arguments = ["tally", str(many / "plan.json"), str(many / "reports"), "-o", str(target)]
+    running = subprocess.Popen(
+        [sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    )
+    for _ in range(600):
+        if journal.exists() and journal.stat().st_mtime_ns != before:
+            break
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.05)
+    time.sleep(0.3)
+    return running
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_stopped_tally_goes_on(many, tmp_path, number):
+    target = tmp_path / "part.tally"
+    for _ in range(2 if number == signal.SIGINT else 1):
+        running = started(many, target)
+        running.send_signal(number)
+        _, told = running.communicate(timeout=60)
+        if number == signal.SIGKILL:
+            assert running.returncode == -signal.SIGKILL
+        else:
+            assert running.returncode == 130
+            line = told.decode()
+            assert line.startswith("stopped: ")
+            assert line.endswith(" of 300 files are counted; run the same command again to go on\n")
+            assert 0 < int(line.split()[1]) < 300
+            assert left_over(tmp_path) == []
+        assert not target.exists()
+        assert Path(f"{target}.progress").exists()
+    last = process("tally", many / "plan.json", many / "reports", "-o", target)
+    assert last.returncode == 0, last.stderr
+    assert target.read_bytes() == (many / "straight.tally").read_bytes()
+    assert not Path(f"{target}.progress").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_randomize_leaves_nothing(plan, people, tmp_path, number):
+    folder, buffer = tmp_path / "out", io.BytesIO()
+    folder.mkdir()
+    table = pyarrow.csv.read_csv(people)
+    with pyarrow.ipc.new_stream(buffer, table.schema) as stream:
+        for _ in range(100):
+            stream.write(table)
+    running = subprocess.Popen(
+        command("randomize", plan, "-", "-o", folder / "reports.parquet"),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    assert running.stdin is not None
+    running.stdin.write(buffer.getvalue()[:-8])  # without its end, so that more is waited for
+    running.stdin.flush()
+    for _ in range(400):
+        if left_over(folder):
+            break
+        time.sleep(0.05)
+    assert left_over(folder)
+    time.sleep(1)  # until all is read: a signal between two reads is noticed only when more comes in
+    running.send_signal(number)
+    try:
+        running.wait(timeout=20)  # standard input is still open
+    finally:
+        _, told = running.communicate()
+    assert running.returncode == 130
+    assert told.decode().endswith("stopped; no unfinished file is left\n")
+    assert list(folder.iterdir()) == []
+
+
+# A full disk -------------------------------------------------------------------------------------------------------
+
+
+def short_of_space(size: int):
+    """In a process of its own: no file may be longer, as on a full disk."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return limit
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan", "SCHEMA", "--epsilon", "1", "--users", "1000", "-o"),
+        ("infer", "PEOPLE", "-o"),
+        ("randomize", "PLAN", "PEOPLE", "-o"),
+        ("tally", "PLAN", "REPORTS", "-o"),
+        ("merge", "TALLY", "-o"),
+        ("estimate", "PLAN", "TALLY", "-o"),
+        ("estimate", "PLAN", "TALLY", "--html"),
+    ],
+    ids=lambda arguments: arguments[0] + arguments[-1],
+)
+@pytest.mark.parametrize("before", [False, True], ids=["new", "there before"])
+def test_a_full_disk(schema, plan, people, reports, tally, tmp_path, arguments, before):
+    names = {"SCHEMA": schema, "PLAN": plan, "PEOPLE": people, "REPORTS": reports, "TALLY": tally}
+    folder = tmp_path / "full"
+    folder.mkdir()
+    ending = {"randomize": "parquet", "estimate": "csv" if arguments[-1] == "-o" else "html"}.get(arguments[0], "any")
+    target = folder / f"file.{ending}"
+    if before:
+        target.write_bytes(b"as it was")
+    found = process(*(names.get(each, each) for each in arguments), target, preexec_fn=short_of_space(64))
+    told = found.stderr.decode()
+    assert found.returncode == 1, told
+    assert "Traceback" not in told
+    assert told.splitlines()[-1].startswith(f"Error: cannot write {target}"), told  # or what it has counted so far
+    assert ": file too large. No part of it was left" in told
+    assert [file.name for file in folder.iterdir()] == ([target.name] if before else [])
+    assert not before or target.read_bytes() == b"as it was"
+
+
+def test_a_device_that_is_full(plan, people):
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    with open("/dev/full", "wb") as full:
+        found = subprocess.run(
+            command("randomize", plan, people, "-o", "-"), stdout=full, stderr=subprocess.PIPE, env=environment()
+        )
+    told = found.stderr.decode()
+    assert found.returncode == 1
+    assert "Traceback" not in told
+    assert "no space left on device" in told.splitlines()[-1].lower()
