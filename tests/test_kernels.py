@@ -5,16 +5,21 @@ Shapes are chosen where loops go wrong: no rows, one row, around eight rows (the
 fit into a block. What runs without Numba runs in processes of its own, because the choice is made once.
 """
 
+import inspect
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import combinations
+from math import comb
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dither
@@ -238,6 +243,205 @@ def test_values_in_any_memory(loops: ModuleType, dtype):
     assert loops.hash_sums(reports["seed"][::2], reports["value"][::2], 20).tolist() == plain_sums(seeds, values, 20)
 
 
+# Subsets ------------------------------------------------------------------------------------------------------------
+
+
+def plain_subsets(words, half, values, held, k, size) -> tuple[list[set[int]], list[bool]]:
+    """Floyd's algorithm in Python's integers and sets, row by row; the last category is numbered as the value."""
+    found, accepted = [], []
+    for own, value, holds in zip(words.tolist(), values.tolist(), held.tolist(), strict=True):
+        halves = [word >> side & (1 << half) - 1 for word in own for side in (0, half)][:size]
+        fine, taken = True, set()
+        for i, x in enumerate(halves):
+            j = k - 1 - size + i
+            t, rest = divmod(x * (j + 1), 1 << half)
+            fine &= rest >= (1 << half) % (j + 1)
+            if i or not holds:
+                taken.add(j if t in taken else t)
+        found.append({k - 1 if t == value else t for t in taken} | ({value} if holds else set()))
+        accepted.append(fine)
+    return found, accepted
+
+
+def members(packed: NDArray[np.uint8]) -> list[set[int]]:
+    """Bit v is bit v % 8 of byte v // 8; the padding is looked at as well."""
+    return [
+        {8 * at + bit for at, byte in enumerate(row) for bit in range(8) if byte >> bit & 1} for row in packed.tolist()
+    ]
+
+
+def same_subsets(function: Callable, *arguments) -> bool:
+    packed, accepted = function(*arguments)
+    rows, k = len(arguments[0]), arguments[4]
+    shaped = (packed.shape, packed.dtype, accepted.shape, accepted.dtype) == (
+        (rows, -(-k // 8)),
+        np.uint8,
+        (rows,),
+        bool,
+    )
+    return shaped and (members(packed), accepted.tolist()) == plain_subsets(*arguments)
+
+
+def subset_arguments(rows: int, half: int, k: int, size: int, seed: int = 1) -> tuple:
+    words = Stream.seeded(seed, "subsets").words(0, slice(0, rows), -(-size // 2) + 1)
+    words, more = words[:, 1:] & np.uint64((1 << 2 * half) - 1), words[:, 0]
+    return words, half, (more % np.uint64(k)).astype(np.int64), more >> np.uint64(63) == 1, k, size
+
+
+SUBSET_SHAPES = [
+    (rows, 32, k, size) for rows in (0, 1, 40) for k in (2, 3, 8, 9, 64, 65) for size in {1, k // 2, k - 1}
+]
+SUBSET_SHAPES += [(300, 4, 16, 5), (300, 4, 17, 16), (300, 5, 20, 3), (7, 32, 1000, 269), (2, 32, 1 << 16, 1 << 15)]
+SUBSET_SHAPES += [(4000, 32, 100, 27), (3000, 8, 129, 64)]  # past one block of the NumPy loop
+
+
+@both
+def test_subsets_are_those_of_floyd(loops: ModuleType):
+    assert all(same_subsets(loops.subsets, *subset_arguments(*shape)) for shape in SUBSET_SHAPES)
+
+
+@given(st.data())
+def test_compiled_subsets_are_the_same(data):
+    half = data.draw(st.integers(1, 32), "half")
+    k = data.draw(st.integers(2, min(1 + (1 << half), 300)), "k")
+    size = data.draw(st.integers(1, k - 1), "size")
+    arguments = subset_arguments(data.draw(st.integers(0, 20)), half, k, size, data.draw(st.integers(0, 1000), "seed"))
+    assert same_subsets(with_numba.subsets, *arguments)
+    assert same_subsets(with_numpy.subsets, *arguments)
+
+
+# (half, k, size) for which all words can be run through. With bounds of 2^half nothing is rejected.
+ENUMERATED = [
+    (2, 2, 1),
+    (1, 3, 2),
+    (2, 3, 1),
+    (2, 4, 3),
+    (2, 5, 3),
+    (2, 5, 4),
+    (3, 4, 2),
+    (3, 6, 2),
+    (3, 9, 2),
+    (4, 9, 1),
+]
+ENUMERATED += [(4, 10, 2), (3, 5, 3), (3, 8, 4)]
+
+
+def uniform_subsets(function: Callable) -> bool:
+    """Over all accepted words every subset that holds the value (or every other) comes out equally often."""
+    for half, k, size in ENUMERATED:
+        width = -(-size // 2)
+        tapes = np.arange(1 << 2 * half * width, dtype=np.uint64)
+        words = tapes[:, None] >> np.arange(width, dtype=np.uint64) * np.uint64(2 * half) & np.uint64(
+            (1 << 2 * half) - 1
+        )
+        for value in (0, k // 2, k - 1):
+            for holds in (False, True):
+                same = np.full(len(words), value), np.full(len(words), holds)
+                packed, accepted = function(words, half, *same, k, size)
+                counts: dict[frozenset[int], int] = {}
+                for row, count in zip(*np.unique(packed[accepted], axis=0, return_counts=True), strict=True):
+                    counts[frozenset(*members(row[None]))] = int(count)
+                right = {frozenset(s) for s in combinations(range(k), size) if (value in s) == holds}
+                assert len(right) == comb(k - 1, size - holds)
+                if set(counts) != right or len(set(counts.values())) != 1:
+                    return False
+    return True
+
+
+@both
+def test_every_subset_is_equally_likely(loops: ModuleType):
+    assert uniform_subsets(loops.subsets)
+
+
+def mutated(loops: ModuleType, right: str = "", wrong: str = "") -> Callable:
+    """`subsets` of a module whose source was changed; what would be compiled runs in Python."""
+    source = inspect.getsource(loops)
+    assert source.count(right) == 1 or not right
+    source = source.replace(right, wrong) if right else source
+    source = source.replace("from numba import njit", "njit = lambda *given, **options: given[0] if given else njit")
+    namespace: dict = {"__name__": "mutant"}
+    exec(compile(source, "mutant", "exec"), namespace)  # noqa: S102
+
+    def subsets(*arguments):
+        with np.errstate(over="ignore"):  # scalars warn where arrays and compiled code do not
+            return namespace["subsets"](*arguments)
+
+    return subsets
+
+
+def noticed(function: Callable) -> bool:
+    """Whether a mutant is not uniform, or does not even run."""
+    try:
+        return not uniform_subsets(function)
+    except (ArithmeticError, IndexError, RuntimeWarning):
+        return True
+
+
+@both
+def test_source_that_was_not_changed_passes(loops: ModuleType):
+    assert uniform_subsets(mutated(loops))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("np.uint64(first + i + 1)", "np.uint64(first + i)"),  # t below j
+        ("others - tails.size", "others - tails.size - 1"),  # j one lower
+        ("(np.uint64(first + i) - number)", "np.uint64(0)"),  # taken twice, and no other instead
+        ("np.uint64(first + i) - number", "np.uint64(first) - number"),
+        ("scaled & last >= tails[i]", "True"),  # biased: no rejection
+        ("scaled & last >= tails[i]", "scaled & last > tails[i]"),  # one too many
+        ("fine &= ", "fine = "),  # the last draw decides
+        ("np.arange(k - size, k, ", "np.arange(k - size + 1, k + 1, "),  # tails of other bounds
+        ("word >> shift if i & 1 else word", "word"),  # one half for two draws
+        ("if i < start", "if i < 0"),  # one too many where the value is held
+        ("np.int64(held[row])", "1"),
+        ("taken[others] |= taken[value]", "pass"),  # the last category never comes up
+        ("taken[value] = held[row]", "taken[value] |= held[row]"),
+        ("eights[byte] = 0", "pass"),  # the next row begins with what is left
+        ("0x0102040810204080", "0x8040201008040201"),  # highest bit first
+    ],
+)
+def test_compiled_subsets_drawn_wrong_are_noticed(right, wrong):
+    assert noticed(mutated(with_numba, right, wrong))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("half, k - size, size)", "half, k - size - 1, size)"),  # t below j
+        ("first, order, row = k - 1 - size,", "first, order, row = k - 2 - size,"),  # j one lower
+        ("np.where(moved, first + order, draws)", "draws.copy()"),  # taken twice, and no other instead
+        ("np.where(moved, first + order, draws)", "np.where(moved, first, draws)"),
+        ("scaled & last >= ", "scaled >= "),  # biased: no rejection
+        ("scaled & last >= ", "scaled & last > "),
+        ("np.all(scaled", "np.any(scaled"),
+        ("words[:, : size // 2] >> shift & last", "words[:, : size // 2] & last"),  # one half for two draws
+        ("draws[held, 0] = k - 1", "pass"),  # one too many where the value is held
+        ("(source >= 0) & (source < order) & ~moved", "(source > size)"),  # what was taken instead is forgotten
+        ("source < order", "source <= order - 2"),
+        ("        flat[open_[found]] = True\n", "        flat[open_[found]] = True\n        break\n"),  # no chains
+        ("    moved = _repeated(draws, k)", "    moved = draws > k"),
+        ("chosen[:, -1] = chosen[own]", "chosen[:, -1] = False"),  # the last category never comes up
+        ("chosen[own] = held[rows]", "chosen[own] |= held[rows]"),
+        ('packed[rows] = np.packbits(chosen, axis=1, bitorder="little")', "packed[rows] = np.packbits(chosen, axis=1)"),
+    ],
+)
+def test_subsets_drawn_wrong_are_noticed(right, wrong):
+    assert noticed(mutated(with_numpy, right, wrong))
+
+
+@both
+@pytest.mark.parametrize("dtype", ["u1", "i4", "u8", ">i8"])
+def test_subsets_from_any_memory(loops: ModuleType, dtype):
+    words, half, values, held, k, size = subset_arguments(50, 32, 30, 9)
+    expected = members(loops.subsets(words, half, values, held, k, size)[0])
+    spaced = np.repeat(words, 2, axis=0)[::2]
+    spaced.flags.writeable = False
+    values = np.repeat(values.astype(dtype), 2)[::2]
+    assert members(loops.subsets(spaced, half, values, np.repeat(held, 2)[::2], k, size)[0]) == expected
+
+
 # Which loops run ----------------------------------------------------------------------------------------------------
 
 TALLY = """
@@ -249,7 +453,8 @@ from dither import kernels
 values = np.arange(5000) % 37
 tallies = b""
 for mechanism in (dither.LocalHash(37, 1.0), dither.Unary(37, 1.0), dither.SubsetSelection(37, 1.0)):
-    tallies += mechanism.tally(mechanism.randomize(values, seed=3)).to_bytes()
+    reports = mechanism.randomize(values, seed=3)
+    tallies += np.asarray(reports).tobytes() + mechanism.tally(reports).to_bytes()
 print(kernels.compiled(), hashlib.sha256(tallies).hexdigest(), "numba" in sys.modules)
 """
 
@@ -277,6 +482,25 @@ def test_numba_can_be_turned_off(with_compiled_loops):
 def test_without_numba_the_tally_is_the_same(with_compiled_loops):
     compiled, digest, _ = tallied("sys.modules['numba'] = None")
     assert (compiled, digest) == ("False", with_compiled_loops[1])
+
+
+LARGE = """
+import sys
+import numpy as np
+import dither
+mechanism, values = dither.SubsetSelection(100, 1.0, size={size}), np.arange(30_000) % 100
+few = np.asarray(mechanism.randomize(values[:100], seed=3))
+before = "numba" in sys.modules
+many = np.asarray(mechanism.randomize(values, seed=3))
+print(before, "numba" in sys.modules, (few == many[:100]).all(), mechanism.valid(many).all())
+"""
+
+
+@pytest.mark.parametrize("size", [27, 73])
+def test_many_subsets_are_compiled_and_few_are_not(size):
+    script = [sys.executable, "-c", LARGE.format(size=size)]
+    done = subprocess.run(script, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True", "True"]
 
 
 UNUSABLE = """
@@ -323,3 +547,4 @@ def test_the_room_hands_on_what_it_is_given():
     assert kernels.hash_support(seeds, values, 6, 4).tolist() == plain_support(seeds, values, 6, 4)
     assert kernels.hash_sums(*signed(20), 6).tolist() == plain_sums(*signed(20), 6)
     assert kernels.bit_counts(random_bits(20, 9), 9).tolist() == plain_bit_counts(random_bits(20, 9), 9)
+    assert same_subsets(kernels.subsets, *subset_arguments(20, 32, 9, 4))

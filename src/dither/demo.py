@@ -141,7 +141,8 @@ def _collect(show: "_Show") -> None:
 def _estimate(show: "_Show", made: Plan) -> None:
     show.title("4. Estimates, refined, with their error bars; in a trial, the truth beside them")
     truth = f"{_FLIGHTS}/{PRIVATE}"
-    show.dither(f"estimate plan.json all.tally --truth {truth} -o estimates.parquet --html {REPORT}")
+    asked = [part for query in QUERIES for part in ("--query", query)]
+    show.dither(f"estimate plan.json all.tally --truth {truth} -o estimates.parquet --html {REPORT}", *asked)
     with show.working():
         found = _Found.read(made, truth)
     show.table(found.excerpt())

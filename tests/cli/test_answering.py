@@ -306,6 +306,34 @@ def test_estimate_writes_a_page_beside_the_numbers(plan, tally, tmp_path):
     assert odd.read_text().startswith("<!DOCTYPE html>")
 
 
+def test_estimate_answers_queries_too(ranges, collected, tmp_path):
+    page, condition = tmp_path / "report.html", "age < 40 and income > 20000"
+    result = done("estimate", ranges, collected, "--query", condition, "--query", "job = 'nurse'", "--html", page)
+    alone = facts("query", ranges, collected, condition, "job = 'nurse'")["answers"]
+    assert f"{condition} {alone[0]['value']:.4f}" in words(result.stdout)
+    assert "Answers to queries" in page.read_text()
+    assert "age &lt; 40 and income &gt; 20000" in page.read_text()
+    assert facts("estimate", ranges, collected, "--query", condition)["answers"] == alone[:1]
+    assert "answers" not in facts("estimate", ranges, collected)
+    assert run("estimate", ranges, collected, "--query", "height > 1").exit_code == 1
+
+
+def test_estimate_tells_about_the_keys_that_many_hold(tmp_path):
+    schema, plan, people = tmp_path / "schema.toml", tmp_path / "plan.json", tmp_path / "people.parquet"
+    keys = [f"k{number}" for number in range(20)]
+    schema.write_text(f'[films]\nkind = "keyvalue"\nkeys = {json.dumps(keys)}\nsize = 1\nlow = 0\nhigh = 10\n')
+    done("plan", schema, "--epsilon", "8", "--users", "4000", "-o", plan)
+    held = [{"k7": 1.0} if row % 2 else {"k3": 9.0} for row in range(4000)]
+    films = pyarrow.array([list(each.items()) for each in held], pyarrow.map_(pyarrow.string(), pyarrow.float64()))
+    pyarrow.parquet.write_table(pyarrow.table({"films": films}), people)
+    done("randomize", plan, people, "-o", tmp_path / "r.parquet", "--seed", "1")
+    done("tally", plan, tmp_path / "r.parquet", "-o", tmp_path / "x.tally")
+    lines = [line.split() for line in done("estimate", plan, tmp_path / "x.tally").stdout.splitlines()]
+    for question in ("presence(films)", "mean(films)"):
+        first = next(place for place, line in enumerate(lines) if line[:1] == [question])
+        assert {lines[first][1], lines[first + 1][0]} == {"k7", "k3"}  # and not those without a holder
+
+
 def test_truth_shows_the_errors_that_were_made(plan, people, tally, tmp_path):
     text = words(done("estimate", plan, tally, "--truth", people, "--html", tmp_path / "trial.html").stdout)
     assert "question of estimate 95% interval truth" in text

@@ -144,15 +144,11 @@ def test_coins_that_read_the_same_word_for_every_digit(monkeypatch):
     assert caught(checks.check_plumbing, UNARY)
 
 
-def test_subsets_without_redrawing_ties(monkeypatch):
-    def smallest(self, words, values, sizes, half):
-        top = np.uint64((1 << half) - 1)
-        keys = np.stack([words & top, words >> np.uint64(half) & top], axis=-1).reshape(len(words), -1)[:, : self.k]
-        keys[np.arange(len(values)), values] = top
-        order = np.argsort(keys, axis=1, kind="stable").argsort(axis=1)
-        return order < sizes[:, None], np.ones(len(values), dtype=bool)
+def test_subsets_without_rejection(monkeypatch):
+    def settled(place, tape, rows, width, lane):
+        return place(tape.words(lane, rows, width), slice(None))[0]
 
-    monkeypatch.setattr(subset.SubsetSelection, "_smallest", smallest)
+    monkeypatch.setattr(subset, "_settled", settled)
     assert caught(checks.check_sampler, SUBSET)
 
 

@@ -7,8 +7,11 @@ from math import exp, log
 import numpy as np
 import pytest
 
+from contract import checks
+from contract.tapes import ProbeTape
 from dither import GRR, Hadamard, LocalHash, SubsetSelection, Unary
 from dither.core.errors import ParameterError
+from dither.mechanisms import subset
 from dither.mechanisms.hadamard import _code, walsh_hadamard
 from dither.mechanisms.localhash import best_buckets
 from dither.mechanisms.packing import digits
@@ -92,6 +95,86 @@ def test_subset_size_is_the_best_of_all_sizes():
     for k, epsilon in product((2, 3, 4, 7, 10, 20, 50, 149), (0.05, 0.3, 1.0, 2.0, 4.3, 5.0)):
         sizes = {size: SubsetSelection(k, epsilon, size).reading.total_variance for size in range(1, k)}
         assert sizes[SubsetSelection(k, epsilon).size or 0] == min(sizes.values())
+
+
+# The least and the most, around half (from there on what is left out is drawn), one byte and two.
+SHAPES = [
+    (2, 1),
+    (3, 1),
+    (3, 2),
+    (4, 2),
+    (4, 3),
+    (5, 1),
+    (5, 3),
+    (5, 4),
+    (8, 2),
+    (8, 6),
+    (9, 1),
+    (9, 2),
+    (9, 7),
+    (9, 8),
+]
+
+
+@pytest.mark.parametrize(("k", "size"), SHAPES)
+def test_subsets_of_every_kind_of_size_have_exactly_their_law(k, size):
+    assert checks.check_sampler(SubsetSelection(k, 1.0, size))
+
+
+def test_subsets_drawn_wrong_are_noticed(monkeypatch):
+    def caught(k: int, size: int) -> bool:
+        try:
+            checks.check_sampler(SubsetSelection(k, 1.0, size))
+        except AssertionError:
+            return True
+        return False
+
+    real = SubsetSelection._subset_with
+    with monkeypatch.context() as patch:  # what is left out holds the value where the subset does
+        patch.setattr(
+            SubsetSelection, "_subset_with", lambda self, held, *rest: real(self, held ^ (self.size == 4), *rest)
+        )
+        assert not caught(5, 1)
+        assert caught(5, 4)
+    with monkeypatch.context() as patch:  # one category too few is drawn
+        patch.setattr(SubsetSelection, "_drawn", property(lambda self: self.size - 1))
+        assert caught(5, 2)
+    with monkeypatch.context() as patch:  # the padding of what is left out is kept
+        patch.setattr(SubsetSelection, "_fill", _fill_with_padding)
+        assert caught(5, 4)
+        assert not caught(8, 6)
+    with monkeypatch.context() as patch:  # rows with rejected words are kept as they are
+        patch.setattr(
+            subset,
+            "_settled",
+            lambda place, tape, rows, width, lane: place(tape.words(lane, rows, width), slice(None))[0],
+        )
+        assert caught(4, 1)
+        assert not caught(5, 1)  # four others share the words evenly, and nothing is rejected
+
+
+def _fill_with_padding(self, reports, values, tape, rows):
+    inside = subset.sides(self.law, tape, rows)
+    subset.as_bytes(reports)[:] = ~self._subset_with(~inside, values, tape, rows)
+
+
+def test_words_too_short_for_a_category_are_refused():
+    with pytest.raises(ParameterError, match="too short"):
+        SubsetSelection(18, 1.0).drawn(np.zeros(2, dtype=int), ProbeTape(8))
+
+
+@pytest.mark.parametrize(
+    ("k", "size"), [(2, 1), (9, 8), (37, 10), (37, 30), (300, None), (1 << 16, None), (1 << 16, 40_000)]
+)
+def test_subsets_do_not_depend_on_rows_beside_them_or_on_threads(monkeypatch, k, size):
+    mechanism, users = SubsetSelection(k, 1.0, size), 20 if k > 1000 else 40_000
+    values = np.arange(users) * 7 % k
+    monkeypatch.setenv("DITHER_THREADS", "1")
+    whole = np.asarray(mechanism.randomize(values, seed=5))
+    assert mechanism.valid(whole).all()
+    assert (np.asarray(mechanism.randomize(values[:13], seed=5)) == whole[:13]).all()
+    monkeypatch.setenv("DITHER_THREADS", "3")
+    assert (np.asarray(mechanism.randomize(values, seed=5)) == whole).all()
 
 
 def test_no_other_mechanism_has_a_smaller_total_variance():

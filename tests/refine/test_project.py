@@ -166,7 +166,7 @@ def test_options_that_have_no_meaning():
         check_refused(found, "base_cut", "threshold must", threshold=bad)
     unknown: list[Any] = ["nothing", "", None, ["shrink"]]
     for bad in unknown:
-        with pytest.raises(DitherError, match="there are auto, shrink, hdr4me"):
+        with pytest.raises(DitherError, match="there are auto, shrink, smooth, hdr4me"):
             found.refine(bad)
 
 

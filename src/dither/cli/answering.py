@@ -47,6 +47,7 @@ _ERRORS = "The errors that were predicted and made, and the share of all 95% int
 )
 @click.option("-o", "--output", metavar="FILE", help="Write all numbers: .parquet, .csv or .json; .html is a page.")
 @click.option("--html", metavar="FILE", help="Write one page to be read: plots, the plan, the guarantee in words.")
+@click.option("--query", "queries", multiple=True, metavar="CONDITION", help="Answer this too, on the page and here.")
 @click.option("--truth", metavar="RECORDS", help="In a trial: the raw records, to show the errors that were made.")
 @json_option()
 def estimate(
@@ -55,6 +56,7 @@ def estimate(
     refine: str,
     output: str | None,
     html: str | None,
+    queries: Sequence[str],
     truth: str | None,
     as_json: bool,
 ) -> None:
@@ -65,7 +67,9 @@ def estimate(
     \b
     dither estimate plan.json all.tally -o estimates.csv
     dither estimate plan.json all.tally --html report.html
+    dither estimate plan.json all.tally --html report.html --query "age < 30 and income > 50000"
     """
+    from dither.planning.trial import answers
     from dither.show.estimates import compared, to_dict, write_estimates
 
     once_from_input(plan_file, tally_file, truth)
@@ -74,19 +78,25 @@ def estimate(
     checked_output(output, inputs)
     checked_output(html, inputs, as_json=as_json)
     made = read_plan(plan_file)
-    found = made.estimate(read_tally(tally_file, made), refine=None if refine == "none" else refine)
+    tally = read_tally(tally_file, made)
+    asked = answers(made, tally, queries) if queries else None
+    found = made.estimate(tally, refine=None if refine == "none" else refine)
     real = _truths(made, found, truth) if truth else None
+    told = asked.rows() if asked else None
     if output:
-        write_estimates(output, made, found, truth=real)
+        write_estimates(output, made, found, truth=real, queries=told)
     if html:
         from dither.show.page import page
 
-        write(html, page(made, found, truth=real))
+        write(html, page(made, found, truth=real, queries=told))
     if as_json:
         errors = {} if real is None else {"errors": list(_rows(compared(made, found, real)))}
-        facts({**to_dict(made, found), **errors})
+        answered = {} if asked is None else {"answers": asked.to_dict()["answers"]}
+        facts({**to_dict(made, found), **errors, **answered})
     elif html != STREAM:
         show(_table(made, found, real or {}), _explained(made, found, refine))
+        if asked is not None:
+            show(asked.table())
         if real is not None:
             show(_ERRORS, _errors(compared(made, found, real)))
     for path in (output, html):
@@ -119,12 +129,14 @@ def _table(made: "Plan", found: "Estimates", truth: dict[str, Any]) -> Table:
     rows: list[tuple[str, ...]] = []
     for question, attribute, each in pieces(made, found):
         if not question.startswith(_HIDDEN):
-            rows += _lines(question, attribute, each, truth.get(question))
+            held = f"presence({attribute})"  # of keys those that many hold are told, not those with odd values
+            by = found[held] if question.endswith(f"({attribute})") and held in found else each
+            rows += _lines(question, attribute, each, truth.get(question), np.ravel(by.value))
     names = ["question", "of", "estimate", "95% interval", *(["truth"] if truth else [])]
     return Table(dict(zip(names, map(list, zip(*(row[: len(names)] for row in rows), strict=True)), strict=True)))
 
 
-def _lines(question: str, attribute: str, each: "Estimate", truth: Any) -> list[tuple[str, ...]]:
+def _lines(question: str, attribute: str, each: "Estimate", truth: Any, size: Any) -> list[tuple[str, ...]]:
     from dither.planning.questions import RANGES
     from dither.show.digits import number
     from dither.show.estimates import names
@@ -133,14 +145,15 @@ def _lines(question: str, attribute: str, each: "Estimate", truth: Any) -> list[
     about = f"{attribute} " if question.startswith(f"{RANGES}(") else ""
     cut = value.size > _LONG
     low, high = (np.ravel(end) for end in each.interval(0.95, simultaneous=cut))
-    chosen = np.argsort(-value, kind="stable")[:_TOP] if cut else np.arange(value.size)
+    chosen = np.argsort(-size, kind="stable")[:_TOP] if cut else np.arange(value.size)
     lines = []
     for row in map(int, chosen):
         told = [number(float(part[row]), float(stderr[row])) for part in (value, low, high)]
         true = np.nan if truth is None else float(truth[row])
         real = number(true, float(stderr[row])) if np.isfinite(true) else ""
         missed = " missed" if true < low[row] or true > high[row] else ""  # what is unknown compares false
-        lines.append((about + labels[row], told[0], f"{told[1]} to {told[2]}", real + missed))
+        between = told[1] if told[1] == told[2] else f"{told[1]} to {told[2]}"  # both unknown, or known exactly
+        lines.append((about + labels[row], told[0], between, real + missed))
     if cut:
         lines.append((f"and {value.size - _TOP:,} more", "", "", ""))
     return [("" if place else question, *line) for place, line in enumerate(lines)]

@@ -161,12 +161,13 @@ def plan(
     checked_output(output, [schema], as_json=as_json)
     described = dither.Schema.read(schema)
     made = dither.plan(described, epsilon, users=users, **options)
+    if output:  # first, since whoever reads the tables may stop reading: dither plan ... | head
+        write(output, made.to_json() + "\n")
     if as_json:
         click.echo(made.to_json())
     elif output != STREAM:
         show(made.table(), made.explain(), made.compared())
     if output:
-        write(output, made.to_json() + "\n")
         tell(f"wrote {output}, plan {made.fingerprint[:12]}")
         if output != STREAM:
             tell(f"next: dither randomize {quoted(output)} DATA -o reports.parquet")

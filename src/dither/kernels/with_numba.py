@@ -1,4 +1,4 @@
-"""The loops in Numba. Only `kernels` imports this module, and only when a tally needs it.
+"""The loops in Numba. Only `kernels` imports this module, and only when a tally or a large simulation needs it.
 
 Every loop releases the interpreter lock and runs on one thread; `core.parallel` gives each thread its share of the
 rows.
@@ -13,6 +13,7 @@ from dither.core import hashing
 _mixed = njit(hashing.mixed, inline="always")
 _ITEMS = 4096  # categories at a time: their counters stay in the first-level cache
 _PLANES = 8
+_GATHER = np.uint64(0x0102040810204080)
 
 
 def hash_support(seeds: NDArray[np.uint64], values: NDArray, k: int, g: int) -> NDArray[np.int64]:
@@ -117,3 +118,42 @@ def _bit_counts(words, counts):
                     for bit in range(64):
                         counts[64 * j + bit] += np.int64((word >> np.uint64(bit)) & np.uint64(1)) << plane
             held = 0
+
+
+def subsets(
+    words: NDArray[np.uint64], half: int, values: NDArray, held: NDArray[np.bool_], k: int, size: int
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """See `kernels.subsets`. Floyd's algorithm as it is written, with a byte for each category that is taken."""
+    packed = np.empty((len(words), -(-k // 8)), dtype=np.uint8)
+    accepted = np.empty(len(words), dtype=np.bool_)
+    tails = np.uint64(1 << half) % np.arange(k - size, k, dtype=np.uint64)
+    _subsets(np.ascontiguousarray(words), half, values.astype(np.int64), held, tails, k - 1, packed, accepted)
+    return packed, accepted
+
+
+@njit(nogil=True, cache=True)
+def _subsets(words, half, values, held, tails, others, packed, accepted):
+    size, first = tails.size, others - tails.size
+    last, shift = np.uint64((1 << half) - 1), np.uint64(half)
+    eights = np.zeros(packed.shape[1], dtype=np.uint64)
+    taken = eights.view(np.uint8)
+    for row in range(values.size):
+        fine, start = True, np.int64(held[row])
+        for i in range(size):
+            word = words[row, i >> 1]
+            scaled = (word >> shift if i & 1 else word) & last
+            scaled *= np.uint64(first + i + 1)
+            fine &= scaled & last >= tails[i]
+            if i < start:
+                continue
+            number = scaled >> shift
+            number += taken[number] * (np.uint64(first + i) - number)  # no branch: it could not be predicted
+            taken[number] = 1
+        value = values[row]
+        taken[others] |= taken[value]
+        taken[value] = held[row]
+        for byte in range(eights.size):
+            # Eight bytes of 0 or 1, the first lowest (as on all machines of Numba), come to lie side by side on top.
+            packed[row, byte] = eights[byte] * _GATHER >> np.uint64(56)
+            eights[byte] = 0
+        accepted[row] = fine

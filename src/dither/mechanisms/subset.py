@@ -4,8 +4,15 @@ The outputs are the C(k, size) subsets of a fixed size; the input favours the C(
 numbers are huge, but only their ratio size : k - size matters for the side: inside with weight size * A against (k
 - size) * B. Then the rest of the subset is uniform: size - 1, or size, of the k - 1 other categories.
 
-A uniform m-subset of others is the m smallest of independent uniform keys, one for each (half a word). If the edge
-is a tie, the row is drawn again: ties do not care about names, so the accepted subset is exactly uniform.
+The others are drawn by Floyd's algorithm (Bentley and Floyd 1987): for j = n - m, ..., n - 1 take a uniform t of 0,
+..., j, or j itself if t was taken before. By induction the set before the last step is a uniform (m - 1)-subset of 0,
+..., n - 2. The last step leads to a set with n - 1 from one of these, by m values of t (n - 1, and those taken), and to
+a set without it from m of these, by one t each: in m equally likely ways to every m-subset of 0, ..., n - 1.
+
+A t is made of half a word: the whole part of x (j + 1) / 2^h for x of h bits. The 2^h mod (j + 1) smallest remainders
+are rejected, which leaves to every t the same number of x. A row with a rejected x is drawn again, whatever its value
+and its side. Where the subset has more than half of the categories, what it leaves out is drawn instead: a subset
+that holds the value where the report does not. The loop is compiled where it draws many reports, see `kernels`.
 
 Support: p = size A / (size A + (k - size) B), and another category v is in the set with q = p (size - 1)/(k - 1) +
 (1 - p) size/(k - 1). The sum of the variances over all categories is the same for every population, and smallest at
@@ -22,9 +29,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from dither import kernels
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
-from dither.core.draw import ELEMENT, Rows, Tape, Words, sides, some_of
+from dither.core.draw import ELEMENT, Rows, Tape, Words, _settled, sides
+from dither.core.errors import ParameterError
 from dither.core.mechanism import Mechanism
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.packing import as_bytes, bit_counts, bits_dtype, packed, padding_is_clear
@@ -107,41 +116,33 @@ class SubsetSelection(Mechanism):
         return packed(bits, self.k)
 
     @property
+    def _drawn(self) -> int:
+        """How many categories are drawn: those that are in, or those that are left out if they are fewer."""
+        return min(self._size, self.k - self._size)
+
+    @property
     def row_words(self) -> int:
-        return 2 * self.k
+        return 1 + -(-self._drawn // 2)
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         inside = sides(self.law, tape, rows)
-        chosen = self._others(values, np.where(inside, self._size - 1, self._size), tape, rows)
-        chosen[np.arange(len(values)), values] = inside
-        as_bytes(reports)[:] = np.packbits(chosen, axis=1, bitorder="little")
+        if self._drawn == self._size:
+            as_bytes(reports)[:] = self._subset_with(inside, values, tape, rows)
+        else:  # what is left out holds the value where the subset does not
+            bits = as_bytes(reports)
+            bits[:] = ~self._subset_with(~inside, values, tape, rows)
+            if self.k % 8:
+                bits[:, -1] &= np.uint8((1 << self.k % 8) - 1)
 
-    def _others(self, values: NDArray, sizes: NDArray, tape: Tape, rows: Rows) -> NDArray[np.bool_]:
-        """For each row a uniform set of the given size, among the categories other than its value."""
-        width = -(-self.k // 2)
-        chosen, settled = self._smallest(tape.words(ELEMENT, rows, width), values, sizes, tape.bits // 2)
-        attempt = 0
-        while not settled.all():
-            attempt += 1
-            again = np.flatnonzero(~settled)
-            words = tape.words(ELEMENT, some_of(rows, again), width, attempt)
-            chosen[again], settled[again] = self._smallest(words, values[again], sizes[again], tape.bits // 2)
-        return chosen
+    def _subset_with(self, held: NDArray[np.bool_], values: NDArray, tape: Tape, rows: Rows) -> NDArray[np.uint8]:
+        """For each row a uniform subset, packed, among those that hold its value, or among those that do not."""
+        if self.k - 1 > 1 << tape.bits // 2:  # all would be rejected, for ever
+            raise ParameterError("half a word of this tape is too short for the number of a category")
 
-    def _smallest(self, words: Words, values: NDArray, sizes: NDArray, half: int) -> tuple[NDArray, NDArray]:
-        """Which categories have the smallest keys, and whether their number came out right. A word holds two keys."""
-        top = np.uint64((1 << half) - 1)
-        keys = np.empty((*words.shape, 2), dtype=np.uint32)
-        keys[:, :, 0], keys[:, :, 1] = words & top, words >> np.uint64(half) & top
-        keys = keys.reshape(len(words), -1)[:, : self.k]
-        own = np.arange(len(values)), values
-        keys[own] = top  # never among the smallest, unless at a tie
-        chosen = np.zeros(keys.shape, dtype=bool)
-        for size in np.unique(sizes[sizes > 0]):
-            here = np.flatnonzero(sizes == size)
-            edge = np.partition(keys[here], size - 1, axis=1)[:, size - 1 : size]
-            chosen[here] = keys[here] <= edge
-        return chosen, (chosen.sum(axis=1) == sizes) & ~chosen[own]
+        def place(words: Words, pending: Rows) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+            return kernels.subsets(words, tape.bits // 2, values[pending], held[pending], self.k, self._drawn)
+
+        return _settled(place, tape, rows, -(-self._drawn // 2), ELEMENT)
 
     def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
         sizes = np.bitwise_count(as_bytes(reports)).sum(axis=1, dtype=np.int64)

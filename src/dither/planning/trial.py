@@ -47,6 +47,12 @@ class Trial:
             }
         )
 
+    def rows(self) -> list[tuple[str, float, float, float, None]]:
+        """Each condition with its answer and the ends of its interval, as the page of a report takes them."""
+        low, high = self.answers.interval(_LEVEL)
+        columns = (self.conditions, self.answers.value, low, high)
+        return [(text, float(value), float(a), float(b), None) for text, value, a, b in zip(*columns, strict=True)]
+
     def explain(self) -> str:
         """Where the answers come from."""
         from dither.ranges.estimate import reports

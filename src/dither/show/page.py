@@ -169,7 +169,7 @@ def _results(cards: Cards, queries: Sequence[Query], truth: bool) -> Markup:
     ]
     told = (
         "Every number has a 95% interval: nineteen of twenty such intervals hold the true number, that of all who "
-        "reported."
+        "reported. For refined numbers this is so on average over kinds of data; for some they hold less often."
     )
     parts: list[Markup] = [element("h2", "What came out", id="results"), element("p", told, class_="prose")]
     if truth or any(query[4] is not None for query in queries):
