@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dither import engines as engines
     from dither import mechanisms as mechanisms
     from dither import privacy as privacy
     from dither import randomness as randomness
@@ -86,7 +87,7 @@ _HOMES = {
     "plan": "dither.planning",
     "registry": "dither.mechanisms",
 }
-_ROOMS = ("mechanisms", "planning", "privacy", "randomness", "ranges", "refine", "utility")
+_ROOMS = ("engines", "mechanisms", "planning", "privacy", "randomness", "ranges", "refine", "utility")
 
 
 def __getattr__(name: str) -> Any:

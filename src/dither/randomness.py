@@ -118,6 +118,11 @@ class Stream:
         return words[skip : skip + count].astype(np.uint64, copy=False).reshape(rows, width)
 
 
+def token(count: int) -> str:
+    """A name that nothing else has, in hexadecimal digits of so many random bytes: for files, never for reports."""
+    return os.urandom(count).hex()
+
+
 def _digest(secret: bytes, *labels: str) -> bytes:
     """A 32-byte key from a secret and labels; each part is framed by its length, so no two lists collide."""
     state = hashlib.blake2b(digest_size=32, person=b"dither stream")

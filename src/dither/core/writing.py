@@ -5,13 +5,13 @@ the same folder, and takes the place of the named one, in one step, when all of 
 """
 
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dither.core.errors import WriteError
+from dither.randomness import token
 
 _SHOWN = 40  # characters of a name that its temporary file has too; a name has a greatest length
 
@@ -38,7 +38,7 @@ def whole(path: str | Path) -> Iterator[Path]:
             yield named
         return
     target = Path(os.path.realpath(named))  # a link stays a link, and what it points to is replaced
-    temporary = target.with_name(f".{target.name[:_SHOWN]}.{secrets.token_hex(4)}.part")
+    temporary = target.with_name(f".{target.name[:_SHOWN]}.{token(4)}.part")
     try:
         with explained(named):
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))

@@ -21,7 +21,6 @@ is read by them.
 """
 
 import hashlib
-import secrets
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -33,6 +32,7 @@ from dither.core.errors import ReportError, require
 from dither.core.reports import Reports
 from dither.planning.plans import Part, Plan
 from dither.planning.tallies import PlanTally
+from dither.randomness import token
 
 TAG, REPORT = "tag", "report"
 PLAN, FILE = b"dither.plan", b"dither.file"
@@ -69,7 +69,7 @@ class Codes(NamedTuple):
 def schema(plan: Plan) -> Any:
     """The Arrow schema of a new file with reports of this plan."""
     arrow = require("pyarrow", "fast")
-    facts = {PLAN: plan.fingerprint.encode(), FILE: secrets.token_hex(16).encode()}
+    facts = {PLAN: plan.fingerprint.encode(), FILE: token(16).encode()}
     fields = [arrow.field(TAG, arrow.int64(), nullable=False), arrow.field(REPORT, arrow.binary(), nullable=False)]
     return arrow.schema(fields, metadata=facts)
 
