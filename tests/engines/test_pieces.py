@@ -252,9 +252,12 @@ def test_a_copy_of_a_file_without_a_number(tmp_path):
     few = written(tmp_path / "few.parquet", rows("mixed", 20))
     shutil.copy2(few, tmp_path / "as few.parquet")
     assert tally(tmp_path) != tally(few)  # both are counted: so few may be equal by chance
+    os.link(few, tmp_path / "linked.parquet")
+    with pytest.raises(ReportError, match="is named twice"):
+        tally([few, tmp_path / "linked.parquet"])
     shutil.rmtree(tmp_path)
     tmp_path.mkdir()
-    one = written(tmp_path / "x.parquet", rows("mixed", 1500))
+    one = written(tmp_path / "x.parquet", rows("mixed", 100))
     shutil.copy2(one, tmp_path / "y.parquet")
     with pytest.raises(ReportError, match="is a copy of"):
         tally(tmp_path)

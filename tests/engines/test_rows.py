@@ -168,6 +168,18 @@ def test_more_columns_are_not_looked_at():
     assert tally_rows(chosen, more) == tally_rows(chosen, batch)
 
 
+def test_one_simulated_report_among_real_ones():
+    chosen = made("one question")
+    real = packed(chosen, chosen.randomize(table(chosen, 50)))
+    one = packed(chosen, chosen.randomize(table(chosen, 1), seed=1))
+    (name,) = (part.name for part in chosen.parts)
+    assert len(one) == 1
+    both = pa.Table.from_batches([real, one]).combine_chunks().to_batches()[0]
+    assert tally_rows(chosen, both).parts[name].simulated
+    assert chosen.estimate(tally_rows(chosen, both))[name].guarantee.simulated
+    assert not tally_rows(chosen, real).parts[name].simulated
+
+
 def test_simulated_and_secure_reports_in_one_batch():
     chosen = made("mixed")
     real, seeded = rows("mixed", 50, None), rows("mixed", 50, 1)

@@ -21,7 +21,7 @@ from dither.core.errors import DitherError, DomainError, MissingExtraError, Para
 from dither.engines import sessions, spark, tasks
 from dither.engines.local import Local
 from dither.engines.records import records
-from dither.engines.rows import nothing, schema
+from dither.engines.rows import nothing, packed, schema
 from dither.engines.spark import Spark
 from engines.cases import made, names_in, rows, table, written
 
@@ -582,3 +582,18 @@ def test_all_of_it_works_through_spark_connect(folder: Path, people: pa.Table, t
     assert [kind for kind, _ in facts["refusals"]] == ["ReportError", "DomainError", "DomainError", "WriteError"]
     assert "another plan" in facts["refusals"][0][1]
     assert "age" in facts["refusals"][2][1]
+
+
+def test_rows_of_later_batches_keep_their_numbers(monkeypatch):
+    # In this process: what a worker does with records of several batches. Others have 2^17 rows.
+    monkeypatch.setattr("dither.engines.sources.ROWS", 100)
+    chosen = made("columns")
+    columns = table(chosen, USERS)
+    given = records(pa.table(columns), chosen.attributes)
+    found = [batch for _, batch in tasks._reports(chosen, given, 5, "error", 40)]
+    expected = pa.Table.from_batches([packed(chosen, chosen.randomize(columns, seed=5, first=40))])
+    cut = pa.Table.from_batches(found)
+    assert len(found) > 1
+    assert sorted(zip(*cut.to_pydict().values(), strict=True)) == sorted(
+        zip(*expected.to_pydict().values(), strict=True)
+    )

@@ -9,6 +9,7 @@ on plans as they are.
 
 import itertools
 import math
+import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 
 import dither
-from dither import Categorical, Numeric, Plan, Schema
+from dither import Categorical, Numeric, Ordinal, Plan, Schema
 from dither.core.compose import Independent
 from dither.core.errors import DitherError
 from dither.core.guarantee import Guarantee
@@ -77,6 +78,7 @@ class Once:
 
     real: Stream
     read: set[Any] = field(default_factory=set)
+    lock: Any = field(default_factory=threading.Lock)
     label: tuple[str, ...] = ()
     bits: int = 64
     simulated: bool = False
@@ -92,19 +94,28 @@ class Once:
     def words(self, lane: int, rows: Any, width: int = 1, attempt: int = 0, out: Any = None) -> Any:
         """Words, each at most once."""
         numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else np.asarray(rows)
-        asked = {(self.label, lane, attempt, number) for number in numbers.tolist()}
-        assert len(asked) == len(numbers)
-        assert not asked & self.read
-        self.read.update(asked)
+        places = (numbers[:, None] * width + np.arange(width)).ravel().tolist()
+        asked = {(self.label, lane, attempt, place) for place in places}
+        assert len(asked) == len(places)
+        with self.lock:
+            assert not asked & self.read
+            self.read.update(asked)
         return self.real.words(lane, rows, width, attempt)
 
 
 def check_words_are_used_once() -> None:
-    """No two users, and no two reports of one user, share randomness, one question a user or several."""
+    """No two users, and no two reports of one user, share randomness, in whatever chunk and thread they are."""
+    users = 20_000  # enough for several threads, which have many chunks each
+    record = {"a": "yes", "b": "no", "age": 40, "income": 1000.0, "apps": {1: 0.5}}
+    table = {name: [value] * users for name, value in record.items()}
+    several = Schema({"age": Ordinal(0, 99), "income": Numeric(0, 2000), "apps": dither.KeyValue(20, 2)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plans, "Stream", type("Tapes", (), {"secure": lambda: Once(Stream.secure())}))
-        for weights, reported in (((1, 3), 1), ((1, 1), 2)):
-            tiny(weights, reported).randomize({"a": ["yes"] * 500, "b": ["no"] * 500})
+        patch.setattr(plans, "_CHUNK", 1000)
+        made = [tiny((1, 3), 1), tiny((1, 1), 2), dither.plan(several, 1.0, users=users)]
+        made.append(dither.plan(several, 9.0, users=users, ask=["ranges(age, income)", "mean(age)"]))
+        for best in made:
+            best.randomize({name: table[name] for name in best.attributes})
 
 
 def tiny(weights: tuple[int, int], reported: int) -> Plan:
@@ -187,6 +198,16 @@ def test_words_are_used_once():
 
 def test_words_that_are_used_twice(monkeypatch):
     through(monkeypatch, lambda tape, *labels: tape.spawn("question"))
+    assert caught(check_words_are_used_once)
+
+
+def test_chunks_that_share_their_words(monkeypatch):
+    real = dither.GRR._fill
+
+    def fill(self, reports, values, tape, rows):
+        real(self, reports, values, tape, slice(0, rows.stop - rows.start) if isinstance(rows, slice) else rows)
+
+    monkeypatch.setattr(dither.GRR, "_fill", fill)
     assert caught(check_words_are_used_once)
 
 

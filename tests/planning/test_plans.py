@@ -1,6 +1,5 @@
 """Plans: the best of the ways compared, reports that keep the promise, estimates in units, a form that is stored."""
 
-import contextlib
 import hashlib
 import json
 import warnings
@@ -592,15 +591,19 @@ def test_tallies_as_bytes():
     assert tally != best.tally(best.randomize(data, seed=2))
     assert tally != 3
     part = next(iter(tally.parts.values())).to_bytes()
-    empty = msgspec.msgpack.encode({"format": "dither plan tally 1", "plan": best.fingerprint, "parts": {}})
-    wrong = msgspec.msgpack.encode({"format": "dither plan tally 1", "plan": "", "parts": {"a": b"x"}})
-    newer = msgspec.msgpack.encode({"format": "dither plan tally 2", "plan": "", "parts": {"a": part}})
+
+    def signed(form: str = "dither plan tally 2", **stored) -> bytes:
+        body = msgspec.msgpack.encode({"format": form, **stored})
+        return body + hashlib.sha256(body).digest()
+
+    assert PlanTally.from_bytes(signed(plan="", parts={"a": part})).parts["a"].to_bytes() == part
+    empty, wrong = signed(plan=best.fingerprint, parts={}), signed(plan="", parts={"a": b"x"})
+    newer = signed("dither plan tally 3", plan="", parts={"a": part})
     junk: list[Any] = [b"", b"x", stored[:-1], stored + b"x", part, empty, wrong, newer, b"\xff" * 50, None, 3]
-    junk += [stored[:place] + bytes([stored[place] ^ 1]) + stored[place + 1 :] for place in range(60)]
+    junk += [
+        stored[:place] + bytes([stored[place] ^ 1 << place % 8]) + stored[place + 1 :] for place in range(len(stored))
+    ]
     for data_ in junk:
-        with contextlib.suppress(TallyError):
-            assert PlanTally.from_bytes(data_) != tally
-    for data_ in junk[:11]:
         with pytest.raises(TallyError):
             PlanTally.from_bytes(data_)
     with pytest.raises(TallyError):

@@ -28,7 +28,7 @@ PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
 _STREAM = b"\xff\xff\xff\xff"  # how an Arrow stream begins
 _BATCH = 1 << 17  # rows that are decoded at once
-_BY_CHANCE = 1000  # files with fewer reports may be equal without being copies
+_BY_CHANCE = 64  # files with fewer reports, of a random bit each at least, may be equal without being copies
 _MOST_BYTES = 1 << 26
 
 
@@ -107,8 +107,11 @@ def _identities(files: Iterable[ReportFile]) -> Iterator[str]:
     sizes = [0 if file.numbered or file.rows < _BY_CHANCE else os.path.getsize(file.path) for file in given]
     often = Counter(sizes)
     for file, size in zip(given, sizes, strict=True):
-        if not size or often[size] == 1:
+        if file.numbered:
             yield file.identity
+        elif not size or often[size] == 1:
+            place = os.stat(file.path)
+            yield f"{place.st_dev} {place.st_ino}"  # the same by whatever name
         else:
             with open(file.path, "rb") as content:
                 yield hashlib.file_digest(content, "sha256").hexdigest()

@@ -1,5 +1,10 @@
-"""The tally of a plan: a tally for each of its parts, and the hash of the plan that they belong to."""
+"""The tally of a plan: a tally for each of its parts, and the hash of the plan that they belong to.
 
+Its bytes end with a digest of the others: a count that a disk or a wire has changed would be a wrong estimate with a
+small error bar, and nothing else would tell.
+"""
+
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +13,8 @@ import msgspec
 from dither.core.errors import TallyError
 from dither.core.tally import Tally
 
-_TALLY_FORMAT = "dither plan tally 1"
+_TALLY_FORMAT = "dither plan tally 2"
+_DIGEST = 32  # bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,17 +44,21 @@ class PlanTally:
     def to_bytes(self) -> bytes:
         """The same bytes for the same tally, on every machine. The plan's hash is in them."""
         parts = {name: part.to_bytes() for name, part in self.parts.items()}
-        return msgspec.msgpack.encode({"format": _TALLY_FORMAT, "plan": self.plan, "parts": parts})
+        body = msgspec.msgpack.encode({"format": _TALLY_FORMAT, "plan": self.plan, "parts": parts})
+        return body + hashlib.sha256(body).digest()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "PlanTally":
         """The inverse of `to_bytes`; refuses anything that is not exactly the tally of a plan."""
         try:
-            stored = msgspec.msgpack.decode(data, type=_StoredTally)
+            body, digest = bytes(data[:-_DIGEST]), bytes(data[-_DIGEST:])
+            stored = msgspec.msgpack.decode(body, type=_StoredTally)
         except (msgspec.MsgspecError, UnicodeDecodeError, TypeError):
-            stored = None
+            stored, body, digest = None, b"", b""
         if stored is None or stored.format != _TALLY_FORMAT or not stored.parts:
             raise TallyError("these bytes are not the tally of a plan that this version of dither can read")
+        if hashlib.sha256(body).digest() != digest:
+            raise TallyError("these bytes are a damaged tally: they are not what was written. Tally the reports again")
         tally = cls(stored.plan, {name: Tally.from_bytes(part) for name, part in stored.parts.items()})
         if tally.to_bytes() != bytes(data):
             raise TallyError("these bytes are a damaged tally: they are not what a tally writes")
