@@ -228,13 +228,23 @@ def test_it_fits_80_columns(shown: tuple[Path, str]):
 
 def test_it_compares_with_the_truth(shown: tuple[Path, str]):
     text = shown[1]
-    for column in ("truth", "95% interval", "predicted", "real", "refined"):
+    for column in ("truth", "95% interval", "predicted", "real", "refined", "inside"):
         assert column in text
+    held = re.findall(r"^  (\S+)(?: +[\d.e-]+){4} +(\d+)% *$", text, re.MULTILINE)
+    asked = dither.planning.Plan.from_json((shown[0] / "plan.json").read_text()).questions
+    assert [name for name, _ in held] == [str(question) for question in asked if str(question) != demonstration.RANGES]
+    assert all(0 <= int(share) <= 100 for _, share in held)
     shares = re.search(r"The truth: (0\.\d{4}), (0\.\d{4}), (0\.\d{4})", text)
     assert shares
     table = pa.concat_tables([pq.read_table(path) for path in sorted((shown[0] / "flights/private").glob("*"))])
     late = pc.and_(pc.greater_equal(table["hour"], 17), pc.greater(table["dep_delay"].fill_null(-2), 30))  # type: ignore[attr-defined]
     assert float(shares[1]) == pytest.approx(pc.mean(late.cast(pa.int8())).as_py(), abs=1e-4)  # type: ignore[attr-defined]
+
+
+def test_the_share_of_intervals_that_hold_the_truth():
+    rows = [{"low": low, "high": 1.0, "truth": 0.5} for low in (0.0, 0.5, 0.6, None)]
+    found = demonstration._Found(None, {"a": rows, "b": rows[3:]})  # type: ignore[arg-type]
+    assert (found._inside("a"), found._inside("b")) == ("67%", "")
 
 
 def test_a_seed_repeats_it_and_says_that_it_promises_nothing(tmp_path: Path):

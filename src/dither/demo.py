@@ -146,7 +146,10 @@ def _estimate(show: "_Show", made: Plan) -> None:
     with show.working():
         found = _Found.read(made, truth)
     show.table(found.excerpt())
-    show.note("The error as it was predicted (for the worst data there can be), as it is, and after refining:")
+    show.note(
+        "The error as it was predicted (for the worst data there can be), as it is, and after refining; inside is the "
+        "share of the 95% intervals, after refining, that hold the truth:"
+    )
     show.table(found.errors())
 
 
@@ -269,7 +272,7 @@ class _Found:
         return Table(columns)
 
     def errors(self) -> Table:
-        """Predicted and real errors: root mean squares over the numbers of a question."""
+        """Predicted and real errors: root mean squares over the numbers of a question; and how many intervals hold."""
         asked = [str(question) for question in self.plan.questions if str(question) in self.rows]
         before = [self._error(question, "original_value") for question in asked]
         after = [self._error(question, "value") for question in asked]
@@ -280,11 +283,18 @@ class _Found:
                 "predicted": [self.plan.predicted[question] for question in asked],
                 "real": [refined if math.isnan(raw) else raw for raw, refined in zip(before, after, strict=True)],
                 "refined": after,
+                "inside": [self._inside(question) for question in asked],
             }
         )
 
     def _error(self, question: str, name: str) -> float:
         return rms([_real(row[name]) - row["truth"] for row in self.rows[question]])
+
+    def _inside(self, question: str) -> str:
+        """The share of the intervals that hold the truth, among those that are known."""
+        known = [row for row in self.rows[question] if None not in (row["low"], row["high"])]
+        held = sum(row["low"] <= row["truth"] <= row["high"] for row in known)
+        return f"{held / len(known):.0%}" if known else ""
 
 
 def _real(value: float | None) -> float:

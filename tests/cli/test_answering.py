@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
@@ -348,6 +349,29 @@ def test_truth_shows_the_errors_that_were_made(plan, people, tally, tmp_path):
     assert errors["histogram(job)"]["real"] == pytest.approx(np.sqrt(np.mean(np.square(off))))
     assert errors["mean(income)"]["refined"] is None
     assert "refined" not in words(done("estimate", plan, tally, "--truth", people, "--refine", "none").stdout)
+
+
+@pytest.mark.parametrize("option", ["-o", "--html"])
+def test_truth_is_not_written_over(plan, people, tally, tmp_path, option):
+    folder = tmp_path / "months"
+    folder.mkdir()
+    pyarrow.parquet.write_table(pyarrow.csv.read_csv(people), folder / "a.parquet")
+    before = (folder / "a.parquet").read_bytes()
+    for truth in (folder, folder / "*.parquet"):
+        text = refused("estimate", plan, tally, "--truth", truth, option, folder / "a.parquet")
+        assert "cannot be its output" in text
+    assert (folder / "a.parquet").read_bytes() == before
+
+
+def test_both_outputs_are_checked_before_one_is_written(plan, tally, tmp_path):
+    page = tmp_path / "x.html"
+    assert "are the same file" in refused("estimate", plan, tally, "-o", page, "--html", page)
+    assert "are the same file" in refused("estimate", plan, tally, "-o", page, "--html", f"{tmp_path}/./x.html")
+    table, missing = tmp_path / "ok.csv", tmp_path / "nosuch" / "e.html"
+    text = refused("estimate", plan, tally, "-o", table, "--html", missing)
+    assert f"cannot write {missing}: no such file or directory" in text
+    assert not page.exists()
+    assert not table.exists()
 
 
 def test_truth_of_a_plan_with_ranges_leaves_them_out(ranges, people, collected):

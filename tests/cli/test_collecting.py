@@ -120,6 +120,88 @@ def test_substitutes(plan, write_csv, tmp_path):
     assert facts("randomize", plan, path, "-o", target, "--invalid", "substitute")["records"] == 2
 
 
+# What randomize does not write over ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def raw(people, tmp_path, monkeypatch) -> Path:
+    """A folder of records, which is the working folder too."""
+    folder = tmp_path / "raw"
+    (folder / "months").mkdir(parents=True)
+    table = pyarrow.csv.read_csv(people)
+    for name in ("z1", "z2", "months/a"):
+        pyarrow.parquet.write_table(table, folder / f"{name}.parquet")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [
+        (["months"], "months/a.parquet"),
+        (["z*.parquet"], "z1.parquet"),
+        (["--sql", "select * from 'z1.parquet'"], "z1.parquet"),
+        (["--sql", "select * from 'z*.parquet'"], "z2.parquet"),
+        (["--sql", "select * from read_parquet(['months/*'])"], "months/a.parquet"),
+        (["z1.parquet"], "z2.parquet"),  # which is not read, and is no file of reports either
+    ],
+    ids=str,
+)
+def test_randomize_does_not_write_over_records(plan, raw, source, output):
+    before = Path(output).read_bytes()
+    text = refused("randomize", plan, *source, "-o", output)
+    assert "cannot be its output" in text or "choose another name" in text
+    assert Path(output).read_bytes() == before
+
+
+@pytest.mark.parametrize("source", [["months"], ["--sql", "select * from 'months/*.parquet'"]], ids=str)
+def test_infer_does_not_write_over_records(raw, source):
+    before = Path("months/a.parquet").read_bytes()
+    assert "cannot be its output" in refused("infer", *source, "-o", "months/a.parquet")
+    assert Path("months/a.parquet").read_bytes() == before
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_randomize_tells_that_it_replaced_reports(plan, people, tmp_path, ending):
+    target = tmp_path / f"reports.{ending}"
+    target.touch()
+    note = f"note: {target} held earlier reports, which are replaced\n"
+    assert note not in done("randomize", plan, people, "-o", target).stderr
+    assert note in done("randomize", plan, people, "-o", target).stderr
+    target.write_bytes(b"somebody's notes")
+    assert "is no file of reports: it is not replaced" in refused("randomize", plan, people, "-o", target)
+    assert target.read_bytes() == b"somebody's notes"
+
+
+def test_names_of_columns_do_not_rule_the_terminal(plan, people, tmp_path):
+    table = pyarrow.csv.read_csv(people).rename_columns(["i\x1b[2J\nd", "age", "income", "job"])
+    pyarrow.parquet.write_table(table, tmp_path / "odd.parquet")
+    text = done("randomize", plan, tmp_path / "odd.parquet", "-o", tmp_path / "reports.parquet").stderr
+    assert "does not ask for it: i?[2J?d\n" in text
+    assert "\x1b" not in text
+
+
+def test_one_of_a_thing(plan, write_csv, tmp_path):
+    from dither.cli.common import pace
+
+    assert pace(1, 1.0, "report") == "1 report in 1.0 seconds (1 report/s)"
+    assert pace(10, 2.0, "report") == "10 reports in 2.0 seconds (5 reports/s)"
+    path, target = write_csv([["age", "income", "job"], [20, 5, "nurse"]]), tmp_path / "reports.parquet"
+    done("randomize", plan, path, "-o", target)
+    done("tally", plan, target, "-o", tmp_path / "one.tally")
+    assert "From 1 user;" in words(done("estimate", plan, tmp_path / "one.tally", "--refine", "none").stdout)
+
+
+def test_a_folder_that_is_not_there_is_told_before_the_work(plan, reports, parts, tmp_path, monkeypatch):
+    from dither.engines.local import Local
+
+    monkeypatch.setattr(Local, "tally", None)
+    target = tmp_path / "no" / "all.tally"
+    assert f"cannot write {target}: no such file or directory" in refused("tally", plan, reports, "-o", target)
+    assert f"cannot write {target}: no such file or directory" in refused("merge", *parts, "-o", target)
+    assert f"cannot write {tmp_path}: it is a folder" in refused("tally", plan, reports, "-o", tmp_path)
+
+
 # Tally -------------------------------------------------------------------------------------------------------------
 
 
@@ -224,10 +306,24 @@ def test_restart_forgets_an_interrupted_tally(plan, other_plan, pieces, tmp_path
     interrupted(plan, pieces, target)
     done("randomize", other_plan, tmp_path / "people.csv", "-o", tmp_path / "other.parquet")
     assert "--restart" in refused("tally", other_plan, tmp_path / "other.parquet", "-o", target)
-    Path(f"{target}.progress").write_bytes(b"nonsense")
+    journal = Path(f"{target}.progress")
+    journal.write_bytes(journal.read_bytes()[:-9] + bytes(9))
     assert "--restart" in refused("tally", plan, pieces, "-o", target)
     done("tally", plan, pieces, "-o", target, "--restart")
     assert count(tally_of(target)) == 2000
+    journal.write_bytes(b"notes of somebody")
+    assert "is no journal of a tally, so --restart does not" in refused(
+        "tally", plan, pieces, "-o", target, "--restart"
+    )
+    assert journal.read_bytes() == b"notes of somebody"
+
+
+def test_an_interrupted_run_is_not_counted_for_the_pace(plan, pieces, tmp_path):
+    target = tmp_path / "part.tally"
+    interrupted(plan, pieces, target)
+    text = done("tally", plan, pieces, "-o", target).stderr
+    assert "tallied 1,000 reports in " in text
+    assert f"reports/s), and 1,000 in an interrupted run; wrote {target}\n" in text
 
 
 def test_ctrl_c_says_how_to_go_on(plan, pieces, tmp_path, monkeypatch):
@@ -246,7 +342,7 @@ def test_ctrl_c_says_how_to_go_on(plan, pieces, tmp_path, monkeypatch):
     monkeypatch.setattr(Journal, "add", add)
     result = run("tally", plan, pieces, "-o", target)
     assert (result.exit_code, result.stdout) == (130, "")
-    assert result.stderr == "stopped: 3 of 4 files are counted; run the same command again to go on\n"
+    assert result.stderr == "stopped: 1,500 of 2,000 reports are counted; run the same command again to go on\n"
     assert not target.exists()
     monkeypatch.undo()
     done("tally", plan, pieces, "-o", target)
@@ -302,7 +398,17 @@ def test_merge_facts_and_one_tally(parts, tmp_path):
         "simulated": True,
     }
     assert Path(target).read_bytes() == Path(parts[0]).read_bytes()
-    assert "merged 1 tally" in done("merge", parts[0], "-o", target).stderr
+    text = done("merge", parts[0], "-o", target).stderr
+    assert "merged 1 tally" in text
+    assert "the sum is simulated, and promises nothing\n" in text
+
+
+def test_a_sum_of_real_and_simulated_tallies_is_simulated(plan, people, parts, tmp_path):
+    reports, real, target = tmp_path / "real.parquet", tmp_path / "real.tally", tmp_path / "sum.tally"
+    done("randomize", plan, people, "-o", reports)
+    done("tally", plan, reports, "-o", real)
+    assert "simulated" not in done("merge", real, "-o", target).stderr
+    assert "the sum is simulated, and promises nothing\n" in done("merge", real, parts[0], "-o", target).stderr
 
 
 def test_merge_refuses_the_same_file_twice(parts, tmp_path):
@@ -389,8 +495,9 @@ def test_streams_are_not_mixed_up(plan, people, reports, tally):
 def test_a_stream_that_was_cut_short(plan, people, tmp_path):
     stream = done("randomize", plan, people, "-o", "-").stdout_bytes
     target = tmp_path / "part.tally"
-    for size in (len(stream) // 2, len(stream) - 100):
+    for size in (len(stream) // 2, len(stream) - 100, len(stream) - 8, len(stream) - 4):
         assert "cut short" in refused("tally", plan, "-", "-o", target, stdin=stream[:size])
+    assert "has more behind its end" in refused("tally", plan, "-", "-o", target, stdin=stream + stream)
     assert not target.exists()
 
 

@@ -149,10 +149,12 @@ def test_infer_refuses_what_it_cannot_guess_from(write_csv, tmp_path):
 
 
 def test_plan_says_what_to_do_next(schema, tmp_path):
+    note = "note: values outside of the schema are refused, unless --invalid substitute moves them into it"
     target = tmp_path / "plan.json"
     told = done("plan", schema, "--epsilon", 4, "--users", 2000, "-o", target).stderr
     made = dither.Plan.from_json(target.read_text(encoding="utf-8"))
     assert told == (
-        f"wrote {target}, plan {made.fingerprint[:12]}\nnext: dither randomize {target} DATA -o reports.parquet\n"
+        f"wrote {target}, plan {made.fingerprint[:12]}\n{note}\n"
+        f"next: dither randomize {target} DATA -o reports.parquet\n"
     )
     assert dither.Plan.from_json(done("plan", schema, "--epsilon", 4, "--users", 2000, "-o", "-").stdout) == made

@@ -2,6 +2,7 @@
 
 import io
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,8 +139,8 @@ def test_a_stopped_tally_goes_on(many, tmp_path, number):
             assert running.returncode == 130
             line = told.decode()
             assert line.startswith("stopped: ")
-            assert line.endswith(" of 300 files are counted; run the same command again to go on\n")
-            assert 0 < int(line.split()[1]) < 300
+            assert line.endswith(" of 600,000 reports are counted; run the same command again to go on\n")
+            assert 0 < int(line.split()[1].replace(",", "")) < 600_000
             assert left_over(tmp_path) == []
         assert not target.exists()
         assert Path(f"{target}.progress").exists()
@@ -215,8 +216,9 @@ def test_a_full_disk(schema, plan, people, reports, tally, tmp_path, arguments, 
     folder.mkdir()
     ending = {"randomize": "parquet", "estimate": "csv" if arguments[-1] == "-o" else "html"}.get(arguments[0], "any")
     target = folder / f"file.{ending}"
+    was = Path(reports).read_bytes() if arguments[0] == "randomize" else b"as it was"
     if before:
-        target.write_bytes(b"as it was")
+        target.write_bytes(was)
     found = process(*(names.get(each, each) for each in arguments), target, preexec_fn=short_of_space(64))
     told = found.stderr.decode()
     assert found.returncode == 1, told
@@ -224,17 +226,82 @@ def test_a_full_disk(schema, plan, people, reports, tally, tmp_path, arguments, 
     assert told.splitlines()[-1].startswith(f"Error: cannot write {target}"), told  # or what it has counted so far
     assert ": file too large. No part of it was left" in told
     assert [file.name for file in folder.iterdir()] == ([target.name] if before else [])
-    assert not before or target.read_bytes() == b"as it was"
+    assert not before or target.read_bytes() == was
 
 
-def test_a_device_that_is_full(plan, people):
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("randomize", "PLAN", "PEOPLE", "-o", "-"),
+        ("tally", "PLAN", "REPORTS", "-o", "-"),
+        ("merge", "TALLY", "-o", "-"),
+        ("estimate", "PLAN", "TALLY"),
+        ("estimate", "PLAN", "TALLY", "--json"),
+        ("certify", "GRR", "k=4", "epsilon=1"),
+    ],
+    ids=" ".join,
+)
+def test_a_device_that_is_full(plan, people, reports, tally, arguments):
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")
+    names = {"PLAN": plan, "PEOPLE": people, "REPORTS": reports, "TALLY": tally}
+    given = command(*(names.get(each, each) for each in arguments))
     with open("/dev/full", "wb") as full:
-        found = subprocess.run(
-            command("randomize", plan, people, "-o", "-"), stdout=full, stderr=subprocess.PIPE, env=environment()
-        )
+        found = subprocess.run(given, stdout=full, stderr=subprocess.PIPE, env=environment())
     told = found.stderr.decode()
     assert found.returncode == 1
     assert "Traceback" not in told
-    assert "no space left on device" in told.splitlines()[-1].lower()
+    assert "Exception ignored" not in told
+    last = told.splitlines()[-1]
+    assert last.startswith(("Error: cannot write standard output: ", "Error: cannot write the stream of reports: "))
+    assert "no space left on device" in last
+
+
+# Closed streams, and pipes with names --------------------------------------------------------------------------------
+
+
+def shell(line: str, *arguments: object) -> tuple[int, str]:
+    """A line of Bash, in which "$@" and $1 are the arguments; how it ends, and what is told at the end."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no Bash here")
+    given = [bash, "-o", "pipefail", "-c", line, "bash", *map(str, arguments)]
+    found = subprocess.run(given, capture_output=True, env=environment(), check=False)
+    return found.returncode, found.stderr.decode().splitlines()[-1]
+
+
+DITHER = f"{sys.executable} -m dither.cli"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("tally $1 - -o $3 <&-", "standard input (-) is closed"),
+        ("estimate - $2 <&-", "standard input (-) is closed"),
+        ("estimate $1 - <&-", "standard input (-) is closed"),
+        ("tally $1 $4 -o - >&-", "standard output (-) is closed"),
+        ("tally $1 <(cat $4) -o $3", "is a pipe or a device, and no file: pipe the reports in, and name it -"),
+        ("tally $1 /dev/stdin -o $3 < $4", "is a pipe or a device, and no file: pipe the reports in, and name it -"),
+        ("randomize $1 <(cat $4) -o $3", "is a pipe or a device, and no file: pipe the records in, and name it -"),
+    ],
+)
+def test_streams_that_cannot_be_used(plan, tally, reports, tmp_path, line, reason):
+    code, told = shell(f"{DITHER} {line}", plan, tally, tmp_path / "new.parquet", reports)
+    assert code == 1
+    assert told.startswith("Error: ")
+    assert reason in told
+    assert not (tmp_path / "new.parquet").exists()
+
+
+def test_a_producer_that_fails_in_the_middle(plan, people, tmp_path):
+    rows = Path(people).read_text().splitlines()
+    bad = tmp_path / "bad.csv"
+    bad.write_text(
+        "\n".join([rows[0], *(rows[1:] * 100), "9,7,5,nurse"])
+    )  # an age that is too low, in the second batch
+    line = f"{DITHER} randomize $1 $2 -o - 2>$4 | {DITHER} tally $1 - -o $3"
+    code, told = shell(line, plan, bad, tmp_path / "pipe.tally", tmp_path / "told")
+    assert code == 1
+    assert "age" in (tmp_path / "told").read_text()
+    assert told.startswith("Error: the stream of reports was cut short; nothing was tallied")
+    assert not (tmp_path / "pipe.tally").exists()

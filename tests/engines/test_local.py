@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from dither.core.errors import DitherError, DomainError, ParameterError, ReportError, WriteError
 from dither.engines import engine
 from dither.engines import local as local_module
-from dither.engines.local import Local
+from dither.engines.local import Local, incoming
 from dither.engines.pieces import report_files
 from dither.engines.rows import PLAN, REPORT, TAG, codes, nothing, packed, tally_rows, unpacked
 from engines.cases import CHOICES, Records, made, names_in, reports, rows, table, written
@@ -80,6 +80,18 @@ def test_tables_batches_and_readers(tmp_path):
     ]
     for source in sources:
         assert Local().tally(CHOSEN, source).to_bytes() == RIGHT
+
+
+def test_a_stream_must_have_its_end():
+    buffer = io.BytesIO()
+    randomized(buffer, [50])
+    data = buffer.getvalue()
+    assert Local().tally(CHOSEN, incoming(io.BytesIO(data))).to_bytes() == RIGHT
+    for spoilt, reason in ((data[:-8], "was cut short"), (data[:-9], "cut short"), (data * 2, "more behind its end")):
+        with pytest.raises(ReportError, match=reason):
+            Local().tally(CHOSEN, incoming(io.BytesIO(spoilt)))
+    with pytest.raises(ReportError, match="no Arrow stream of reports"):
+        incoming(io.BytesIO(b"nonsense"))
 
 
 def test_data_frames_of_other_libraries():

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from dither import Categorical, KeyValue, Numeric, Ordinal, Schema, plan
 from dither.core.errors import DitherError, DomainError, ParameterError
 from dither.engines import columns, delimited, queries, readers
+from dither.engines.queries import may_read
 from dither.engines.records import records
 from dither.engines.sources import ROWS
 
@@ -866,6 +867,42 @@ def test_files_that_were_cut_short(tmp_path, monkeypatch, form, share, piped):
     place = "standard input" if piped else path.name
     assert place in reason
     assert "damaged" in reason or ("no column" in reason and share == 0.0)
+
+
+@pytest.mark.parametrize("piped", [False, True])
+@pytest.mark.parametrize("batches", [0, 1, 2])
+def test_a_stream_that_ends_between_two_batches_was_cut_short(tmp_path, monkeypatch, piped, batches):
+    buffer, ends = io.BytesIO(), []
+    with pa.ipc.new_stream(buffer, secrets(3).schema) as writer:
+        for _ in range(3):
+            ends.append(buffer.tell())
+            writer.write_table(secrets(3))
+    path = tmp_path / "people.arrow"
+    for data in (buffer.getvalue()[: ends[batches] or 8], buffer.getvalue()[:-8], buffer.getvalue() * 2):
+        path.write_bytes(data)
+        monkeypatch.setattr(sys, "stdin", Piped(data))
+        reason = refusal(lambda: read_all("-" if piped else path, {**AGE, **JOB}), ParameterError)
+        assert reason.endswith("is no Arrow file, or a damaged one") or "cut short" in reason
+    path.write_bytes(buffer.getvalue())
+    assert len(read_all(path, AGE)) == 9
+
+
+def test_the_files_that_are_read_are_known(tmp_path):
+    for name in "ab":
+        pq.write_table(secrets(3), tmp_path / f"{name}.parquet")
+    files = tuple(str(tmp_path / f"{name}.parquet") for name in "ab")
+    assert records(tmp_path, AGE).files == records(tmp_path / "*.parquet", AGE).files == files
+    assert records(secrets(3), AGE).files == ()
+
+
+def test_whether_a_query_may_read_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert not may_read("select * from 'a.parquet'", "a.parquet")
+    for name in "ab":
+        pq.write_table(secrets(3), f"{name}.parquet")
+    assert may_read("select * from 'A.parquet'", str(tmp_path / "a.parquet"))
+    assert may_read("select * from '*.parquet'", "a.parquet")
+    assert not may_read("select * from 'b.parquet'", "a.parquet")
 
 
 @pytest.mark.parametrize("form", ["parquet", "feather", "arrow", "ipc", "csv.gz", "csv"])

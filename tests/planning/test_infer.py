@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+import re
 import tomllib
 from decimal import Decimal
 from typing import Any
@@ -105,6 +106,27 @@ def test_numbers_that_say_nothing():
     assert of([float("inf"), None]) == "no value is finite"
     assert "too close" in of([1e308, -1e308, 0.5])
     assert "too close" in of([1.0, math.nextafter(1.0, 2.0)])
+
+
+def test_large_numbers_that_differ_are_not_called_the_same():
+    """As floats they run together."""
+    for values, kind in (
+        ([2**60 + row for row in range(5)], pa.int64()),
+        ([2**63 + row for row in range(5)], pa.uint64()),
+        ([Decimal("0.1"), Decimal("0.1000000000000000000001")], pa.decimal128(38, 25)),
+    ):
+        assert "told apart" in of([*values, None], kind)
+        assert of([values[0]] * 3, kind) == "every value is the same"
+    assert of([0.0, -0.0]) == "every value is the same"
+
+
+def test_zero_has_no_sign():
+    found = of([-1.0, -0.004, 1.0, -0.003, 0.5])
+    assert str(found.missing) == "0.0"
+    assert str(of([-0.95, -0.02, -0.5]).high) == "0.0"
+    for values in ([-1.0, -0.004, 1.0, -0.003, 0.5], [-0.95, -0.02, -0.5], [-0.0, 0.7, 0.2], [-0.0, 1.0, 2.0]):
+        text = infer(pa.table({"a": values})).to_toml()
+        assert not re.search(r"-0(\.0)?(?![.\d])", text), text
 
 
 def test_identifiers():

@@ -17,7 +17,7 @@ from dither.core.guarantee import Guarantee
 from dither.planning import Plan, PlanTally
 from dither.ranges.estimate import RangeEstimate
 from dither.show import estimates as module
-from dither.show.estimates import KINDS, compared, flat, inside, people, rms, to_arrow, to_dict, write_estimates
+from dither.show.estimates import KINDS, compared, flat, inside, names, people, rms, to_arrow, to_dict, write_estimates
 
 SCHEMA = Schema(
     {
@@ -98,6 +98,24 @@ def test_attributes_of_ranges_are_told_apart(plan, estimates):
     told = {pair for pair in zip(rows["question"], rows["attribute"], strict=True) if pair[0].startswith("ranges")}
     assert {attribute for _, attribute in told} == {"age", "income", "job"}
     assert rows["attribute"][0] == "income"
+
+
+def test_every_row_says_whether_it_is_simulated(plan, estimates, tmp_path):
+    """CSV has no place for remarks."""
+    write_estimates(tmp_path / "a.csv", plan, estimates)
+    write_estimates(tmp_path / "b.csv", plan, plan.estimate(plan.tally(plan.randomize(table(500)))))
+    for name, told in (("a.csv", "true"), ("b.csv", "false")):
+        with (tmp_path / name).open(encoding="utf-8", newline="") as file:
+            assert {row["simulated"] for row in csv.DictReader(file)} == {told}
+    assert set(to_arrow(plan, estimates)["simulated"].to_pylist()) == {True}
+    assert set(flat(plan, estimates).columns["simulated"]) == {True}
+
+
+def test_blank_labels_are_quoted_for_readers_and_kept_in_files():
+    plan = dither.plan(Schema({"job": Categorical(["", " ", "nurse"])}), 4.0, users=300)
+    found = plan.estimate(plan.tally(plan.randomize({"job": ["", " ", "nurse"] * 100}, seed=1)))
+    assert names(found["histogram(job)"]) == ['""', '" "', "nurse"]
+    assert flat(plan, found).columns["of"] == ["", " ", "nurse"]
 
 
 def test_another_level_moves_the_ends_only(plan, estimates):

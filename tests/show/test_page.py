@@ -396,6 +396,39 @@ def test_without_a_truth_there_are_no_marks(shown):
     assert len(shown.row("histogram(town)")) == 4
 
 
+def test_a_page_with_truths_says_that_they_are_not_protected(plan, shown):
+    """They are exact statistics of raw records, on a page that speaks of epsilon."""
+    found = plan.estimate(plan.tally(plan.randomize(table(500))))
+    queries = [("age = 20", 0.1, 0.0, 0.2, 0.11)]
+    for written in (page(plan, found, truth={"mean(income)": 40_000.0}), page(plan, found, queries=queries)):
+        told = Page(written)
+        assert "not a private page" in told.text()
+        assert "computed from raw records" in told.text()
+        assert "must not be given away as private" in told.text()
+        assert "nothing protects them: whoever knows" in told.text()  # once more, among the limits
+        assert "No answers were collected" not in told.text()
+        assert "Nothing on it is about one of them" not in told.text()
+        assert "privacy of the reports: epsilon" in told.text()
+        assert "Simulated" not in told.text()
+    unknown = Page(page(plan, found, queries=[("age = 20", 0.1, 0.0, 0.2, None)]))
+    for without in (shown, unknown):
+        assert "raw records" not in without.text()
+        assert "No answers were collected" in without.text()
+        assert "Nothing on it is about one of them" in without.text()
+
+
+def test_blank_labels_can_be_seen():
+    schema = Schema({"job": Categorical(["", " ", "other"], missing=""), "age": Ordinal(1, 4)})
+    plan = dither.plan(schema, 4.0, users=300, ask=["histogram(job)", "ranges(age, job)"])
+    found = plan.estimate(plan.tally(plan.randomize({"job": ["", " ", "other"] * 100, "age": [1, 2, 3] * 100}, seed=1)))
+    told = Page(page(plan, found))
+    assert "<bdi></bdi>" not in told.html
+    assert "<bdi> </bdi>" not in told.html
+    assert '""' in told.card("histogram(job)")
+    assert '" "' in told.card("histogram(job)")
+    assert told.row("job")[2:] == ["&quot;&quot;", "other"]
+
+
 def test_refined_and_before(plan, refined, shown):
     told = Page(page(plan, refined))
     before = refined["mean(income)"].original
@@ -586,7 +619,9 @@ MEASURE = """<script>
 const wide = [...document.querySelectorAll('body *')].filter(e => !e.parentElement.closest('.scroll, svg'))
   .filter(e => { const r = e.getBoundingClientRect(); return r.width && (r.right > innerWidth + .5 || r.left < -.5); })
   .map(e => e.tagName + ' ' + (e.getAttribute('class') || ''));
-const told = {inner: innerWidth, scroll: document.documentElement.scrollWidth, wide};
+const right = e => e.getBoundingClientRect().right;
+const empty = [...document.querySelectorAll('.cards')].map(e => right(e) - Math.max(...[...e.children].map(right)));
+const told = {inner: innerWidth, scroll: document.documentElement.scrollWidth, wide, empty};
 parent.document.body.textContent = 'measured ' + JSON.stringify(told) + ' end';
 </script></body>"""
 
@@ -596,13 +631,24 @@ parent.document.body.textContent = 'measured ' + JSON.stringify(told) + ' end';
 def test_nothing_is_wider_than_the_window(plan, refined, tmp_path, width):
     long = "an_attribute_with_a_name_that_no_phone_can_show_in_one_line_without_breaking_it"
     written = page(plan, refined, title=long * 2, queries=[(f"{long} = 1", 0.5, 0.4, 0.6, 0.45)])
-    assert measured(written, width, tmp_path) == {"inner": width, "scroll": width, "wide": []}
+    found = measured(written, width, tmp_path)
+    assert (found["inner"], found["scroll"], found["wide"]) == (width, width, [])
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine: how wide the page is cannot be measured")
 def test_what_is_too_wide_would_be_noticed(plan, refined, tmp_path):
     written = page(plan, refined).replace("<main>", '<main><p class="far" style="width:400px">far</p>')
     assert "P far" in measured(written, 360, tmp_path)["wide"]
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine: how wide the page is cannot be measured")
+@pytest.mark.parametrize("width", [360, 800, 1280])
+def test_two_cards_leave_no_column_empty(tmp_path, width):
+    plan = dither.plan(SCHEMA, 4.0, users=500, ask=["mean(income)", "mean(age)", "histogram(town)", "age", "films"])
+    found = plan.estimate(plan.tally(plan.randomize(table(500), seed=1)))
+    empty = measured(page(plan, found), width, tmp_path)["empty"]
+    assert len(empty) == 3  # means, shares, keys
+    assert max(empty) < 2
 
 
 def measured(written: str, width: int, folder: Path) -> dict[str, Any]:

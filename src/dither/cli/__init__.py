@@ -26,7 +26,7 @@ from typing import Any
 import click
 
 import dither
-from dither.cli.common import Stopped
+from dither.cli.common import Stopped, close_output, plain
 from dither.core.errors import DitherError, DitherWarning
 
 _COMMANDS = {
@@ -74,11 +74,11 @@ class _Group(click.Group):
             try:
                 return super().invoke(ctx)
             except DitherError as error:
-                raise click.ClickException(str(error)) from None
+                raise click.ClickException(plain(str(error))) from None
             except KeyboardInterrupt:
                 raise Stopped("stopped; no unfinished file is left") from None
             except BrokenPipeError:  # whoever read standard output has had enough, as in: dither ... | head
-                _close_output()
+                close_output()
                 ctx.exit(1)
             except (click.ClickException, click.exceptions.Exit, click.Abort):
                 raise
@@ -120,17 +120,7 @@ def _warnings_told() -> Iterator[None]:
             yield
         finally:
             for warning in caught:
-                click.echo(f"Warning: {warning.message}", err=True)
-
-
-def _close_output() -> None:
-    """Nobody reads standard output any more; what is left in its buffer must not raise again at the end."""
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        os.close(nowhere)
-    except OSError:
-        pass
+                click.echo(plain(f"Warning: {warning.message}"), err=True)
 
 
 def _unforeseen(error: Exception) -> str:

@@ -17,9 +17,13 @@ from dither.cli.common import (
     quoted,
     read_plan,
     read_tally,
+    refuse_pipes,
+    say,
     seed_option,
+    several,
     show,
     tell,
+    writable,
     write,
 )
 from dither.show.progress import progress, steps
@@ -77,11 +81,13 @@ def estimate(
     inputs = [plan_file, tally_file, *([truth] if truth else [])]
     checked_output(output, inputs)
     checked_output(html, inputs, as_json=as_json)
+    writable(output, html)
+    refuse_pipes([truth], "the records")
     made = read_plan(plan_file)
     tally = read_tally(tally_file, made)
     asked = answers(made, tally, queries) if queries else None
     found = made.estimate(tally, refine=None if refine == "none" else refine)
-    real = _truths(made, found, truth) if truth else None
+    real = _truths(made, found, truth, [output, html]) if truth else None
     told = asked.rows() if asked else None
     if output:
         write_estimates(output, made, found, truth=real, queries=told)
@@ -99,6 +105,8 @@ def estimate(
             show(asked.table())
         if real is not None:
             show(_ERRORS, _errors(compared(made, found, real)))
+    if real is not None:
+        tell("note: the truth comes from raw records and is protected by nothing; keep the page to yourself")
     for path in (output, html):
         if path and path != STREAM:
             tell(f"wrote {path}")
@@ -106,12 +114,14 @@ def estimate(
         tell(f"next: dither estimate {quoted(plan_file)} {quoted(tally_file)} --html report.html -o estimates.csv")
 
 
-def _truths(made: "Plan", found: "Estimates", source: str) -> dict[str, Any]:
+def _truths(made: "Plan", found: "Estimates", source: str, outputs: Sequence[str | None]) -> dict[str, Any]:
     """What the raw records say, for the questions that were estimated."""
     from dither.engines.records import records
     from dither.planning.trial import truths
 
     given = records(source, made.attributes)
+    for output in outputs:
+        checked_output(output, given.files)
 
     def batches() -> Iterator[Any]:
         with progress("Reading the truth", given.rows, unit="records") as advance:
@@ -162,7 +172,7 @@ def _lines(question: str, attribute: str, each: "Estimate", truth: Any, size: An
 def _explained(made: "Plan", found: "Estimates", refine: str) -> str:
     from dither.show.estimates import people, pieces
 
-    lines = [f"From {people(made, found):,} users; all that a user reports together: {found.guarantee}."]
+    lines = [f"From {several(people(made, found), 'user')}; all that a user reports together: {found.guarantee}."]
     parts = [each for _, _, each in pieces(made, found)]
     if any(np.size(each.value) > _LONG for each in parts):
         lines.append(
@@ -246,4 +256,4 @@ def query(
         facts(found.to_dict())
         return
     show(found.table())
-    click.echo(found.explain())
+    say(found.explain())

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,11 +27,15 @@ from dither.cli.common import (
     quoted,
     read_plan,
     read_tally,
+    refuse_pipes,
     reports_in,
     seed_option,
     several,
     simulated,
+    standard_input,
     tell,
+    to_output,
+    writable,
     write,
 )
 from dither.core.errors import DitherError, ParameterError, TallyError
@@ -79,18 +83,21 @@ def randomize(
         raise click.UsageError("Name a file of records, or give a query with --sql.")
     once_from_input(plan_file, data)
     checked_output(output, [plan_file, *([data] if data else [])], as_json=as_json, binary=True)
+    refuse_pipes([data], "the records")
+    if engine_name == "local":
+        writable(output)
     made = read_plan(plan_file)
     chosen, target = engine(engine_name), sys.stdout.buffer if output == STREAM else output
     remote = engine_name == "spark" and data is not None and "://" in data  # Spark reads it, and tells no facts
     found: Any = data if remote else records(data, made.attributes, sql=sql)
     ignored, rows = ((), None) if remote else (found.ignored, found.rows)
+    _refuse_records(output, () if remote else found.files, sql)
+    replaced = engine_name == "local" and _replaces_reports(output)
     _tell_about(made, ignored)
-    began = time.monotonic()
-    with progress("Randomizing", None if engine_name == "spark" else rows, unit="records") as advance:
+    began, stream = time.monotonic(), to_output() if output == STREAM else nullcontext()
+    with stream, progress("Randomizing", None if engine_name == "spark" else rows, unit="records") as advance:
         count = chosen.randomize(made, found, target, seed=seed, invalid=invalid, progress=advance)
     seconds = time.monotonic() - began
-    if output == STREAM:
-        sys.stdout.buffer.flush()
     if as_json:
         facts(
             {
@@ -106,12 +113,46 @@ def randomize(
             }
         )
     tell(f"randomized {pace(count, seconds, 'record')}; {_wrote(output)}")
+    if replaced:
+        tell(f"note: {output} held earlier reports, which are replaced")
     if seed is not None:
         tell("simulated: whoever knows the seed can undo the noise, so these reports promise nothing; leave --seed out")
     else:
         tell(f"note: every run spends the budget of these records anew ({_budget(made)}); let one set of reports out")
     if output != STREAM:
         tell(f"next: dither tally {quoted(plan_file)} {quoted(output)} -o part.tally")
+
+
+def _refuse_records(output: str, files: Sequence[str], sql: str | None) -> None:
+    """A folder, a pattern or a query may mean the output too: the records would be gone."""
+    from dither.engines.queries import may_read
+
+    checked_output(output, files)
+    if sql is not None and output != STREAM and may_read(sql, output):
+        raise ParameterError(f"{output} is there already, and the query may read it; choose another name with -o")
+
+
+def _replaces_reports(output: str) -> bool:
+    """Whether there are earlier reports at the output; any other file there is not replaced."""
+    from dither.core.errors import require
+    from dither.engines.pieces import ARROW, PARQUET
+    from dither.engines.rows import has_columns
+
+    if not os.path.isfile(output) or not os.path.getsize(output) or not output.lower().endswith(PARQUET + ARROW):
+        return False
+    arrow, found = require("pyarrow", "fast"), None
+    with suppress(arrow.ArrowException, OSError):
+        if output.lower().endswith(PARQUET):
+            found = require("pyarrow.parquet", "fast").read_schema(output)
+        else:
+            with arrow.memory_map(output) as file:
+                found = arrow.ipc.open_file(file).schema
+    if found is None or not has_columns(found):
+        raise ParameterError(
+            f"{output} is there already, and is no file of reports: it is not replaced. Remove it, or choose another "
+            "name with -o"
+        )
+    return True
 
 
 def _tell_about(made: "Plan", ignored: Sequence[str]) -> None:
@@ -161,6 +202,8 @@ def tally(plan_file: str, reports: Sequence[str], output: str, engine_name: str,
     from dither.engines.local import Local
 
     once_from_input(plan_file, *reports)
+    refuse_pipes(reports, "the reports")
+    writable(output)
     made = read_plan(plan_file)
     chosen = engine(engine_name)
     began = time.monotonic()
@@ -181,13 +224,14 @@ def tally(plan_file: str, reports: Sequence[str], output: str, engine_name: str,
     counting = _Counting(made, list(reports), output)
     checked_output(output, [plan_file, *counting.paths], as_json=as_json, binary=True)
     if restart:
-        counting.forget()
+        counting.restart()
+    before = counting.done()
     try:
         with progress("Tallying", counting.rows, unit="reports") as advance:
             found = Local().tally(made, counting.paths, progress=advance, journal=counting.journal)
     except KeyboardInterrupt:
         raise Stopped(counting.stopped()) from None
-    _finish(plan_file, found, output, len(counting.paths), time.monotonic() - began, as_json)
+    _finish(plan_file, found, output, len(counting.paths), time.monotonic() - began, as_json, before)
     counting.forget()
 
 
@@ -203,39 +247,66 @@ class _Counting:
         self.rows = sum(file.rows for file in self.files)
         self.journal = None if output == STREAM else Path(f"{output}.progress")
 
+    def restart(self) -> None:
+        """Forget what an interrupted run has counted; what is no journal stays."""
+        if self.journal is not None and self.journal.exists() and not _is_journal(self.journal):
+            raise ParameterError(
+                f"{self.journal} is no journal of a tally, so --restart does not remove it. Move it away, or choose "
+                "another name with -o"
+            )
+        self.forget()
+
     def forget(self) -> None:
-        """Remove what an interrupted run has left."""
+        """Remove what an interrupted run has left, or this one."""
         if self.journal is not None:
             with suppress(FileNotFoundError):
                 self.journal.unlink()
 
-    def stopped(self) -> str:
-        """How far it came, and how to go on."""
+    def done(self) -> int:
+        """How many reports are counted, as the journal says."""
         from dither.engines.journal import Journal
 
         if self.journal is None or not self.journal.exists():
+            return 0
+        return reports_in(Journal.at(self.journal, self.plan).total)
+
+    def stopped(self) -> str:
+        """How far it came, and how to go on."""
+        if self.journal is None:
+            return "stopped: what was counted is lost, since only a tally that goes to a file can go on"
+        done = self.done()
+        if not done:
             return "stopped: nothing is counted yet; run the same command again"
-        counted = Journal.at(self.journal, self.plan).counted
-        done = sum({piece.number for piece in file.pieces} <= counted.get(file.identity, set()) for file in self.files)
         return (
-            f"stopped: {done:,} of {several(len(self.files), 'file')} are counted; run the same command again to go on"
+            f"stopped: {done:,} of {several(self.rows, 'report')} {'is' if self.rows == 1 else 'are'} counted; run the "
+            "same command again to go on"
         )
+
+
+def _is_journal(path: Path) -> bool:
+    """Whether a file is a journal, if only a damaged one: its kind stands behind its hash."""
+    with suppress(OSError), path.open("rb") as file:
+        return b"dither journal" in file.read(80)
+    return False
 
 
 def _incoming() -> Any:
     """Rows of reports from standard input."""
-    from dither.core.errors import ReportError, require
+    from dither.core.errors import ReportError
+    from dither.engines.local import incoming
 
-    arrow = require("pyarrow", "fast")
+    stream = standard_input()
     try:
-        return arrow.ipc.open_stream(sys.stdin.buffer)
-    except (arrow.ArrowInvalid, OSError):
+        return incoming(stream)
+    except ReportError:
         pass
     raise ReportError("standard input has no Arrow stream of reports; dither randomize ... -o - writes one")
 
 
-def _finish(plan_file: str, found: "PlanTally", output: str, files: int, seconds: float, as_json: bool) -> None:
-    """Write the tally, and tell what was done."""
+def _finish(
+    plan_file: str, found: "PlanTally", output: str, files: int, seconds: float, as_json: bool, before: int = 0
+) -> None:
+    """Write the tally, and tell what was done; `before`, by a run that was interrupted, took other seconds."""
     count = reports_in(found)
     write(output, found.to_bytes())
     if as_json:
@@ -250,7 +321,8 @@ def _finish(plan_file: str, found: "PlanTally", output: str, files: int, seconds
                 "simulated": simulated(found),
             }
         )
-    tell(f"tallied {pace(count, seconds, 'report')}; {_wrote(output)}")
+    earlier = f", and {before:,} in an interrupted run" if before else ""
+    tell(f"tallied {pace(count - before, seconds, 'report')}{earlier}; {_wrote(output)}")
     if simulated(found):
         tell("simulated: some of these reports came from a seed, and promise nothing")
     if output != STREAM:
@@ -276,6 +348,7 @@ def merge(tallies: Sequence[str], output: str, again: bool, as_json: bool) -> No
     _refuse_twice(paths)
     _refuse_output(paths, output)
     checked_output(output, [], as_json=as_json, binary=True)
+    writable(output)
     total, counts = _merged(paths, again)
     count = reports_in(total)
     write(output, total.to_bytes())
@@ -290,6 +363,8 @@ def merge(tallies: Sequence[str], output: str, again: bool, as_json: bool) -> No
             }
         )
     tell(f"merged {_tallies(len(counts))} of plan {total.plan[:12]}: {several(count, 'report')}; {_wrote(output)}")
+    if simulated(total):
+        tell("simulated: some of these reports came from a seed, so the sum is simulated, and promises nothing")
     if output != STREAM:
         tell(f"next: dither estimate plan.json {quoted(output)}")
 

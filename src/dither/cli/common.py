@@ -2,15 +2,17 @@
 
 import json
 import os
+import stat
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dither.core.errors import DitherError, ParameterError, TallyError
+from dither.core.errors import DitherError, ParameterError, TallyError, WriteError
 
 if TYPE_CHECKING:
     from dither.planning import Plan
@@ -79,26 +81,67 @@ def show(*parts: Any) -> None:
     """Tables and text on standard output."""
     from rich.console import Console
 
-    console = Console(soft_wrap=False)
-    for part in parts:
-        console.print(part, highlight=False)
+    with to_output():
+        console = Console(soft_wrap=False)
+        for part in parts:
+            console.print(part, highlight=False)
+
+
+def say(text: str) -> None:
+    """Text on standard output, as it is."""
+    with to_output():
+        click.echo(text)
 
 
 def facts(found: Any) -> None:
     """JSON on standard output."""
-    click.echo(json.dumps(found, indent=2, allow_nan=False))
+    say(json.dumps(found, indent=2, allow_nan=False))
 
 
 def tell(text: str) -> None:
     """A line on standard error: what was done, and what to do next."""
-    click.echo(text, err=True)
+    click.echo(plain(text), err=True)
+
+
+def plain(text: str) -> str:
+    """Text that may hold names from files, fit for a terminal, which obeys some characters instead of showing them.
+
+    >>> plain("age\x1b[2J")
+    'age?[2J'
+    """
+    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
+
+
+@contextmanager
+def to_output() -> Iterator[None]:
+    """Around what is written to standard output: a full disk behind it is told as one of a file."""
+    from dither.core.writing import explained
+
+    with explained("standard output"):
+        try:
+            yield
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except OSError:
+            close_output()
+            raise
+
+
+def close_output() -> None:
+    """Standard output takes no more; what is left in its buffer must not raise again at the end."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
 
 
 def listed(names: Iterable[str], most: int = _LISTED) -> str:
     """As in "a, b, c and 4 more"."""
     names = list(names)
     rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+    return ", ".join(plain(name).replace("\n", "?") for name in names[:most]) + (
+        f" and {rest:,} more" if rest > 0 else ""
+    )
 
 
 def several(count: int, noun: str) -> str:
@@ -108,7 +151,7 @@ def several(count: int, noun: str) -> str:
 
 def pace(count: int, seconds: float, noun: str) -> str:
     """As in "1,000 reports in 0.5 seconds (2,000 reports/s)"."""
-    speed = f" ({count / seconds:,.0f} {noun}s/s)" if seconds > 0 and count else ""
+    speed = f" ({several(round(count / seconds), noun)}/s)" if seconds > 0 and count else ""
     return f"{several(count, noun)} in {seconds:,.1f} seconds{speed}"
 
 
@@ -122,10 +165,33 @@ def quoted(path: str) -> str:
 # What is read ------------------------------------------------------------------------------------------------------
 
 
+def standard_input() -> Any:
+    """Standard input, for bytes."""
+    if sys.stdin is None:  # as after <&-
+        raise ParameterError("standard input (-) is closed; name a file, or pipe one in")
+    return sys.stdin.buffer
+
+
+def refuse_pipes(paths: Iterable[str | None], what: str) -> None:
+    """Files are read in pieces, some of them twice; a pipe with a name, as of <(...), cannot be."""
+    for path in paths:
+        if path and path != STREAM and _is_pipe(path):
+            raise ParameterError(f"{path} is a pipe or a device, and no file: pipe {what} in, and name it -")
+
+
+def _is_pipe(path: str) -> bool:
+    if path.startswith(("/dev/stdin", "/dev/fd/", "/proc/self/fd/")):  # which may lead to a file without an ending
+        return True
+    with suppress(OSError, ValueError):
+        found = os.stat(path).st_mode
+        return stat.S_ISFIFO(found) or stat.S_ISCHR(found) or stat.S_ISSOCK(found)
+    return False
+
+
 def read_bytes(path: str, what: str, hint: str = "") -> bytes:
     """The bytes of a file, or of standard input."""
     try:
-        return sys.stdin.buffer.read() if path == STREAM else Path(path).read_bytes()
+        return standard_input().read() if path == STREAM else Path(path).read_bytes()
     except OSError as error:
         reason = f"the {what} file {path} cannot be read: {_reason(error)}{hint}"
     raise ParameterError(reason)
@@ -137,8 +203,8 @@ def read_plan(path: str) -> "Plan":
 
     name = "standard input" if path == STREAM else path
     try:
-        text = read_bytes(path, "plan").decode("utf-8")
-    except (ParameterError, UnicodeDecodeError):
+        text = (standard_input().read() if path == STREAM else Path(path).read_bytes()).decode("utf-8")
+    except (OSError, UnicodeDecodeError):
         raise ParameterError(
             f"the plan file {name} cannot be read; dither plan ... -o {quoted(path)} writes one"
         ) from None
@@ -213,12 +279,34 @@ def checked_output(path: str | None, inputs: Iterable[str], *, as_json: bool = F
     if path == STREAM:
         if as_json:
             raise ParameterError("--json and -o - both write to standard output; name a file with -o")
+        if sys.stdout is None:  # as after >&-
+            raise ParameterError("standard output (-) is closed; name a file with -o")
         if binary and sys.stdout.isatty():
             raise ParameterError("this writes bytes, which a terminal cannot show; name a file with -o, or use a pipe")
         return
     for each in inputs:
         if each != STREAM and os.path.exists(each) and os.path.exists(path) and os.path.samefile(each, path):
             raise ParameterError(f"{path} is read by this command, so it cannot be its output; name another file")
+
+
+def writable(*paths: str | None) -> None:
+    """Refuse outputs that cannot be written, or are one file, before any work is done or any of them is there."""
+    places: dict[str, str] = {}
+    for path in paths:
+        if path is None or path == STREAM:
+            continue
+        place = os.path.realpath(path)
+        if place in places:
+            raise ParameterError(f"{places[place]} and {path} are the same file: give each output a file of its own")
+        places[place] = path
+        folder = os.path.dirname(place)
+        if os.path.isdir(place):
+            raise WriteError(f"cannot write {path}: it is a folder")
+        if not os.path.isdir(folder):
+            raise WriteError(f"cannot write {path}: no such file or directory. Make its folder first")
+        replaced = not os.path.exists(place) or os.path.isfile(place)  # a device is written to, and not replaced
+        if replaced and not os.access(folder, os.W_OK | os.X_OK):
+            raise WriteError(f"cannot write {path}: permission denied in its folder")
 
 
 def write(path: str, data: bytes | str) -> None:
@@ -229,5 +317,6 @@ def write(path: str, data: bytes | str) -> None:
     if path != STREAM:
         write_bytes(path, raw)
         return
-    sys.stdout.buffer.write(raw)
-    sys.stdout.buffer.flush()
+    with to_output():
+        sys.stdout.buffer.write(raw)
+        sys.stdout.buffer.flush()

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import dither
-from dither.cli.common import facts, json_option, show, tell
+from dither.cli.common import facts, json_option, say, show, tell
 from dither.core.errors import ParameterError
 from dither.show.progress import steps
 from dither.show.table import Table
@@ -156,10 +156,10 @@ def amplify(
                 }
             )
         )
-        click.echo(f"A report alone: {local}.")
-        click.echo(f"{users:,} reports, shuffled: {best}.")
+        say(f"A report alone: {local}.")
+        say(f"{users:,} reports, shuffled: {best}.")
         if hasattr(given, "first"):
-            click.echo("This is one round; rounds of the same users are not amplified together.")
+            say("This is one round; rounds of the same users are not amplified together.")
     if plot:
         others = [each for each in parameters if not each.startswith("epsilon=")]
         make = None if name is None else lambda local: _make(name, [*others, f"epsilon={local!r}"])
@@ -211,11 +211,9 @@ def compare(
         facts({"epsilon": epsilon, "users": users, "limit": least, "break even": meeting, "mechanisms": rows})
         return
     show(found.table())
-    click.echo(
-        f"No mechanism with epsilon {epsilon:g} has an rmse below {least:.5g} for every population of {users:,}."
-    )
+    say(f"No mechanism with epsilon {epsilon:g} has an rmse below {least:.5g} for every population of {users:,}.")
     if meeting is not None:
-        click.echo(meeting)
+        say(meeting)
 
 
 def _number(entry: Any) -> Any:

@@ -6,7 +6,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import dither
-from dither.cli.common import STREAM, checked_output, facts, json_option, quoted, show, tell, write
+from dither.cli.common import (
+    STREAM,
+    checked_output,
+    facts,
+    json_option,
+    quoted,
+    refuse_pipes,
+    say,
+    several,
+    show,
+    tell,
+    writable,
+    write,
+)
 from dither.core.errors import ParameterError, require
 from dither.show.progress import progress, steps
 
@@ -40,7 +53,9 @@ def infer(data: str | None, output: str | None, sql: str | None, rows: int, as_j
     if (data is None) == (sql is None):
         raise click.UsageError("Name a file of public or sample data, or give a query with --sql.")
     checked_output(output, [data] if data else [], as_json=as_json)
-    found = inferred(_sample(data, sql, rows))
+    writable(output)
+    refuse_pipes([data], "the rows")
+    found = inferred(_sample(data, sql, rows, output))
     if as_json:
         facts(
             {
@@ -54,7 +69,7 @@ def infer(data: str | None, output: str | None, sql: str | None, rows: int, as_j
         show(found.table())
     if output:
         write(output, found.to_toml())
-    tell(f"guessed from {found.rows:,} rows" + (f"; wrote {output}" if output and output != STREAM else ""))
+    tell(f"guessed from {several(found.rows, 'row')}" + (f"; wrote {output}" if output and output != STREAM else ""))
     tell(f"Warning: {WARNING}")
     if output and output != STREAM:
         tell(f"next: read and edit {output}; then dither plan {quoted(output)} --epsilon 1 --users N -o plan.json")
@@ -62,9 +77,9 @@ def infer(data: str | None, output: str | None, sql: str | None, rows: int, as_j
         tell("next: the same with -o schema.toml")
 
 
-def _sample(data: str | None, sql: str | None, most: int) -> Any:
-    """The first rows of a source, as an Arrow table."""
-    from dither.engines.queries import query_source
+def _sample(data: str | None, sql: str | None, most: int, output: str | None) -> Any:
+    """The first rows of a source, as an Arrow table; none of its files may be the output."""
+    from dither.engines.queries import may_read, query_source
     from dither.engines.readers import file_sources, standard_source
 
     arrow = require("pyarrow", "fast")
@@ -72,6 +87,8 @@ def _sample(data: str | None, sql: str | None, most: int) -> Any:
         sources = [query_source(sql)]
     else:
         sources = [standard_source()] if data == STREAM else file_sources(str(data))
+    read = [source.name for source in sources] + ([output] if sql and output and may_read(sql, output) else [])
+    checked_output(output, read)
     tables, left = [], most
     with progress("Reading", unit="rows") as advance:
         for source in sources:
@@ -159,17 +176,20 @@ def plan(
         "weights": {name: _number("--weight", text) for name, text in _pairs("--weight", weight).items()} or None,
     }
     checked_output(output, [schema], as_json=as_json)
+    checked_output(plot, [schema])
+    writable(output, plot)
     described = dither.Schema.read(schema)
     made = dither.plan(described, epsilon, users=users, **options)
     if output:  # first, since whoever reads the tables may stop reading: dither plan ... | head
         write(output, made.to_json() + "\n")
     if as_json:
-        click.echo(made.to_json())
+        say(made.to_json())
     elif output != STREAM:
         show(made.table(), made.explain(), made.compared())
     if output:
         tell(f"wrote {output}, plan {made.fingerprint[:12]}")
         if output != STREAM:
+            tell("note: values outside of the schema are refused, unless --invalid substitute moves them into it")
             tell(f"next: dither randomize {quoted(output)} DATA -o reports.parquet")
     if plot:
         outlook(described, epsilon, users=users, progress=steps("Planning for other epsilons"), **options).plot(plot)

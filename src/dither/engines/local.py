@@ -13,12 +13,13 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
-from dither.core.errors import DitherError, DomainError, ParameterError, require
+from dither.core.errors import DitherError, DomainError, ParameterError, ReportError, require
 from dither.core.parallel import as_they_come
 from dither.core.writing import explained, whole
 from dither.engines.journal import Journal
 from dither.engines.pieces import ARROW, PARQUET, Piece, damage_explained, report_files
 from dither.engines.rows import TAG, nothing, packed, schema, tally_rows
+from dither.engines.streams import whole_stream
 from dither.planning.plans import Plan
 from dither.planning.tallies import PlanTally
 
@@ -175,6 +176,24 @@ def _grouped(writer: Any) -> Iterator[Callable[[Any], object]]:
 def is_arrow(source: Any) -> bool:
     """Whether this is a table in memory, or a stream of one, and no path."""
     return hasattr(source, "read_next_batch") or hasattr(source, "__arrow_c_stream__") or hasattr(source, "schema")
+
+
+def incoming(file: Any) -> Any:
+    """A reader of the rows of reports in an Arrow stream from an open binary file; one without its end is refused."""
+    arrow = require("pyarrow", "fast")
+    try:
+        layout, batches = whole_stream(file, _not_whole)
+        return arrow.RecordBatchReader.from_batches(layout, batches)
+    except (arrow.ArrowInvalid, OSError):
+        pass
+    raise ReportError("this is no Arrow stream of reports; dither randomize ... -o - writes one")
+
+
+def _not_whole(reason: str) -> ReportError:
+    return ReportError(
+        f"the stream of reports {reason}; nothing was tallied. Whatever writes it may have failed: see what it says, "
+        "and run both again"
+    )
 
 
 def _batches(source: Any) -> Iterable[Any]:

@@ -8,6 +8,8 @@ CSV file without a line of names are somebody's record. So only what it says bef
 of this the first line, if all that it quotes stands in the query.
 """
 
+import glob
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -43,6 +45,21 @@ def query_source(sql: Any) -> Source:
         _explained(lambda: _check(connection, sql), sql)
         columns = _explained(lambda: _columns(connection.sql(sql)), sql)
     return Source(title, title, "query", columns, read)
+
+
+def may_read(sql: str, path: str) -> bool:
+    """Whether a query may read the file that is there: its name stands in the query, or a pattern that it matches.
+
+    >>> may_read("select * from 'people.parquet'", "no such folder/people.parquet")
+    False
+    """
+    if not os.path.exists(path):
+        return False
+    if os.path.basename(path).lower() in sql.lower():
+        return True
+    patterns = [one or other for one, other in _QUOTED.findall(sql)]
+    found = (each for pattern in patterns for each in glob.glob(pattern, recursive=True))
+    return any(os.path.samefile(each, path) for each in found if os.path.exists(each))
 
 
 def _connection() -> Any:

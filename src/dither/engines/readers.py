@@ -4,7 +4,8 @@ A file is never in memory as a whole, and columns that are not asked for are not
 Parquet on standard input, because it is read from its end.
 
 Standard input is told apart by its first bytes. A file of Arrow is a stream between a head and a foot, and standard
-input is read as that stream; the foot must follow, or the file was cut short.
+input is read as that stream; the foot must follow, or the file was cut short. A stream without a head must have the
+mark of its end.
 """
 
 import glob
@@ -19,6 +20,7 @@ from dither.core.errors import ParameterError, require
 from dither.engines.delimited import FORM as CSV
 from dither.engines.delimited import GZIP, csv_file, csv_start
 from dither.engines.sources import ROWS, Source, Start, attempted, once, sliced, streamed
+from dither.engines.streams import whole_stream
 
 PARQUET_ENDINGS = (".parquet", ".pq")
 ENDINGS = (".csv", *PARQUET_ENDINGS, ".arrow", ".feather", ".ipc", ".csv.gz")
@@ -111,15 +113,18 @@ def _arrow_file(name: str, title: str) -> Source:
 
 
 def _arrow_start(foot: bytes = b"") -> Start:
-    """How to read a stream of Arrow batches; `foot` is what must be the end of all that is behind it."""
+    """How to read a stream of Arrow batches, which must have its end; or that in a file, which ends with `foot`."""
     arrow = require("pyarrow", "fast")
 
     def start(file: Any) -> tuple[Any, Callable[[Sequence[str]], Iterator[Any]]]:
+        if not foot:
+            schema, batches = whole_stream(file, ValueError)
+            return schema, lambda names: sliced(batches)
         reader = arrow.ipc.open_stream(file)
 
         def read(names: Sequence[str]) -> Iterator[Any]:
             yield from sliced(reader)
-            if foot and not file.read().endswith(foot):
+            if not file.read().endswith(foot):
                 raise ValueError("it was cut short")
 
         return reader.schema, read

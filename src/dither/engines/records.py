@@ -46,6 +46,11 @@ class Records:
     sources: tuple[Source, ...]
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """The files that are read, each by its path; those of a query are not known."""
+        return tuple(source.name for source in self.sources if os.path.exists(source.name))
+
+    @property
     def schema(self) -> Any:
         """The columns of every batch, as an Arrow schema."""
         return arrow_schema(dict(self.attributes))

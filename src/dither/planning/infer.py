@@ -53,6 +53,10 @@ _EDIT = (
 )
 _HELD = 0.99  # of users hold at most `size` keys
 _ROW_NUMBERS = 20  # as many numbers that follow one another are no accident
+_RUN_TOGETHER = (
+    "its numbers are too large or too close together to be told apart as floating point numbers; subtract what they "
+    "have in common with --sql"
+)
 _WIDTH = 100
 _SHOWN = 3
 
@@ -259,7 +263,7 @@ def _number(name: str, column: Any, rows: int, limits: Limits) -> tuple[Attribut
     if not len(known):
         return None, "no value is finite"
     if known.min() == known.max():
-        return None, "every value is the same"
+        return None, "every value is the same" if _same(column) else _RUN_TOGETHER
     if (known % 1 == 0).all():
         if _identifies(name, known):
             return None, "most rows have a number of their own: an identifier"
@@ -276,6 +280,15 @@ def _number(name: str, column: Any, rows: int, limits: Limits) -> tuple[Attribut
     clipped = f"; {beyond / rows:.2%} lie beyond these ends, and are moved to them" if beyond else ""
     why = f"numbers from about {_about(known.min())} to {_about(known.max())} seen{_absent(missing, rows)}{clipped}"
     return attribute, why
+
+
+def _same(column: Any) -> bool:
+    """Whether numbers whose floats are equal are so themselves: large integers and fine decimals may differ."""
+    pa = require("pyarrow", "fast")
+    if pa.types.is_floating(column.type):
+        return True
+    ends = require("pyarrow.compute", "fast").min_max(column)
+    return ends["min"].equals(ends["max"])
 
 
 def _identifies(name: str, known: NDArray[np.float64]) -> bool:
@@ -311,14 +324,19 @@ def _outward(low: float, high: float, *, whole: bool) -> tuple[float, float, Dec
     if whole and step % 5:
         step = Decimal(1)
     ends = (start / step).to_integral_value(ROUND_FLOOR) * step, (stop / step).to_integral_value(ROUND_CEILING) * step
-    return float(ends[0]), float(ends[1]), step
+    return _unsigned(ends[0]), _unsigned(ends[1]), step
 
 
 def _rounded(value: float, low: float, high: float, step: Decimal) -> float:
     """To a tenth of the step, and not beyond the ends."""
     fine = step / 10
     near = (Decimal(repr(value)) / fine).to_integral_value(ROUND_HALF_EVEN) * fine
-    return min(max(float(near), low), high)
+    return min(max(_unsigned(near), low), high)
+
+
+def _unsigned(value: Decimal) -> float:
+    """As a float; a zero has no sign, since rounding has left nothing of the number that had one."""
+    return float(value) + 0.0
 
 
 def _quantile(values: NDArray, share: float, *, up: bool = False) -> float:
@@ -439,7 +457,8 @@ def _absent(missing: int, rows: int) -> str:
 
 
 def _text(value: float) -> str:
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e9 else f"{value:.6g}"
+    value = float(value) + 0.0  # -0.0 is 0
+    return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e9 else f"{value:.6g}"
 
 
 def _about(value: float) -> str:

@@ -26,6 +26,7 @@ from dither.planning import Plan
 from dither.ranges.axes import Axis
 from dither.ranges.estimate import RangeEstimate
 from dither.schema import Categorical
+from dither.show.markup import visible
 from dither.show.table import Table
 
 Floats = NDArray[np.float64]
@@ -47,20 +48,23 @@ def flat(plan: Plan, estimates: Estimates, level: float = LEVEL) -> Table:
 
     `low` and `high` are the ends of the interval, `reports` how many the number is from. Where `refined` is true,
     `original_value` and `original_stderr` are those before. Of ranges there is the marginal of each attribute.
+    `simulated` is the same in every row: also a file without room for remarks, such as CSV, says what it is made of.
     """
-    columns: dict[str, list[Any]] = {name: [] for name in (*_TEXTS, *_NUMBERS, "reports", "refined", *_BEFORE)}
+    facts = ("reports", "refined", *_BEFORE, "simulated")
+    columns: dict[str, list[Any]] = {name: [] for name in (*_TEXTS, *_NUMBERS, *facts)}
     for question, attribute, estimate in pieces(plan, estimates):
         size = np.size(estimate.value)
         before = estimate.original
         columns["question"] += [question] * size
         columns["attribute"] += [attribute] * size
-        columns["of"] += names(estimate)
+        columns["of"] += _labels(estimate)
         for name, column in zip(_NUMBERS, _numbers(estimate, level), strict=True):
             columns[name] += column.tolist()
         columns["reports"] += [estimate.n] * size
         columns["refined"] += [before is not None] * size
         for name, part in zip(_BEFORE, ("value", "stderr"), strict=True):
             columns[name] += [math.nan] * size if before is None else np.ravel(getattr(before, part)).tolist()
+        columns["simulated"] += [estimates.guarantee.simulated] * size
     return Table(columns)
 
 
@@ -83,7 +87,12 @@ def checked(plan: Plan, estimates: Any) -> None:
 
 
 def names(estimate: Estimate) -> list[str]:
-    """What each number is of: a label, a cell, a key; or all users."""
+    """What each number is of, to be read: a label, a cell, a key; or all users. Blank labels are in quotes."""
+    return [visible(label) for label in _labels(estimate)]
+
+
+def _labels(estimate: Estimate) -> list[str]:
+    """The same as it is, for files."""
     if estimate.labels is not None:
         return [str(label) for label in estimate.labels]
     return [str(place) for place in estimate._places()] if np.ndim(estimate.value) else [ALL_USERS]
@@ -272,7 +281,12 @@ def write_estimates(
 def to_arrow(plan: Plan, estimates: Estimates, level: float = LEVEL) -> Any:
     """The flat table for Arrow; its metadata name the plan, the guarantee and the level."""
     pa = require("pyarrow", "fast")
-    kinds = {**dict.fromkeys(_TEXTS, pa.string()), "reports": pa.int64(), "refined": pa.bool_()}
+    kinds = {
+        **dict.fromkeys(_TEXTS, pa.string()),
+        "reports": pa.int64(),
+        "refined": pa.bool_(),
+        "simulated": pa.bool_(),
+    }
     columns = {
         name: pa.array(
             column if name in kinds else list(map(known, column)),

@@ -54,6 +54,15 @@ def element(name: str, /, *children: Any, **attributes: Any) -> Markup:
     return Markup(f"<{name}{written}>{joined(children)}</{name}>")
 
 
+def visible(label: str) -> str:
+    """A label that can be seen: one that is empty or blank is put in quotes.
+
+    >>> visible("nurse"), visible("")
+    ('nurse', '""')
+    """
+    return label if label.strip() else f'"{label}"'
+
+
 def given(content: Any, longest: int = 60) -> Markup:
     """A name or label of somebody's data: its direction does not touch its neighbours', and very long ones are cut.
 
@@ -62,7 +71,7 @@ def given(content: Any, longest: int = 60) -> Markup:
     >>> given("nurse")
     '<bdi>nurse</bdi>'
     """
-    whole = str(content)
+    whole = visible(str(content))
     if len(whole) <= longest:
         return element("bdi", whole)
     return element("bdi", f"{whole[: longest // 2]}…{whole[1 - longest // 2 :]}", title=whole[:400])

@@ -45,21 +45,23 @@ def page(
     """One HTML page with all results of a plan, its guarantee, and its errors.
 
     `truth` maps questions to their true numbers, in trials; `queries` are conditions with their answers: the text, the
-    share of users, the ends of its 95% interval, and the true share or None.
+    share of users, the ends of its 95% interval, and the true share or None. Truths are exact, and nothing protects
+    them: a page with any says so, and is not for others.
     """
     checked(plan, estimates)
     known = checked_truth(estimates, truth)
     asked = _checked_queries(queries)
+    trial = bool(known) or any(query[4] is not None for query in asked)
     heading = title or TITLE
     body = [
-        _head(plan, estimates, heading),
+        _head(plan, estimates, heading, trial),
         element(
             "main",
-            _promise(plan, estimates.guarantee),
-            _results(Cards(plan, estimates, known), asked, bool(known)),
+            _promise(plan, estimates.guarantee, trial),
+            _results(Cards(plan, estimates, known), asked, trial),
             _errors(plan, estimates, truth),
             _plan(plan, estimates),
-            _limits(estimates, bool(known)),
+            _limits(estimates, trial),
         ),
         _foot(plan),
     ]
@@ -88,7 +90,7 @@ def _style() -> Markup:
 # What was collected, and what was promised ---------------------------------------------------------------------------
 
 
-def _head(plan: Plan, estimates: Estimates, title: str) -> Markup:
+def _head(plan: Plan, estimates: Estimates, title: str, truth: bool) -> Markup:
     users = people(plan, estimates)
     count = len(plan.questions)
     promised = "none" if estimates.guarantee.simulated else upward(estimates.guarantee.epsilon)
@@ -96,12 +98,19 @@ def _head(plan: Plan, estimates: Estimates, title: str) -> Markup:
         "people who reported": f"{users:,}",
         "question" + "s" * (count != 1): f"{count:,}",
         "attribute" + "s" * (len(plan.attributes) != 1): f"{len(plan.attributes):,}",
-        "privacy: epsilon": promised,
+        ("privacy of the reports: epsilon" if truth else "privacy: epsilon"): promised,
     }
-    intro = (
-        "No answers were collected, only reports: answers that chance had a hand in before they were sent. The numbers "
-        f"below are what the reports of {users:,} {'person' if users == 1 else 'people'} tell together."
-    )
+    reports = f"the reports of {users:,} {'person' if users == 1 else 'people'}"
+    chance = "answers that chance had a hand in before they were sent"
+    if truth:
+        intro = (
+            f"This is a trial. The estimates below are what {reports} tell together: {chance}. The truths beside them "
+            "are from the raw records, which only a trial has."
+        )
+    else:
+        intro = (
+            f"No answers were collected, only reports: {chance}. The numbers below are what {reports} tell together."
+        )
     return element(
         "header",
         element("h1", given(title, 200)),
@@ -115,7 +124,7 @@ def _head(plan: Plan, estimates: Estimates, title: str) -> Markup:
     )
 
 
-def _promise(plan: Plan, given_now: Guarantee) -> Markup:
+def _promise(plan: Plan, given_now: Guarantee, truth: bool) -> Markup:
     promised = plan.guarantee
     parts: list[Markup] = [element("h2", "What is promised to each person", id="promise")]
     if given_now.simulated:
@@ -123,10 +132,22 @@ def _promise(plan: Plan, given_now: Guarantee) -> Markup:
             "These reports were made from a seed, for a trial. Whoever knows the seed knows the noise, so nothing on "
             "this page was protected by it. In a real collection with this plan the following would hold."
         )
-        warning = [element("p", element("strong", "Simulated: no guarantee.")), element("p", told)]
-        parts.append(element("div", *warning, class_="box simulated", role="note"))
+        parts.append(_warning("Simulated: no guarantee.", told))
+    if truth:
+        told = (
+            "The truths marked on this page were computed from raw records. They are exact, and nothing protects them. "
+            "What is promised below is promised of the reports, not of this page: it is for a trial, and must not be "
+            "given away as private."
+        )
+        parts.append(_warning("With the truth: not a private page.", told))
     parts.append(element("div", *(element("p", line) for line in promise_in_words(promised)), class_="box"))
     return element("section", *parts, class_="prose")
+
+
+def _warning(title: str, told: str) -> Markup:
+    return element(
+        "div", element("p", element("strong", title)), element("p", told), class_="box simulated", role="note"
+    )
 
 
 def promise_in_words(guarantee: Guarantee) -> list[str]:
@@ -172,7 +193,7 @@ def _results(cards: Cards, queries: Sequence[Query], truth: bool) -> Markup:
         "reported. For refined numbers this is so on average over kinds of data; for some they hold less often."
     )
     parts: list[Markup] = [element("h2", "What came out", id="results"), element("p", told, class_="prose")]
-    if truth or any(query[4] is not None for query in queries):
+    if truth:
         line = element("line", class_="truth", x1="50%", x2="50%", y1=0, y2="100%")
         mark = element("svg", line, aria_hidden="true")
         parts.append(element("p", mark, " marks the truth, which is known in trials only.", class_="key"))
@@ -335,8 +356,14 @@ def _limits(estimates: Estimates, truth: bool) -> Markup:
         "The truth meant is that of the people who reported, not of a larger population.",
         "Answers outside of an attribute's values were moved to the nearer end, or counted as a substitute. A mean is "
         "that of the answers after this.",
-        "It is about many people. Nothing on it is about one of them.",
     ]
+    if truth:
+        told.append(
+            "The truths come from the raw records, and nothing protects them: whoever knows all but one of the records "
+            "can compute that one from them. Keep this page to yourself."
+        )
+    else:
+        told.append("It is about many people. Nothing on it is about one of them.")
     if any(getattr(each, "original", None) is not None for each in estimates.values()):
         told.insert(
             1,
