@@ -112,3 +112,9 @@ def test_cells_are_not_markup():
 @pytest.mark.parametrize("name", ["[bold]", "income [euro]", "[/x]", ":smile:"])
 def test_headings_are_not_markup(name):
     assert name in drawn(Table({name: [1, 2]}))
+
+
+def test_a_terminal_is_not_told_what_it_does_not_show():
+    table = Table({"name": ["plain", "\x1b[31mred\x1b[0m", "tab\there"]})
+    assert [row[0] for row in table.rows()] == ["plain", "?[31mred?[0m", "tab?here"]
+    assert "\x1b" not in str(table) + table._repr_html_()

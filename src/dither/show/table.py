@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+# Names and labels come from files, and a terminal obeys what it does not show.
+_UNSEEN = {code: "?" for code in (*range(32), *range(127, 160)) if chr(code) != "\n"}
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -76,4 +79,4 @@ def cell(entry: Any) -> str:
         return f"{entry:,}"
     if isinstance(entry, float | np.floating):
         return f"{entry:.5g}"
-    return str(entry)
+    return str(entry).translate(_UNSEEN)
