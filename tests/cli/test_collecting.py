@@ -73,7 +73,7 @@ def test_every_source_gives_the_same_reports(plan, people, tmp_path, ending):
     elif ending == "arrow":
         pyarrow.feather.write_feather(table, given[0])
     elif ending == "sql":
-        given = ["--sql", f"select job, income, age from '{people}'"]  # noqa: S608
+        given = ["--sql", f"select job, income, age from '{people}'"]
     elif ending == "folder":
         os.mkdir(given[0])
         pyarrow.parquet.write_table(table.slice(0, 700), f"{given[0]}/a.parquet")
@@ -240,6 +240,33 @@ def test_tally_takes_files_patterns_and_folders(plan, pieces, tmp_path):
         assert sum(told["questions"].values()) == 2000
         found.append((tmp_path / f"{place}.tally").read_bytes())
     assert len(set(found)) == 1
+
+
+def test_tally_takes_a_query(plan, other_plan, reports, tmp_path):
+    done("tally", plan, reports, "-o", tmp_path / "file.tally")
+    done(
+        "tally", plan, "--sql", f"select *, 1 as more from '{reports}' order by report", "-o", tmp_path / "query.tally"
+    )
+    assert (tmp_path / "query.tally").read_bytes() == (tmp_path / "file.tally").read_bytes()
+    half = [tmp_path / f"{place}.tally" for place in range(2)]
+    for place, path in enumerate(half):
+        done("tally", plan, "--sql", f"select * from '{reports}' where abs(tag) % 2 = {place}", "-o", path)
+    done("merge", *half, "-o", tmp_path / "both.tally")
+    assert (tmp_path / "both.tally").read_bytes() == (tmp_path / "file.tally").read_bytes()
+    target = tmp_path / "no.tally"
+    for query, given, reason in (
+        (f"select tag from '{reports}'", plan, "one column report"),
+        (f"select * from '{reports}'", other_plan, "another plan"),
+        ("select 1 as tag, 'x'::blob as report", plan, "another plan"),
+        ("select * from 'nosuch.parquet'", plan, "the query cannot be run"),
+    ):
+        result = run("tally", given, "--sql", query, "-o", target)
+        assert result.exit_code == 1
+        assert reason in words(result.stderr)
+        assert not target.exists()
+    assert run("tally", plan, reports, "--sql", "select 1", "-o", target).exit_code == 2
+    assert run("tally", plan, "-o", target).exit_code == 2
+    assert run("tally", plan, "--sql", "select 1", "--engine", "spark", "-o", target).exit_code == 2
 
 
 def test_tally_of_nothing(plan, write_csv, tmp_path):

@@ -183,12 +183,21 @@ def _wrote(output: str) -> str:
 
 @click.command()
 @plan_argument
-@click.argument("reports", nargs=-1, required=True, metavar="REPORTS...")
+@click.argument("reports", nargs=-1, metavar="[REPORTS]...")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write the tally here; - is standard output.")
+@click.option("--sql", metavar="QUERY", help="Take the reports from a DuckDB query: its columns tag and report.")
 @engine_option
 @click.option("--restart", is_flag=True, help="Forget what an interrupted run has counted, and begin anew.")
 @json_option()
-def tally(plan_file: str, reports: Sequence[str], output: str, engine_name: str, restart: bool, as_json: bool) -> None:
+def tally(
+    plan_file: str,
+    reports: Sequence[str],
+    output: str,
+    sql: str | None,
+    engine_name: str,
+    restart: bool,
+    as_json: bool,
+) -> None:
     """Count reports: the sums that estimates are made from.
 
     REPORTS are files (.parquet, .arrow), patterns, folders, or - for an Arrow stream on standard input. A run that
@@ -196,23 +205,26 @@ def tally(plan_file: str, reports: Sequence[str], output: str, engine_name: str,
 
     \b
     dither tally plan.json reports/*.parquet -o part.tally
+    dither tally plan.json --sql "select * from 'all.parquet' where day = 3" -o part.tally
     dither randomize plan.json data.csv -o - | dither tally plan.json - -o part.tally
     """
     from dither.engines import engine
     from dither.engines.local import Local
 
+    if bool(reports) == (sql is not None):
+        raise click.UsageError("Name files of reports, or give a query with --sql.")
     once_from_input(plan_file, *reports)
     refuse_pipes(reports, "the reports")
     writable(output)
     made = read_plan(plan_file)
     chosen = engine(engine_name)
     began = time.monotonic()
-    if STREAM in reports:
+    if STREAM in reports or sql is not None:
         if len(reports) > 1:
             raise ParameterError("standard input (-) cannot be tallied together with files; tally it alone, and merge")
         checked_output(output, [plan_file], as_json=as_json, binary=True)
         with progress("Tallying", unit="reports") as advance:
-            found = chosen.tally(made, _incoming(), progress=advance)
+            found = chosen.tally(made, _incoming() if sql is None else _queried(sql, engine_name), progress=advance)
         _finish(plan_file, found, output, 1, time.monotonic() - began, as_json)
         return
     if engine_name == "spark":  # which finds its files by itself, and starts anew where it was stopped
@@ -301,6 +313,16 @@ def _incoming() -> Any:
     except ReportError:
         pass
     raise ReportError("standard input has no Arrow stream of reports; dither randomize ... -o - writes one")
+
+
+def _queried(sql: str, engine_name: str) -> Any:
+    """Rows of reports from a query."""
+    from dither.engines.queries import query_source
+
+    if engine_name != "local":
+        raise click.UsageError("A query with --sql is read on this machine: leave --engine out.")
+    source = query_source(sql)
+    return source.batches(source.columns.names)
 
 
 def _finish(

@@ -5,8 +5,8 @@ in which threads finish does not matter. A file that comes as one piece is talli
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -37,13 +37,13 @@ class Local:
     def tally(
         self, plan: Plan, source: Any, *, progress: Progress | None = None, journal: str | Path | None = None
     ) -> PlanTally:
-        """The sums over all reports of a source: files, an Arrow table or reader of rows.
+        """The sums over all reports of a source: files, an Arrow table or reader of rows, an iterator of batches.
 
         With `journal`, a path, a run that was stopped goes on where it was. Remove that file when the tally is safe.
         """
         if hasattr(source, "sparkSession"):
             raise ParameterError("this is a DataFrame of Spark: tally it there, with dither.engines.Spark()")
-        if is_arrow(source):
+        if is_arrow(source) or isinstance(source, Iterator):
             return self._tally_batches(plan, _batches(source), progress)
         files, counted = report_files(source, plan), Journal.at(journal, plan)
         left = counted.left(files)
@@ -58,9 +58,10 @@ class Local:
 
     def _tally_batches(self, plan: Plan, batches: Iterable[Any], progress: Progress | None) -> PlanTally:
         total = nothing(plan)
-        for batch in damage_explained("the stream of reports", batches):
-            total += tally_rows(plan, batch)
-            advance(progress, batch.num_rows)
+        with closing(damage_explained("the stream of reports", batches)) as rows:  # a query must not stay open
+            for batch in rows:
+                total += tally_rows(plan, batch)
+                advance(progress, batch.num_rows)
         return total
 
     def randomize(
@@ -79,8 +80,8 @@ class Local:
         files get an Arrow stream. A simulation, with `seed`, does not depend on how the records are cut into batches.
         """
         users = 0
-        with _writer(plan, output) as write:
-            for batch in low(plan, records.batches()):
+        with _writer(plan, output) as write, closing(low(plan, records.batches())) as batches:
+            for batch in batches:
                 write(packed(plan, randomized(plan, batch, seed, invalid, users)))
                 users += batch.num_rows
                 advance(progress, batch.num_rows)
@@ -98,7 +99,7 @@ def tallied(plan: Plan, piece: Piece) -> PlanTally:
     raise kind(f"{piece.path}, piece {piece.number}: {reason}")
 
 
-def low(plan: Plan, batches: Iterable[Any]) -> Iterator[Any]:
+def low(plan: Plan, batches: Iterable[Any]) -> Generator[Any]:
     """The batches, cut where their reports would be more bytes than one batch should hold."""
     widest = sorted(part.mechanism.dtype.itemsize for part in plan.parts)[-plan.reported :]
     height = max(1, min(_GROUP, _GROUP_BYTES // max(1, sum(widest))))
@@ -197,7 +198,7 @@ def _not_whole(reason: str) -> ReportError:
 
 
 def _batches(source: Any) -> Iterable[Any]:
-    if hasattr(source, "read_next_batch"):
+    if hasattr(source, "read_next_batch") or isinstance(source, Iterator):
         return source
     if hasattr(source, "to_batches"):
         return source.to_batches()

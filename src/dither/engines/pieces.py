@@ -14,7 +14,7 @@ import glob
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -232,7 +232,7 @@ def _arrow_batches(piece: Piece) -> Iterator[Any]:
             yield batch.slice(start, _BATCH)
 
 
-def damage_explained(path: str, found: Iterable[Any]) -> Iterator[Any]:
+def damage_explained(path: str, found: Iterable[Any]) -> Generator[Any]:
     """What is found, with errors that name the file and say what may be wrong with it."""
     try:
         yield from found
