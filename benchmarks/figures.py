@@ -6,9 +6,13 @@ All rows have the same columns, so that one table holds everything: on the termi
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+import click
 
 from dither.show.table import Table
 
+README = Path(__file__).with_name("README.md")
 PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -130,3 +134,13 @@ def verdict(rows: Sequence[Row]) -> str:
     return f"{len(judged) - len(missed)} of {len(judged)} targets met." + (
         f" Not met: {'; '.join(missed)}." if missed else ""
     )
+
+
+def keep(name: str, section: str) -> None:
+    """Put a generated part between its markers in the README."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = README.read_text().partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise click.ClickException(f"{README.name} has lost its two markers, {begin} and {end}")
+    README.write_text(f"{before}{begin}\n{section}\n{end}{after}")

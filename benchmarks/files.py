@@ -41,7 +41,7 @@ from dither import Plan, plan
 from dither.core.errors import BudgetWarning
 from dither.engines.local import Local
 from dither.show.table import Table
-from figures import Peers, Row, Target, markdown, markdown_table, short, table, verdict
+from figures import README, Peers, Row, Target, keep, markdown, markdown_table, short, table, verdict
 from filejobs import (
     CORES,
     Made,
@@ -57,7 +57,6 @@ from filejobs import (
 )
 from measure import Machine
 
-README = Path(__file__).with_name("README.md")
 PACKAGES = ("numpy", "numba", "pyarrow", "pyspark", "pure-ldp", "multi-freq-ldpy")
 WIDTH = 140  # of the table, where the output is no terminal
 
@@ -157,7 +156,7 @@ def main(sizes: str | None, folder: Path | None, no_spark: bool, no_peers: bool,
     if quick:
         console.print("A smoke test: the targets are meant for the whole run.")
     if write:
-        _keep(_section(machine, parts, rows))
+        keep("files", _section(machine, parts, rows))
         console.print(f"Results written to {README.parent.name}/{README.name}")
 
 
@@ -397,15 +396,6 @@ def _section(machine: Machine, parts: Sequence[Part], rows: Sequence[Row]) -> st
         notes = "\n".join(f"- {note}." for note in part.notes)
         blocks += [f"{part.title}:", notes, markdown_table(part.found)]
     return "\n\n".join((*blocks, "Targets:", markdown(rows), verdict(rows)))
-
-
-def _keep(section: str) -> None:
-    begin, end = "<!-- files: begin -->", "<!-- files: end -->"
-    before, _, rest = README.read_text().partition(begin)
-    _, found, after = rest.partition(end)
-    if not found:
-        raise click.ClickException(f"{README.name} has lost its two markers, {begin} and {end}")
-    README.write_text(f"{before}{begin}\n{section}\n{end}{after}")
 
 
 if __name__ == "__main__":

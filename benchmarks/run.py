@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 
 import click
 from rich.console import Console
@@ -25,11 +24,10 @@ import error
 import peers
 import race
 from dither.show.table import Table
-from figures import Row, Target, markdown, markdown_table, short, table, verdict
+from figures import README, Row, Target, keep, markdown, markdown_table, short, table, verdict
 from measure import Machine
 from race import COHORTS, DELTA, EPSILON, K
 
-README = Path(__file__).with_name("README.md")
 PACKAGES = ("numpy", "numba", "pure-ldp", "multi-freq-ldpy", "opendp", "diffprivlib")
 WIDTH = 140  # of the table, where the output is no terminal
 
@@ -90,9 +88,9 @@ def main(quick: bool, write: bool) -> None:
     if quick:
         console.print("A smoke test: the targets are meant for the whole run.")
     if write:
-        _keep("results", _section(machine, starts, rows))
-        _keep("distribution", _told(shapes.title, shapes.table(), shapes.verdict()))
-        _keep("error", _told(errors.title, errors.table()))
+        keep("results", _section(machine, starts, rows))
+        keep("distribution", _told(shapes.title, shapes.table(), shapes.verdict()))
+        keep("error", _told(errors.title, errors.table()))
         console.print(f"Results written to {README.parent.name}/{README.name}")
 
 
@@ -264,15 +262,6 @@ def _told(title: str, found: Table, *lines: str) -> str:
     """A generated part with a table of its own."""
     first = f"- Measured on {date.today().isoformat()} by `python benchmarks/run.py --write`.\n- {title}."
     return "\n\n".join((first, markdown_table(found), *lines))
-
-
-def _keep(name: str, section: str) -> None:
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before, _, rest = README.read_text().partition(begin)
-    _, found, after = rest.partition(end)
-    if not found:
-        raise click.ClickException(f"{README.name} has lost its two markers, {begin} and {end}")
-    README.write_text(f"{before}{begin}\n{section}\n{end}{after}")
 
 
 if __name__ == "__main__":

@@ -300,7 +300,7 @@ def test_estimate_writes_a_page_beside_the_numbers(plan, tally, tmp_path):
     page, table = tmp_path / "report.html", tmp_path / "estimates.csv"
     result = done("estimate", plan, tally, "--html", page, "-o", table)
     assert result.stderr == f"wrote {table}\nwrote {page}\n"
-    assert "mean(income)" in page.read_text() or "income" in page.read_text()
+    assert "mean(income)" in page.read_text()
     assert table.exists()
     odd = tmp_path / "report"
     done("estimate", plan, tally, "--html", odd)  # whatever it is called
@@ -376,7 +376,7 @@ def test_both_outputs_are_checked_before_one_is_written(plan, tally, tmp_path):
 
 def test_truth_of_a_plan_with_ranges_leaves_them_out(ranges, people, collected):
     text = words(done("estimate", ranges, collected, "--truth", people).stdout)
-    assert "age 20" in text or "age " in text
+    assert "ranges(age, income, job) age " in text
     errors = {each["question"]: each for each in facts("estimate", ranges, collected, "--truth", people)["errors"]}
     assert errors["ranges(age, income, job)"]["real"] is None
     assert errors["mean(income)"]["real"] is not None

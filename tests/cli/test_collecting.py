@@ -482,7 +482,7 @@ def test_merge_refuses_other_plans_and_what_is_no_tally(other_plan, people, part
     text = refused("merge", parts[0], other, "-o", target)
     assert text.startswith(f"Error: {other} belongs to plan {tally_of(other).plan[:12]}, and {parts[0]} to plan")
     assert "cannot be read: no such file" in refused("merge", parts[0], tmp_path / "nope.tally", "-o", target)
-    assert "no file is called" in refused("merge", tmp_path / "nope*.tally", "-o", target)
+    assert "no file matches" in refused("merge", tmp_path / "nope*.tally", "-o", target)
     assert f"{people}: these bytes are not the tally" in refused("merge", parts[0], people, "-o", target)
     cut = tmp_path / "cut.tally"
     cut.write_bytes(Path(parts[0]).read_bytes()[:-7])

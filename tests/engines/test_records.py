@@ -813,8 +813,8 @@ def test_a_file_that_is_not_there(tmp_path, ending):
 def test_places_that_hold_no_records(tmp_path):
     assert "has an unknown ending: there are .csv, .parquet" in refusal(lambda: records("people.doc", AGE))
     (tmp_path / "people.csv").write_text("age\n1\n", encoding="utf-8")
-    assert "has no Parquet files" in refusal(lambda: records(tmp_path, AGE))
-    assert "no records file matches" in refusal(lambda: records(tmp_path / "*.parquet", AGE))
+    assert "has no files of records: .parquet" in refusal(lambda: records(tmp_path, AGE))
+    assert "no file matches" in refusal(lambda: records(tmp_path / "*.parquet", AGE))
     assert "from a source or from a query" in refusal(lambda: records(None, AGE))
     assert "from a source or from a query" in refusal(lambda: records("people.csv", AGE, sql="select 1 as age"))
     assert "records come from a file" in refusal(lambda: records([SECRET], AGE))

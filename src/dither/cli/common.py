@@ -6,7 +6,6 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -246,17 +245,10 @@ def simulated(tally: "PlanTally") -> bool:
 
 
 def expanded(patterns: Sequence[str]) -> list[str]:
-    """File names, where the shell has left a pattern as it is. A file whose own name looks like a pattern is itself."""
-    found: list[str] = []
-    for pattern in patterns:
-        if pattern == STREAM or not has_magic(pattern) or os.path.lexists(pattern):
-            found.append(pattern)
-            continue
-        names = sorted(glob(pattern, recursive=True))
-        if not names:
-            raise ParameterError(f"no file is called {pattern}")
-        found.extend(names)
-    return found
+    """File names, where the shell has left a pattern as it is."""
+    from dither.engines.paths import matched
+
+    return [name for pattern in patterns for name in ([pattern] if pattern == STREAM else matched(pattern))]
 
 
 def once_from_input(*paths: str | None) -> None:

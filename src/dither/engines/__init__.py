@@ -2,7 +2,7 @@
 
 - `rows`: a plan's reports as rows of a table
 - `records`: raw records from files, queries and data frames, a batch at a time
-- `pieces`, `journal`: files of reports in pieces, and what an interrupted run has counted
+- `paths`, `pieces`, `journal`: files that are meant, files of reports in pieces, what an interrupted run has counted
 - `local`: this machine, all its cores
 - `spark`: a Spark session, classic or Connect
 

@@ -10,7 +10,6 @@ Files come from anywhere. Parquet pages have checksums where dither wrote them, 
 goes wrong while a file is read, the answer is an error that names it, and nothing of it is counted.
 """
 
-import glob
 import hashlib
 import os
 from collections import Counter
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dither.core.errors import DitherError, ParameterError, ReportError, require
+from dither.engines.paths import files_of
 from dither.engines.rows import FILE, PLAN, REPORT, TAG, has_columns
 from dither.planning.plans import Plan
 
@@ -126,28 +126,13 @@ def paths_of(source: Any) -> list[str]:
 
 
 def _matched(text: str) -> list[str]:
-    path = Path(text)
-    if path.is_dir():
-        inside = sorted(str(file) for file in path.rglob("*") if _is_data(file, path))
-        if not inside:
-            raise ParameterError(f"the folder {text} has no files of reports: {', '.join(PARQUET + ARROW)}")
-        return inside
-    if path.exists() or not glob.has_magic(text):
-        if path.suffix.lower() not in PARQUET + ARROW:
+    found = files_of(text, PARQUET + ARROW, "reports")
+    for path in found:
+        if not path.lower().endswith(PARQUET + ARROW):
             raise ParameterError(
-                f"{text} has an unknown ending: files of reports are {', '.join((*PARQUET[:1], *ARROW))}"
+                f"{path} has an unknown ending: files of reports are {', '.join((*PARQUET[:1], *ARROW))}"
             )
-        return [text]
-    found = sorted(glob.glob(text, recursive=True))
-    if not found:
-        raise ParameterError(f"no file matches {text}")
-    return [path for each in found for path in _matched(each)]
-
-
-def _is_data(file: Path, folder: Path) -> bool:
-    """Whether a file of a folder holds reports: what tools hide, are still writing, or mark a folder with, does not."""
-    hidden = any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-    return file.suffix.lower() in PARQUET + ARROW and not hidden and file.is_file()
+    return found
 
 
 def _opened(path: str) -> ReportFile:

@@ -8,17 +8,16 @@ input is read as that stream; the foot must follow, or the file was cut short. A
 mark of its end.
 """
 
-import glob
 import gzip
 import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from dither.core.errors import ParameterError, require
 from dither.engines.delimited import FORM as CSV
 from dither.engines.delimited import GZIP, csv_file, csv_start
+from dither.engines.paths import files_of
 from dither.engines.sources import ROWS, Source, Start, attempted, once, sliced, streamed
 from dither.engines.streams import whole_stream
 
@@ -34,28 +33,7 @@ _HEAD = 8  # bytes before the stream in a file of Arrow
 
 def file_sources(path: str) -> list[Source]:
     """The files that a path, a pattern or a folder of Parquet means, opened as far as their columns."""
-    return [_file(each) for each in _paths(path)]
-
-
-def _paths(text: str) -> list[str]:
-    path = Path(text)
-    if path.is_dir():
-        inside = sorted(str(file) for file in path.rglob("*") if _has_records(file, path))
-        if not inside:
-            raise ParameterError(f"the records folder {text} has no Parquet files")
-        return inside
-    if path.exists() or not glob.has_magic(text):
-        return [text]
-    found = sorted(each for each in glob.glob(text, recursive=True) if not Path(each).name.startswith("_"))
-    if not found:
-        raise ParameterError(f"no records file matches {text}")
-    return [inside for each in found for inside in _paths(each)]
-
-
-def _has_records(file: Path, folder: Path) -> bool:
-    """Whether this is a file of records in a folder: what tools hide, or are still writing, is none."""
-    hidden = any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-    return not hidden and file.name.lower().endswith(PARQUET_ENDINGS) and file.is_file()
+    return [_file(each) for each in files_of(path, PARQUET_ENDINGS, "records")]
 
 
 def _file(name: str) -> Source:
