@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dither import engines as engines
+    from dither import learn as learn
     from dither import mechanisms as mechanisms
     from dither import privacy as privacy
     from dither import randomness as randomness
@@ -87,7 +88,7 @@ _HOMES = {
     "plan": "dither.planning",
     "registry": "dither.mechanisms",
 }
-_ROOMS = ("engines", "mechanisms", "planning", "privacy", "randomness", "ranges", "refine", "utility")
+_ROOMS = ("engines", "learn", "mechanisms", "planning", "privacy", "randomness", "ranges", "refine", "utility")
 
 
 def __getattr__(name: str) -> Any:
