@@ -107,7 +107,7 @@ def started(many: Path, target: Path) -> subprocess.Popen[bytes]:
         "import time, dither.cli, dither.engines.journal as j, dither.engines.local as l\n"
         "j._PAUSE = 0.05\n"
         "real = l.tallied\n"
-        "def slow(*given):\n    time.sleep(0.02)\n    return real(*given)\n"
+        "def slow(*given):\n    time.sleep(0.1)\n    return real(*given)\n"
         "l.tallied = slow\n"
         "dither.cli.main(prog_name='dither')"
     )
