@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 import dither
 from dither import kernels
-from dither.core.hashing import buckets
+from dither.core import hashing
+from dither.core.hashing import buckets, mixed
 from dither.kernels import with_numpy
 from dither.randomness import Stream
 
@@ -548,3 +549,161 @@ def test_the_room_hands_on_what_it_is_given():
     assert kernels.hash_sums(*signed(20), 6).tolist() == plain_sums(*signed(20), 6)
     assert kernels.bit_counts(random_bits(20, 9), 9).tolist() == plain_bit_counts(random_bits(20, 9), 9)
     assert same_subsets(kernels.subsets, *subset_arguments(20, 32, 9, 4))
+
+
+# Codebooks ----------------------------------------------------------------------------------------------------------
+# Vectors are whole numbers. The plain codebook is written out in Python's integers, from the hash alone.
+
+TABLE = np.array([float((place * 37 + 11) % 4001 - 2000) or 1.0 for place in range(1 << 16)])
+ROTATED = [(1, 1), (1, 4), (3, 4), (5, 8), (16, 16), (17, 32), (40, 64)]
+DRAWN = [(1, 2), (2, 4), (3, 16), (7, 32)]
+
+
+def hash_of(seed: int, item: int) -> int:
+    """32 bits, of one item."""
+    spread = np.array([item], dtype=np.uint32) * hashing.SPREAD
+    return int(mixed(spread, *hashing.halves(np.array([seed], dtype=np.uint64)))[0])
+
+
+def plain_rotation(seed: int, size: int) -> tuple[NDArray[np.object_], list[int]]:
+    """The rows of H S3 H S2 H S1 as whole numbers, and the nudges of the entries."""
+    hashed_ = [hash_of(seed, j) for j in range(size)]
+    hadamard = np.array([[(-1) ** (i & j).bit_count() for j in range(size)] for i in range(size)], dtype=object)
+    matrix = np.eye(size, dtype=object)
+    for turn in range(3):
+        signs = np.diag(np.array([1 - 2 * (bits >> (31 - turn) & 1) for bits in hashed_], dtype=object))
+        matrix = hadamard.dot(signs.dot(matrix))
+    return matrix, [2 * (bits >> 21 & 255) - 255 for bits in hashed_]
+
+
+def plain_drawn(seed: int, d: int, size: int, length: int) -> NDArray[np.object_]:
+    """Rows of entries from the table, brought to the length with correctly rounded floats."""
+    rows = []
+    for i in range(size):
+        own = [TABLE[hash_of(seed, i * d + j) >> 16] for j in range(d)]
+        scale = length / sum(entry * entry for entry in own) ** 0.5
+        rows.append([int(np.rint(entry * scale)) for entry in own])
+    return np.array(rows, dtype=object)
+
+
+def plain_order(rows: NDArray[np.object_], vector: list[int], favoured: int) -> list[int]:
+    """All codewords by position: favoured ones by row, the opposites of all rows, the rows that are left."""
+    size = len(rows)
+    products = [sum(a * b for a, b in zip(row, vector, strict=True)) for row in rows]
+    own = [i if product >= 0 else i + size for i, product in enumerate(products)]
+    best = set(sorted(range(size), key=lambda i: (-abs(products[i]), i))[:favoured])
+    return [
+        *(own[i] for i in range(size) if i in best),
+        *((own[i] + size) % (2 * size) for i in range(size)),
+        *(own[i] for i in range(size) if i not in best),
+    ]
+
+
+def vectors_of(rows: int, d: int) -> NDArray[np.float64]:
+    """Random ones, and some with a single entry, or none: products are equal then."""
+    found = np.rint(np.random.default_rng(d).standard_normal((rows, d)) * 1e6)
+    found[::3] = 0.0
+    found[::6, 0] = 1 << 24
+    return found
+
+
+def chooses_rotated(function: Callable[..., NDArray[np.int64]]) -> bool:
+    """Whether every position has its codeword, on codebooks of all sizes."""
+    for d, size in ROTATED:
+        for seed, vector in zip((0, 7, 1 << 63), vectors_of(3, d), strict=True):
+            matrix, nudges = plain_rotation(seed, size)
+            nudged = [int(entry) + nudge for entry, nudge in zip(vector, nudges, strict=False)]
+            for favoured in {1, max(1, size // 3), size}:
+                places = np.arange(2 * size)
+                found = function(
+                    np.tile(vector, (2 * size, 1)), np.full(2 * size, seed, np.uint64), places, size, favoured
+                )
+                if found.tolist() != plain_order(matrix[:, :d], nudged, favoured):
+                    return False
+    return True
+
+
+def chooses_drawn(function: Callable[..., NDArray[np.int64]]) -> bool:
+    for d, size in DRAWN:
+        for seed, vector in zip((0, 7, 1 << 63), vectors_of(3, d), strict=True):
+            rows = plain_drawn(seed, d, size, 999)
+            for favoured in {1, max(1, size // 3), size}:
+                many = np.tile(vector, (2 * size, 1)), np.full(2 * size, seed, np.uint64), np.arange(2 * size)
+                if function(*many, size, favoured, TABLE, 999).tolist() != plain_order(rows, list(vector), favoured):
+                    return False
+    return True
+
+
+@both
+def test_codewords_are_chosen(loops: ModuleType):
+    assert chooses_rotated(loops.rotated_choice)
+    assert chooses_drawn(loops.drawn_choice)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        lambda v, s, p, size, w: with_numpy.rotated_choice(-v, s, p, size, w),  # the worst instead of the best
+        lambda v, s, p, size, w: with_numpy.rotated_choice(v, s, p, size, max(1, w - 1)),
+        lambda v, s, p, size, w: with_numpy.rotated_choice(v, s >> np.uint64(1), p, size, w),
+        lambda v, s, p, size, w: with_numpy.rotated_choice(v, s, p, size, w) % size,  # opposites forgotten
+        lambda v, s, p, size, w: with_numpy.rotated_choice(v, s, np.minimum(p + 1, 2 * size - 1), size, w),
+    ],
+)
+def test_codewords_chosen_wrong_are_noticed(mutant):
+    assert not chooses_rotated(mutant)
+
+
+@both
+def test_codewords_are_added_up(loops: ModuleType):
+    seeds = np.array([0, 7, 7, 1 << 63, 12345], dtype=np.uint64)
+    for d, size in ROTATED:
+        codewords = np.array([0, size - 1, size, 2 * size - 1, size // 2])
+        rows = [
+            plain_rotation(int(s), size)[0][c % size, :d] * (1 - 2 * (c >= size))
+            for s, c in zip(seeds, codewords, strict=True)
+        ]
+        for shift in (0, 3):
+            found = loops.rotated_sums(seeds, codewords, d, size, shift)
+            assert found[0].tolist() == sum(rows).tolist()  # type: ignore[union-attr]
+            assert found[1].tolist() == [sum(row[j] ** 2 >> shift for row in rows) for j in range(d)]
+    for d, size in DRAWN:
+        codewords = np.array([0, size - 1, size, 2 * size - 1, size // 2])
+        rows = [
+            plain_drawn(int(s), d, size, 999)[c % size] * (1 - 2 * (c >= size))
+            for s, c in zip(seeds, codewords, strict=True)
+        ]
+        found = loops.drawn_sums(seeds, codewords, d, size, TABLE, 999)
+        assert found[0].tolist() == sum(rows).tolist()  # type: ignore[union-attr]
+        assert found[1].tolist() == [sum(row[j] ** 2 for row in rows) for j in range(d)]
+    none = np.zeros(0, dtype=np.int64)
+    assert not loops.rotated_sums(seeds[:0], none, 3, 4, 0).any()
+    assert not loops.drawn_sums(seeds[:0], none, 3, 4, TABLE, 9).any()
+
+
+@pytest.mark.parametrize(("d", "size"), [(650, 1024), (64, 256), (3000, 4096), (100, 128)])
+def test_large_codebooks_agree_to_the_bit(d, size):
+    vectors, seeds = vectors_of(13, d), Stream.seeded(9, "codebooks").words(0, slice(0, 13))[:, 0]
+    for favoured in (1, size // 7, size):
+        places = np.arange(13) * (size // 7)
+        found = with_numba.rotated_choice(vectors, seeds, places, size, favoured)
+        assert found.tolist() == with_numpy.rotated_choice(vectors, seeds, places, size, favoured).tolist()
+    sums = [loops.rotated_sums(seeds, found, d, size, 2) for loops in (with_numba, with_numpy)]
+    assert (sums[0] == sums[1]).all()
+    favours = with_numpy.rotated_favours(vectors, seeds, found, size, size)
+    assert favours.tolist() == (places < size).tolist()
+
+
+def test_compiled_codebooks_wait_for_enough_work():
+    script = """
+import sys, numpy as np, dither
+m = dither.UnitVector(d=650, epsilon=1.0)
+m.randomize(np.full((40, 650), 0.01), seed=1)
+assert "numba" not in sys.modules
+from dither import kernels
+kernels._MUCH = 1
+m.randomize(np.full((4, 650), 0.01), seed=1)
+print("numba" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"

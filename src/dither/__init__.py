@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dither.mechanisms import PCKV_AGRR as PCKV_AGRR
     from dither.mechanisms import PCKV_GRR as PCKV_GRR
     from dither.mechanisms import PCKV_UE as PCKV_UE
+    from dither.mechanisms import BallGaussian as BallGaussian
     from dither.mechanisms import CoCo as CoCo
     from dither.mechanisms import Collision as Collision
     from dither.mechanisms import Duchi as Duchi
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from dither.mechanisms import SubsetSelection as SubsetSelection
     from dither.mechanisms import Succinct as Succinct
     from dither.mechanisms import Unary as Unary
+    from dither.mechanisms import UnitVector as UnitVector
     from dither.mechanisms import registry as registry
     from dither.planning import Plan as Plan
     from dither.planning import plan as plan

@@ -20,6 +20,7 @@ from scipy.stats import binom, chi2, norm
 
 import dither
 from contract.tapes import EveryTape, ProbeTape, SomeWordsTape, probed
+from dither.core.ball import Ball
 from dither.core.channel import Table, TwoLevel
 from dither.core.compose import Announced, PublicMixture
 from dither.core.domain import Categories, Interval, Records
@@ -32,6 +33,8 @@ from dither.core.lattice import ROUNDING, split
 from dither.core.mechanism import Mechanism
 from dither.core.shift import Shift
 from dither.core.sparse import Sparse, signs_of
+from dither.kernels import with_numpy
+from dither.mechanisms.codebooks import Rotated, seeds_of_parts, whole
 from dither.mechanisms.collision import ORDER
 from dither.mechanisms.dimensions import Dimensions
 from dither.mechanisms.frequency import Frequencies
@@ -78,7 +81,7 @@ def as_values(mechanism: Mechanism, column: Any) -> Any:
         return {"value": column, "group": np.zeros(len(column), dtype=np.uint8)}
     if isinstance(domain, Sparse):
         return [{0: value} for value in column]
-    if not isinstance(domain, Records):
+    if not isinstance(domain, Records | Ball):
         return column
     return (
         np.repeat(column[:, None], domain.d, axis=1)
@@ -142,6 +145,11 @@ def check_channel(mechanism: Mechanism) -> None:
         return
     if channel.shape[1] > LARGEST_LISTED:
         assert isinstance(channel, PublicMixture)
+        if isinstance(mechanism, dither.UnitVector):
+            assert channel.ratio() == mechanism.law.ratio() ** mechanism.number
+            small: Any = short_codebook(mechanism, 1 << 12)
+            check_worst_tag(small.channel(), range(SEEDS))
+            channel = replace(channel, component=mechanism.law)
         if isinstance(mechanism.reading.domain, Sparse):
             check_worst_tag(channel, range(SEEDS), _same_rows(mechanism))
         channel = channel.component
@@ -220,7 +228,7 @@ def check_sampler(mechanism: Mechanism) -> bool:
         return True
     small, bits = with_short_weights(mechanism)
     if small is None:
-        assert parts_of(mechanism)
+        assert parts_of(mechanism) or isinstance(mechanism, dither.UnitVector)  # at least 2 d codewords
         return False
     for value in sampled_inputs(small):
         tape = EveryTape(bits, _lanes(small, bits))
@@ -247,6 +255,8 @@ def sampled_inputs(mechanism: Mechanism) -> NDArray:
         return np.vstack([inputs[np.unique([0, len(inputs) // 3, -1])], between])
     if isinstance(domain, Sparse):
         return np.append(inputs[np.unique([0, 1, len(inputs) // 2, -1])], domain.check([{0: 0.3}]))
+    if isinstance(domain, Ball):
+        return np.vstack([inputs[:2], 0.3 * inputs[-2:-1], 0.0 * inputs[:1], domain.points(2 * domain.d + 1)[-1:]])
     return inputs
 
 
@@ -818,6 +828,8 @@ def _law(mechanism: Mechanism, value: Any, tape: EveryTape) -> dict[bytes, Fract
     channel = mechanism.channel()
     if isinstance(mechanism, dither.Hybrid):
         return _law_of_branches(mechanism, value, tape.bits)
+    if isinstance(mechanism, dither.UnitVector):
+        return _law_of_codewords(mechanism, value, tape.bits)
     if isinstance(mechanism, Ranges):
         return _law_of_groups(mechanism, value, tape)
     if isinstance(channel, PublicMixture) and channel.tags == 1 << 64:  # on short words there are fewer hash seeds
@@ -830,6 +842,57 @@ def _law(mechanism: Mechanism, value: Any, tape: EveryTape) -> dict[bytes, Fract
     for x, share in rounding(mechanism, value, tape.bits).items():
         law = [before + share * added for before, added in zip(law, channel.row(x), strict=True)]
     return {report: odds for report, odds in zip(as_bytes(outputs), law, strict=True) if odds}
+
+
+def _law_of_codewords(mechanism: dither.UnitVector, vector: NDArray, bits: int) -> dict[bytes, Fraction]:
+    """For every short seed and part: a coin between the direction and its opposite, then the two levels."""
+    direction, length = whole(np.reshape(vector, (1, -1)))
+    lower, fraction, digits = split(length, 1, bits)
+    plus = Fraction(int(fraction[0]), 1 << digits) + int(lower[0])
+    law, outputs = mechanism.law, mechanism.law.outputs
+    found: dict[bytes, Fraction] = {}
+    for seed in range(1 << bits):
+        rows = [Fraction(1, 1 << bits)]
+        for own in seeds_of_parts(np.array([seed], dtype=np.uint64), mechanism.number):
+            ahead, behind = (set(plain_favoured(mechanism, sign * direction[0], own)) for sign in (1.0, -1.0))
+            row = [
+                (plus * (law.high if y in ahead else law.low) + (1 - plus) * (law.high if y in behind else law.low))
+                / law.total
+                for y in range(outputs)
+            ]
+            rows = [before * cell for before in rows for cell in row]
+        reports = np.empty(len(rows), dtype=mechanism.dtype)
+        codewords = np.stack(np.unravel_index(np.arange(len(rows)), (outputs,) * mechanism.number), axis=1)
+        reports["seed"], reports["value"] = seed, codewords if mechanism.number > 1 else codewords[:, 0]
+        found |= dict(zip(as_bytes(reports), rows, strict=True))
+    return found
+
+
+def plain_favoured(mechanism: dither.UnitVector, vector: NDArray, seed: Any) -> list[int]:
+    """The w codewords with the largest inner product, from the codewords themselves; of equal ones by row."""
+    book, rows = mechanism.book, range(mechanism.book.size)
+    entries = [int(entry) for entry in vector]
+    if isinstance(book, Rotated):  # the nudge against ties
+        bits = with_numpy._hashed(np.array([seed], dtype=np.uint64), book.size)[0, : book.d]
+        entries = [entry + int(nudge) for entry, nudge in zip(entries, with_numpy._nudges(bits), strict=True)]
+    products = [sum(a * b for a, b in zip(book.row(seed, row).tolist(), entries, strict=True)) for row in rows]
+    best = sorted(rows, key=lambda row: (-abs(products[row]), row))[: mechanism.law.favoured]
+    return [row if products[row] >= 0 else row + book.size for row in best]
+
+
+def short_codebook(mechanism: dither.UnitVector, limit: int) -> Mechanism | None:
+    """A few codewords, of which two are favoured, and weights that reject some words."""
+    size = 1 << (mechanism.d - 1).bit_length() if isinstance(mechanism.book, Rotated) else 4
+    for rows in (size, size // 2):
+        favoured = max(1, min(2, rows // 2))
+        if rows < mechanism.d and isinstance(mechanism.book, Rotated):
+            continue
+        for high in range(7, 1, -1):
+            total = favoured * high + 2 * rows - favoured
+            if total <= limit and limit % total:
+                weights = (high, 1, favoured, 2 * rows)
+                return replace(mechanism, epsilon=mechanism.number * log_above(Fraction(high)), weights=weights)
+    return None
 
 
 def _law_of_branches(mechanism: Any, value: float, bits: int) -> dict[bytes, Fraction]:
@@ -929,6 +992,8 @@ def with_short_weights(mechanism: Mechanism) -> tuple[Mechanism | None, int]:
 def _short(mechanism: Mechanism, limit: int) -> Mechanism | None:
     if isinstance(mechanism, dither.Gaussian) and mechanism.d > 1:
         return None
+    if isinstance(mechanism, dither.UnitVector):
+        return short_codebook(mechanism, limit) if mechanism.d < 8 else None
     if isinstance(mechanism, dither.Histogram):
         entry = _short(mechanism.entry, limit)
         return entry and replace(mechanism, weights=entry.weights, delta=0.0)
@@ -1011,6 +1076,9 @@ def check_estimator(mechanism: Mechanism) -> None:
         return
     if isinstance(mechanism, dither.LocalHash | dither.HIO):
         return  # shared and private hash functions have their own exact tests
+    if isinstance(mechanism, dither.UnitVector):
+        check_directions(mechanism)
+        return
     if isinstance(mechanism.reading, Pooled):
         check_groups(mechanism)
         return
@@ -1044,6 +1112,51 @@ def check_estimator(mechanism: Mechanism) -> None:
     # Two input points in a dimension carry no magnitude: the error bar may be too wide, never too narrow.
     signs_only = len(inputs) == 1 << len(truth[0])
     assert (stated >= true * (1 - 1e-6)).all() if signs_only else np.allclose(stated, true, rtol=1e-6)
+
+
+def check_directions(mechanism: dither.UnitVector, seeds: int = 400, alarm: float = 1e-8) -> None:
+    """A report decodes to its codeword over kappa; over many seeds, the exact means given each are right.
+
+    Given a seed the mean of a report follows from the sum of its favoured codewords, and the mean square of its entries
+    from the squares: both are averaged over seeds, and compared with the reading within their own standard errors.
+    """
+    book, law, reading, d = mechanism.book, mechanism.law, mechanism.reading, mechanism.d
+    reports = mechanism.randomize(many(mechanism.inputs()[0], 3), seed=1)
+    for report in reports:
+        own = zip(seeds_of_parts(report["seed"].reshape(1), mechanism.number), np.ravel(report["value"]), strict=True)
+        rows = [book.row(seed, codeword) for seed, codeword in own]
+        score = np.mean(rows, axis=0) / (book.length * reading.products.kappa)
+        np.testing.assert_allclose(mechanism.estimate(mechanism.tally(report)).value, score, rtol=1e-12)
+    generator = np.random.default_rng(8)
+    for vector in (np.eye(d)[0], np.ones(d) / d**0.5, mechanism.reading.domain.points(2 * d + 1)[-1]):
+        direction, _ = whole(vector[None])
+        rest = generator.standard_normal(d)
+        rest -= rest @ vector * vector
+        across = rest / np.linalg.norm(rest)
+        first, second = [], []
+        for seed in generator.integers(0, 1 << 63, seeds).astype(np.uint64):
+            places = np.arange(law.favoured, dtype=np.uint64)
+            one = np.repeat(direction, law.favoured, axis=0), np.full(law.favoured, seed)
+            best = book.sums(one[1], book.choose(*one, places, law.favoured))
+            every = book.sums(np.full(book.size, seed), np.arange(book.size))[1] * 2.0
+            more, low = (law.high - law.low) / law.total, law.low / law.total
+            first.append(more * best[0] * reading.scale)
+            second.append((more * best[1] + low * every) * reading.scale**2 * 2.0**book.shift)
+        mean = np.array(first)
+        checked = [mean @ vector - 1, mean @ across]
+        stated = mechanism.moments(vector).variance[0] * mechanism.number + vector**2
+        checked += [np.array(second)[:, j] - stated[j] for j in (0, d - 1)]
+        for found in checked:
+            error = max(float(found.std()) / seeds**0.5, 2e-4)
+            assert abs(found.mean()) < norm.isf(alarm) * error
+    # At the expected counts of one vector for all, the stated error is that of the moments.
+    vector, n = mechanism.inputs()[0], 10**6
+    stated = mechanism.moments(vector)
+    square = (stated.variance[0] * mechanism.number + vector**2) / reading.scale**2 / 2.0**book.shift
+    counts = np.rint(n * mechanism.number * np.array([vector / reading.scale, square])).astype(np.int64)
+    estimate = mechanism.estimate(dither.Tally(mechanism.fingerprint, n, counts))
+    np.testing.assert_allclose(estimate.value, vector, atol=1e-6)
+    np.testing.assert_allclose(estimate.stderr**2 * n, stated.variance[0], rtol=1e-3)
 
 
 def check_groups(mechanism: Mechanism) -> None:
@@ -1207,7 +1320,7 @@ def _truth(mechanism: Mechanism, values: NDArray) -> NDArray:
         if len(mechanism.reading.law.reads) == 1:
             return presence if mechanism.reading.about == "presence" else mean
         return np.concatenate([presence, mean, np.column_stack([presence - mean, presence + mean]).ravel() / 2])
-    if isinstance(mechanism.reading.domain, Interval | Records):
+    if isinstance(mechanism.reading.domain, Interval | Records | Ball):
         return np.atleast_1d(values.mean(axis=0))
     return np.bincount(values, minlength=len(mechanism.inputs())) / len(values)
 

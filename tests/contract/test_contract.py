@@ -8,6 +8,7 @@ import pytest
 
 import dither
 from contract import checks
+from dither.core.ball import Ball
 from dither.core.domain import Categories, Interval, Records
 from dither.core.errors import DitherError, DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.core.mechanism import Mechanism
@@ -63,7 +64,8 @@ def test_plumbing(mechanism: Mechanism):
 
 @every
 def test_coverage(mechanism: Mechanism):
-    checks.check_coverage(mechanism, population(mechanism, 1000), collections=1500, seed=11)
+    users = 200 if isinstance(mechanism.reading.domain, Ball) else 1000  # many numbers make for enough reports
+    checks.check_coverage(mechanism, population(mechanism, users), collections=1500, seed=11)
 
 
 def population(mechanism: Mechanism, users: int) -> np.ndarray:
@@ -78,6 +80,8 @@ def population(mechanism: Mechanism, users: int) -> np.ndarray:
         return np.column_stack([np.roll(column, 317 * j) for j in range(mechanism.reading.domain.d)])
     if isinstance(mechanism.reading.domain, Sparse):
         return sparse_population(mechanism.reading.domain, users)
+    if isinstance(mechanism.reading.domain, Ball):
+        return mechanism.reading.domain.points(users) * np.linspace(0.0, 1.0, users)[:, None]
     inputs = mechanism.inputs()
     shares = 1.0 / np.arange(1, len(inputs) + 1) ** 1.5
     return inputs[np.searchsorted(np.cumsum(shares) / shares.sum(), (np.arange(users) + 0.5) / users)]
@@ -245,6 +249,20 @@ def test_clipping_has_to_be_asked_for(mechanism: Mechanism):
     for outside in (1.0000001, -1.0000001, float("nan"), float("inf")):
         with pytest.raises(DomainError, match="row 1"):
             randomized([0.0, outside])
+
+
+@pytest.mark.parametrize(
+    "mechanism", [each for each in EXAMPLES if isinstance(each.reading.domain, Ball)], ids=checks.label
+)
+def test_long_vectors_are_clipped_if_asked_for(mechanism: Mechanism):
+    d = mechanism.reading.domain.d  # type: ignore[attr-defined]
+    good = mechanism.randomize(np.array([[1.0] + [0.0] * (d - 1), [0.0] * d, [0.25] + [0.0] * (d - 1)]), seed=9)
+    for long in (7.0, 1e300, 2):
+        for junk in (float("nan"), None, "x", float("inf"), 1j):
+            rows = [[long] + [0.0] * (d - 1), [0.5] * (d - 1) + [junk], [0.25] + [0.0] * (d - 1)]
+            assert (mechanism.randomize(rows, seed=9, invalid="clip") == good).all()
+            with pytest.raises(DomainError):
+                mechanism.randomize(rows)
 
 
 @every

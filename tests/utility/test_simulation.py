@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
 import dither
+from dither.core.ball import Ball
 from dither.core.domain import Categories, Interval, Records
 from dither.core.mechanism import Mechanism, Reading
 from dither.core.sparse import Sparse
@@ -125,6 +126,8 @@ def asked_of(domain: Any, rows: NDArray) -> Numbers:
         return np.concatenate([asked_of(domain.of(j), rows[:, j]) for j in range(domain.d)], axis=1)
     if isinstance(domain, Categories):
         return (rows[:, None] == np.arange(domain.k)).astype(np.float64)
+    if isinstance(domain, Ball):
+        return rows
     return np.asarray(rows["value"] if rows.dtype.names else rows, dtype=np.float64)[:, None]
 
 
@@ -132,7 +135,7 @@ def numbers_of(domain: Any) -> NDArray[np.bool_]:
     """Which items are means of numbers, not frequencies of categories."""
     if isinstance(domain, Records):
         return np.concatenate([numbers_of(domain.of(j)) for j in range(domain.d)])
-    if isinstance(domain, Sparse):
+    if isinstance(domain, Sparse | Ball):
         return np.ones(domain.d, dtype=bool)
     return np.zeros(domain.k, dtype=bool) if isinstance(domain, Categories) else np.ones(1, dtype=bool)
 
@@ -213,7 +216,8 @@ def collections_of(name: str) -> list[list[Collected]]:
 def examples_of(name: str) -> list[Mechanism]:
     """A mechanism with each of its example parameters."""
     cls = dither.registry[name]
-    made = [cls(**example) for example in cls.examples]
+    # Ten million reports of many directions take minutes: the smallest codebook stands for all.
+    made = [cls(**example) for example in (cls.examples[:1] if name == "UnitVector" else cls.examples)]
     # What shared functions do to keys is not predicted, but stated: mechanisms/test_keycohorts.py.
     return [mechanism for mechanism in made if not isinstance(mechanism.reading, CohortKeyValues)]
 

@@ -157,3 +157,235 @@ def _subsets(words, half, values, held, tails, others, packed, accepted):
             packed[row, byte] = eights[byte] * _GATHER >> np.uint64(56)
             eights[byte] = 0
         accepted[row] = fine
+
+
+# Codebooks ----------------------------------------------------------------------------------------------------------
+
+
+def rotated_choice(
+    vectors: NDArray[np.float64], seeds: NDArray[np.uint64], positions: NDArray[np.int64], size: int, favoured: int
+) -> NDArray[np.int64]:
+    """See `kernels.rotated_choice`."""
+    low, high = hashing.halves(seeds)
+    found = np.empty(len(vectors), dtype=np.int64)
+    spread = np.arange(size, dtype=np.uint32) * hashing.SPREAD
+    _rotated_choice(np.ascontiguousarray(vectors), low, high, positions, favoured, spread, found)
+    return found
+
+
+@njit(nogil=True)
+def _rotated_choice(vectors, low, high, positions, favoured, spread, found):
+    size, d = spread.size, vectors.shape[1]
+    x, bits, scratch = np.empty(size), np.empty(size, dtype=np.uint32), np.empty(size)
+    for row in range(found.size):
+        _hash_bits(spread, low[row], high[row], bits)
+        for j in range(d):
+            x[j] = (vectors[row, j] + _nudge(bits[j])) * _sign(bits[j], 31)
+        x[d:] = 0.0
+        _mix_up(x)
+        for j in range(size):
+            x[j] *= _sign(bits[j], 30)
+        _mix_up(x)
+        for j in range(size):
+            x[j] *= _sign(bits[j], 29)
+        _mix_up(x)
+        found[row] = _choose(x, positions[row], favoured, scratch)
+
+
+def rotated_sums(
+    seeds: NDArray[np.uint64], codewords: NDArray[np.int64], d: int, size: int, shift: int
+) -> NDArray[np.int64]:
+    """See `kernels.rotated_sums`."""
+    low, high = hashing.halves(seeds)
+    sums = np.zeros((2, d), dtype=np.int64)
+    _rotated_sums(low, high, codewords, np.arange(size, dtype=np.uint32) * hashing.SPREAD, shift, sums)
+    return sums
+
+
+@njit(nogil=True)
+def _rotated_sums(low, high, codewords, spread, shift, sums):
+    size = spread.size
+    x, bits = np.empty(size), np.empty(size, dtype=np.uint32)
+    for row in range(codewords.size):
+        _hash_bits(spread, low[row], high[row], bits)
+        # A row of the Hadamard matrix: its sign is the parity of the bits that two places share.
+        x[0] = -1.0 if codewords[row] >= size else 1.0
+        width = 1
+        while width < size:
+            turn = -1.0 if codewords[row] & width else 1.0
+            for j in range(width):
+                x[width + j] = turn * x[j]
+            width *= 2
+        for j in range(size):
+            x[j] *= _sign(bits[j], 29)
+        _mix_up(x)
+        for j in range(size):
+            x[j] *= _sign(bits[j], 30)
+        _mix_up(x)
+        for j in range(sums.shape[1]):
+            entry = np.int64(x[j] * _sign(bits[j], 31))
+            sums[0, j] += entry
+            sums[1, j] += entry * entry >> shift
+
+
+@njit(inline="always")
+def _sign(bits, place):
+    return 1.0 - 2.0 * np.float64((bits >> np.uint32(place)) & np.uint32(1))
+
+
+@njit(inline="always")
+def _nudge(bits):
+    return 2.0 * np.float64((bits >> np.uint32(21)) & np.uint32(255)) - 255.0
+
+
+@njit(nogil=True)
+def _hash_bits(spread, low, high, bits):
+    for j in range(spread.size):
+        bits[j] = _mixed(spread[j], low, high)
+
+
+@njit(nogil=True)
+def _mix_up(x):
+    """The Walsh-Hadamard transform in place: eight neighbours at a time in registers, then wider and wider pairs."""
+    size = x.size
+    if size < 8:
+        half = 1
+    else:
+        for i in range(0, size, 8):
+            a0, a1, a2, a3 = x[i] + x[i + 1], x[i] - x[i + 1], x[i + 2] + x[i + 3], x[i + 2] - x[i + 3]
+            a4, a5, a6, a7 = x[i + 4] + x[i + 5], x[i + 4] - x[i + 5], x[i + 6] + x[i + 7], x[i + 6] - x[i + 7]
+            b0, b1, b2, b3 = a0 + a2, a1 + a3, a0 - a2, a1 - a3
+            b4, b5, b6, b7 = a4 + a6, a5 + a7, a4 - a6, a5 - a7
+            x[i], x[i + 1], x[i + 2], x[i + 3] = b0 + b4, b1 + b5, b2 + b6, b3 + b7
+            x[i + 4], x[i + 5], x[i + 6], x[i + 7] = b0 - b4, b1 - b5, b2 - b6, b3 - b7
+        half = 8
+    while 2 * half < size:  # two widths in one pass over memory
+        for i in range(0, size, 4 * half):
+            for j in range(i, i + half):
+                a, b, c, e = x[j], x[j + half], x[j + 2 * half], x[j + 3 * half]
+                p, q, r, s = a + b, a - b, c + e, c - e
+                x[j], x[j + half], x[j + 2 * half], x[j + 3 * half] = p + r, q + s, p - r, q - s
+        half *= 4
+    if half < size:
+        for j in range(half):
+            a, b = x[j], x[j + half]
+            x[j], x[j + half] = a + b, a - b
+
+
+def drawn_choice(
+    vectors: NDArray[np.float64],
+    seeds: NDArray[np.uint64],
+    positions: NDArray[np.int64],
+    size: int,
+    favoured: int,
+    table: NDArray[np.float64],
+    length: int,
+) -> NDArray[np.int64]:
+    """See `kernels.drawn_choice`."""
+    low, high = hashing.halves(seeds)
+    found = np.empty(len(vectors), dtype=np.int64)
+    _drawn_choice(np.ascontiguousarray(vectors), low, high, positions, size, favoured, table, length, found)
+    return found
+
+
+@njit(nogil=True)
+def _drawn_choice(vectors, low, high, positions, size, favoured, table, length, found):
+    d = vectors.shape[1]
+    x, scratch, entries = np.empty(size), np.empty(size), np.empty(d)
+    for row in range(found.size):
+        for i in range(size):
+            _draw(low[row], high[row], i * d, table, length, entries)
+            product = 0.0
+            for j in range(d):
+                product += entries[j] * vectors[row, j]
+            x[i] = product
+        found[row] = _choose(x, positions[row], favoured, scratch)
+
+
+def drawn_sums(
+    seeds: NDArray[np.uint64], codewords: NDArray[np.int64], d: int, size: int, table: NDArray[np.float64], length: int
+) -> NDArray[np.int64]:
+    """See `kernels.drawn_sums`."""
+    low, high = hashing.halves(seeds)
+    sums = np.zeros((2, d), dtype=np.int64)
+    _drawn_sums(low, high, codewords, size, table, length, sums)
+    return sums
+
+
+@njit(nogil=True)
+def _drawn_sums(low, high, codewords, size, table, length, sums):
+    d = sums.shape[1]
+    entries = np.empty(d)
+    for row in range(codewords.size):
+        turn = 1 if codewords[row] < size else -1
+        _draw(low[row], high[row], (codewords[row] & (size - 1)) * d, table, length, entries)
+        for j in range(d):
+            entry = np.int64(entries[j])
+            sums[0, j] += turn * entry
+            sums[1, j] += entry * entry
+
+
+@njit(inline="always")
+def _draw(low, high, first, table, length, entries):
+    """One row of a codebook, brought to the length; the sum of squares of whole numbers is exact."""
+    total = 0.0
+    for j in range(entries.size):
+        bits = _mixed(np.uint32(np.uint32(first + j) * hashing.SPREAD), low, high)
+        entries[j] = table[bits >> np.uint32(16)]
+        total += entries[j] * entries[j]
+    scale = length / np.sqrt(total)
+    for j in range(entries.size):
+        entries[j] = np.rint(entries[j] * scale)
+
+
+@njit(nogil=True)
+def _choose(x, place, favoured, scratch):
+    """The codeword at this position: see `kernels.rotated_choice`."""
+    size = x.size
+    if favoured <= place < favoured + size:
+        row = place - favoured
+        return row if x[row] < 0 else row + size
+    for i in range(size):
+        scratch[i] = abs(x[i])
+    edge = _largest(scratch, favoured)
+    ties = favoured
+    for i in range(size):
+        ties -= abs(x[i]) > edge
+    inside = place < favoured
+    number = place if inside else place - favoured - size
+    for i in range(size):
+        magnitude = abs(x[i])
+        marked = magnitude > edge
+        if magnitude == edge and ties > 0:
+            ties -= 1
+            marked = True
+        if marked == inside:
+            if number == 0:
+                return i + size if x[i] < 0 else i
+            number -= 1
+    return -1  # cannot happen
+
+
+@njit(nogil=True)
+def _largest(x, number):
+    """The entry with this number in descending order; the array is left in another order (Hoare's selection)."""
+    first, last, wanted = 0, x.size - 1, number - 1
+    while first < last:
+        pivot = x[(first + last) >> 1]
+        i, j = first, last
+        while i <= j:
+            while x[i] > pivot:
+                i += 1
+            while x[j] < pivot:
+                j -= 1
+            if i <= j:
+                x[i], x[j] = x[j], x[i]
+                i += 1
+                j -= 1
+        if wanted <= j:
+            last = j
+        elif wanted >= i:
+            first = i
+        else:
+            break
+    return x[wanted]

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.hashing import buckets
+from dither.core.hashing import SPREAD, buckets, halves, mixed
 
 _BLOCK = 1 << 17
+_FACTOR = 32  # a Hadamard matrix is a product of ones of this size
 
 
 def hash_support(seeds: NDArray[np.uint64], values: NDArray, k: int, g: int) -> NDArray[np.int64]:
@@ -115,3 +116,188 @@ def _repeated(draws: NDArray[np.intp], k: int) -> NDArray[np.bool_]:
     repeated = np.zeros(rows * size, dtype=bool)
     repeated[later - later % size + place] = True
     return repeated.reshape(rows, size)
+
+
+# Codebooks ----------------------------------------------------------------------------------------------------------
+# Sums of whole numbers below 2^53 have no rounding, in whatever order: floats may hold them, and BLAS may add them.
+
+
+def rotated_choice(
+    vectors: NDArray[np.float64], seeds: NDArray[np.uint64], positions: NDArray[np.int64], size: int, favoured: int
+) -> NDArray[np.int64]:
+    """See `kernels.rotated_choice`."""
+    found = np.empty(len(positions), dtype=np.int64)
+    for rows in _blocks(len(positions), size):
+        found[rows] = _chosen(_rotated_products(vectors[rows], seeds[rows], size), positions[rows], favoured)
+    return found
+
+
+def rotated_favours(
+    vectors: NDArray[np.float64], seeds: NDArray[np.uint64], codewords: NDArray[np.int64], size: int, favoured: int
+) -> NDArray[np.bool_]:
+    """See `kernels.rotated_favours`."""
+    found = np.empty(len(codewords), dtype=bool)
+    for rows in _blocks(len(codewords), size):
+        found[rows] = _favours(_rotated_products(vectors[rows], seeds[rows], size), codewords[rows], favoured)
+    return found
+
+
+def _rotated_products(vectors: NDArray[np.float64], seeds: NDArray[np.uint64], size: int) -> NDArray[np.float64]:
+    d, bits = vectors.shape[1], _hashed(seeds, size)
+    x = np.zeros((len(bits), size))
+    np.add(vectors, _nudges(bits[:, :d]), out=x[:, :d])
+    for turn in range(3):
+        x *= _signs(bits, turn)
+        x = _mixed_up(x)
+    return x
+
+
+def rotated_sums(
+    seeds: NDArray[np.uint64], codewords: NDArray[np.int64], d: int, size: int, shift: int
+) -> NDArray[np.int64]:
+    """See `kernels.rotated_sums`."""
+    sums = np.zeros((2, d), dtype=np.int64)
+    columns = np.arange(size)
+    for rows in _blocks(len(seeds), size):
+        bits = _hashed(seeds[rows], size)
+        x = (1.0 - 2.0 * (np.bitwise_count(codewords[rows, None] & (size - 1) & columns) & 1)) * _signs(bits, 2)
+        x = _mixed_up(x) * _signs(bits, 1)
+        x = _mixed_up(x)[:, :d] * _signs(bits[:, :d], 0)
+        x[codewords[rows] >= size] *= -1.0
+        _add_up(sums, x, shift)
+    return sums
+
+
+def _hashed(seeds: NDArray[np.uint64], size: int) -> NDArray[np.uint32]:
+    """For each seed a row of hashes: a bit of each for the sign of every turn, and eight for a nudge."""
+    low, high = halves(seeds[:, None])
+    return np.asarray(mixed(np.arange(size, dtype=np.uint32) * SPREAD, low, high))
+
+
+def _signs(bits: NDArray[np.uint32], turn: int) -> NDArray[np.float64]:
+    return 1.0 - 2.0 * ((bits >> np.uint32(31 - turn)) & np.uint32(1)).astype(np.float64)
+
+
+def _nudges(bits: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """Odd numbers from -255 to 255."""
+    return 2.0 * ((bits >> np.uint32(21)) & np.uint32(255)).astype(np.float64) - 255.0
+
+
+def _mixed_up(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The Walsh-Hadamard transform of each row: by a matrix for every five bits of the place."""
+    rows, size = x.shape
+    inner = size
+    while inner > 1:
+        factor = min(_FACTOR, inner)
+        inner //= factor
+        matrix = _hadamard(factor)
+        x = x.reshape(-1, factor) @ matrix if inner == 1 else matrix @ x.reshape(-1, factor, inner)
+    return x.reshape(rows, size)
+
+
+def _hadamard(size: int) -> NDArray[np.float64]:
+    places = np.arange(size)
+    return 1.0 - 2.0 * (np.bitwise_count(places[:, None] & places) & 1).astype(np.float64)
+
+
+def drawn_choice(
+    vectors: NDArray[np.float64],
+    seeds: NDArray[np.uint64],
+    positions: NDArray[np.int64],
+    size: int,
+    favoured: int,
+    table: NDArray[np.float64],
+    length: int,
+) -> NDArray[np.int64]:
+    """See `kernels.drawn_choice`."""
+    found = np.empty(len(positions), dtype=np.int64)
+    for rows in _blocks(len(positions), size * vectors.shape[1]):
+        x = _drawn_products(vectors[rows], seeds[rows], size, table, length)
+        found[rows] = _chosen(x, positions[rows], favoured)
+    return found
+
+
+def drawn_favours(
+    vectors: NDArray[np.float64],
+    seeds: NDArray[np.uint64],
+    codewords: NDArray[np.int64],
+    size: int,
+    favoured: int,
+    table: NDArray[np.float64],
+    length: int,
+) -> NDArray[np.bool_]:
+    """See `kernels.drawn_favours`."""
+    found = np.empty(len(codewords), dtype=bool)
+    for rows in _blocks(len(codewords), size * vectors.shape[1]):
+        x = _drawn_products(vectors[rows], seeds[rows], size, table, length)
+        found[rows] = _favours(x, codewords[rows], favoured)
+    return found
+
+
+def _drawn_products(
+    vectors: NDArray[np.float64], seeds: NDArray[np.uint64], size: int, table: NDArray[np.float64], length: int
+) -> NDArray[np.float64]:
+    book = _drawn(seeds[:, None], np.arange(size), vectors.shape[1], table, length)
+    return np.matmul(book, vectors[:, :, None])[:, :, 0]
+
+
+def drawn_sums(
+    seeds: NDArray[np.uint64], codewords: NDArray[np.int64], d: int, size: int, table: NDArray[np.float64], length: int
+) -> NDArray[np.int64]:
+    """See `kernels.drawn_sums`."""
+    sums = np.zeros((2, d), dtype=np.int64)
+    for rows in _blocks(len(seeds), d):
+        x = _drawn(seeds[rows], codewords[rows] & (size - 1), d, table, length)
+        x[codewords[rows] >= size] *= -1.0
+        _add_up(sums, x, 0)
+    return sums
+
+
+def _drawn(
+    seeds: NDArray[np.uint64], rows: NDArray[np.int64], d: int, table: NDArray[np.float64], length: int
+) -> NDArray[np.float64]:
+    """These rows of codebooks, in a last axis of d entries; only operations whose rounding is the same everywhere."""
+    low, high = halves(seeds[..., None])
+    items = (rows[..., None] * d + np.arange(d)).astype(np.uint32)
+    x = table[mixed(items * SPREAD, low, high) >> np.uint32(16)]
+    x *= (length / np.sqrt(np.square(x).sum(axis=-1)))[..., None]  # whole numbers: the sum is exact
+    return np.rint(x, out=x)
+
+
+def _marked(x: NDArray[np.float64], favoured: int) -> NDArray[np.bool_]:
+    """In each row the entries of largest magnitude, so many; of equal ones the first."""
+    magnitude = np.abs(x)
+    place = x.shape[1] - favoured
+    edge = np.partition(magnitude, place, axis=1)[:, [place]]
+    marked = magnitude > edge
+    tied = magnitude == edge
+    return marked | (tied & (np.cumsum(tied, axis=1) <= favoured - marked.sum(axis=1, keepdims=True)))
+
+
+def _chosen(x: NDArray[np.float64], positions: NDArray[np.int64], favoured: int) -> NDArray[np.int64]:
+    """The codeword at each position, from the products of the vector with the rows of its codebook."""
+    size = x.shape[1]
+    inside = positions < favoured
+    opposite = ~inside & (positions < favoured + size)
+    number = np.where(inside, positions, positions - favoured - size) + 1
+    nth = np.cumsum(_marked(x, favoured) == inside[:, None], axis=1) == number[:, None]
+    row = np.where(opposite, positions - favoured, np.argmax(nth, axis=1))
+    return row + size * ((x[np.arange(len(x)), row] < 0) ^ opposite)
+
+
+def _favours(x: NDArray[np.float64], codewords: NDArray[np.int64], favoured: int) -> NDArray[np.bool_]:
+    """Whether a codeword is among the favoured, from the same products."""
+    size, here = x.shape[1], np.arange(len(x))
+    row = codewords & (size - 1)
+    return _marked(x, favoured)[here, row] & ((x[here, row] < 0) == (codewords >= size))
+
+
+def _blocks(rows: int, width: int) -> list[slice]:
+    height = max(1, _BLOCK // width)
+    return [slice(at, min(at + height, rows)) for at in range(0, rows, height)]
+
+
+def _add_up(sums: NDArray[np.int64], x: NDArray[np.float64], shift: int) -> None:
+    whole = x.astype(np.int64)
+    sums[0] += whole.sum(axis=0)
+    sums[1] += (whole * whole >> shift).sum(axis=0)

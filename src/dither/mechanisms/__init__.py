@@ -14,6 +14,7 @@ from dither.core.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from dither.mechanisms.additive import Gaussian, Laplace
+    from dither.mechanisms.ballgaussian import BallGaussian
     from dither.mechanisms.collision import CoCo, Collision
     from dither.mechanisms.grr import GRR
     from dither.mechanisms.hadamard import Hadamard
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from dither.mechanisms.subset import SubsetSelection
     from dither.mechanisms.succinct import SignSum, Succinct
     from dither.mechanisms.unary import Unary
+    from dither.mechanisms.unitvector import UnitVector
     from dither.mechanisms.window import Duchi, Piecewise, SquareWave
     from dither.ranges.copula import Copula
     from dither.ranges.hio import HIO
@@ -52,6 +54,8 @@ _HOMES = {
     "Split": "dither.mechanisms.sampled",
     "SampledDuchi": "dither.mechanisms.sampled",
     "Hypercube": "dither.mechanisms.hypercube",
+    "UnitVector": "dither.mechanisms.unitvector",
+    "BallGaussian": "dither.mechanisms.ballgaussian",
     "Collision": "dither.mechanisms.collision",
     "CoCo": "dither.mechanisms.collision",
     "PrivKV": "dither.mechanisms.pckv",
@@ -85,6 +89,7 @@ __all__ = [
     "PCKV_GRR",
     "PCKV_UE",
     "TDG",
+    "BallGaussian",
     "CoCo",
     "Collision",
     "Copula",
@@ -110,6 +115,7 @@ __all__ = [
     "Succinct",
     "Unary",
     "Uniform",
+    "UnitVector",
     "load",
     "registry",
 ]

@@ -45,6 +45,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dither.core.ball import Ball
 from dither.core.checks import checked_count, checked_epsilon, checked_real
 from dither.core.domain import Categories, Interval, Records
 from dither.core.errors import ParameterError
@@ -190,6 +191,8 @@ def limit(mechanism: Mechanism, *, users: int, of: str = "users") -> float:
     domain: Any = mechanism.reading.domain
     if hasattr(domain, "groups"):
         least = max(group.half**2 * least_mse(mean(), group.epsilon, of=of) for group in domain.groups)
+    elif isinstance(domain, Ball):  # the largest cube inside: entries of 1/sqrt(d)
+        least = least_mse(_asked(Records(domain.d, (Interval(),))), mechanism.epsilon, of=of) / domain.d
     else:
         # Of a device with memory a single report has a smaller epsilon than all of them.
         least = least_mse(_asked(domain), getattr(mechanism, "first", mechanism.epsilon), of=of)

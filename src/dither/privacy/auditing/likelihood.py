@@ -5,6 +5,7 @@ code does. (If it is not, `views` will notice.) The score comes from the channel
 
 - of few reports, from the two rows;
 - of coordinates that are randomized on their own, as the sum over coordinates;
+- of codewords, from which of them either input favours;
 - of hashed reports, where a row has 2^64 times as many entries: reports with the same letter (on the bucket of one
   input, of the other, ...) have the same ratio, so that one report of each, and its public hash function, tells it.
 """
@@ -35,6 +36,8 @@ def exact(mechanism: Any, pair: tuple[int, int], found: list[View], sample: NDAr
         yield from _by_rows(mechanism, channel, pair)
     elif isinstance(channel, Product | Independent):
         yield from _by_coordinates(channel, pair, found)
+    elif hasattr(mechanism, "favours"):
+        yield _by_favours(mechanism, pair)
     elif "seed" in (sample.dtype.names or ()) and channel.contrast() is not None:  # ratios have few values
         for view in found:
             if len(view.letters) == 1 and view.levels is None:
@@ -96,6 +99,21 @@ def _by_coordinates(channel: Product | Independent, pair: tuple[int, int], found
             rows = zip(factor.row(mine), factor.row(yours), strict=True)
             parts.append((letter, np.array([ratio(a, b) for a, b in rows])))
     yield Score(_WORDS, tuple(parts))
+
+
+def _by_favours(mechanism: Any, pair: tuple[int, int]) -> Score:
+    """Where the law of each part of a report has two levels, and which input favours what is public."""
+    one, other = mechanism.inputs()[list(pair)]
+    high = ratio(Fraction(mechanism.law.high), Fraction(mechanism.law.low))
+    weights = np.array([0.0, high, -high, 0.0])  # of those that neither, only the first, only the second, both favour
+
+    def letter(part: int) -> Letter:
+        def read(reports: NDArray) -> NDArray[Any]:
+            return mechanism.favours(one, reports, part) + 2 * mechanism.favours(other, reports, part)
+
+        return Letter(4, read)
+
+    return Score(_WORDS, tuple((letter(part), weights) for part in range(mechanism.number)))
 
 
 def _by_example(channel: Any, pair: tuple[int, int], letter: Letter, sample: NDArray) -> Score:

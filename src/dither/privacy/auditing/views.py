@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.ball import Ball
 from dither.core.entries import EMPTY
 from dither.core.hashing import buckets, public_seeds
 
@@ -92,7 +93,7 @@ def views(sample: NDArray, pair: tuple[Any, Any], domain: Any = None, g: int = 2
     for name in sample.dtype.names or ():
         yield from _ordered(sample, name)
     tag = next((name for name in _TAGS if name in (sample.dtype.names or ())), None)
-    if tag is not None and "value" in (sample.dtype.names or ()):
+    if tag is not None and "value" in (sample.dtype.names or ()) and not isinstance(domain, Ball):  # no items
         yield from _hashed(sample, Hash(tag, max(g, int(sample["value"].max()) + 1)), pair, domain)
 
 

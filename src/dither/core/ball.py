@@ -1,0 +1,135 @@
+"""Vectors of Euclidean length at most 1: clipped gradients and updates, embeddings, directions.
+
+`Records` bounds every entry of a row by itself; a `Ball` bounds the length of the whole row, so what one user can
+move is a direction of length 1 however many entries it has. A table of floats that already lies inside is not copied:
+lengths are taken chunk by chunk, and only a table with a row that has to change becomes a new one.
+
+Lengths are floats, and a row that was divided by its own length may come out a few units of the last place above 1.
+Rows up to `TOLERANCE` too long are therefore accepted and scaled down. No guarantee hangs on it: a mechanism on the
+ball is private for any input whatever, and the bound only says which inputs its estimate is right for.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.checks import as_float
+from dither.core.domain import _KINDS, _columns, _unmasked
+from dither.core.errors import DomainError, ParameterError
+from dither.core.parallel import each_chunk
+
+TOLERANCE = 1e-9
+_CHUNK = 1 << 17  # numbers
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Rows of d numbers whose squares add up to at most 1."""
+
+    d: int
+
+    def check(self, values: Any, invalid: str = "error") -> NDArray[np.float64]:
+        """The vectors as a table of floats with d columns and no row longer than 1.
+
+        `invalid="error"` refuses a row that is longer or has an entry that is no finite number. `"clip"` scales longer
+        rows to length 1, and a row with anything that is not a finite number becomes zero, silently: on a device,
+        that something was wrong is itself a fact about its user.
+
+        >>> Ball(2).check([[3.0, 4.0], [0.1, 0.2], [float("nan"), 0.5]], invalid="clip").tolist()
+        [[0.6, 0.8], [0.1, 0.2], [0.0, 0.0]]
+        """
+        if invalid not in ("error", "clip"):
+            raise ParameterError('invalid must be "error" or "clip"')
+        table = self._table(_unmasked(values), lenient=invalid == "clip")
+        lengths = _lengths(table)
+        if invalid == "error":
+            outside = ~(lengths <= 1 + TOLERANCE)  # NaN compares false, and is outside
+            if outside.any():
+                raise DomainError(
+                    f"row {int(outside.argmax())}: the values are not {self.d} numbers whose squares add up to at most "
+                    '1; divide by a public bound on the length first, or pass invalid="clip"'
+                )
+        return _shortened(table, lengths)
+
+    def points(self, count: int) -> NDArray[np.float64]:
+        """`count` vectors of length 1 that stand for all: the axes and their opposites, then others in between."""
+        numbers = np.arange(count)
+        rows = np.zeros((count, self.d))
+        rows[numbers, numbers // 2 % self.d] = 1 - 2.0 * (numbers % 2)
+        later = numbers >= 2 * self.d
+        rows[later] += np.cos(np.outer(numbers[later], np.arange(1, self.d + 1)))  # any directions, always the same
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    def spread(self) -> NDArray[np.float64]:
+        """Zero, an axis at several lengths, two entries, all entries alike, signs in turn, entries that fall off."""
+        rows = np.zeros((10, self.d))
+        rows[1:5, 0] = 0.25, 0.5, -0.75, 1.0
+        rows[5, : min(2, self.d)] = 1.0
+        rows[6] = 1.0
+        rows[7] = 1.0 - 2.0 * (np.arange(self.d) % 2)
+        rows[8] = 1.0 / np.arange(1, self.d + 1)
+        rows[9] = 0.5 / np.sqrt(self.d)
+        rows[5:9] /= np.linalg.norm(rows[5:9], axis=1, keepdims=True)
+        return rows
+
+    def _table(self, values: Any, lenient: bool) -> NDArray[np.float64]:
+        columns = _columns(values)
+        if columns is not None:
+            values = _stacked(columns)
+        try:
+            # An array of one type for all would turn numbers beside a text into texts.
+            table = np.asarray(values, dtype=object if lenient and isinstance(values, list | tuple) else None)
+        except (ValueError, TypeError, OverflowError):
+            table = None  # the message of the conversion may quote a value: leave its handler before raising
+        if table is not None and table.size == 0 and table.ndim <= 2:
+            return np.zeros((0, self.d))
+        if table is not None and table.ndim == 1 and len(table) == self.d:
+            table = table[None, :]  # one vector
+        if table is None or table.ndim != 2 or table.shape[1] != self.d:
+            raise DomainError(f"values must be a table with one row for each user and {self.d} columns")
+        if table.dtype.kind in "iuf":
+            return table.astype(np.float64, copy=False)
+        if not lenient and table.dtype.kind != "O":
+            raise DomainError(f"values must be numbers, not {_KINDS.get(table.dtype.kind, 'another type')}")
+        return np.array([as_float(item) for item in table.ravel()], dtype=np.float64).reshape(table.shape)
+
+
+def _stacked(columns: list[Any]) -> NDArray:
+    """Columns side by side, as they are."""
+    if len({len(column) for column in columns}) != 1:
+        raise DomainError("the columns of a table must have the same length")
+    kinds = {np.asarray(column).dtype.kind for column in columns}
+    return np.column_stack([np.asarray(column, dtype=None if kinds <= set("iuf") else object) for column in columns])
+
+
+def _lengths(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The length of every row; NaN where an entry is not finite. Large entries do not overflow."""
+    found = np.empty(len(table))
+
+    def measure(rows: slice) -> None:
+        part = table[rows]
+        peak = np.abs(part).max(axis=1)
+        peak[~np.isfinite(peak)] = np.nan
+        scale = np.where(peak <= 1, 1.0, peak)
+        with np.errstate(invalid="ignore", over="ignore"):
+            found[rows] = np.sqrt(np.square(part / scale[:, None]).sum(axis=1)) * scale
+
+    each_chunk(measure, len(table), max(1, _CHUNK // table.shape[1]))
+    return found
+
+
+def _shortened(table: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows longer than 1 at length 1, rows without a length as zero; the same table if there are none."""
+    change = np.flatnonzero(~(lengths <= 1))
+    if not change.size:
+        return table
+    table = table.copy()
+    lost = np.isnan(lengths[change])
+    table[change[lost]] = 0.0
+    long = change[~lost]
+    # A length may be beyond all floats where the entries are not: divide by the largest entry first.
+    part = table[long] / np.abs(table[long]).max(axis=1, keepdims=True)
+    table[long] = part / np.sqrt(np.square(part).sum(axis=1, keepdims=True))
+    return table

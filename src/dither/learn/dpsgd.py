@@ -1,0 +1,518 @@
+"""DP-SGD: a model of PyTorch that does not tell whether a record was among those it was trained on.
+
+A trusted curator holds the records. In step t every record joins the batch by its own coin of probability batch / n;
+each record's gradient is bounded to a length of C; their sum gets Gaussian noise; and the model makes a step:
+
+    w_{t+1} = w_t - rate * v_t,    v_t = momentum * v_{t-1} + (sum of bounded g_i + N(0, (multiplier C)^2 I)) / batch
+
+(Abadi et al. 2016, arXiv:1607.00133). *All* iterates together are (epsilon, delta)-differentially private for records
+that are added or removed, so anything may be computed from them: momentum, their average, the best on public data.
+
+**How dither does it.** The target (epsilon, delta) comes in, and the least noise that keeps it over all steps comes out
+of `privacy.noise_multiplier`. The coins are exact: an integer below n that is below `batch`. Bounded gradients are
+vectors of integers whose norm is checked in integers, their sum is exact, and the noise is an integer from an
+exact table (`learn.perturb`, `learn.noise`): no float takes part in a probability. The noise comes from the operating
+system's randomness through `randomness.Stream`. The number of records n is public, as it is in all accounting with a
+sampling rate; the size that a batch happened to have is not, so sums are divided by the expected one.
+
+**What goes wrong.**
+
+- *Batches that are not drawn by coins.* Shuffled batches of fixed size need another proof, with more noise.
+- *The gradient of the mean.* See `learn.gradients`: each record's own is needed, and batch normalisation is refused.
+- *Floating point.* Which integers a record contributes is decided by floats. A matrix product may round the last bits
+  of a gradient differently depending on who else is in the batch, which can move a coordinate that lies almost in the
+  middle between two lattice points by one step, in other records' contributions too. The proof does not cover that; it
+  is far below the noise, and `model.double()` makes it some 10^8 times rarer.
+- *Settings that were tuned on the same records* (rate, clip, batch, the model itself) have seen the data, and no
+  account here knows about it. Tune on public data, or in simulations on made-up data.
+- *The training loss is not private*, and neither is an accuracy on the training records: `history` shows a loss of the
+  training records in simulations only. A validation set given to `fit` counts as public.
+- *A second `fit`* on the same records is a second release: the guarantees add up (`privacy.compose`).
+
+Dropout and other randomness inside a model is torch's. It does not touch the guarantee, which holds for any masks; for
+the time of `fit`, torch is seeded from dither's stream, so that a simulation can be repeated.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from math import ceil, isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real
+from dither.core.errors import DomainError, ParameterError, RowError
+from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.learn.gradients import LOSSES, Loss, checked_model, per_record
+from dither.learn.perturb import BOUNDS, Flat, Perturbation, Recipe, exact_sum
+from dither.randomness import Stream
+from dither.show.progress import progress as shown_progress
+from dither.show.table import Table
+
+Rate = float | Callable[[int], float]
+_NUMBERS_AT_ONCE = 1 << 21  # of gradients: about what a cache holds
+_FEWEST, _MOST = 8, 512  # records at once, unless asked otherwise
+_PREDICTED_AT_ONCE = 4096
+_POINTS = 20  # of the history
+_SLACK = 1e-9
+
+
+class DPSGD:
+    """Train a model with (epsilon, delta)-differential privacy.
+
+    `batch` is the expected number of records in a step; `epochs` or `steps` says how long. `rate` is the learning rate,
+    a number or a function of the step. `clipping` is "flat" (to `clip`), "auto" (AUTO-S) or "normalised"; `perturb`
+    replaces bound and noise by another recipe, such as one of `dither.learn.geodp`. `average` is the share of the
+    steps, counted from the end, over which the weights are averaged. `loss` is "cross_entropy" (labels 0, 1, ...),
+    "squared_error", or a function of outputs and labels that returns a loss for each record.
+
+    `model` is not changed: `fit` trains a copy. With a seed, everything can be repeated, and nothing is guaranteed.
+
+    >>> records = np.repeat([[1.0, 0.0], [0.0, 1.0]], 200, axis=0)
+    >>> labels = np.repeat([0, 1], 200)
+    >>> training = DPSGD(nn.Linear(2, 2), epsilon=1.0, delta=1e-5, batch=400, steps=5, rate=4.0, seed=1)
+    >>> training.fit(records, labels).score(records, labels)
+    1.0
+    >>> print(training.guarantee)
+    no guarantee (simulated from a seed)
+    >>> round(training.promised.epsilon, 2)
+    1.0
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        batch: int,
+        epochs: float | None = None,
+        steps: int | None = None,
+        rate: Rate = 0.5,
+        clip: float = 1.0,
+        clipping: str = "flat",
+        perturb: str | Recipe | Perturbation = "gaussian",
+        loss: str | Loss = "cross_entropy",
+        momentum: float = 0.0,
+        average: float = 0.0,
+        microbatch: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        checked_model(model)
+        self.epsilon, self.delta = _checked_epsilon(epsilon), _checked_delta(delta)
+        self.batch = checked_count("batch", batch, 1)
+        self.epochs, self.steps = _checked_length(epochs, steps)
+        self.rate = rate if callable(rate) else _within("rate", rate, 0.0, float("inf"))
+        self.recipe = _recipe(clipping, clip, perturb)
+        self.loss = _loss(loss)
+        self.momentum = _within("momentum", momentum, 0.0, 0.9999)
+        self.average = _within("average", average, 0.0, 1.0)
+        self.microbatch = None if microbatch is None else checked_count("microbatch", microbatch, 1)
+        self.seed = seed
+        self._stream()  # refuses a seed that is none
+        self._model = copy.deepcopy(model)
+        self._result: _Result | None = None
+
+    def fit(
+        self,
+        inputs: ArrayLike | Tensor,
+        labels: ArrayLike | Tensor,
+        *,
+        validation: tuple[Any, Any] | None = None,
+        progress: bool = True,
+    ) -> "DPSGD":
+        """Train on these records. `validation` is a pair of *public* records and labels that `history` may show."""
+        model = copy.deepcopy(self._model)
+        records = _Records.of(model, self.loss, inputs, labels)
+        public = None if validation is None else _Records.of(model, self.loss, *validation)
+        if self.batch > len(records):
+            raise ParameterError(f"batch must be at most the number of records, {len(records):,}")
+        stream = self._stream()
+        with _seeded_torch(stream), _bar(progress, self._steps(len(records))) as advance:
+            self._result = _Training(self, model, records, public, stream, advance).run()
+        return self
+
+    @property
+    def fitted(self) -> "_Result":
+        """What `fit` left."""
+        if self._result is None:
+            raise ParameterError("nothing is trained yet: call fit(inputs, labels) first")
+        return self._result
+
+    @property
+    def model(self) -> nn.Module:
+        """The trained model."""
+        return self.fitted.model
+
+    @property
+    def promised(self) -> Guarantee:
+        """What this training guarantees when it is not simulated."""
+        return self.fitted.promised
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to every record, for the model and all that is shown of the training."""
+        return self.promised if self.seed is None else NO_GUARANTEE
+
+    @property
+    def perturbation(self) -> Perturbation:
+        """The bound and the noise that were used."""
+        return self.fitted.perturbation
+
+    @property
+    def history(self) -> Table:
+        """Learning rate, and loss and score on the validation set; in simulations the loss of the batch as well."""
+        return self.fitted.history
+
+    def outputs(self, inputs: ArrayLike | Tensor) -> NDArray[Any]:
+        """What the trained model says: for classes, their scores."""
+        return _outputs(self.model, _tensor(inputs, "inputs"))
+
+    def predict(self, inputs: ArrayLike | Tensor) -> NDArray[Any]:
+        """The class of every record, or with another loss than "cross_entropy" the model's output."""
+        outputs = self.outputs(inputs)
+        return outputs.argmax(axis=1) if self.loss is LOSSES["cross_entropy"] else outputs
+
+    def score(self, inputs: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> float:
+        """The share of right classes; for a squared error, the explained share of the variance.
+
+        On the training records this number is not private.
+        """
+        records = _Records.of(self.model, self.loss, inputs, labels)
+        return records.measured(self.model)[1]
+
+    def explain(self) -> str:
+        """What is done, in words."""
+        lines = [
+            f"Target: epsilon {self.epsilon:g}, delta {self.delta:g}, for records that are added or removed.",
+            f"Every record joins a step by its own coin; {self.batch:,} are expected in a step.",
+        ]
+        if self._result is None:
+            return "\n".join([*lines, "Nothing is trained yet; the noise follows from the number of records."])
+        done = self._result
+        lines += [
+            f"{done.steps:,} steps over {done.records:,} records, so each joins a step with probability "
+            f"{self.batch / done.records:.4g}.",
+            f"The gradient of each record {done.perturbation}.",
+            f"{done.d:,} parameters; gradients by {done.way}.",
+            f"Guarantee: {self.guarantee}.",
+        ]
+        if self.seed is not None:
+            lines.append(f"Without the seed it would be: {self.promised}.")
+        return "\n".join([*lines, "Not accounted: settings tuned on the same records, and other fits on them."])
+
+    def __repr__(self) -> str:
+        length = f"epochs={self.epochs:g}" if self.steps is None else f"steps={self.steps}"
+        state = "" if self._result is None else ", fitted"
+        seed = "" if self.seed is None else ", simulated"
+        return f"DPSGD(epsilon={self.epsilon:g}, delta={self.delta:g}, batch={self.batch}, {length}{seed}{state})"
+
+    def _steps(self, records: int) -> int:
+        if self.steps is not None:
+            return self.steps
+        assert self.epochs is not None
+        return max(1, ceil(self.epochs * records / self.batch))
+
+    def _stream(self) -> Stream:
+        return Stream.secure() if self.seed is None else Stream.seeded(self.seed, "dpsgd")
+
+
+class _Result(NamedTuple):
+    """What is left of a training: nothing of the records, only what was released."""
+
+    model: nn.Module
+    perturbation: Perturbation
+    promised: Guarantee
+    history: Table
+    steps: int
+    records: int
+    d: int
+    way: str
+
+
+class _Records(NamedTuple):
+    """Records and labels that fit the model and its loss."""
+
+    inputs: Tensor
+    labels: Tensor
+    loss: Loss
+    kind: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, model: nn.Module, loss: Loss, inputs: Any, labels: Any) -> "_Records":
+        given, targets = _tensor(inputs, "inputs"), _tensor(labels, "labels")
+        if given.dim() < 2 or len(given) == 0:
+            raise DomainError("inputs must be rows, one for each record, and at least one")
+        if targets.dim() == 0 or len(targets) != len(given):
+            raise DomainError("there must be one label for each record")
+        weight = next(model.parameters())
+        kind = weight.dtype
+        if loss is LOSSES["cross_entropy"]:
+            targets = _checked_classes(targets, _classes(model, given, kind))
+        else:
+            targets = _checked_numbers(targets, kind) if loss is LOSSES["squared_error"] else targets
+        return cls(given, targets, loss, kind, weight.device)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def some(self, rows: Any) -> tuple[Tensor, Tensor]:
+        """These records, in the model's floats."""
+        return _as_kind(self.inputs[rows], self.kind).to(self.device), self.labels[rows].to(self.device)
+
+    def measured(self, model: nn.Module) -> tuple[float, float]:
+        """The mean loss and the score of the model."""
+        outputs = torch.from_numpy(_outputs(model, self.inputs))
+        labels = self.labels.to(outputs.device)
+        loss = float(self.loss(outputs, labels).double().mean())
+        if self.loss is LOSSES["cross_entropy"]:
+            return loss, float((outputs.argmax(dim=1) == labels).double().mean())
+        if self.loss is LOSSES["squared_error"]:
+            spread = float((labels - labels.mean(dim=0)).square().sum())
+            return loss, 1 - 2 * loss * len(labels) / spread if spread else float("nan")
+        return loss, float("nan")
+
+
+class _Training:
+    """One run of the algorithm."""
+
+    def __init__(
+        self,
+        asked: DPSGD,
+        model: nn.Module,
+        records: _Records,
+        public: _Records | None,
+        stream: Stream,
+        advance: Callable[[int], None],
+    ) -> None:
+        self.asked, self.model, self.records, self.public, self.advance = asked, model, records, public, advance
+        model.train()
+        self.gradients = per_record(model, asked.loss, *records.some(slice(0, 2)))
+        self.steps, self.share = asked._steps(len(records)), asked.batch / len(records)
+        self.perturbation = _calibrated(asked, self.gradients.d, self.share, self.steps)
+        self.promised = self.perturbation.guarantee(self.share, self.steps, asked.delta)
+        if self.promised.epsilon > asked.epsilon * (1 + _SLACK) or self.promised.delta > asked.delta * (1 + _SLACK):
+            raise ParameterError("this perturbation does not keep epsilon and delta over so many steps: use more noise")
+        self.coins, self.noise, self.simulated = stream.spawn("coins"), stream.spawn("noise"), stream.simulated
+        self.at_once = asked.microbatch or min(_MOST, max(_FEWEST, _NUMBERS_AT_ONCE // self.gradients.d))
+        self.lines: list[dict[str, float]] = []
+
+    def run(self) -> _Result:
+        """All steps."""
+        first = next(iter(self.gradients.weights.values()))
+        place = torch.cat([weight.detach().flatten() for weight in self.gradients.weights.values()]).double()
+        speed, mean, averaged = torch.zeros_like(place), torch.zeros_like(place), 0
+        for step in range(self.steps):
+            chosen = self.sampled(step)
+            total = self.total(chosen)
+            direction = torch.from_numpy(self.perturbation.release(total, step, self.noise)).to(first.device)
+            speed = self.asked.momentum * speed + direction
+            rate = _rate_at(self.asked.rate, step)
+            place = place - rate * speed
+            if step >= self.steps - self.asked.average * self.steps:
+                averaged += 1
+                mean += (place - mean) / averaged
+            self.note(step, rate, chosen, place, mean if averaged else place)
+            self.advance(1)
+        self.put(mean if averaged else place)
+        self.model.eval()
+        names = self.lines[0] if self.lines else {}
+        history = Table({name: [line[name] for line in self.lines] for name in names})
+        return _Result(
+            self.model, self.perturbation, self.promised, history, self.steps, len(self.records), self.gradients.d,
+            self.gradients.way,
+        )  # fmt: skip
+
+    def sampled(self, step: int) -> Tensor:
+        """The records of a step: each by its own exact coin of probability batch / n."""
+        n = len(self.records)
+        if self.asked.batch == n:
+            return torch.arange(n)
+        coins = self.coins.below(n, n, first=step * n)
+        return torch.from_numpy(np.flatnonzero(coins < np.uint64(self.asked.batch)))
+
+    def total(self, chosen: Tensor) -> NDArray[np.int64]:
+        """The exact sum of what the chosen records contribute, a few of them at a time."""
+        total: NDArray[np.int64] | None = None
+        for some in chosen.split(self.at_once) if len(chosen) else ():
+            rows = self.perturbation.contributions(self.gradients(*self.records.some(some)))
+            part = exact_sum(rows, self.perturbation.radius)
+            total = part if total is None else total + part
+        return self.nobody if total is None else total
+
+    @property
+    def nobody(self) -> NDArray[np.int64]:
+        """The sum over an empty batch."""
+        empty = torch.zeros(0, self.gradients.d, dtype=self.records.kind, device=self.records.device)
+        return exact_sum(self.perturbation.contributions(empty), self.perturbation.radius)
+
+    def put(self, place: Tensor) -> None:
+        """Make these the weights of the model."""
+        with torch.no_grad():
+            parts = place.split([weight.numel() for weight in self.gradients.weights.values()])
+            for weight, part in zip(self.gradients.weights.values(), parts, strict=True):
+                weight.copy_(part.view_as(weight))
+
+    def note(self, step: int, rate: float, chosen: Tensor, place: Tensor, shown: Tensor) -> None:
+        """A line of history, about twenty times; then the model is ready for the next step."""
+        last = step == self.steps - 1
+        if last or (step + 1) % max(1, self.steps // _POINTS) == 0:
+            line = {"step": step + 1, "rate": rate}
+            if self.simulated and len(chosen):
+                line["training loss (not private)"] = self.batch_loss(chosen)
+            elif self.simulated:
+                line["training loss (not private)"] = float("nan")
+            if self.public is not None:
+                self.put(shown)
+                line["validation loss"], line["validation score"] = self.public.measured(self.model)
+                self.model.train()
+            self.lines.append(line)
+        self.put(place)
+
+    def batch_loss(self, chosen: Tensor) -> float:
+        """The mean loss of some records of the batch, before the step."""
+        with torch.no_grad():
+            inputs, labels = self.records.some(chosen[:_PREDICTED_AT_ONCE])
+            return float(self.asked.loss(self.model(inputs), labels).double().mean())
+
+
+def _calibrated(asked: DPSGD, d: int, share: float, steps: int) -> Perturbation:
+    recipe = asked.recipe
+    if isinstance(recipe, Perturbation):
+        return recipe
+    return recipe(d, asked.epsilon, asked.delta, share, steps, asked.batch)
+
+
+def _rate_at(rate: Rate, step: int) -> float:
+    number = rate(step) if callable(rate) else rate
+    if not isfinite(number) or number < 0:
+        raise ParameterError("the learning rate must be finite and at least 0 in every step")
+    return float(number)
+
+
+def _checked_epsilon(epsilon: float | None) -> float:
+    if epsilon is None:
+        raise ParameterError("epsilon is missing: the privacy budget of the whole training, for example epsilon=1.0")
+    return checked_epsilon(epsilon)
+
+
+def _checked_delta(delta: float | None) -> float:
+    if delta is None:
+        raise ParameterError("delta is missing: well below one over the number of records, for example delta=1e-5")
+    if checked_delta(delta) == 0:
+        raise ParameterError("Gaussian noise needs a delta above 0, for example delta=1e-5")
+    return float(delta)
+
+
+def _checked_length(epochs: float | None, steps: int | None) -> tuple[float | None, int | None]:
+    if (epochs is None) == (steps is None):
+        raise ParameterError("say how long to train: either epochs or steps")
+    if steps is not None:
+        return None, checked_count("steps", steps, 1)
+    assert epochs is not None
+    return _within("epochs", epochs, 0.0, float("inf")), None
+
+
+def _within(name: str, number: float, least: float, most: float) -> float:
+    value = checked_real(name, number)
+    if not (least <= value <= most and isfinite(value)):
+        raise ParameterError(f"{name} must be a finite number of at least {least:g}{_most(most)}")
+    return value
+
+
+def _most(most: float) -> str:
+    return f" and at most {most:g}" if isfinite(most) else ""
+
+
+def _recipe(clipping: str, clip: float, perturb: str | Recipe | Perturbation) -> Recipe | Perturbation:
+    if not isinstance(clipping, str) or clipping not in BOUNDS:
+        raise ParameterError(f"clipping must be one of {', '.join(BOUNDS)}")
+    if perturb == "gaussian":
+        return Flat(clip) if clipping == "flat" else BOUNDS[clipping]()
+    if isinstance(perturb, str) or not (callable(perturb) or isinstance(perturb, Perturbation)):
+        raise ParameterError('perturb must be "gaussian" or a recipe, as in dither.learn.geodp')
+    return perturb
+
+
+def _loss(loss: str | Loss) -> Loss:
+    if callable(loss):
+        return loss
+    if loss not in LOSSES:
+        raise ParameterError(f"loss must be one of {', '.join(LOSSES)}, or a function of outputs and labels")
+    return LOSSES[loss]
+
+
+def _tensor(given: Any, name: str) -> Tensor:
+    """As a tensor; a message of a conversion may quote a value, so none is kept."""
+    try:
+        tensor = torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError):
+        raise DomainError(f"{name} must be numbers, as an array or a tensor") from None
+    return tensor.detach()
+
+
+def _as_kind(inputs: Tensor, kind: torch.dtype) -> Tensor:
+    """Floats in the model's own type; whole numbers (words, categories) stay."""
+    return inputs.to(kind) if inputs.is_floating_point() else inputs
+
+
+def _classes(model: nn.Module, inputs: Tensor, kind: torch.dtype) -> int:
+    """How many classes the model knows: what it says of a record of zeros."""
+    try:
+        outputs = _outputs(model, torch.zeros_like(_as_kind(inputs[:1], kind)))
+    except Exception as error:  # whatever a model of the user may raise
+        raise ParameterError("the model does not take these records: try it on a made-up one") from error
+    if outputs.ndim != 2:
+        raise ParameterError('for "cross_entropy" the model must give one score a class for each record')
+    return outputs.shape[1]
+
+
+def _checked_classes(labels: Tensor, classes: int) -> Tensor:
+    rule = f"must be a whole number from 0 to {classes - 1}, one for each class of the model"
+    if labels.dim() != 1 or labels.is_complex() or labels.dtype == torch.bool:
+        raise DomainError(f"labels: each {rule}")
+    whole = labels.round() if labels.is_floating_point() else labels
+    bad = ~((whole == labels) & (whole >= 0) & (whole < classes))
+    if bool(bad.any()):
+        raise RowError(int(torch.nonzero(bad)[0, 0]), rule, "labels")
+    return whole.long()
+
+
+def _checked_numbers(labels: Tensor, kind: torch.dtype) -> Tensor:
+    numbers = labels.to(kind)
+    bad = ~torch.isfinite(numbers.reshape(len(numbers), -1)).all(dim=1)
+    if bool(bad.any()):
+        raise RowError(int(torch.nonzero(bad)[0, 0]), "must be a finite number", "labels")
+    return numbers
+
+
+def _outputs(model: nn.Module, inputs: Tensor) -> NDArray[Any]:
+    weight = next(model.parameters())
+    training = model.training
+    model.eval()
+    with torch.no_grad():
+        parts = [
+            model(_as_kind(part.to(weight.device), weight.dtype)).cpu() for part in inputs.split(_PREDICTED_AT_ONCE)
+        ]
+    model.train(training)
+    return torch.cat(parts).numpy()
+
+
+@contextmanager
+def _seeded_torch(stream: Stream) -> Iterator[None]:
+    """Torch's own generator, for dropout and the like, seeded from the stream and put back afterwards."""
+    before = torch.get_rng_state()
+    torch.manual_seed(int(stream.spawn("torch").below(1 << 63, 1)[0]))
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before)
+
+
+def _bar(wanted: bool, steps: int) -> Any:
+    return shown_progress("Training", steps, unit="steps") if wanted else nullcontext(lambda count: None)

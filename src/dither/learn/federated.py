@@ -1,0 +1,544 @@
+"""Federated learning in which nobody is trusted: devices train, and report their whole update at random.
+
+A round of federated averaging: the server sends its parameters; every device that takes part trains for a few local
+steps (`learn.fedtrain`), clips its *whole update* to the norm `clip`, and sends one randomized report of it through an
+`Envelope`; the server tallies the reports, estimates the mean update, and moves by `server_rate` times that.
+
+**Why the whole update.** 001 (section 6.1.1) adds noise to the last of E local steps. The transmitted model then holds
+the other E - 1 without any noise: with Gaussian noise for (1, 1e-5) and 20 steps the promise fails with probability
+.988 (ERRATA). Here everything that a device sends about its records is one report of a mechanism with a certificate.
+
+**The budget** is one public schedule. Either `epsilon` and `delta` are what a device promises over *all* its rounds,
+and what a round may cost follows, or they are the price of a round and the total follows (`budget="round"`): see
+`learn.fedaccount`. Each device keeps an account; when it is spent, the next round is refused (`BudgetError`). A real
+`Device` keeps it in a `privacy.Ledger`, where a round is a period: asked again about the same round, it repeats itself.
+
+**Who takes part** is a public rota: with `participants` fewer than the devices, each reports in fewer rounds and has
+more to spend in each of them. No secrecy of that choice is counted on.
+
+**Shuffled reports** (`shuffled=True`) promise more to whoever sees them in no order: `central`.
+
+**Nothing leaks**: an update with a NaN or an infinity counts as zero, and its report is drawn like any other.
+
+What goes wrong: the noise of a report grows with the number d of parameters, so the mean over n devices is worth
+something only if n times what a report tells is a match for d. An update of norm `clip` through the best mechanism has
+an error of about clip^2 d / min(epsilon, epsilon^2) a report; `explain` says what that makes for a round. Small models,
+many devices, few rounds.
+"""
+
+import copy
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from dither.core.checks import checked_count, checked_delta, checked_real
+from dither.core.errors import DomainError, ParameterError, ReportError
+from dither.core.estimate import Estimate
+from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.core.mechanism import Mechanism
+from dither.core.reports import Reports
+from dither.core.tally import Tally
+from dither.learn.envelope import Envelope, shortened_to
+from dither.learn.fedaccount import Accounts, Rota, most_rounds, per_round, shuffled_total, together
+from dither.learn.fedtrain import Devices, Local, by_class, check_labels, decided, loss, whole_labels
+from dither.learn.ldpvec import LDPVec
+from dither.privacy.ledger import BudgetError, Ledger
+from dither.privacy.ledger.device import _times
+from dither.randomness import Stream
+from dither.show.plots import COLOURS, saved, tidy
+from dither.show.progress import progress
+from dither.show.table import Table
+
+__all__ = ["DEFAULT", "Device", "Devices", "Federation", "Task", "by_class"]
+
+DEFAULT = "best"
+_CANDIDATES = ("UnitVector", "BallGaussian")
+_GAUSSIAN = ("BallGaussian",)
+_WITH_DELTA = ("Gaussian",)
+
+Numbers = NDArray[np.float64]
+
+
+class Carrier(Protocol):
+    """How a vector travels: an `Envelope`, an `LDPVec`, or anything with their verbs."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised for one report."""
+        ...
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """Who draws a report."""
+        ...
+
+    def inside(self, vectors: Any) -> NDArray:
+        """The rows as the mechanism takes them."""
+        ...
+
+    def randomize(self, vectors: Any, *, seed: int | None = None) -> Reports:
+        """One report for each row."""
+        ...
+
+    def tally(self, reports: NDArray) -> Tally:
+        """The sum over reports."""
+        ...
+
+    def estimate(self, tally: Tally) -> Estimate:
+        """The mean of the vectors."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What every device knows beforehand: how to train, how to report, and in how many rounds at most."""
+
+    local: Local
+    carrier: Carrier | None
+    clip: float
+    rounds: int
+    most: int
+    name: str = "federation"
+
+    def update(
+        self, parameters: Numbers, devices: Devices, who: NDArray[np.int64], turn: int, stream: Stream
+    ) -> Numbers:
+        """The whole update of each of these devices, of norm `clip` at most; zero where anything is not finite."""
+        return clipped(self.local.updates(parameters, devices, who, turn, stream), self.clip)
+
+
+class Federation:
+    """Federated averaging with one randomized report a device and round.
+
+    `envelope` is the name of a mechanism for vectors (with its `options`), "LDPVec", an `Envelope` that is made
+    already, or None for training without any privacy, to compare with. The default, "best", takes what has the least
+    error at this budget: UnitVector, or, with a delta and little to spend in a round, BallGaussian.
+
+    >>> import numpy as np, torch
+    >>> from dither.learn.federated import Devices
+    >>> inputs = np.repeat(np.array([[1.0, 0.5], [-0.5, -1.0]], dtype=np.float32), 500, axis=0)
+    >>> devices = Devices(inputs, np.repeat([1, 0], 500), np.arange(1000).reshape(200, 5))
+    >>> federation = Federation(
+    ...     torch.nn.Linear(2, 1), "Hypercube", rounds=2, epsilon=8.0, local_steps=4, batch=5, rate=1.0,
+    ...     clip=1.0, server_rate=4.0, seed=1,
+    ... )
+    >>> federation.run(devices).score(inputs, np.repeat([1, 0], 500))
+    1.0
+    >>> print(federation.total)
+    epsilon 8 (exact)
+    >>> federation.step(devices)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    dither.privacy.ledger.device.BudgetError: all 2 rounds are done, ...
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        envelope: str | Carrier | None = DEFAULT,
+        *,
+        rounds: int,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        budget: str = "total",
+        local_steps: int = 20,
+        batch: int = 32,
+        rate: float = 0.1,
+        decay: float = 0.0,
+        clip: float = 0.1,
+        server_rate: float = 1.0,
+        momentum: float = 0.0,
+        average: bool = False,
+        participants: int | None = None,
+        devices: int | None = None,
+        shuffled: bool = False,
+        options: dict[str, Any] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.rounds = checked_count("rounds", rounds, 1)
+        self.local = Local(copy.deepcopy(model), local_steps, batch, rate, decay)
+        self.clip, self.server_rate = _positive("clip", clip), _positive("server_rate", server_rate)
+        self.momentum = checked_real("momentum", momentum)
+        if not 0 <= self.momentum < 1:
+            raise ParameterError("momentum must be at least 0 and below 1, for example momentum=0.9")
+        if budget not in ("total", "round"):
+            raise ParameterError('budget says what epsilon and delta are for: "total", all rounds together, or "round"')
+        if (participants is None) != (devices is None):
+            raise ParameterError("to let some take part, say how many of how many: participants=100, devices=1000")
+        if participants is not None and devices is not None and participants > devices:
+            raise ParameterError(f"there are {devices} devices: participants must be at most that many")
+        self.average, self.shuffled, self.seed = bool(average), bool(shuffled), seed
+        self.participants, self.devices = participants, devices
+        self.most = self.rounds if devices is None else most_rounds(devices, participants, self.rounds)
+        self.delta = checked_delta(delta)
+        self.carrier = self._carrier(envelope, epsilon, budget, options or {})
+        if budget == "round":
+            self.delta = min(1.0, self.most * self.delta)
+        self._stream = Stream.secure() if seed is None else Stream.seeded(seed, "federation")
+        self._speed = np.zeros(self.local.d)
+        self._sum, self._summed = np.zeros(self.local.d), 0
+        self._past: list[dict[str, Any]] = []
+        self._accounts: Accounts | None = None
+        self._rota: Rota | None = None
+        self.parameters = self.local.start()
+        self.done = 0
+
+    def _carrier(self, envelope: Any, epsilon: float | None, budget: str, options: dict[str, Any]) -> Carrier | None:
+        if not isinstance(envelope, str):
+            if epsilon is not None or options:
+                raise ParameterError("an envelope that is made already has its budget: leave epsilon and options out")
+            if envelope is not None and getattr(envelope, "d", None) != self.local.d:
+                raise ParameterError(f"the envelope must be made for d={self.local.d} parameters, as this model has")
+            return envelope
+        if epsilon is None:
+            raise ParameterError(
+                "epsilon is missing: what a device promises over all its rounds, for example epsilon=8.0"
+            )
+        if envelope != "best":
+            return self._named(envelope, epsilon, budget, options)
+        if options:
+            raise ParameterError('options belong to a mechanism that is named, as in Federation(model, "LDPVec", ...)')
+        names = _CANDIDATES if self.delta else _CANDIDATES[:1]
+        return min((self._named(name, epsilon, budget, {}) for name in names), key=lambda each: each.error())
+
+    def _named(self, name: str, epsilon: float, budget: str, options: dict[str, Any]) -> Any:
+        """The carrier of a mechanism with what its reports may cost."""
+        kind = _noise(name, options)
+        if budget == "total":
+            of_one = per_round(epsilon, self.delta, self.most, kind)
+        else:
+            of_one = epsilon, 0.0 if kind == "pure" else self.delta
+        return carrier_for(name, self.local.d, *of_one, self.clip, options)
+
+    # What is promised ----------------------------------------------------------------------------------------------
+
+    @property
+    def round_guarantee(self) -> Guarantee:
+        """What one report of a device promises."""
+        return Guarantee(math.inf) if self.carrier is None else self.carrier.guarantee
+
+    @property
+    def set_aside(self) -> Guarantee:
+        """What a device's ledger sets aside for all its rounds: epsilons and deltas add up."""
+        return _times(self.round_guarantee, self.most) if self.carrier is not None else Guarantee(math.inf)
+
+    @property
+    def total(self) -> Guarantee:
+        """What all reports of one device promise together, if they are drawn without a seed."""
+        return self._after(self.most)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What a device that took part so far has been promised; nothing, if it was a simulation."""
+        if self.seed is not None:
+            return NO_GUARANTEE
+        return self._after(self._times())
+
+    @property
+    def central(self) -> Guarantee:
+        """What all rounds promise to whoever sees their reports shuffled; without a shuffler, the devices' own."""
+        if self.carrier is None or not self.shuffled:
+            return self.total
+        crowd = self.participants if self.participants is not None else self.devices
+        if crowd is None and self._rota is not None:
+            crowd = self._rota.participants
+        if crowd is None:
+            raise ParameterError(
+                "how many reports are shuffled is not known yet: say devices and participants, or run it"
+            )
+        return shuffled_total(self.carrier.mechanism, crowd, self.most, self.delta)
+
+    def _times(self) -> int:
+        """In how many rounds so far the most frequent device took part."""
+        if self._accounts is None:
+            return self.done if self.devices is None else most_rounds(self.devices, self.participants, self.done)
+        return int(self._accounts.paid.max())
+
+    def _after(self, times: int) -> Guarantee:
+        if times == 0:
+            return Guarantee(0.0)
+        if self.carrier is None:
+            return Guarantee(math.inf)
+        return together(self.carrier.mechanism, times, self.delta)
+
+    # Training ------------------------------------------------------------------------------------------------------
+
+    @property
+    def task(self) -> Task:
+        """What a device must know to take part."""
+        return Task(self.local, self.carrier, self.clip, self.rounds, self.most)
+
+    def run(self, devices: Devices, *, test: tuple[Any, Any] | None = None) -> "Federation":
+        """All rounds that are left. `test` is public data: inputs and labels whose accuracy the history shows."""
+        left = self.rounds - self.done
+        if left <= 0:
+            self._refuse()
+        with progress("Training", left, unit="rounds") as advance:
+            for _ in range(left):
+                self.step(devices, test=test)
+                advance(1)
+        return self
+
+    def step(self, devices: Devices, *, test: tuple[Any, Any] | None = None) -> Numbers:
+        """One round of simulated devices; gives the estimated mean update."""
+        if not isinstance(devices, Devices):
+            raise DomainError("devices must be learn.federated.Devices(inputs, labels, members)")
+        if self.done >= self.rounds:
+            self._refuse()
+        who = self.chosen(devices)
+        stream = self._stream.spawn("round", str(self.done), "batches")
+        task = self.task
+        parts = self.local.chunks(devices, who)
+        return self.receive(
+            (task.update(self.parameters, devices, part, self.done, stream) for part in parts), test=test
+        )
+
+    def receive(self, updates: Iterable[Numbers], *, test: tuple[Any, Any] | None = None) -> Numbers:
+        """The second half of a round: updates, in tables with a row a device, are clipped, reported and averaged."""
+        stream, tally, total, count = self._stream.spawn("round", str(self.done)), None, np.zeros(self.local.d), 0
+        for number, whole in enumerate(updates):
+            part = clipped(whole, self.clip)
+            count += len(part)
+            if self.carrier is None:
+                total += part.sum(axis=0)
+                continue
+            seed = None if self.seed is None else int(stream.spawn("reports", str(number)).below(1 << 62, 1)[0])
+            counted = self.carrier.tally(self.carrier.randomize(part, seed=seed))
+            tally = counted if tally is None else tally + counted
+        if self.carrier is None or tally is None:
+            return self._move(total / max(count, 1), count, test)
+        return self._move(self.carrier.estimate(tally).value, count, test)
+
+    def absorb(self, reports: NDArray | Tally, *, test: tuple[Any, Any] | None = None) -> Numbers:
+        """One round of real devices: their reports, or a tally of these; gives the estimated mean update."""
+        if self.done >= self.rounds:
+            self._refuse()
+        if self.carrier is None:
+            raise ReportError("without an envelope nothing is reported: make the federation with one")
+        tally = reports if isinstance(reports, Tally) else self.carrier.tally(reports)
+        return self._move(self.carrier.estimate(tally).value, tally.n, test)
+
+    def chosen(self, devices: Devices) -> NDArray[np.int64]:
+        """The devices of this round, after each has paid for it: the first half of a round."""
+        if self.devices not in (None, len(devices)):
+            raise ParameterError(f"this federation was planned for {self.devices} devices")
+        if self._rota is None:
+            self._rota = Rota(len(devices), self.participants, self.rounds, self._stream.spawn("rota"))
+            if self.carrier is not None:
+                self._accounts = Accounts(len(devices), self.set_aside.epsilon, self.set_aside.delta)
+                self._accounts.reserve(self.round_guarantee, periods=self.most)
+        who = self._rota.round(self.done)
+        if self._accounts is not None:
+            if len(self._accounts.paid) != len(devices):
+                raise ParameterError("the devices are not those of the rounds before")
+            self._accounts.charge(who)
+        return who
+
+    def _move(self, update: Numbers, reports: int, test: tuple[Any, Any] | None) -> Numbers:
+        self._speed = self.momentum * self._speed + update
+        self.parameters = self.parameters + self.server_rate * self._speed
+        self.done += 1
+        if 2 * self.done > self.rounds:
+            self._sum, self._summed = self._sum + self.parameters, self._summed + 1
+        row: dict[str, Any] = {"round": self.done, "devices": reports, "reported": self._times()}
+        if test is not None:
+            row |= {"accuracy": self.score(*test), "loss": self.loss(*test)}
+        self._past.append(row)
+        return update
+
+    def _refuse(self) -> None:
+        raise BudgetError(
+            f"all {self.rounds} rounds are done, and each device has promised {self.total}: its budget is spent. Use "
+            "the model as it is; for more rounds agree on a new federation, with a budget of its own"
+        )
+
+    # The model -----------------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> nn.Module:
+        """The model so far; with `average`, its parameters are their mean over the second half of all rounds."""
+        averaged = self.average and self._summed
+        return copy.deepcopy(self.local.loaded(self._sum / self._summed if averaged else self.parameters))
+
+    def _output(self, inputs: Any) -> torch.Tensor:
+        rows = torch.as_tensor(inputs)
+        with torch.no_grad():
+            return self.model(rows.to(next(self.local.model.parameters()).dtype))
+
+    def predict(self, inputs: Any) -> NDArray[np.int64]:
+        """The class of each record."""
+        return decided(self._output(inputs)).numpy()
+
+    def score(self, inputs: Any, labels: Any) -> float:
+        """The share of records whose class is right."""
+        outputs, known = self._output(inputs), whole_labels(labels)
+        check_labels(known, outputs.shape[-1])
+        return float((decided(outputs) == known).double().mean())
+
+    def loss(self, inputs: Any, labels: Any) -> float:
+        """The mean cross entropy."""
+        outputs, known = self._output(inputs), whole_labels(labels)
+        check_labels(known, outputs.shape[-1])
+        return float(loss(outputs.double(), known))
+
+    # What happened -------------------------------------------------------------------------------------------------
+
+    @property
+    def history(self) -> Table:
+        """A row a round: how many reported, how the model did on public data, and what a device has spent by then."""
+        spent = {times: self._after(times) for times in {row["reported"] for row in self._past}}
+        columns: dict[str, list[Any]] = {"round": [row["round"] for row in self._past]}
+        columns["devices"] = [row["devices"] for row in self._past]
+        for name in ("accuracy", "loss"):
+            if any(name in row for row in self._past):
+                columns[name] = [row.get(name, math.nan) for row in self._past]
+        columns["epsilon"] = [spent[row["reported"]].epsilon for row in self._past]
+        columns["delta"] = [spent[row["reported"]].delta for row in self._past]
+        return Table(columns)
+
+    def plot(self, path: Any = None) -> Any:
+        """The learning curve: accuracy on public data by round, and the budget that is spent."""
+        from dither.core.errors import require
+
+        columns = self.history.columns
+        if "accuracy" not in columns:
+            raise ParameterError(
+                "there is no curve without public data: federation.run(devices, test=(inputs, labels))"
+            )
+        figure = require("matplotlib.figure", "plot").Figure(figsize=(6.4, 4.0), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(columns["round"], columns["accuracy"], color=COLOURS[0], linewidth=2)
+        axes.set(xlabel="round", ylabel="accuracy on public data", ylim=(0, 1))
+        axes.set_title(f"{_described(self.carrier)}: {self.total}", loc="left", fontsize=10)
+        tidy(axes)
+        return saved(figure, path)
+
+    def explain(self) -> str:
+        """In words: who sends what, what is promised, and how much of the update the noise leaves."""
+        lines = [
+            f"{self.rounds:,} rounds; in each, a device takes {self.local.steps} steps of SGD on batches of "
+            f"{self.local.batch} and reports its whole update: {self.local.d:,} numbers, of norm {self.clip:g} at most."
+        ]
+        if self.carrier is None:
+            return "\n".join([*lines, "Updates are sent as they are: there is no privacy."])
+        lines += [
+            f"Reports are made by {_described(self.carrier)}; one promises {self.round_guarantee}.",
+            f"A device reports in {self.most:,} rounds at most. Together they promise {self.total}; its ledger sets "
+            f"aside {self.set_aside}.",
+        ]
+        if self.seed is not None:
+            lines.append("This is a simulation from a seed: its own reports protect nobody.")
+        if self.shuffled and (self.devices or self._rota):
+            lines.append(f"To whoever sees the reports in no order: {self.central}.")
+        error = getattr(self.carrier, "error", None)
+        if error is not None:
+            needed = error() / self.clip**2
+            lines.append(
+                f"A report misses an update of norm {self.clip:g} by a squared distance of {error():.3g}. Over "
+                f"{needed:,.0f} devices the noise of the mean is about as long as an update: have many more."
+            )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Federation({_described(self.carrier)}, round {self.done} of {self.rounds}, {self.total})"
+
+
+@dataclass
+class Device:
+    """One real device: its records, and the ledger that keeps what it has promised.
+
+    `report` trains on the parameters of the server and gives what to send. A round is a period of the ledger: asked
+    again about the same round the device repeats its report; asked about more rounds than were agreed, it refuses.
+
+    >>> import tempfile, numpy as np, torch
+    >>> federation = Federation(torch.nn.Linear(2, 1), "Hypercube", rounds=1, epsilon=2.0, local_steps=1, batch=2)
+    >>> with tempfile.TemporaryDirectory() as place, Ledger(f"{place}/ledger.db", epsilon=2.0) as ledger:
+    ...     device = Device(np.eye(2), [0, 1], ledger)
+    ...     report = device.report(federation.task, federation.parameters, turn=1)
+    ...     print(len(report), ledger.spent)
+    1 epsilon 2 (bound)
+    """
+
+    inputs: Any
+    labels: Any
+    ledger: Ledger
+    _own: Devices = field(init=False, repr=False)
+    _last: tuple[str, int] | None = field(init=False, default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.ledger, Ledger):
+            raise ParameterError("a device needs a ledger for its budget: privacy.Ledger(path, epsilon=8.0)")
+        self._own = Devices(self.inputs, self.labels, [np.arange(len(torch.as_tensor(self.inputs)))])
+
+    def report(self, task: Task, parameters: Any, turn: int) -> Reports:
+        """What the device sends in round `turn`, counted from 1."""
+        if task.carrier is None:
+            raise ReportError("a device sends nothing that is not randomized: make the federation with an envelope")
+        if checked_count("turn", turn, 1) > task.rounds:
+            raise BudgetError(
+                f"{task.rounds} rounds were agreed, and round {turn} is not one of them. For more rounds agree on a "
+                "new federation, with a budget of its own"
+            )
+        mechanism = task.carrier.mechanism
+        self.ledger.reserve(mechanism, periods=task.most)
+        self._check_left(task, mechanism, turn)
+        update = task.update(np.asarray(parameters), self._own, np.array([0]), turn - 1, Stream.secure())
+        sent = self.ledger.report(mechanism, task.carrier.inside(update), period=f"{task.name} {turn}")
+        self._last = task.name, turn
+        return sent
+
+    def _check_left(self, task: Task, mechanism: Mechanism, turn: int) -> None:
+        """Over budget a ledger repeats its last report, which here would be that of another round: refuse instead."""
+        columns = self.ledger.table().columns
+        paid = dict(zip(columns["plan"], columns["rounds"], strict=True)).get(mechanism.fingerprint[:12], 0)
+        if paid >= task.most and self._last != (task.name, turn):
+            raise BudgetError(
+                f"the budget is spent: this device has reported in the {task.most} rounds that it promised, "
+                f"{self.ledger.guarantee(mechanism)}. It takes no part in more; a new federation needs a new budget"
+            )
+
+
+def clipped(updates: Numbers, clip: float) -> Numbers:
+    """Whole updates of norm `clip` at most; one with anything that is not finite counts as zero.
+
+    >>> clipped(np.array([[3.0, 4.0], [np.nan, 1.0]]), 1.0).round(3).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
+    """
+    finite = np.isfinite(updates).all(axis=1, keepdims=True)
+    return shortened_to(np.where(finite, updates, 0.0), clip)
+
+
+def carrier_for(name: str, d: int, epsilon: float, delta: float, clip: float, options: dict[str, Any]) -> Carrier:
+    """The envelope for updates of norm `clip`, by name; signs get the size that s of them of this norm have."""
+    if name == "LDPVec":
+        return LDPVec(d, epsilon, delta, clip, **options)  # type: ignore[return-value]  # a cached property is one
+    if "s" in options:
+        return Envelope(name, d=d, epsilon=epsilon, delta=delta, clip=clip / math.sqrt(options["s"]), **options)
+    return Envelope(name, d=d, epsilon=epsilon, delta=delta, clip=clip, **{"norm": "l2", **options})
+
+
+def _noise(name: str, options: dict[str, Any]) -> str:
+    """How reports of this mechanism add up over rounds: see `per_round`."""
+    if name == "LDPVec":
+        return "gaussian" if options.get("base") == "Gaussian" else "pure"
+    used = options.get("base", name)
+    return "gaussian" if used in _GAUSSIAN else "delta" if used in _WITH_DELTA else "pure"
+
+
+def _described(carrier: Carrier | None) -> str:
+    if carrier is None:
+        return "no noise"
+    return carrier.base + " angles" if isinstance(carrier, LDPVec) else type(carrier.mechanism).__name__
+
+
+def _positive(name: str, number: float) -> float:
+    found = checked_real(name, number)
+    if not (math.isfinite(found) and found > 0):
+        raise ParameterError(f"{name} must be a finite number above 0")
+    return found

@@ -1,0 +1,184 @@
+"""Envelopes: unbiased for what they clip to, silent about what is wrong with a row.
+
+Statistical tests use fixed seeds. They make 72 comparisons with a normal bound of probability 1e-8 each, so a correct
+envelope fails with a probability below 1e-6.
+"""
+
+import pickle
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from dither.core.errors import DomainError, ParameterError
+from dither.learn.envelope import Envelope, ranked, shortened_to
+from dither.mechanisms import GRR, Hypercube
+
+REACH = -NormalDist().inv_cdf(0.5e-8)
+BOXES = ("Hypercube", "SampledDuchi", "Piecewise", "Gaussian", "Split(base='Duchi')")
+SPARSE = ("Collision(s=2)", "CoCo(s=2)")
+ALL = ("UnitVector", *BOXES, *SPARSE)
+D = 4
+
+
+def envelope(name: str, **options) -> Envelope:
+    return Envelope(name, **{"d": D, "epsilon": 3.0, "delta": 1e-4, "clip": 0.5, **options})
+
+
+def some_rows(count: int) -> np.ndarray:
+    """Vectors of all sizes: about a third are clipped."""
+    angles = np.outer(np.arange(count), [1.0, 1.3, 1.7, 2.1])
+    return np.sin(angles) * (1 + np.arange(count)[:, None] % 3) * 0.3
+
+
+@pytest.mark.parametrize("corner", [(1, 1, 1), (1, -1, 1), (-1, -1, -1)])
+def test_the_estimate_is_unbiased_exactly(corner):
+    made = Envelope("Hypercube", d=3, epsilon=1.0, clip=0.25)
+    channel, inputs, outputs = made.mechanism.channel(), made.mechanism.inputs(), made.mechanism.outputs()
+    row = channel.matrix()[int(np.flatnonzero((inputs == corner).all(axis=1))[0])]
+    read = np.array([made.estimate(made.tally(outputs[place : place + 1])).value for place in range(len(outputs))])
+    chances = np.array([float(chance) for chance in row])
+    assert np.allclose(chances @ read, 0.25 * np.array(corner), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_estimate_is_near_the_mean_of_the_clipped_rows(name):
+    made, rows = envelope(name), some_rows(6000)
+    found = made.estimate(made.tally(made.randomize(rows, seed=5)))
+    assert found.value.shape == (D,)
+    assert (np.abs(found.value - made.clipped(rows).mean(axis=0)) <= REACH * found.stderr).all()
+    assert found.guarantee.simulated
+
+
+@pytest.mark.parametrize("name", ["UnitVector", "Hypercube", "SampledDuchi"])
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_either_norm_on_either_domain(name, norm):
+    made, rows = envelope(name, norm=norm), some_rows(6000)
+    inside = made.clipped(rows)
+    lengths = np.linalg.norm(inside, axis=1) if norm == "l2" else np.abs(inside).max(axis=1)
+    assert lengths.max() <= 0.5 * (1 + 1e-12)
+    found = made.estimate(made.tally(made.randomize(rows, seed=6)))
+    assert (np.abs(found.value - inside.mean(axis=0)) <= REACH * found.stderr).all()
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_row_that_is_not_finite_is_reported_as_zero(name, bad):
+    made, rows = envelope(name), some_rows(40)
+    rows[::3, 1] = bad
+    zeros = rows.copy()
+    zeros[::3] = 0.0
+    assert (made.randomize(rows, seed=1) == made.randomize(zeros, seed=1)).all()
+    assert not made.clipped(rows)[::3].any()
+
+
+@pytest.mark.parametrize("name", ["UnitVector", *BOXES])
+def test_units_do_not_matter(name):
+    rows = some_rows(50)
+    twice = envelope(name, clip=1.0).randomize(2 * rows, seed=2)
+    once = envelope(name).randomize(rows, seed=2)
+    assert (once == twice).all()
+    left, right = envelope(name), envelope(name, clip=1.0)
+    assert np.allclose(2 * left.estimate(left.tally(once)).value, right.estimate(right.tally(twice)).value, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["UnitVector", "Hypercube", "SampledDuchi"])
+def test_the_error_is_what_reports_show(name):
+    made = envelope(name)
+    zeros = np.zeros((3000, D))
+    each = np.array([made.mean(made.randomize(zeros[:30], seed=seed)) for seed in range(100)])
+    assert 0.7 < 30 * (each**2).sum(axis=1).mean() / made.noise() < 1.4  # 400 squares: over ten of their errors wide
+    assert made.error() >= made.noise()
+
+
+def test_long_rows_keep_their_direction_however_long():
+    rows = np.array([[3e200, 4e200], [3e-200, 4e-200], [0.0, 0.0], [0.3, 0.4], [1e308, 1e308]])
+    found = shortened_to(rows, 1.0)
+    assert np.allclose(found[0], [0.6, 0.8])
+    assert (found[1:4] == rows[1:4]).all()
+    assert np.allclose(found[4], [0.5**0.5, 0.5**0.5])
+
+
+def test_only_the_largest_signs_are_sent():
+    made = envelope("CoCo(s=2)")
+    assert made.clipped([[0.1, -3.0, 0.2, 0.0]]).tolist() == [[0.0, -0.5, 0.5, 0.0]]
+    assert made.clipped([[0.0, 0.0, 0.0, -1e-9]]).tolist() == [[0.0, 0.0, 0.0, -0.5]]
+
+
+def test_a_coordinate_nobody_reported_on_is_zero_and_unknown():
+    made = Envelope("SampledDuchi", d=50, epsilon=1.0)
+    found = made.estimate(made.tally(made.randomize(np.ones((1, 50)), seed=1)))
+    assert (found.value != 0).sum() == 1
+    assert np.isinf(found.stderr).sum() == 49
+
+
+def test_one_coordinate():
+    made = Envelope("Gaussian", d=1, epsilon=4.0, delta=1e-6, clip=2.0)
+    assert made.d == 1
+    assert made.estimate(made.tally(made.randomize([[1.0]] * 10, seed=1))).value.shape == (1,)
+
+
+def test_the_best_has_the_least_error():
+    names = ("Hypercube", "SampledDuchi", "Gaussian")
+    best = Envelope.best(20, 4.0, 1e-6, clip=0.5, norm="linf", among=names)
+    every = [Envelope(name, d=20, epsilon=4.0, delta=1e-6, clip=0.5, norm="linf") for name in names]
+    assert best.error() == min(each.error() for each in every)
+    without = ranked(20, 4.0, 0.0, clip=0.5, norm="linf", among=names)
+    assert [name for name, _ in without] == ["SampledDuchi", "Hypercube"]  # no Gaussian without a delta
+
+
+def test_an_l2_clip_in_a_box():
+    made = envelope("Hypercube", d=400, norm="l2")
+    assert made.scale == Envelope.coordinate_clip(0.5, 400) == 0.075
+    assert np.abs(made.clipped(np.eye(400))).max() == 0.075
+    assert made.error() == pytest.approx(made.noise() + (0.5 - 0.075) ** 2)
+
+
+def test_the_guarantee_is_that_of_the_mechanism():
+    assert envelope("Hypercube").guarantee == Hypercube(D, 3.0, 1e-4).guarantee
+    assert Envelope(Hypercube(D, 3.0), clip=2.0).mechanism == Hypercube(D, 3.0)
+    assert envelope("UnitVector").guarantee.delta == 0.0
+
+
+def test_pickling():
+    made = envelope("Hypercube", norm="l2")
+    again = pickle.loads(pickle.dumps(made))
+    assert again == made
+    assert (again.randomize(some_rows(9), seed=3) == made.randomize(some_rows(9), seed=3)).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"mechanism": "Hypercube", "epsilon": 1.0}, "d is missing"),
+        ({"mechanism": "Hypercube", "d": 3}, "epsilon is missing"),
+        ({"mechanism": "Hypercube", "d": 3, "epsilon": 1.0, "clip": 0.0}, "clip must be"),
+        ({"mechanism": "Hypercube", "d": 3, "epsilon": 1.0, "clip": float("nan")}, "clip must be"),
+        ({"mechanism": "Hypercube", "d": 3, "epsilon": 1.0, "spread": -1.0}, "spread must be"),
+        ({"mechanism": "Hypercube", "d": 3, "epsilon": 1.0, "norm": "l1"}, "norm must be"),
+        ({"mechanism": "Hypercube", "d": 3, "epsilon": 1.0, "s": 2}, "Hypercube takes"),
+        ({"mechanism": "Collision", "d": 3, "epsilon": 1.0}, "Collision takes"),
+        ({"mechanism": "Collision(s=1)", "d": 3, "epsilon": 1.0, "norm": "l2"}, "signs have no length"),
+        ({"mechanism": "GRR(k=3)", "d": 3, "epsilon": 1.0}, "GRR"),
+        ({"mechanism": "Nobody", "d": 3, "epsilon": 1.0}, "no mechanism has this name"),
+        ({"mechanism": GRR(3, 1.0)}, "does not take vectors"),
+        ({"mechanism": Hypercube(3, 1.0), "epsilon": 1.0}, "made already"),
+        ({"mechanism": 7, "d": 3, "epsilon": 1.0}, "name a mechanism"),
+        ({"mechanism": "Hypercube", "d": 3, "epsilon": 1.0, "clip": 1e200}, "too small or too large"),
+    ],
+)
+def test_refusals(arguments, reason):
+    with pytest.raises(ParameterError, match=reason):
+        Envelope(**arguments)
+
+
+@pytest.mark.parametrize("rows", [[["7310473secret"] * D], [[1.0] * 3], [[[1.0] * D]], "x"])
+def test_what_is_no_table_is_refused_without_its_values(rows):
+    with pytest.raises(DomainError, match="one row for each user") as refusal:
+        envelope("Hypercube").randomize(rows)
+    assert "secret" not in str(refusal.value)
+
+
+def test_nothing_to_choose_from():
+    with pytest.raises(ParameterError, match="none of these mechanisms"):
+        Envelope.best(3, 1.0, among=("Gaussian",))

@@ -1,0 +1,426 @@
+"""Flower: real client apps, the real mod and the real strategy, over a grid in this process.
+
+Statistical tests run from a seed; their threshold of six standard errors a coordinate has a false alarm below 1e-7.
+"""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from dither.core.errors import EmptyError, ParameterError
+from dither.learn.envelope import Envelope
+from dither.privacy.ledger import BudgetError, Ledger
+
+flower = pytest.importorskip("dither.learn.flower", exc_type=ImportError)
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict  # noqa: E402
+from flwr.clientapp import ClientApp  # noqa: E402
+
+Debiasing, Randomizer = flower.Debiasing, flower.Randomizer
+D = 4
+ENVELOPE = Envelope("Hypercube", d=D, epsilon=2.0, clip=1.0)
+TARGET = np.array([0.5, -0.25, 1.0, 0.0])
+
+
+class Wiretapped(flower.LocalGrid):
+    """A grid that remembers all replies; `changed` is what an adversary does to them on the way."""
+
+    def __init__(self, app: ClientApp, devices: int, run_id: int = 7) -> None:
+        super().__init__(app, devices, run_id)
+        self.replies: list[Message] = []
+        self.changed = lambda reply: reply
+
+    def send_and_receive(self, messages, *, timeout=None):
+        replies = super().send_and_receive(messages, timeout=timeout)
+        self.replies += replies
+        return [self.changed(reply) for reply in replies]
+
+
+def linear_app(*mods, train=None) -> ClientApp:
+    """Devices that each pull a linear model half of the way to one place, and tell more than they should."""
+    app = ClientApp(mods=list(mods))
+
+    @app.train()
+    def default(message: Message, context: Context) -> Message:
+        arrays = message.content.array_records["arrays"]
+        weights = np.concatenate([array.numpy().ravel() for array in arrays.values()])
+        moved = train(weights, context) if train else weights + 0.5 * (TARGET - weights)
+        new = {"weight": Array(moved[:3].reshape(3, 1).astype(np.float32)), "bias": Array(moved[3:].astype(np.float64))}
+        metrics = MetricRecord({"loss": 0.123, "num-examples": 10 * context.node_id})
+        notes = ConfigRecord({"diary": "secret"})
+        content = RecordDict({"arrays": ArrayRecord(new), "metrics": metrics, "notes": notes})
+        return Message(content, reply_to=message)
+
+    @app.evaluate()
+    def measure(message: Message, context: Context) -> Message:
+        return Message(RecordDict({"metrics": MetricRecord({"loss": 0.123})}), reply_to=message)
+
+    return app
+
+
+def start() -> ArrayRecord:
+    return ArrayRecord({"weight": Array(np.zeros((3, 1), dtype=np.float32)), "bias": Array(np.zeros(1))})
+
+
+def values(record: ArrayRecord) -> np.ndarray:
+    return np.concatenate([array.numpy().ravel() for array in record.values()])
+
+
+def test_two_rounds_of_a_linear_model_end_where_averaging_would():
+    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=2, seed=1)), devices=200)
+    strategy = Debiasing(ENVELOPE, rounds=2, simulated=True)
+    result = strategy.start(grid, start(), num_rounds=2)
+    first, second = strategy.estimates
+    for estimate, truth in ((first, TARGET / 2), (second, (TARGET - first.value) / 2)):
+        assert estimate.n == 200
+        assert (np.abs(estimate.value - truth) < 6 * estimate.stderr).all()
+    np.testing.assert_allclose(values(result.arrays), first.value + second.value, atol=1e-6)
+    assert result.arrays["weight"].numpy().dtype == np.float32
+    assert result.arrays["weight"].numpy().shape == (3, 1)
+    assert strategy.guarantee.simulated
+    assert str(strategy.table()).splitlines()[1].split()[:3] == ["1", "200", "0"]
+
+
+def test_the_servers_rate_scales_the_step_and_equal_weights_are_kept():
+    app = linear_app(Randomizer(ENVELOPE, rounds=1, seed=1))
+    ends = [
+        values(Debiasing(ENVELOPE, rounds=1, rate=rate, simulated=True).start(Wiretapped(app, 50), start(), 1).arrays)
+        for rate in (1.0, 0.25)
+    ]
+    np.testing.assert_allclose(ends[1], 0.25 * ends[0], atol=1e-6)
+
+
+def test_nothing_but_the_report_leaves_the_device():
+    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1)), devices=5)
+    strategy = Debiasing(ENVELOPE, rounds=1)
+    strategy.start(grid, start(), num_rounds=1)
+    for reply in grid.replies:
+        assert list(reply.content) == ["dither"]
+        sealed: dict = dict(reply.content.config_records["dither"])
+        assert set(sealed) == {"format", "dither-plan", "server-round", "simulated", "report"}
+        assert sealed["simulated"] is False
+        assert len(sealed["report"]) == ENVELOPE.mechanism.dtype.itemsize
+        assert "secret" not in str(reply.content)
+        assert "0.123" not in str(reply.content)
+
+
+def test_what_is_declared_public_is_sent_and_averaged_without_weights():
+    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1, public=["num-examples"])), devices=5)
+    result = Debiasing(ENVELOPE, rounds=1).start(grid, start(), num_rounds=1)
+    assert dict(grid.replies[0].content.metric_records["public"]).keys() == {"num-examples"}
+    assert result.train_metrics_clientapp[1]["num-examples"] == 30.0
+    assert "loss" not in result.train_metrics_clientapp[1]
+
+
+def test_evaluation_is_not_asked_for_and_not_answered():
+    app = linear_app(Randomizer(ENVELOPE, rounds=1))
+    grid = Wiretapped(app, devices=2)
+    asked = Message(RecordDict({"arrays": start()}), dst_node_id=1, message_type="evaluate")
+    assert len(app(asked, grid.contexts[1]).content) == 0
+    assert list(Debiasing(ENVELOPE, rounds=1).configure_evaluate(1, start(), ConfigRecord(), grid)) == []
+
+
+def test_an_update_is_clipped_as_a_whole():
+    envelope = Envelope("Hypercube", d=D, epsilon=8.0, clip=0.1)
+    app = linear_app(Randomizer(envelope, rounds=1, seed=1), train=lambda weights, context: weights + 1e6)
+    strategy = Debiasing(envelope, rounds=1, simulated=True)
+    strategy.start(Wiretapped(app, 300), start(), num_rounds=1)
+    assert (np.abs(strategy.estimates[0].value - 0.1) < 6 * strategy.estimates[0].stderr).all()
+
+
+@pytest.mark.parametrize("kind", ["nan", "error", "shape", "name"])
+def test_whatever_goes_wrong_on_a_device_looks_like_no_update(kind):
+    def train(weights, context):
+        if kind == "error":
+            raise ValueError("the patient in row 17")
+        return np.full(D, np.nan)
+
+    mod = Randomizer(ENVELOPE, rounds=1, seed=1)
+    app = linear_app(mod, train=train)
+    if kind in ("shape", "name"):
+        app = ClientApp(mods=[mod])
+
+        @app.train()
+        def wrong(message, context):
+            arrays = {
+                "weight": Array(np.ones((1, 3)) if kind == "shape" else np.ones((3, 1))),
+                "bias": Array(np.ones(1)),
+            }
+            if kind == "name":
+                arrays["beside"] = arrays.pop("bias")
+            return Message(RecordDict({"arrays": ArrayRecord(arrays)}), reply_to=message)
+
+    still = linear_app(mod, train=lambda weights, context: weights)
+    sent = []
+    for each in (app, still):
+        grid = Wiretapped(each, devices=3)
+        Debiasing(ENVELOPE, rounds=1, simulated=True).start(grid, start(), num_rounds=1)
+        answers = {
+            reply.metadata.src_node_id: reply.content.config_records["dither"]["report"] for reply in grid.replies
+        }
+        sent.append(answers)
+    assert sent[0] == sent[1]  # to the bit
+
+
+def test_for_development_failures_are_shown():
+    def train(weights, context):
+        raise RuntimeError("mine")
+
+    app = linear_app(Randomizer(ENVELOPE, rounds=1, on_failure="raise"), train=train)
+    grid = Wiretapped(app, 1)
+    message = Message(RecordDict({"arrays": start(), "config": asked(1)}), dst_node_id=1, message_type="train")
+    with pytest.raises(RuntimeError, match="mine"):
+        app(message, grid.contexts[1])
+
+
+# The budget ----------------------------------------------------------------------------------------------------------
+
+
+def asked(number: int, envelope: Envelope = ENVELOPE) -> ConfigRecord:
+    return ConfigRecord({"server-round": number, "dither-plan": flower.fingerprint(envelope)})
+
+
+def test_the_server_refuses_the_round_after_the_last():
+    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=9)), devices=3)
+    strategy = Debiasing(ENVELOPE, rounds=2)
+    assert strategy.guarantee.epsilon == pytest.approx(4.0)
+    assert strategy.spent.epsilon == 0
+    with pytest.raises(BudgetError, match="2 rounds"):
+        strategy.start(grid, start(), num_rounds=3)
+    assert len(grid.replies) == 6  # two rounds were sent, the third never was
+    assert strategy.spent == strategy.guarantee
+    assert "Asked for so far: 2 rounds" in strategy.explain()
+    longer = Debiasing(ENVELOPE, rounds=2)
+    longer.configure_train(1, start(), ConfigRecord(), grid)
+    with pytest.raises(BudgetError, match="already"):
+        longer.configure_train(1, start(), ConfigRecord(), grid)
+
+
+def test_a_device_refuses_whatever_the_server_says():
+    app = linear_app(Randomizer(ENVELOPE, rounds=1))
+    grid = Wiretapped(app, devices=3)
+    strategy = Debiasing(ENVELOPE, rounds=2)
+    with pytest.raises(EmptyError, match="3 x an error instead of a report"):
+        strategy.start(grid, start(), num_rounds=2)
+    assert all("rounds of this device are spent" in str(reply.error.reason) for reply in grid.replies[3:])
+    again = Message(RecordDict({"arrays": start(), "config": asked(1)}), dst_node_id=1, message_type="train")
+    with pytest.raises(BudgetError, match="already"):
+        app(again, grid.contexts[1])
+
+
+def test_a_ledger_repeats_a_round_and_outlives_the_run(tmp_path):
+    envelope = Envelope("Hypercube", d=D, epsilon=0.5)
+    mod = Randomizer(envelope, rounds=2, ledger_path=lambda context: tmp_path / f"{context.node_id}.db")
+    app = linear_app(mod)
+    grid = Wiretapped(app, devices=2)
+
+    def ask(grid, number):
+        message = Message(
+            RecordDict({"arrays": start(), "config": asked(number, envelope)}), dst_node_id=1, message_type="train"
+        )
+        return app(message, grid.contexts[1]).content.config_records["dither"]["report"]
+
+    reports = [ask(grid, 1) for _ in range(8)]
+    assert len(set(reports)) == 1  # asked again, the same to the bit
+    with Ledger(tmp_path / "1.db") as ledger:
+        assert ledger.spent.epsilon == 0.5
+    Debiasing(envelope, rounds=2).start(Wiretapped(app, devices=2, run_id=8), start(), num_rounds=1)
+    with Ledger(tmp_path / "1.db") as ledger:
+        assert ledger.spent.epsilon == 1.0 == ledger.budget.epsilon
+    other = Wiretapped(app, devices=1, run_id=9)  # another run, another context: the file remembers
+    with pytest.raises(BudgetError, match="no round left"):
+        ask(other, 1)
+    with Ledger(tmp_path / "1.db") as ledger:
+        assert ledger.spent.epsilon == 1.0
+
+
+def test_a_device_that_has_promised_less_takes_no_part(tmp_path):
+    mod = Randomizer(ENVELOPE, rounds=2, ledger_path=tmp_path / "ledger.db", epsilon=3.0)
+    app = linear_app(mod)
+    grid = Wiretapped(app, 1)
+    message = Message(RecordDict({"arrays": start(), "config": asked(1)}), dst_node_id=1, message_type="train")
+    with pytest.raises(BudgetError, match="does not fit"):
+        app(message, grid.contexts[1])
+
+
+# What a server refuses -----------------------------------------------------------------------------------------------
+
+
+def changed(**entries):
+    """What an adversary does to the reply of device 1."""
+
+    def change(reply: Message) -> Message:
+        if reply.metadata.src_node_id == 1:
+            sealed = {**reply.content.config_records["dither"], **entries}
+            reply.content = RecordDict(
+                {"dither": ConfigRecord({name: entry for name, entry in sealed.items() if entry is not None})}
+            )
+        return reply
+
+    return change
+
+
+WIDE = ENVELOPE.mechanism.dtype.itemsize
+
+
+@pytest.mark.parametrize(
+    ("entries", "reason"),
+    [
+        ({"format": "other"}, "format"),
+        ({"dither-plan": "0" * 64}, "another envelope"),
+        ({"server-round": 2}, "another round"),
+        ({"simulated": True}, "simulated"),
+        ({"simulated": None}, "simulated"),
+        ({"report": b""}, "wrong size"),
+        ({"report": b"secret" * 40}, "wrong size"),
+        ({"report": "secret"}, "wrong size"),
+        ({"report": None}, "wrong size"),
+        ({"report": b"\xff" * WIDE}, "out of range"),
+    ],
+)
+def test_a_malformed_report_is_refused_and_never_quoted(entries, reason, capfd):
+    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1)), devices=4)
+    grid.changed = changed(**entries)
+    strategy = Debiasing(ENVELOPE, rounds=1)
+    result = strategy.start(grid, start(), num_rounds=1)
+    assert strategy.estimates[0].n == 3
+    assert result.train_metrics_clientapp[1]["refused"] == 1
+    assert reason in strategy.explain()
+    told = strategy.explain() + "".join(capfd.readouterr())
+    assert "secret" not in told
+    assert "\\xff" not in told
+
+
+def test_a_device_counts_once_and_only_if_it_was_asked():
+    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1)), devices=3)
+    strategy = Debiasing(ENVELOPE, rounds=1)
+    messages = strategy.configure_train(1, start(), ConfigRecord(), grid)
+    replies = list(grid.send_and_receive(messages))
+    strategy.aggregate_train(1, [*replies, replies[0]])
+    assert strategy.estimates[0].n == 3
+    assert "twice" in strategy.explain()
+
+
+def test_a_device_that_was_not_asked_is_not_heard():
+    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1)), devices=4)
+    strategy = Debiasing(ENVELOPE, rounds=1, fraction=0.5)
+    messages = list(strategy.configure_train(1, start(), ConfigRecord(), grid))
+    (stranger,) = sorted(set(grid.contexts) - {message.metadata.dst_node_id for message in messages})[:1]
+    uninvited = Message(messages[0].content, dst_node_id=stranger, message_type="train")
+    strategy.aggregate_train(1, grid.send_and_receive([*messages, uninvited]))
+    assert strategy.estimates[0].n == 2
+    assert "1 x from a device that was not asked" in strategy.explain()
+
+
+def test_only_the_difference_from_the_model_that_was_sent_is_reported():
+    app = linear_app(Randomizer(ENVELOPE, rounds=1, seed=1), train=lambda weights, context: weights + TARGET / 2)
+    sent = []
+    for begin in (0.0, 8.0):
+        grid = Wiretapped(app, devices=20)
+        arrays = ArrayRecord(
+            {"weight": Array(np.full((3, 1), begin, dtype=np.float32)), "bias": Array(np.full(1, begin))}
+        )
+        result = Debiasing(ENVELOPE, rounds=1, simulated=True).start(grid, arrays, num_rounds=1)
+        answers = {
+            reply.metadata.src_node_id: reply.content.config_records["dither"]["report"] for reply in grid.replies
+        }
+        sent.append((answers, values(result.arrays) - begin))
+    assert sent[0][0] == sent[1][0]
+    np.testing.assert_allclose(sent[0][1], sent[1][1], atol=1e-5)
+
+
+def test_simulated_reports_need_a_word_and_carry_no_guarantee():
+    app = linear_app(Randomizer(ENVELOPE, rounds=1, seed=1))
+    with pytest.raises(EmptyError, match="simulated=True"):
+        Debiasing(ENVELOPE, rounds=1).start(Wiretapped(app, 3), start(), num_rounds=1)
+    strategy = Debiasing(ENVELOPE, rounds=1, simulated=True)
+    strategy.start(Wiretapped(app, 3), start(), num_rounds=1)
+    assert strategy.estimates[0].guarantee.simulated
+
+
+def test_a_client_without_the_mod_is_refused():
+    with pytest.raises(EmptyError, match="does the client have the mod"):
+        Debiasing(ENVELOPE, rounds=1).start(Wiretapped(linear_app(), 3), start(), num_rounds=1)
+
+
+def test_a_server_with_another_envelope_gets_nothing():
+    wider = Envelope("Hypercube", d=D, epsilon=2.0, clip=2.0)
+    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1)), devices=2)
+    with pytest.raises(EmptyError):
+        Debiasing(wider, rounds=1).start(grid, start(), num_rounds=1)
+    assert all("another envelope" in str(reply.error.reason) for reply in grid.replies)
+
+
+# Devices and parameters ----------------------------------------------------------------------------------------------
+
+
+def test_a_fraction_of_the_devices_is_asked_and_it_changes():
+    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=9)), devices=40)
+    strategy = Debiasing(ENVELOPE, rounds=9, fraction=0.25)
+    rounds = [strategy.configure_train(number, start(), ConfigRecord(), grid) for number in (1, 2, 3)]
+    asked_nodes = [frozenset(message.metadata.dst_node_id for message in messages) for messages in rounds]
+    assert {len(nodes) for nodes in asked_nodes} == {10}
+    assert len(set(asked_nodes)) == 3  # three equal draws of 10 in 40: below 1e-17
+
+
+def test_too_few_devices_are_waited_for_and_then_said():
+    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1)), devices=1)
+    with pytest.raises(EmptyError, match="2 are needed"):
+        Debiasing(ENVELOPE, rounds=1, patience=0.0).configure_train(1, start(), ConfigRecord(), grid)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Randomizer(ENVELOPE, rounds=0), "rounds"),
+        (lambda: Randomizer("Hypercube", rounds=1), "envelope"),
+        (lambda: Randomizer(ENVELOPE, rounds=1, on_failure="hide"), "on_failure"),
+        (lambda: Randomizer(ENVELOPE, rounds=1, seed=1, ledger_path="x.db"), "seed"),
+        (lambda: Randomizer(ENVELOPE, rounds=1, epsilon=3.0), "ledger_path"),
+        (lambda: Randomizer(ENVELOPE, rounds=1, public="loss"), "list of names"),
+        (lambda: Debiasing(ENVELOPE, rounds=1, rate=0.0), "rate"),
+        (lambda: Debiasing(ENVELOPE, rounds=1, fraction=1.5), "fraction"),
+        (
+            lambda: Debiasing(Envelope("Hypercube", d=3, epsilon=1.0), rounds=1).start(two_devices(), start(), 1),
+            "4 parameters",
+        ),
+        (lambda: Debiasing(ENVELOPE, rounds=1).aggregate_train(1, []), "configure it first"),
+        (
+            lambda: Debiasing(ENVELOPE, rounds=1).start(two_devices(), ArrayRecord([np.arange(4)]), 1),
+            "no floating point numbers",
+        ),
+    ],
+)
+def test_bad_parameters_are_refused(call, message):
+    with pytest.raises(ParameterError, match=message):
+        call()
+
+
+def two_devices() -> Wiretapped:
+    return Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1)), devices=2)
+
+
+def test_learning_needs_no_flower_and_a_missing_one_is_named():
+    code = """
+import sys
+import dither.learn
+assert "flwr" not in sys.modules
+sys.modules["flwr"] = None
+sys.modules["flwr.serverapp"] = None
+try:
+    dither.learn.flower
+except ImportError as error:
+    print(type(error).__name__, error)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.startswith("MissingExtraError")
+    assert "pip install 'dither[federated]'" in said
+
+
+def test_reports_of_two_devices_differ_even_in_a_simulation():
+    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1, seed=1)), devices=12)
+    Debiasing(ENVELOPE, rounds=1, simulated=True).start(grid, start(), num_rounds=1)
+    reports = [reply.content.config_records["dither"]["report"] for reply in grid.replies]
+    assert len(set(reports)) > 3

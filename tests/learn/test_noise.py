@@ -1,0 +1,169 @@
+"""Noise for sums of clipped gradients: exact integer lengths, the law of a release, and what it promises."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, norm
+
+from dither.core.errors import DomainError, ParameterError
+from dither.core.exact import exp_above
+from dither.learn.noise import LatticeNoise, quantised
+from dither.privacy import noise_multiplier, subsampled_gaussian
+from dither.randomness import Stream
+
+
+def exact_squares(rows: np.ndarray) -> list[int]:
+    """Squared lengths in Python integers."""
+    return [sum(int(entry) ** 2 for entry in row) for row in rows]
+
+
+@pytest.mark.parametrize("d", [1, 2, 10, 333])
+@pytest.mark.parametrize("radius", [1, 2, 32, 1024, 1 << 16])
+def test_no_integer_vector_is_longer_than_the_radius(d, radius):
+    generator = np.random.default_rng(d * radius)
+    rows = generator.standard_normal((200, d)) * 10.0 ** generator.integers(-3, 4, (200, 1))
+    rows[:20] = np.sign(rows[:20]) / math.sqrt(d)  # length 1, and rounding may lengthen every entry
+    rows[20:40] = np.nextafter(rows[:20], 2.0)
+    rows[40] = 1e300
+    rows[41] = 1e-320
+    found = quantised(rows, radius)
+    assert found.dtype == np.int64
+    assert max(exact_squares(found)) <= radius**2
+
+
+def test_rows_that_rounding_lengthens_are_shrunk_and_hardly_changed():
+    # Entries of 10.5 to 10.9 steps all round up: 1.5% too long until they are shrunk.
+    d = 10_000
+    rows = np.full((3, d), 1.0)
+    rows[1, ::2] = 0.97
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    for radius in (1060, 1090, 1024):
+        found = quantised(rows, radius)
+        assert max(exact_squares(found)) <= radius**2
+        assert np.linalg.norm(found / radius - rows, axis=1).max() < 0.1
+
+
+def test_short_rows_are_rounded_to_the_nearest_and_long_ones_clipped():
+    generator = np.random.default_rng(2)
+    rows = generator.standard_normal((50, 20))
+    rows *= np.linspace(0.01, 3.0, 50)[:, None] / np.linalg.norm(rows, axis=1, keepdims=True)
+    noise = LatticeNoise(d=20, clip=2.0, multiplier=1.0)
+    found = noise.quantised(rows)
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    clipped = rows * np.minimum(1.0, 2.0 / length)
+    short = length[:, 0] < 1.9
+    assert (found[short] == np.rint(clipped[short] / noise.unit)).all()
+    assert np.abs(found * noise.unit - clipped).max() < 3 * noise.unit
+    assert np.abs(np.linalg.norm(found[length[:, 0] > 2] * noise.unit, axis=1) - 2.0).max() < 0.05
+
+
+@pytest.mark.parametrize("junk", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_counts_as_zero(junk):
+    rows = np.array([[0.5, 0.1], [0.3, junk], [junk, junk], [0.0, 0.0]])
+    found = LatticeNoise(d=2, clip=1.0, multiplier=1.0).quantised(rows)
+    assert (found[1:] == 0).all()
+    assert (found[0] != 0).all()
+
+
+def test_a_million_dimensions_do_not_overflow():
+    d = 1_000_000
+    noise = LatticeNoise(d, clip=1.0, multiplier=0.5)
+    rows = np.empty((2, d), dtype=np.float32)
+    rows[0], rows[1] = 1e30, np.where(np.arange(d) % 2, 1e-3, -1e-3)
+    found = noise.quantised(rows)
+    assert max(exact_squares(found)) <= noise.radius**2 < 2**62
+    assert noise.radius >= 32 * math.sqrt(d)
+
+
+def test_the_lattice_is_fine_and_the_table_bounded():
+    for d in (1, 10, 1000, 100_000):
+        for multiplier in (0.3, 1.0, 7.0, 300.0):
+            noise = LatticeNoise(d, 1.0, multiplier)
+            assert noise.radius & (noise.radius - 1) == 0
+            assert 4 <= noise.radius * multiplier <= 1 << 16
+            assert noise.radius >= 32 * math.sqrt(d) or 2 * noise.radius * multiplier > 1 << 16
+
+
+def test_a_release_is_the_sum_with_gaussian_noise():
+    # 60,000 coordinates: chi-squared in 42 cells and the variance, false alarm 1e-8 each.
+    d, multiplier, clip = 60_000, 0.5, 3.0
+    noise = LatticeNoise(d, clip, multiplier)
+    total = np.full(d, 12_345)
+    released = noise.release(total, 4, Stream.seeded(6))
+    scores = (released / clip - 12_345 / noise.radius) / multiplier
+    cells = np.linspace(-3.0, 3.0, 41)
+    law = np.diff(np.concatenate([[0], norm.cdf(cells), [1]]))
+    found = np.bincount(np.searchsorted(cells, scores), minlength=law.size)
+    assert (((found - d * law) ** 2) / (d * law)).sum() < chi2.isf(1e-8, law.size - 1)
+    assert abs(scores.var() - 1) < norm.isf(0.5e-8) * math.sqrt(2 / d)
+    again = noise.release(total, 4, Stream.seeded(6))
+    assert (again == released).all()
+    assert (noise.release(total, 5, Stream.seeded(6)) != released).mean() > 0.99
+
+
+def test_a_secure_stream_never_has_the_same_noise_twice():
+    noise, stream = LatticeNoise(1000, 1.0, 1.0), Stream.secure()
+    assert (noise.noise(0, stream) != noise.noise(0, stream)).mean() > 0.9
+
+
+@pytest.mark.parametrize(("d", "rate", "steps", "delta"), [(650, 0.01, 1000, 1e-5), (5_000, 0.1, 300, 1e-9)])
+def test_the_guarantee_is_that_of_the_accountant_and_the_table(d, rate, steps, delta):
+    noise = LatticeNoise(d, 1.0, 1.1)
+    found = noise.guarantee(rate, steps, delta)
+    ideal = subsampled_gaussian(1.1, rate, steps, delta).epsilon
+    assert found.delta == delta
+    assert found.established == "bound"
+    assert ideal <= found.epsilon <= ideal * 1.001
+    # By definition: noise of the table over the radius, at a delta that leaves room for the table.
+    assert noise.table.scale == Fraction(1.1) * noise.radius
+    cost = (1 + Fraction(exp_above(found.epsilon))) * d * steps * noise.table.deviation
+    own = subsampled_gaussian(float(noise.table.scale / noise.radius), rate, steps, float(Fraction(delta) - cost))
+    assert own.epsilon <= found.epsilon
+
+
+def test_the_promise_counts_adding_or_removing_one_record():
+    # Two neighbouring batches differ by one vector of length K at most: multiplier = scale / K, not scale / 2K.
+    noise = LatticeNoise(16, 1.0, 2.0)
+    one = noise.quantised(np.eye(16)[:1])
+    assert math.sqrt(exact_squares(one)[0]) == noise.radius
+    apart = math.sqrt(exact_squares(one)[0]) / float(noise.table.scale)
+    assert noise.guarantee(1.0, 1, 1e-5).epsilon == pytest.approx(
+        subsampled_gaussian(1 / apart, 1.0, 1, 1e-5).epsilon, rel=1e-3
+    )
+
+
+def test_calibrated_noise_keeps_epsilon_and_is_hardly_more_than_needed():
+    noise = LatticeNoise.calibrated(1000, 1.0, epsilon=1.0, delta=1e-5, rate=0.02, steps=500)
+    assert noise.guarantee(0.02, 500, 1e-5).epsilon <= 1.0
+    assert noise.multiplier <= 1.001 * noise_multiplier(1.0, 1e-5, 0.02, 500)
+    with pytest.raises(ParameterError, match="steps"):
+        noise.guarantee(0.02, 501, 1e-5)
+    assert noise.guarantee(0.02, 500, 1e-5, simulated=True).simulated
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"d": 0}, {"d": 2.5}, {"clip": 0.0}, {"clip": math.inf}, {"multiplier": 0.0}, {"multiplier": math.nan},
+     {"steps": 0}],
+    ids=str,
+)  # fmt: skip
+def test_what_has_no_meaning_is_refused(change):
+    with pytest.raises(ParameterError):
+        LatticeNoise(**{"d": 3, "clip": 1.0, "multiplier": 1.0} | change)
+
+
+def test_only_sums_of_integers_are_released():
+    noise = LatticeNoise(3, 1.0, 1.0)
+    for total in (np.zeros(3), np.zeros(4, dtype=int), np.zeros((1, 3), dtype=int)):
+        with pytest.raises(DomainError):
+            noise.release(total, 0, Stream.seeded(1))
+    for rows in (np.zeros((2, 4)), np.zeros(3), np.array([["a"] * 3])):
+        with pytest.raises(DomainError):
+            noise.quantised(rows)
+
+
+def test_too_small_a_delta_for_the_table_is_refused():
+    with pytest.raises(ParameterError, match="table"):
+        LatticeNoise(100_000, 1.0, 0.3).guarantee(0.5, 10_000, 1e-10)
