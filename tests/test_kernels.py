@@ -562,7 +562,7 @@ DRAWN = [(1, 2), (2, 4), (3, 16), (7, 32)]
 def hash_of(seed: int, item: int) -> int:
     """32 bits, of one item."""
     spread = np.array([item], dtype=np.uint32) * hashing.SPREAD
-    return int(mixed(spread, *hashing.halves(np.array([seed], dtype=np.uint64)))[0])
+    return int(np.asarray(mixed(spread, *hashing.halves(np.array([seed], dtype=np.uint64))))[0])
 
 
 def plain_rotation(seed: int, size: int) -> tuple[NDArray[np.object_], list[int]]:

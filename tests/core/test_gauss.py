@@ -68,8 +68,11 @@ def test_a_million_coordinates_and_ten_thousand_steps_cost_next_to_nothing():
 
 
 def test_the_variance_is_that_of_a_gaussian_and_its_rounding():
-    for scale in (Fraction(1), Fraction(40)):
-        assert RoundedGaussian(scale).variance == pytest.approx(float(scale) ** 2 + 1 / 12, rel=1e-7)
+    for scale in (Fraction(1), Fraction(2), Fraction(40)):
+        noise = RoundedGaussian(scale)
+        summed = 2 * sum(o * o * noise.probability(o) for o in range(1, noise.reach + 1))
+        assert noise.variance == pytest.approx(float(summed), rel=1e-14)
+        assert noise.variance == pytest.approx(float(scale) ** 2 + 1 / 12, rel=1e-7)
 
 
 @pytest.mark.parametrize(("scale", "table", "bits"), [("1/4", 5, 5), ("1/2", 6, 4), ("1/4", 9, 3), ("1", 4, 8)])

@@ -6,6 +6,7 @@ Statistical tests use fixed seeds; their thresholds are 6 standard deviations of
 import math
 import pickle
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +23,9 @@ from dither.learn.perturb import BOUNDS, AutoS, Clipped, Flat, Normalised, exact
 from dither.privacy import noise_multiplier, subsampled_gaussian
 from dither.randomness import Stream
 
+torch.set_num_threads(1)  # the models are small: threads would only wait for each other
 SIGMAS = 6
-BUDGET = {"epsilon": 1.0, "delta": 1e-5}
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
 
 
 def linear(inputs: int = 3, outputs: int = 2, bias: bool = True) -> nn.Linear:
@@ -71,7 +73,7 @@ def test_no_row_is_longer_than_the_radius_in_exact_integers(kind, d, radius):
         found = quantised(given, bound.factors(torch.linalg.vector_norm(given, dim=1)), radius)
         whole = found.to(torch.int64)
         assert torch.equal(whole.to(kind), found)
-        assert all(sum(int(c) ** 2 for c in row if c) <= radius**2 for row in whole.tolist())
+        assert (whole.square().sum(dim=1) <= radius**2).all()
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.01, 3.0, 1e30, math.inf])
@@ -128,7 +130,7 @@ def test_sums_are_exact(kind):
 
 
 def test_a_lattice_too_fine_for_the_floats_is_refused():
-    with pytest.raises(ParameterError, match="model.double"):
+    with pytest.raises(ParameterError, match=r"model\.double"):
         quantised(torch.ones(1, 2), torch.ones(1), 1 << 24)
 
 
@@ -284,15 +286,16 @@ def test_a_seed_repeats_everything_and_nothing_else_does():
     def run(seed: int | None) -> list[float]:
         torch.rand(1)  # what torch drew before does not matter
         model = nn.Sequential(nn.Dropout(0.5), linear())
-        return weights(DPSGD(model, **BUDGET, batch=20, steps=3, seed=seed).fit(*people())).tolist()
+        return weights(DPSGD(model, **BUDGET, batch=60, steps=3, seed=seed).fit(*people())).tolist()
 
     assert run(1) == run(1) != run(2)
     assert run(None) != run(None)
 
 
 def test_torch_goes_on_as_if_nothing_had_been():
+    asked = DPSGD(nn.Sequential(nn.Dropout(0.5), linear()), **BUDGET, batch=60, steps=2)
     before = torch.get_rng_state()
-    DPSGD(nn.Sequential(nn.Dropout(0.5), linear()), **BUDGET, batch=20, steps=2).fit(*people())
+    asked.fit(*people())
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -318,7 +321,7 @@ class Constant:
         return Guarantee(self.epsilon, delta, "bound")
 
 
-def path(**settings) -> list[float]:
+def path(**settings) -> Any:
     """Where a weight is after the training, if every step is 1."""
     fitted = DPSGD(linear(), **BUDGET, batch=20, steps=4, perturb=Constant(), **settings).fit(*people(20))
     found = weights(fitted)
@@ -353,30 +356,30 @@ def test_a_perturbation_must_keep_the_target():
 def test_frozen_parameters_stay_and_others_move():
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
     model[0].requires_grad_(False)
-    fitted = DPSGD(model, **BUDGET, batch=20, steps=3).fit(*people())
+    fitted = DPSGD(model, **BUDGET, batch=60, steps=3).fit(*people())
     old, new = list(model.parameters()), list(fitted.model.parameters())
     assert [torch.equal(a, b) for a, b in zip(old, new, strict=True)] == [True, True, False, False]
 
 
 def test_the_model_that_was_given_is_not_touched():
     model = linear()
-    fitted = DPSGD(model, **BUDGET, batch=20, steps=3).fit(*people())
+    fitted = DPSGD(model, **BUDGET, batch=60, steps=3).fit(*people())
     assert not any(weight.any() for weight in model.parameters())
     first = weights(fitted)
     fitted.fit(*people())  # starts again, and does not go on
     assert not torch.equal(weights(fitted), first)
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-def test_learns_digits(kind):
+def test_learns_digits():
     pixels, labels = load_digits(return_X_y=True)
     inputs = (pixels - pixels.mean(axis=1, keepdims=True)) / pixels.std(axis=1, keepdims=True)
+    test = np.arange(len(inputs)) % 5 == 0
     asked = DPSGD(
-        linear(64, 10).to(kind), epsilon=8.0, delta=1e-5, batch=700, steps=40, rate=1.0, momentum=0.9, average=0.5,
-        clipping="auto", seed=1,
+        linear(64, 10), epsilon=3.0, delta=1e-5, batch=int((~test).sum()), steps=50, rate=0.5, momentum=0.9,
+        average=0.3, clipping="auto", seed=1,
     )  # fmt: skip
-    fitted = asked.fit(inputs[:1400], labels[:1400], progress=False)
-    assert fitted.score(inputs[1400:], labels[1400:]) > 0.87
+    fitted = asked.fit(inputs[~test], labels[~test], progress=False)
+    assert fitted.score(inputs[test], labels[test]) > 0.88
     assert fitted.predict(inputs[:5]).shape == (5,)
 
 
@@ -384,8 +387,10 @@ def test_learns_numbers():
     rng = np.random.default_rng(1)
     inputs = rng.uniform(-1, 1, (2000, 3))
     labels = inputs @ [1.0, -2.0, 0.5] + 0.3
-    asked = DPSGD(linear(3, 1), epsilon=4.0, delta=1e-5, batch=2000, steps=40, rate=0.5, momentum=0.5, loss="squared_error",
-                  average=0.3, clip=2.0, seed=1)  # fmt: skip
+    asked = DPSGD(
+        linear(3, 1), epsilon=4.0, delta=1e-5, batch=2000, steps=40, rate=0.5, momentum=0.5, average=0.3, clip=2.0,
+        loss="squared_error", seed=1,
+    )  # fmt: skip
     assert asked.fit(inputs, labels).score(inputs, labels) > 0.95
     assert asked.predict(inputs[:4]).shape == (4, 1)
 
@@ -394,7 +399,7 @@ def test_learns_numbers():
 
 
 def test_the_training_loss_is_shown_in_simulations_only():
-    settings = {**BUDGET, "batch": 20, "steps": 40}
+    settings = {**BUDGET, "batch": 60, "steps": 40}
     public = people(30, seed=9)
     simulated = DPSGD(linear(), **settings, seed=1).fit(*people(), validation=public).history
     assert list(simulated.columns) == [
@@ -409,7 +414,7 @@ def test_the_training_loss_is_shown_in_simulations_only():
 
 def test_looking_at_a_validation_set_changes_nothing():
     def run(**more) -> list[float]:
-        asked = DPSGD(linear(), **BUDGET, batch=20, steps=5, average=0.5, seed=3)
+        asked = DPSGD(linear(), **BUDGET, batch=60, steps=5, average=0.5, seed=3)
         return weights(asked.fit(*people(), **more)).tolist()
 
     assert run() == run(validation=people(30, seed=9))
@@ -418,7 +423,7 @@ def test_looking_at_a_validation_set_changes_nothing():
 def test_pickles_hold_no_records():
     inputs, labels = people()
     inputs[:, 1] = mark = 0.123456789012345
-    fitted = pickle.loads(pickle.dumps(DPSGD(linear().double(), **BUDGET, batch=20, steps=3).fit(inputs, labels)))
+    fitted = pickle.loads(pickle.dumps(DPSGD(linear().double(), **BUDGET, batch=60, steps=3).fit(inputs, labels)))
     kept = pickle.dumps(fitted)
     assert struct.pack("<d", mark) not in kept
     assert inputs[0].tobytes() not in kept
@@ -482,7 +487,7 @@ def test_settings_that_are_refused_before_any_record_is_seen(change, words):
 
 @pytest.mark.parametrize("labels", [[0, 1, 77], [0, -77, 1], [0, 1, 0.77], [0, 1, math.nan]])
 def test_labels_outside_the_domain_are_named_by_their_row(labels):
-    with pytest.raises(RowError, match="attribute labels, row [12]: must be a whole number from 0 to 1") as caught:
+    with pytest.raises(RowError, match=r"attribute labels, row [12]: must be a whole number from 0 to 1") as caught:
         DPSGD(linear(), **BUDGET, batch=2, steps=1).fit(np.zeros((3, 3)), labels)
     assert "77" not in str(caught.value)
     assert "nan" not in str(caught.value)
@@ -529,7 +534,7 @@ def test_a_model_without_classes():
 
 def test_a_schedule_that_runs_away():
     with pytest.raises(ParameterError, match="learning rate"):
-        DPSGD(linear(), **BUDGET, batch=20, steps=3, rate=lambda step: 1 / (1 - step) if step != 1 else math.inf).fit(
+        DPSGD(linear(), **BUDGET, batch=60, steps=3, rate=lambda step: 1 / (1 - step) if step != 1 else math.inf).fit(
             *people()
         )
 
@@ -541,7 +546,7 @@ def test_nothing_is_there_before_the_training(name):
 
 
 def test_a_loss_of_ones_own():
-    fitted = DPSGD(linear(), **BUDGET, batch=20, steps=2, loss=lambda out, at: cross_entropy(out, at) * 2).fit(
+    fitted = DPSGD(linear(), **BUDGET, batch=60, steps=2, loss=lambda out, at: cross_entropy(out, at) * 2).fit(
         *people()
     )
     assert fitted.fitted.way == "vmap"

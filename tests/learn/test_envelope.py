@@ -26,9 +26,9 @@ def envelope(name: str, **options) -> Envelope:
 
 
 def some_rows(count: int) -> np.ndarray:
-    """Vectors of all sizes: about a third are clipped."""
+    """Vectors of all sizes, many of them clipped, whose mean is far from zero."""
     angles = np.outer(np.arange(count), [1.0, 1.3, 1.7, 2.1])
-    return np.sin(angles) * (1 + np.arange(count)[:, None] % 3) * 0.3
+    return (np.sin(angles) * 0.3 + [0.3, -0.4, 0.2, 0.1]) * (1 + np.arange(count)[:, None] % 3)
 
 
 @pytest.mark.parametrize("corner", [(1, 1, 1), (1, -1, 1), (-1, -1, -1)])
@@ -53,12 +53,16 @@ def test_the_estimate_is_near_the_mean_of_the_clipped_rows(name):
 @pytest.mark.parametrize("name", ["UnitVector", "Hypercube", "SampledDuchi"])
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 def test_either_norm_on_either_domain(name, norm):
-    made, rows = envelope(name, norm=norm), some_rows(6000)
+    made, rows = envelope(name, norm=norm, epsilon=6.0), some_rows(6000)
     inside = made.clipped(rows)
     lengths = np.linalg.norm(inside, axis=1) if norm == "l2" else np.abs(inside).max(axis=1)
     assert lengths.max() <= 0.5 * (1 + 1e-12)
-    found = made.estimate(made.tally(made.randomize(rows, seed=6)))
+    tally = made.tally(made.randomize(rows, seed=6))
+    found, own = made.estimate(tally), made.mechanism.estimate(tally)
     assert (np.abs(found.value - inside.mean(axis=0)) <= REACH * found.stderr).all()
+    scale = {"UnitVector": {"l2": 0.5, "linf": 1.0}}.get(name, {}).get(norm, 0.5)  # sqrt(4) half-widths to a corner
+    assert np.allclose(found.value, scale * own.value, rtol=1e-12)
+    assert np.allclose(found.stderr, scale * own.stderr, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ALL)

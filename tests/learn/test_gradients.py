@@ -15,6 +15,7 @@ from dither.learn.gradients import (
     trainable,
 )
 
+torch.set_num_threads(1)  # the models are small: threads would only wait for each other
 N = 7
 
 

@@ -165,5 +165,10 @@ def test_only_sums_of_integers_are_released():
 
 
 def test_too_small_a_delta_for_the_table_is_refused():
+    noise = LatticeNoise(1000, 1.0, 0.5)
+    assert noise._table_cost(2.0, 30) == (1 + Fraction(exp_above(2.0))) * 1000 * 30 * noise.table.deviation
+    assert noise.guarantee(0.5, 3, 1e-10).epsilon < 40
     with pytest.raises(ParameterError, match="table"):
-        LatticeNoise(100_000, 1.0, 0.3).guarantee(0.5, 10_000, 1e-10)
+        noise.guarantee(0.5, 20, 1e-10)  # epsilon 67: e^67 draws are too many for any table
+    with pytest.raises(ParameterError, match="table"):
+        LatticeNoise(1000, 1.0, 0.3).guarantee(0.5, 10_000, 1e-10)

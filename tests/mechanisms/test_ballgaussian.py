@@ -79,6 +79,21 @@ def test_a_pair_at_the_ends_has_the_stated_divergence_and_no_more():
         assert sum(gain for gain in ends if gain > 0) > Fraction(9, 10) * stated
 
 
+def test_the_table_of_every_coordinate_is_paid_for():
+    law, ratio = Sphere(7, 64, Fraction(100)), exp_below(1.5)
+    ideal = gaussian_divergence(Fraction(128, 100), ratio)
+    assert law.divergence(ratio) - ideal == (1 + ratio) * 7 * law.table.deviation > 0
+
+
+def test_sums_are_read_in_the_length_of_the_lattice():
+    mechanism = BallGaussian(3, 2.0, 1e-4)
+    vector = np.array([0.5, -0.25, 0.0])
+    counts = np.rint(1e9 * (mechanism.law.most + mechanism.reading.length * vector)).astype(np.int64)
+    estimate = mechanism.estimate(dither.Tally(mechanism.fingerprint, 10**9, counts))
+    np.testing.assert_allclose(estimate.value, vector, atol=1e-9)
+    np.testing.assert_allclose(estimate.stderr**2 * 1e9, mechanism.moments(vector).variance[0], rtol=1e-4)
+
+
 def small(d: int, bits: int) -> Any:
     """A lattice of three points a coordinate, and a table of few bits."""
     mechanism = BallGaussian(d, 20.0, 0.5, weights=(4, 8 << 40))

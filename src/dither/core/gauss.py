@@ -13,7 +13,7 @@ and composition, holds for this one by post-processing, with nothing lost. Noise
 2^-bits, right to one unit, for |k| < R, and what lies beyond +-R counts as +-R. Each entry is off by two units at most,
 hence the table is within
 
-    tau = (2 R + 1) 2^-bits + 2 Phi(-(R - 1/2) / s)
+    tau = (2 R + 3) 2^-bits + 2 Phi(-(R - 1/2) / s)
 
 of the law in total variation, for every event (`deviation`, in exact arithmetic). With 128 bits and R = 13 s that is
 5e-33 for s = 65,536. **What n draws cost**: couple them one by one. A mechanism that draws n times, however it reacts
@@ -118,7 +118,12 @@ class RoundedGaussian:
 
     @cached_property
     def variance(self) -> float:
-        """Of the table: E o^2 is the sum of (2 k + 1) P(|o| > k) over k = 0, 1, ..."""
+        """Of the table: that of the Gaussian and 1/12 for rounding, up to 4 s^2 exp(-2 pi^2 s^2): nothing from 2 on.
+
+        Below, E o^2 is the sum of (2 k + 1) P(|o| > k) over k = 0, 1, ...
+        """
+        if self.scale >= 2 and self.bits == BITS:
+            return float(self.scale**2 + Fraction(1, 12))
         total = 1 << self.bits
         return float(Fraction(2 * sum((2 * k + 1) * (total - edge) for k, edge in enumerate(self._upper)), total))
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MANY = 1 << 15  # draws of subsets: fewer are no reason to import Numba
-_MUCH = 1 << 26  # entries of codebooks, over all calls: likewise
+_MUCH = 1 << 24  # entries of codebooks, over all calls: likewise
 
 
 def hash_support(seeds: NDArray[np.uint64], values: NDArray, k: int, g: int) -> NDArray[np.int64]:
@@ -86,7 +86,7 @@ def drawn_choice(
     positions: NDArray[np.uint64],
     size: int,
     favoured: int,
-    table: NDArray[np.float64],
+    table: NDArray[np.floating],
     length: int,
 ) -> NDArray[np.int64]:
     """As `rotated_choice`, for a codebook whose entries are drawn from a table and rows brought to a length."""
@@ -100,7 +100,7 @@ def drawn_favours(
     codewords: NDArray[np.integer],
     size: int,
     favoured: int,
-    table: NDArray[np.float64],
+    table: NDArray[np.floating],
     length: int,
 ) -> NDArray[np.bool_]:
     """As `rotated_favours`, for a codebook whose entries are drawn."""
@@ -114,7 +114,7 @@ def drawn_sums(
     codewords: NDArray[np.integer],
     d: int,
     size: int,
-    table: NDArray[np.float64],
+    table: NDArray[np.floating],
     length: int,
 ) -> NDArray[np.int64]:
     """As `rotated_sums`, for a codebook whose entries are drawn; no bits are left out."""

@@ -278,7 +278,7 @@ def drawn_choice(
     positions: NDArray[np.int64],
     size: int,
     favoured: int,
-    table: NDArray[np.float64],
+    table: NDArray[np.floating],
     length: int,
 ) -> NDArray[np.int64]:
     """See `kernels.drawn_choice`."""
@@ -303,7 +303,7 @@ def _drawn_choice(vectors, low, high, positions, size, favoured, table, length, 
 
 
 def drawn_sums(
-    seeds: NDArray[np.uint64], codewords: NDArray[np.int64], d: int, size: int, table: NDArray[np.float64], length: int
+    seeds: NDArray[np.uint64], codewords: NDArray[np.int64], d: int, size: int, table: NDArray[np.floating], length: int
 ) -> NDArray[np.int64]:
     """See `kernels.drawn_sums`."""
     low, high = hashing.halves(seeds)
@@ -331,7 +331,7 @@ def _draw(low, high, first, table, length, entries):
     total = 0.0
     for j in range(entries.size):
         bits = _mixed(np.uint32(np.uint32(first + j) * hashing.SPREAD), low, high)
-        entries[j] = table[bits >> np.uint32(16)]
+        entries[j] = np.float64(table[bits >> np.uint32(16)])
         total += entries[j] * entries[j]
     scale = length / np.sqrt(total)
     for j in range(entries.size):

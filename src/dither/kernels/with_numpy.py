@@ -191,7 +191,8 @@ def _mixed_up(x: NDArray[np.float64]) -> NDArray[np.float64]:
         factor = min(_FACTOR, inner)
         inner //= factor
         matrix = _hadamard(factor)
-        x = x.reshape(-1, factor) @ matrix if inner == 1 else matrix @ x.reshape(-1, factor, inner)
+        # Many small products instead of a large one, which BLAS would cut up for threads of its own.
+        x = x.reshape(rows, -1, factor) @ matrix if inner == 1 else matrix @ x.reshape(-1, factor, inner)
     return x.reshape(rows, size)
 
 
@@ -206,7 +207,7 @@ def drawn_choice(
     positions: NDArray[np.int64],
     size: int,
     favoured: int,
-    table: NDArray[np.float64],
+    table: NDArray[np.floating],
     length: int,
 ) -> NDArray[np.int64]:
     """See `kernels.drawn_choice`."""
@@ -223,7 +224,7 @@ def drawn_favours(
     codewords: NDArray[np.int64],
     size: int,
     favoured: int,
-    table: NDArray[np.float64],
+    table: NDArray[np.floating],
     length: int,
 ) -> NDArray[np.bool_]:
     """See `kernels.drawn_favours`."""
@@ -235,14 +236,14 @@ def drawn_favours(
 
 
 def _drawn_products(
-    vectors: NDArray[np.float64], seeds: NDArray[np.uint64], size: int, table: NDArray[np.float64], length: int
+    vectors: NDArray[np.float64], seeds: NDArray[np.uint64], size: int, table: NDArray[np.floating], length: int
 ) -> NDArray[np.float64]:
     book = _drawn(seeds[:, None], np.arange(size), vectors.shape[1], table, length)
     return np.matmul(book, vectors[:, :, None])[:, :, 0]
 
 
 def drawn_sums(
-    seeds: NDArray[np.uint64], codewords: NDArray[np.int64], d: int, size: int, table: NDArray[np.float64], length: int
+    seeds: NDArray[np.uint64], codewords: NDArray[np.int64], d: int, size: int, table: NDArray[np.floating], length: int
 ) -> NDArray[np.int64]:
     """See `kernels.drawn_sums`."""
     sums = np.zeros((2, d), dtype=np.int64)
@@ -254,12 +255,12 @@ def drawn_sums(
 
 
 def _drawn(
-    seeds: NDArray[np.uint64], rows: NDArray[np.int64], d: int, table: NDArray[np.float64], length: int
+    seeds: NDArray[np.uint64], rows: NDArray[np.int64], d: int, table: NDArray[np.floating], length: int
 ) -> NDArray[np.float64]:
     """These rows of codebooks, in a last axis of d entries; only operations whose rounding is the same everywhere."""
     low, high = halves(seeds[..., None])
     items = (rows[..., None] * d + np.arange(d)).astype(np.uint32)
-    x = table[mixed(items * SPREAD, low, high) >> np.uint32(16)]
+    x = table[mixed(items * SPREAD, low, high) >> np.uint32(16)].astype(np.float64)
     x *= (length / np.sqrt(np.square(x).sum(axis=-1)))[..., None]  # whole numbers: the sum is exact
     return np.rint(x, out=x)
 

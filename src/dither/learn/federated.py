@@ -180,6 +180,8 @@ class Federation:
         self.carrier = self._carrier(envelope, epsilon, budget, options or {})
         if budget == "round":
             self.delta = min(1.0, self.most * self.delta)
+        elif epsilon is not None and (self.total.epsilon > epsilon or self.total.delta > self.delta):
+            raise ParameterError("no budget of a round keeps this total: ask for fewer rounds, or a larger epsilon")
         self._stream = Stream.secure() if seed is None else Stream.seeded(seed, "federation")
         self._speed = np.zeros(self.local.d)
         self._sum, self._summed = np.zeros(self.local.d), 0

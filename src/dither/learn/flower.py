@@ -31,6 +31,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from logging import INFO, WARNING, getLogger
 from os import PathLike
@@ -41,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_real
-from dither.core.errors import DomainError, EmptyError, ParameterError, ReportError, require
+from dither.core.errors import DomainError, EmptyError, MissingExtraError, ParameterError, ReportError, require
 from dither.core.estimate import Estimate
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.mechanism import Mechanism
@@ -538,8 +539,9 @@ class LocalGrid(Grid):
         self.contexts = {
             place + 1: Context(run_id, place + 1, dict(config), RecordDict(), {}) for place, config in enumerate(told)
         }
-        identity = require("flwr.supercore.task_identity", "federated").TaskIdentity
-        identity.task_id, identity.run_id, identity.node_id = 1, run_id, 0
+        with suppress(MissingExtraError):  # only recent versions ask who is speaking
+            identity = require("flwr.supercore.task_identity", "federated").TaskIdentity
+            identity.task_id, identity.run_id, identity.node_id = 1, run_id, 0
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """All replies; an exception becomes an error, as on a real device."""

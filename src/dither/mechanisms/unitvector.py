@@ -31,7 +31,7 @@ from that of the report), with epsilon/parts each, and the score is their mean. 
 taken. PrivUnit's error falls like d/(2 epsilon), so that a split costs little: at d = 650 and epsilon 20 a third.
 
 **Errors.** Second moments of a codeword are `along` in the direction of v and `across` in any other. A coordinate's
-variance follows if its share in the directions of the users is known; it is not, and may matter (along/across is 7 at
+variance follows if its share in the directions of the users is known; it is not, and may matter (along/across is 8 at
 epsilon 8). So the tally adds up the squares of entries, too, and the standard error is the measured one, kept between
 what `across` and `along` allow.
 """

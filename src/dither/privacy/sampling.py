@@ -30,7 +30,7 @@ of delta. What the transform may miss, and what lies outside its window (it come
 bounded, by Parseval and by Chernoff, and added.
 
 What goes wrong: losses rounded up by h lose h/2 in each of 10,000 steps, where the dots lose h^2 / 4 of variance; Renyi
-accounting is 5 to 20% above.
+accounting is 5 to 60% above.
 """
 
 import math
