@@ -137,6 +137,8 @@ def check_certificate(mechanism: Mechanism) -> None:
 
 def check_channel(mechanism: Mechanism) -> None:
     """Rows sum to one; ratio, divergence and blanket are those of the written-out matrix."""
+    if isinstance(mechanism, dither.BallGaussian):
+        return  # its reports cannot be listed; its own tests compare it with the continuum
     channel = mechanism.channel()
     if parts_of(mechanism) and (max(channel.shape) > LARGEST_LISTED or isinstance(channel, Announced)):
         assert channel.ratio() == _product_of_ratios(mechanism)
@@ -222,6 +224,8 @@ def check_sampler(mechanism: Mechanism) -> bool:
 
     False if there are too many tapes, which happens to reports of several reports only.
     """
+    if isinstance(mechanism, dither.BallGaussian):
+        return False
     if isinstance(mechanism.reading.domain, Sparse):
         for value in sparse_inputs(mechanism):
             check_sparse_sampler(mechanism, value)
@@ -1059,6 +1063,8 @@ def _short_unary(mechanism: Mechanism) -> Mechanism:
 
 def check_estimator(mechanism: Mechanism) -> None:
     """By enumeration of all reports: unbiased, moments as `moments` says, and standard errors that follow from them."""
+    if isinstance(mechanism, dither.BallGaussian):
+        return
     if isinstance(mechanism.reading, Dimensions):
         check_records(mechanism)
         return

@@ -16,6 +16,7 @@ from dither.core.errors import DomainError, ParameterError
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.learn import attack
 from dither.learn.attack import SoftmaxTrainer, chance, likelihood_ratio, log_odds, loss_threshold, losses
+from dither.learn.attack.shadows import halves
 from dither.randomness import Stream
 
 ALARM = 1e-7
@@ -216,7 +217,7 @@ def test_all_models_at_once_are_each_of_them_alone():
 
 
 def test_every_record_is_in_half_of_the_shadow_models():
-    inside = attack._halves(Stream.seeded(1), 12, 500)
+    inside = halves(Stream.seeded(1), 12, 500)
     assert inside.shape == (12, 500)
     assert (inside.sum(axis=0) == 6).all()
     assert len({row.tobytes() for row in inside.T}) > 300  # not always the same half
