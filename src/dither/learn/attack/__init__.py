@@ -2,11 +2,11 @@
 
 A certificate says what a model can tell at most; an attack shows what it tells at least (001 section 5.3.5 reports the
 accuracy of one). The attacker sees a model and some records, and gives every record a *score*: the higher, the likelier
-it was trained on. `loss_threshold` scores by the loss, `likelihood_ratio` by comparison with shadow models; either gives
-an `Attack`, with what was found and the epsilon that it proves. **A weak attack proves nothing about the model.**
+it was trained on. `loss_threshold` scores by the loss, `likelihood_ratio` by comparison with shadow models. Either
+gives an `Attack`: what was found, and the epsilon that it proves. A weak attack proves nothing about the model.
 
-`models` reads losses off a model, `threshold` and `shadows` (with `softmax`) make scores of them, and `judging` makes an
-attack of scores: by `curve`, how well they tell members from others, and by `bound`, what epsilon that proves. `result`
+`models` reads losses off a model; `threshold` and `shadows` (with `softmax`) make scores of them. `judging` makes an
+attack of scores: `curve` says how well they tell members from others, `bound` what epsilon that proves, and `result`
 shows it.
 """
 
