@@ -40,8 +40,9 @@ demo: $(VENV)/run
 tutorial:
 	@$(PYTHON) docs/follow.py docs/tutorial.md --expect report.html
 
+# One worker a core, so that threads of linear algebra beside them would only get into each other's way.
 test: check
-	$(BIN)/pytest -n auto --dist loadgroup -rs tests
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadgroup -rs tests
 
 check: $(VENV)/dev
 	$(BIN)/ruff check .

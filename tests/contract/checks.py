@@ -22,11 +22,11 @@ import dither
 from contract.tapes import EveryTape, ProbeTape, SomeWordsTape, probed
 from dither.core.ball import Ball
 from dither.core.channel import Table, TwoLevel
-from dither.core.compose import Announced, PublicMixture
+from dither.core.compose import Announced, PublicMixture, Repeated
 from dither.core.domain import Categories, Interval, Records
 from dither.core.draw import DRAW, ELEMENT, TAG
 from dither.core.entries import EMPTY
-from dither.core.exact import exp_below, log_above
+from dither.core.exact import exp_below, log_above, root_below
 from dither.core.hashed import Hashed
 from dither.core.hashing import buckets
 from dither.core.lattice import ROUNDING, split
@@ -131,7 +131,8 @@ def check_certificate(mechanism: Mechanism) -> None:
         assert mechanism.epsilon - promise.epsilon <= 1e-9
     else:
         assert promise.epsilon == mechanism.epsilon
-        tight = 1 / 1000 if parts_of(mechanism) else 1  # m reports at delta / m each keep less than delta
+        several = parts_of(mechanism) or isinstance(mechanism.channel(), Repeated)
+        tight = 1 / 1000 if several else 1  # m reports at delta / m each keep less than delta
         assert promise.delta >= tight * mechanism.delta * (1 - 1e-9)
 
 
@@ -232,7 +233,8 @@ def check_sampler(mechanism: Mechanism) -> bool:
         return True
     small, bits = with_short_weights(mechanism)
     if small is None:
-        assert parts_of(mechanism) or isinstance(mechanism, dither.UnitVector)  # at least 2 d codewords
+        several = parts_of(mechanism) or isinstance(mechanism.channel(), Repeated)  # corners have a test of their own
+        assert several or isinstance(mechanism, dither.UnitVector)  # at least 2 d codewords
         return False
     for value in sampled_inputs(small):
         tape = EveryTape(bits, _lanes(small, bits))
@@ -842,10 +844,21 @@ def _law(mechanism: Mechanism, value: Any, tape: EveryTape) -> dict[bytes, Fract
         outputs["seed"], outputs["value"] = np.divmod(np.arange(len(outputs)), channel.component.shape[1])
     else:
         outputs = mechanism.outputs()
-    law = [Fraction(0)] * len(outputs)
-    for x, share in rounding(mechanism, value, tape.bits).items():
-        law = [before + share * added for before, added in zip(law, channel.row(x), strict=True)]
+    law = mixed(channel, rounding(mechanism, value, tape.bits))
     return {report: odds for report, odds in zip(as_bytes(outputs), law, strict=True) if odds}
+
+
+def mixed(channel: Any, shares: dict[int, Fraction], number: Any = Fraction) -> list[Any]:
+    """P(report) for an input that becomes these rows of the channel; every part of a repeated one rounds by itself."""
+    if isinstance(channel, Repeated):
+        law = [number(1)]
+        for factor in channel.factors:
+            law = [before * step for before in law for step in mixed(factor, shares, number)]
+        return law
+    law = [number(0)] * channel.shape[1]
+    for x, share in shares.items():
+        law = [before + number(share) * number(added) for before, added in zip(law, channel.row(x), strict=True)]
+    return law
 
 
 def _law_of_codewords(mechanism: dither.UnitVector, vector: NDArray, bits: int) -> dict[bytes, Fraction]:
@@ -1035,6 +1048,8 @@ def _short_law(mechanism: Mechanism, limit: int, rejecting: bool = True) -> Mech
     law, ratio = mechanism.channel(), exp_below(mechanism.epsilon)
     law = law.component if isinstance(law, PublicMixture) else law
     law = law.law if isinstance(law, Hashed) else law
+    if isinstance(law, Repeated):  # its coordinates are alike
+        law, ratio = law.factors[0], root_below(ratio, law.asked)
     assert isinstance(law, TwoLevel)
     assert mechanism.weights is not None
     lattice = tuple(min(size, most) for size, most in zip(mechanism.weights[2:], (3, 5), strict=False))
@@ -1279,9 +1294,7 @@ def check_plumbing(mechanism: Mechanism, alarm: float = 1e-8) -> None:
     outputs = {report: i for i, report in enumerate(as_bytes(mechanism.outputs()))}
     for x, value in enumerate(sampled_inputs(mechanism)):
         reports = mechanism.randomize(many(value, 40_000), seed=1000 + x)
-        rows = rounding(mechanism, value).items()
-        mixed = [float(share) * np.array(channel.row(row), dtype=float) for row, share in rows]
-        expected = np.sum(mixed, axis=0) * len(reports)
+        expected = np.array(mixed(channel, rounding(mechanism, value), float)) * len(reports)
         found = Counter(outputs[report] for report in as_bytes(np.asarray(reports)))
         counts = np.array([found[i] for i in range(len(expected))])
         keep = expected >= 5

@@ -1,6 +1,6 @@
 """Envelopes: unbiased for what they clip to, silent about what is wrong with a row.
 
-Statistical tests use fixed seeds. They make 72 comparisons with a normal bound of probability 1e-8 each, so a correct
+Statistical tests use fixed seeds. They make 92 comparisons with a normal bound of probability 1e-8 each, so a correct
 envelope fails with a probability below 1e-6.
 """
 
@@ -129,6 +129,19 @@ def test_the_best_has_the_least_error():
     assert best.error() == min(each.error() for each in every)
     without = ranked(20, 4.0, 0.0, clip=0.5, norm="linf", among=names)
     assert [name for name, _ in without] == ["SampledDuchi", "Hypercube"]  # no Gaussian without a delta
+
+
+def test_a_name_has_the_best_number_of_corners():
+    best, one = (Envelope(name, d=20, epsilon=8.0) for name in ("Hypercube", "Hypercube(parts=1)"))
+    assert best.mechanism == Hypercube(20, 8.0, parts=None) == Hypercube(20, 8.0, parts=4)
+    assert one.mechanism == Hypercube(20, 8.0)
+    assert best.error() < one.error() / 2
+    assert Envelope("Hypercube", d=20, epsilon=8.0, parts=2).mechanism == Hypercube(20, 8.0, parts=2)
+    among = ("Hypercube(parts=1)", "Hypercube")
+    assert [name for name, _ in ranked(20, 8.0, 0.0, clip=1.0, norm="linf", among=among)] == ["Hypercube", among[0]]
+    rows = some_rows(6000)[:, [0, 1, 2, 3] * 5]
+    found = best.estimate(best.tally(best.randomize(rows, seed=6)))
+    assert (np.abs(found.value - best.clipped(rows).mean(axis=0)) <= REACH * found.stderr).all()
 
 
 def test_an_l2_clip_in_a_box():

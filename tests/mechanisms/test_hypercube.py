@@ -1,4 +1,4 @@
-"""Hypercube beyond the contract: the half-spaces, the scale, exact draws of a side, a thousand dimensions, mutants."""
+"""Hypercube beyond the contract: half-spaces, the scale, exact draws, several corners, many dimensions, mutants."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,22 +11,32 @@ import pytest
 
 import dither
 from contract import checks
-from contract.tapes import EveryTape
+from contract.tapes import EveryTape, SomeWordsTape
 from dither import Duchi, Hypercube, Sampled, SampledDuchi
-from dither.core.channel import TwoLevel
+from dither.core.channel import TwoLevel, hockey_stick
 from dither.core.domain import Records
-from dither.core.draw import ELEMENT, sides
+from dither.core.draw import DRAW, ELEMENT, sides
 from dither.core.errors import DitherError, DomainError, ParameterError
 from dither.core.exact import exp_below
 from dither.core.lattice import ROUNDING, split
 from dither.mechanisms import hypercube, load
-from dither.mechanisms.hypercube import MOST_DIMENSIONS, Signs, half_space
+from dither.mechanisms.hypercube import MOST_DIMENSIONS, MOST_PARTS, Signs, half_space
 from dither.mechanisms.packing import as_bytes
 
 ALARM = 1e-6
 ODD, EVEN, PLANE = Hypercube(3, 1.0), Hypercube(4, 1.0, 1e-3), Hypercube(2, 0.5)
 SMALL = [Hypercube(d, 1.0, delta) for d in range(1, 9) for delta in (0.0, 1e-3)]
 small = pytest.mark.parametrize("mechanism", SMALL, ids=repr)
+SEVERAL = [
+    Hypercube(1, 3.0, parts=3),
+    Hypercube(2, 2.0, 1e-3, parts=2),
+    Hypercube(3, 4.0, parts=2),
+    Hypercube(4, 5.0, 1e-2, parts=2),
+    Hypercube(2, 8.0, 0.1, parts=4),
+]
+FINGERPRINT = "02741c43c4833a2f2e0312a20ee2e8b7d8d222f675b35df445f96c2acc7337d3"
+SEEDED = [6, 4, 1, 0, 3, 4, 7, 2, 4, 4, 7, 0]  # reports of one corner, from the time when there were no parts
+several = pytest.mark.parametrize("mechanism", SEVERAL, ids=repr)
 
 
 def corners(d: int) -> np.ndarray:
@@ -101,6 +111,142 @@ def test_the_variance_does_not_cancel():
     assert 0 < exact < 1e-12
     assert mechanism.moments([[1.0]]).variance[0, 0] == pytest.approx(float(exact), rel=1e-12)
     assert mechanism.estimate(mechanism.tally(mechanism.randomize([[1.0]], seed=1))).stderr[0] > 0
+
+
+# Several corners -----------------------------------------------------------------------------------------------------
+
+
+def scores(mechanism: Hypercube) -> np.ndarray:
+    """What every report says of every dimension, in the order of the channel."""
+    return np.array([mechanism.estimate(mechanism.tally(report)).value for report in mechanism.outputs()])
+
+
+@several
+def test_moments_of_several_corners_by_enumeration(mechanism):
+    score, parts = scores(mechanism), mechanism.parts
+    for record in ([1.0] * mechanism.d, [0.3 - 0.25 * j for j in range(mechanism.d)], [0.0] * mechanism.d):
+        law = np.array(checks.mixed(mechanism.channel(), checks.rounding(mechanism, record), float))
+        moments = mechanism.moments([record])
+        np.testing.assert_allclose(law @ score, record, atol=1e-11)
+        np.testing.assert_allclose(law @ (score - record) ** 2, moments.variance[0], rtol=1e-9)
+        np.testing.assert_allclose(law @ np.abs(score - record) ** 3, moments.third[0], rtol=1e-9)
+        exact = [(1 / mechanism.reading.kappa**2 - Fraction(x) ** 2) / parts for x in record]
+        np.testing.assert_allclose(moments.variance[0], np.array(exact, dtype=float), rtol=1e-12)
+    assert mechanism.reading.worst_variance() == pytest.approx(float(1 / mechanism.reading.kappa**2) / parts)
+
+
+@several
+def test_the_certificate_is_that_of_all_corners_together(mechanism):
+    channel, law, parts = mechanism.channel(), mechanism.law, mechanism.parts
+    assert channel.ratio() == law.ratio() ** parts
+    assert mechanism.guarantee.established == "exact"
+    one, other = channel.row(0), channel.row((1 << mechanism.d) - 1)
+    assert max(a / b for a, b in zip(one, other, strict=True)) == channel.ratio()
+    for ratio in (Fraction(1), exp_below(mechanism.epsilon / 2), exp_below(mechanism.epsilon)):
+        assert channel.divergence(ratio) == hockey_stick(one, other, ratio)
+    if mechanism.delta:
+        assert mechanism.guarantee.epsilon == mechanism.epsilon
+        assert 0 < mechanism.guarantee.delta <= mechanism.delta
+        assert parts * law.divergence(exp_below(mechanism.epsilon / parts)) <= Fraction(mechanism.delta)
+    else:
+        single = Hypercube(mechanism.d, mechanism.epsilon / parts).guarantee.epsilon
+        assert mechanism.guarantee.epsilon == pytest.approx(parts * single, rel=1e-12)
+        assert 0 <= mechanism.epsilon - mechanism.guarantee.epsilon <= 1e-9
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 26, 85, 300])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [(0.1, 0.0), (1.0, 0.0), (3.05, 0.0), (3.1, 0.0), (4.0, 1e-6), (8.0, 0.0), (8.0, 1e-2), (20.0, 1e-6), (300.0, 0.0)],
+)
+def test_the_best_number_of_parts_by_brute_force(d, epsilon, delta):
+    most = MOST_PARTS if epsilon > 100 else 14
+    tried = [Hypercube(d, epsilon, delta, parts).reading.worst_variance() for parts in range(1, most + 1)]
+    best = Hypercube(d, epsilon, delta, parts=None)
+    assert best.parts is not None
+    assert tried[best.parts - 1] == best.reading.worst_variance() == min(tried)
+
+
+def test_several_corners_where_epsilon_is_large():
+    # The variance of one corner stays above (pi/2) d; of parts it is divided, each with its share of epsilon.
+    for d, epsilon, parts in ((101, 8.0, 4), (101, 4.0, 2), (101, 2.0, 1), (1001, 20.0, 9)):
+        best, one = Hypercube(d, epsilon, parts=None), Hypercube(d, epsilon)
+        assert best.parts == parts
+        ratio = np.exp(epsilon / parts)
+        about = np.pi / 2 * d * ((ratio + 1) / (ratio - 1)) ** 2 / parts
+        assert best.reading.worst_variance() == pytest.approx(about, rel=0.01)
+        assert one.reading.worst_variance() > np.pi / 2 * (d - 1)
+        assert best.dtype.itemsize == -(-d * parts // 8)
+
+
+def test_one_corner_is_what_it_was():
+    # Reports and descriptions from before there were parts are still read, and seeds give the same reports.
+    mechanism = Hypercube(3, 1.0)
+    assert mechanism.fingerprint == FINGERPRINT
+    stored = mechanism.to_dict()
+    assert "parts" not in stored
+    assert load(stored) == mechanism == Hypercube(3, 1.0, parts=1) == Hypercube(3, 1.0, parts=None)
+    reports = mechanism.randomize(np.tile([0.5, -0.25, 1.0], (12, 1)), seed=7)
+    assert as_bytes(np.asarray(reports))[:, 0].tolist() == SEEDED
+    several = Hypercube(3, 8.0, parts=None)
+    assert several.to_dict()["parts"] == several.parts == 4
+    assert load(several.to_dict()) == several
+
+
+@pytest.mark.parametrize("corner", range(4))
+def test_two_corners_are_drawn_as_the_channel_says(corner):
+    # The contract runs three parts of one dimension over all tapes. Here no coordinate is rounded, which saves words.
+    mechanism = replace(Hypercube(2, 2.0, parts=2), weights=(2, 1))
+    value = mechanism.inputs()[corner]
+    for filler in (0, 3):
+        tape = SomeWordsTape(2, {("part", DRAW): (0, 1, 2, 3), ("part", ELEMENT): (0, 1)}, filler)
+        reports = mechanism.drawn(np.tile(value, (tape.rows, 1)), tape)
+        rows, inverse = tape.odds()
+        found: dict[bytes, Fraction] = {}
+        for (report, odds), count in Counter(
+            zip(checks.as_bytes(reports[rows]), inverse.tolist(), strict=True)
+        ).items():
+            found[report] = found.get(report, Fraction(0)) + Fraction(count, odds)
+        assert found == dict(zip(checks.as_bytes(mechanism.outputs()), mechanism.channel().row(corner), strict=True))
+
+
+@several
+def test_what_a_corner_favours(mechanism):
+    outputs, law = mechanism.outputs(), mechanism.law
+    bits = np.unpackbits(as_bytes(outputs), axis=1, bitorder="little", count=mechanism.d * mechanism.number)
+    numbers = bits.reshape(len(bits), mechanism.number, mechanism.d) @ (1 << np.arange(mechanism.d))
+    assert list(map(tuple, numbers)) == list(product(range(1 << mechanism.d), repeat=mechanism.number))
+    for x in (0, 1, (1 << mechanism.d) - 1):
+        corner = mechanism.inputs()[x]
+        favoured = np.sum([mechanism.favours(corner, outputs, part) for part in range(mechanism.number)], axis=0)
+        weights = [law.high**up * law.low ** (mechanism.number - up) for up in favoured.tolist()]
+        assert mechanism.channel().row(x) == [Fraction(weight, law.total**mechanism.number) for weight in weights]
+
+
+@pytest.mark.parametrize(("d", "n"), [(20, 20_000), (85, 20_000), (1000, 2000)])
+def test_estimates_from_several_corners(d, n):
+    mechanism = Hypercube(d, 8.0, 1e-6, parts=None)
+    values = np.clip(np.linspace(-1, 1, d) + np.linspace(-0.5, 0.5, n)[:, None], -1, 1)
+    reports = mechanism.randomize(values, seed=d)
+    assert mechanism.valid(reports).all()
+    assert (mechanism.randomize(values[:300], seed=d) == reports[:300]).all()
+    estimate = mechanism.estimate(mechanism.tally(reports))
+    assert (np.abs(estimate.value - values.mean(axis=0)) < reach(mechanism, n * mechanism.number)).all()
+    least, most = (np.sqrt(mechanism.moments(np.full((1, d), x)).variance[0, 0] / n) for x in (1.0, 0.0))
+    assert least * (1 - 1e-12) <= estimate.stderr.min() <= estimate.stderr.max() <= most * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.8, 0.1])
+def test_errors_of_several_corners_cover_which_users_were_asked(share):
+    mechanism, n, mean = Hypercube(2, 8.0, parts=4), 10**12, 0.5
+    signs = round(n * 4 * (1 + mean / mechanism.reading.scale) / 2)
+    tally = dither.Tally(mechanism.fingerprint, n, np.array([signs, signs]))
+    found = mechanism.reading.estimate(tally, mechanism.guarantee, "", among=round(n / share))
+    inverse = mechanism.reading.scale**2
+    true = [(inverse - square) / 4 + (square - mean**2) * (1 - share) for square in (mean**2, 1.0)]
+    np.testing.assert_allclose(found.stderr**2 * n, max(true), rtol=1e-5)
+    worst = [(inverse - square) / 4 + square * (1 - share) for square in (0.0, 1.0)]
+    assert mechanism.reading.worst_variance(share) == pytest.approx(max(worst))
 
 
 # The draw ------------------------------------------------------------------------------------------------------------
@@ -244,7 +390,7 @@ def test_the_error_covers_which_users_were_asked():
 def test_explanation():
     mechanism = Hypercube(3, 1.0)
     text = mechanism.estimate(mechanism.tally(mechanism.randomize(np.zeros((100, 3))))).explain()
-    assert "Hypercube(d=3, epsilon=1.0, delta=0.0)" in text
+    assert "Hypercube(d=3, epsilon=1.0, delta=0.0, parts=1)" in text
     assert "epsilon 1 (exact)" in text
 
 
@@ -253,7 +399,19 @@ def test_explanation():
 
 @pytest.mark.parametrize(
     "change",
-    [{"d": 0}, {"d": MOST_DIMENSIONS + 1}, {"d": 2.0}, {"d": "3"}, {"delta": 1.0}, {"delta": -0.1}, {"epsilon": 0.0}],
+    [
+        {"d": 0},
+        {"d": MOST_DIMENSIONS + 1},
+        {"d": 2.0},
+        {"d": "3"},
+        {"delta": 1.0},
+        {"delta": -0.1},
+        {"epsilon": 0.0},
+        {"parts": 0},
+        {"parts": MOST_PARTS + 1},
+        {"parts": 2.0},
+        {"parts": True},
+    ],
     ids=str,
 )
 def test_bad_parameters(change):
@@ -436,6 +594,39 @@ def test_the_value_one_rounded_down(monkeypatch):
 def test_signs_sent_without_noise(monkeypatch):
     monkeypatch.setattr(hypercube, "_bits", lambda words, bits, d: np.ones((len(words), d), dtype=bool))
     assert caught(checks.check_sampler, ODD)
+
+
+def test_one_rounding_for_all_parts(monkeypatch):
+    real = hypercube.rounded_signs
+
+    def signs(values, tape, rows):
+        return np.repeat(real(values, tape, rows)[::3], 3, axis=0)
+
+    monkeypatch.setattr(hypercube, "rounded_signs", signs)
+    assert caught(checks.check_sampler, SEVERAL[0])
+    assert caught(checks.check_plumbing, SEVERAL[0])
+
+
+def test_one_noise_for_all_parts(monkeypatch):
+    monkeypatch.setattr(
+        hypercube, "_slot_rows", lambda rows, m, here: np.repeat(np.arange(rows.start, rows.stop), m) * m
+    )
+    assert caught(checks.check_sampler, SEVERAL[0])
+    assert caught(checks.check_plumbing, SEVERAL[1])
+
+
+@several
+def test_every_part_with_the_whole_budget(monkeypatch, mechanism):
+    monkeypatch.setattr(hypercube, "share_below", lambda total, parts: total)
+    with pytest.raises(ParameterError, match="do not keep"):
+        replace(mechanism, weights=None)
+
+
+@several
+def test_several_corners_read_as_one(mechanism):
+    mutant = replace(mechanism)
+    vars(mutant)["reading"] = Signs(mechanism.d, mechanism.reading.kappa)
+    assert caught(checks.check_estimator, mutant)
 
 
 def test_standard_errors_too_small(monkeypatch):

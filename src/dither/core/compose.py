@@ -227,6 +227,22 @@ class Independent(Channel):
         return found[::-1]
 
 
+@dataclass(frozen=True)
+class Repeated(Independent):
+    """One input, which all coordinates are given.
+
+    Inputs that differ most in one coordinate do so in all, so that ratio and divergence are those of coordinates with
+    inputs of their own: also where a coordinate is given a random input that depends on the one, such as a rounded one.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.factors[0].shape[0], super().shape[1]
+
+    def letters(self, x: int) -> list[int]:
+        return [x] * len(self.factors)
+
+
 def _convolved(law: TwoLevel, times: int, ratio: Fraction) -> Fraction:
     """The divergence of `times` independent draws of one two-level law.
 

@@ -47,6 +47,7 @@ from dither.core.tally import Tally
 
 NORMS = ("l2", "linf")
 SPREAD = 3.0  # a coordinate of a random direction is beyond three of its standard deviations once in 370 times
+_CHOSEN = {"Hypercube": {"parts": None}}  # what is left to the mechanism, unless a name says otherwise
 CANDIDATES = ("UnitVector", "BallGaussian", "Hypercube", "SampledDuchi", "Piecewise", "Hybrid", "Gaussian")
 
 
@@ -55,7 +56,8 @@ class Envelope:
     """Vectors of any size through one mechanism: clipped and scaled on the way in, in their own units on the way out.
 
     `mechanism` is a name of the registry, alone or with its parameters as in `"Collision(s=8)"`, or a mechanism that is
-    made already. One for a single number, such as `"Piecewise"`, is put under `Sampled`.
+    made already. One for a single number, such as `"Piecewise"`, is put under `Sampled`. `"Hypercube"` has the best
+    number of corners in a report; `"Hypercube(parts=1)"` has one, as in 002.
 
     >>> envelope = Envelope("Hypercube", d=3, epsilon=8.0, clip=2.0)
     >>> reports = envelope.randomize([[1.0, -7.0, 0.5]] * 10_000, seed=1)
@@ -268,7 +270,7 @@ def _vector_mechanism(name: str, d: int, epsilon: Any, delta: float, options: di
     kind, own = _parsed(name)
     if kind.family == "numeric" and "d" not in {each.name for each in fields(kind)}:  # type: ignore[arg-type]
         kind, own = registry["Sampled"], {"base": name}
-    options = own | options
+    options = _CHOSEN.get(kind.__name__, {}) | own | options
     if "base" in options:
         takes = takes_delta(recipe(options["base"]))
     else:

@@ -294,7 +294,7 @@ class _Local(BaseEstimator):
         try:
             return Envelope(self._name(d), d=1, clip=clip, norm="linf", **budget)
         except ParameterError:
-            return Envelope("Hypercube", d=1, clip=clip, norm="linf", **budget)
+            return Envelope("Hypercube(parts=1)", d=1, clip=clip, norm="linf", **budget)
 
     def _gradients(self, rows: Numbers, target: Numbers) -> Numbers:
         """For each record the clipped gradient of this step; zero where it is not finite."""

@@ -27,12 +27,18 @@ floor(d/2)), and that over T- is its negative, so
 
 The score +-1/kappa is unbiased, with variance 1/kappa^2 - x_j^2. For d = 1 this is `Duchi`. For large d, 1/kappa^2 is
 about (pi/2) d ((E + 1)/(E - 1))^2 with E = e^epsilon: pi/2 times the variance of one sampled sign out of d.
+
+**Parts.** However large epsilon is, this does not fall below (pi/2) d: one corner holds no more. So a report may hold
+`parts` corners, with epsilon/parts and delta/parts each, and the score is the mean of theirs. Every part rounds the
+record by itself, so that given the record parts are independent, and the variance is (1/kappa^2 - x_j^2) / parts. For
+many dimensions it is least where sinh(e) = 2e, at e = 2.18 for each part: two parts from epsilon 3.1, four at 8.
+Ratios multiply, and opposite corners attain the product; the delta of the whole is worked out, and is below the sum.
 """
 
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import comb
+from math import comb, exp, inf
 from typing import Any
 
 import numpy as np
@@ -40,18 +46,22 @@ from numpy.typing import NDArray
 
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
+from dither.core.compose import Repeated
 from dither.core.domain import Interval, Records
 from dither.core.draw import ELEMENT, Rows, Tape, Words, _settled, sides
 from dither.core.errors import ParameterError
 from dither.core.estimate import MEAN, Estimate
+from dither.core.exact import share_below
 from dither.core.guarantee import Guarantee
 from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
+from dither.mechanisms.dimensions import _slot_rows
 from dither.mechanisms.packing import as_bytes, bit_counts, bits_dtype, packed, padding_is_clear
 
 MOST_DIMENSIONS = 1 << 12
-_MOST_LISTED = 12  # dimensions whose corners are written out
+MOST_PARTS = 64
+_MOST_LISTED = 12  # signs of a report, if all reports are written out
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +71,13 @@ class Signs:
     A sign has no magnitude, so the reports do not tell the mean square of the values. The squared mean stands in
     for it, which makes the error bar too wide, never too narrow; it is the squared estimate, less what noise adds
     to that. The error bar then covers a random choice of users as well: over values and noise together, the
-    variance of a score is 1/kappa^2 - mean^2.
+    variance of a score is 1/kappa^2 - mean^2. Of the mean of several signs of a user it is that, divided by their
+    number; how users differ is averaged less, and where few are asked the widest spread of values is allowed for.
     """
 
     d: int
     kappa: Fraction
+    number: int = 1  # of signs for each dimension in a report
 
     @property
     def domain(self) -> Records:
@@ -83,14 +95,20 @@ class Signs:
         return float(1 / self.kappa**2 - 1)
 
     def worst_variance(self, share: float = 1.0) -> float:
-        """That of a population at 0, whatever the share of the users who are asked."""
-        return self._excess + 1.0
+        """That of a population with mean 0: of zeros; of ends where few are asked, and have several signs each."""
+        return (self._excess + 1.0) / self.number + self._chosen(share)
+
+    def _chosen(self, share: float) -> float:
+        """What a squared value adds to the variance where a share of the users is asked, less what it takes off."""
+        return max(0.0, 1.0 - share - 1.0 / self.number)
 
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
         """The d means with their standard errors, which cover a random choice of the `among` users too."""
-        value = (2 * tally.counts - tally.n) / tally.n * self.scale
+        signs = tally.n * self.number
+        value = (2 * tally.counts - signs) / signs * self.scale
         squared = np.clip(value**2 - self.worst_variance() / tally.n, 0.0, 1.0)
-        variance = self._excess + (1.0 - squared)
+        chosen = self._chosen(tally.n / (among or tally.n))
+        variance = (self._excess + (1.0 - squared)) / self.number + chosen * (1.0 - squared)
         note = (
             "Each sign is calibrated to be unbiased; one report of a dimension has a standard deviation of about "
             f"{variance.mean() ** 0.5:.3g}."
@@ -102,25 +120,36 @@ class Signs:
         """Of the score of each dimension, for each record: a sign has two values, s = 1/kappa and -s, and mean x/s."""
         table = np.asarray(self.domain.check(x), dtype=np.float64)
         variance = self._excess + (1.0 - table) * (1.0 + table)
-        return Moments(np.zeros(table.shape), variance, variance * (self.scale**2 + table**2) / self.scale)
+        if self.number == 1:
+            return Moments(np.zeros(table.shape), variance, variance * (self.scale**2 + table**2) / self.scale)
+        third, up = np.zeros(table.shape), (1.0 + table / self.scale) / 2
+        for ups in range(self.number + 1):
+            chance = comb(self.number, ups) * up**ups * (1.0 - up) ** (self.number - ups)
+            third += chance * np.abs((2 * ups / self.number - 1) * self.scale - table) ** 3
+        return Moments(np.zeros(table.shape), variance / self.number, third)
 
 
 @dataclass(frozen=True)
 class Hypercube(Mechanism):
-    """d numbers, by one randomized corner of the cube (002 Mechanism-1).
+    """d numbers, by one randomized corner of the cube (002 Mechanism-1), or by several.
 
-    A report is d bits, and every user reports on every dimension.
+    A report is d bits for each of its `parts`, and every user reports on every dimension. `parts=None` takes the
+    number of corners that has the least variance: one, up to epsilon of about 3.
 
     >>> mechanism = Hypercube(d=85, epsilon=1.0, delta=1e-6)
     >>> print(mechanism.guarantee)
     epsilon 1, delta 1e-6 (exact)
     >>> round(mechanism.reading.scale, 2)
     24.93
+    >>> one, best = (Hypercube(d=85, epsilon=8.0, parts=parts) for parts in (1, None))
+    >>> best.parts, round(one.reading.worst_variance()), round(best.reading.worst_variance())
+    (4, 133, 57)
     """
 
     d: int
     epsilon: float
     delta: float = 0.0
+    parts: int | None = 1
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "records"
@@ -130,21 +159,37 @@ class Hypercube(Mechanism):
         {"d": 1, "epsilon": 2.0, "delta": 1e-3},
         {"d": 2, "epsilon": 0.5},
         {"d": 3, "epsilon": 1.5, "delta": 0.1},
+        {"d": 1, "epsilon": 3.0, "parts": 3},
+        {"d": 2, "epsilon": 2.0, "delta": 1e-3, "parts": 2},
     )
 
     def _validate(self) -> None:
         self._freeze(d=checked_count("d", self.d, 1, MOST_DIMENSIONS))
+        parts = best_parts(self.d, self.epsilon, self.delta) if self.parts is None else self.parts
+        self._freeze(parts=checked_count("parts", parts, 1, MOST_PARTS))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As of every mechanism; a single part goes without saying, as in what was stored before there were parts."""
+        stored = super().to_dict()
+        if self.number == 1:
+            del stored["parts"]
+        return stored
+
+    @property
+    def number(self) -> int:
+        """How many corners a report has."""
+        return self.parts or 1
 
     def _fit(self) -> tuple[int, ...]:
         return self.law.high, self.law.low
 
     @cached_property
     def law(self) -> TwoLevel:
-        """The integers and their meaning, as the sampler and the certificate read them."""
+        """The integers and their meaning, as the sampler and the certificate read them: of one part of a report."""
         size = half_space(self.d)
         return TwoLevel.fit(
-            self.epsilon,
-            self.delta,
+            share_below(self.epsilon, self.number),
+            share_below(self.delta, self.number),
             favoured=size,
             outputs=1 << self.d,
             apart=size,
@@ -160,34 +205,48 @@ class Hypercube(Mechanism):
     @cached_property
     def reading(self) -> Signs:
         law = self.law
-        return Signs(self.d, Fraction((law.high - law.low) * comb(self.d - 1, self.d // 2), law.total))
+        kappa = Fraction((law.high - law.low) * comb(self.d - 1, self.d // 2), law.total)
+        return Signs(self.d, kappa, self.number)
 
     @cached_property
     def dtype(self) -> np.dtype:
-        return bits_dtype(self.d)
+        return bits_dtype(self.d * self.number)
 
-    def channel(self) -> TwoLevel:
-        return self.law
+    def channel(self) -> TwoLevel | Repeated:
+        return self.law if self.number == 1 else Repeated((self.law,) * self.number, self.number)
 
     def inputs(self) -> NDArray:
         """The corners if they are few; otherwise some of them."""
         return self.reading.domain.points(1 << self.d if self.d <= _MOST_LISTED else 16)
 
     def outputs(self) -> NDArray:
-        if self.d > _MOST_LISTED:
+        signs = self.d * self.number
+        if signs > _MOST_LISTED:
             raise ParameterError(
-                f"2^{self.d} corners are too many to list; ask for at most {_MOST_LISTED} dimensions, or use channel()"
+                f"2^{signs} reports are too many to list; ask for at most {_MOST_LISTED} dimensions, or use channel()"
             )
-        return packed(np.arange(1 << self.d)[:, None] >> np.arange(self.d) & 1, self.d)
+        # The last corner varies fastest, as in the channel; the first stands first in the report.
+        places = np.arange(signs).reshape(self.number, self.d)[::-1].ravel()
+        return packed(np.arange(1 << signs)[:, None] >> places & 1, signs)
+
+    def favours(self, x: NDArray, reports: NDArray, part: int = 0) -> NDArray[np.bool_]:
+        """For each report whether the corner x favours its corner, or that of another part: public, but for x."""
+        bits = np.unpackbits(as_bytes(reports), axis=1, bitorder="little", count=self.d * self.number)
+        own = bits[:, part * self.d : (part + 1) * self.d] == (np.reshape(x, (1, self.d)) > 0)
+        return 2 * own.sum(axis=1) > self.d
 
     @property
     def row_words(self) -> int:
-        return self.d
+        return self.d * self.number
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
+        if self.number > 1:
+            tape, rows = tape.slots("part", self.number), _slot_rows(rows, self.number, slice(None))
+            values = np.repeat(values, self.number, axis=0)
         agreements = self._agreements(sides(self.law, tape, rows), tape, rows)
         differs = ~_bits(agreements, tape.bits, self.d)
-        as_bytes(reports)[:] = np.packbits(rounded_signs(values, tape, rows) ^ differs, axis=1, bitorder="little")
+        signs = rounded_signs(values, tape, rows) ^ differs
+        as_bytes(reports)[:] = np.packbits(signs.reshape(len(reports), -1), axis=1, bitorder="little")
 
     def _agreements(self, inside: NDArray[np.bool_], tape: Tape, rows: Rows) -> Words:
         """For each row d uniform bits among those with more than d/2 ones if `inside`, with at most d/2 if not."""
@@ -206,10 +265,10 @@ class Hypercube(Mechanism):
         return _settled(place, tape, rows, whole.size, ELEMENT)
 
     def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
-        return padding_is_clear(reports, self.d)
+        return padding_is_clear(reports, self.d * self.number)
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
-        return bit_counts(reports, self.d)
+        return bit_counts(reports, self.d * self.number).reshape(self.number, self.d).sum(axis=0)
 
 
 def half_space(d: int) -> int:
@@ -220,6 +279,25 @@ def half_space(d: int) -> int:
     """
     ties = 0 if d % 2 else comb(d, d // 2)
     return ((1 << d) - ties) // 2
+
+
+def best_parts(d: int, epsilon: float, delta: float = 0.0) -> int:
+    """How many corners a report has, for the least variance.
+
+    With E the ratio of the two weights and f the share of favoured corners, kappa goes with (E - 1)/(f E + 1 - f).
+
+    >>> [best_parts(100, epsilon) for epsilon in (1.0, 2.0, 4.0, 8.0)]
+    [1, 1, 2, 4]
+    """
+    favoured = float(Fraction(half_space(d), 1 << d))
+    found, least = 1, inf
+    for parts in range(1, MOST_PARTS + 1):
+        loss = delta / parts
+        slope = (exp(min(epsilon / parts, 100.0)) + loss * (1 / favoured - 1)) / (1 - loss)
+        variance = ((favoured * slope + 1 - favoured) / (slope - 1)) ** 2 / parts
+        if variance < least:
+            found, least = parts, variance
+    return found
 
 
 def _full_words(d: int, bits: int) -> Words:

@@ -13,9 +13,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.errors import require
 from dither.learn.attack.result import Rate
-from dither.privacy.auditing.bound import wilson
+from dither.privacy.auditing.bound import clopper_pearson, wilson
 
 Numbers = NDArray[np.float64]
 
@@ -78,7 +77,4 @@ def found_at(alarms: Numbers, hits: Numbers, share: float, members: int, miss: f
 
 def _limits(count: int, n: int, miss: float) -> Rate:
     """A share with Clopper and Pearson's limits."""
-    special = require("scipy.special", "fast")
-    low = float(special.betaincinv(count, n - count + 1, miss / 2)) if count else 0.0
-    high = float(special.betainccinv(count + 1, n - count, miss / 2)) if count < n else 1.0
-    return Rate(count / n, low, high)
+    return Rate(count / n, *clopper_pearson(count, n, miss / 2))

@@ -35,10 +35,21 @@ def epsilon_below(hits: int, misses: int, n: int, confidence: float, delta: floa
     >>> round(epsilon_below(7311, 2689, 10_000, 0.99), 3)   # a fair estimate would be log(7311 / 2689) = 1.0002
     0.942
     """
-    special, tail = require("scipy.special", "fast"), (1 - confidence) / 2
-    low = float(special.betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
-    high = float(special.betainccinv(misses + 1, n - misses, tail)) if misses < n else 1.0
+    tail = (1 - confidence) / 2
+    low, high = clopper_pearson(hits, n, tail)[0], clopper_pearson(misses, n, tail)[1]
     return max(0.0, float(np.log((low - delta) / high))) if low > delta else 0.0
+
+
+def clopper_pearson(count: int, n: int, tail: float) -> tuple[float, float]:
+    """The exact bounds for a share that was seen `count` times in n trials, each wrong with probability `tail`.
+
+    >>> [round(bound, 4) for bound in clopper_pearson(30, 100, 0.005)]
+    [0.189, 0.4306]
+    """
+    special = require("scipy.special", "fast")
+    low = float(special.betaincinv(count, n - count + 1, tail)) if count else 0.0
+    high = float(special.betainccinv(count + 1, n - count, tail)) if count < n else 1.0
+    return low, high
 
 
 class Event(NamedTuple):

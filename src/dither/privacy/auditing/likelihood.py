@@ -34,10 +34,10 @@ def exact(mechanism: Any, pair: tuple[int, int], found: list[View], sample: NDAr
     channel = mechanism.channel()
     if channel.shape[1] <= MOST_REPORTS and sample.dtype.itemsize <= 8:
         yield from _by_rows(mechanism, channel, pair)
-    elif isinstance(channel, Product | Independent):
-        yield from _by_coordinates(channel, pair, found)
     elif hasattr(mechanism, "favours"):
         yield _by_favours(mechanism, pair)
+    elif isinstance(channel, Product | Independent):
+        yield from _by_coordinates(channel, pair, found)
     elif "seed" in (sample.dtype.names or ()) and channel.contrast() is not None:  # ratios have few values
         for view in found:
             if len(view.letters) == 1 and view.levels is None:

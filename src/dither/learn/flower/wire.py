@@ -1,0 +1,142 @@
+"""What travels: the request of the server, and the report of a device. Both ends read this page, and nothing else.
+
+A request holds one record of arrays (the model) and a config with the number of the round and the *plan*, the
+fingerprint of the envelope that is expected. The reply holds one config record under the key `dither`:
+
+    format        "dither report 1"
+    dither-plan   the fingerprint of the envelope that made it
+    server-round  the round that it answers
+    simulated     whether it was made from a seed
+    report        the bytes of one report, as the mechanism lays it out
+
+and, only if some are declared, a record `public` of metrics. A reader takes nothing on trust: every field is checked,
+and what a reply holds is never quoted.
+"""
+
+import hashlib
+import json
+from dataclasses import fields, is_dataclass
+from typing import NamedTuple
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from numpy.typing import NDArray
+
+from dither.core.errors import ParameterError, ReportError
+from dither.core.mechanism import Mechanism
+from dither.core.reports import Reports
+from dither.learn.envelope import Envelope
+
+FORMAT = "dither report 1"
+KEY, PUBLIC, TRAIN = "dither", "public", "train"
+PLAN, ROUND = "dither-plan", "server-round"
+
+
+def fingerprint(envelope: Envelope) -> str:
+    """A hash of all that both ends must agree on: the mechanism with its integers, and how vectors are clipped.
+
+    >>> one, other = (Envelope("Hypercube", d=4, epsilon=1.0, clip=clip) for clip in (1.0, 2.0))
+    >>> fingerprint(one) == fingerprint(Envelope("Hypercube", d=4, epsilon=1.0)), fingerprint(one) == fingerprint(other)
+    (True, False)
+    """
+    if not is_dataclass(envelope) or not isinstance(getattr(envelope, "mechanism", None), Mechanism):
+        raise ParameterError('give an envelope, as in Envelope("UnitVector", d=100, epsilon=1.0)')
+    parts = {each.name: getattr(envelope, each.name) for each in fields(envelope)}
+    told = {name: part.fingerprint if isinstance(part, Mechanism) else repr(part) for name, part in parts.items()}
+    text = json.dumps({"envelope": type(envelope).__name__, **told}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def request(arrays: ArrayRecord, config: ConfigRecord, plan: str, number: int) -> RecordDict:
+    """What the server sends: the model, the number of the round, and which reports are expected."""
+    return RecordDict({"arrays": arrays, "config": ConfigRecord({**config, ROUND: number, PLAN: plan})})
+
+
+def asked(message: Message, plan: str) -> tuple[ArrayRecord, int]:
+    """The parameters that came in, and the number of the round. All of it is public, so errors may say so."""
+    content = message.content
+    arrays, configs = list(content.array_records.values()), list(content.config_records.values())
+    told = configs[0] if len(configs) == 1 else {}
+    number = told.get(ROUND)
+    if len(arrays) != 1 or isinstance(number, bool) or not isinstance(number, int):
+        raise ParameterError("the server must send one record of arrays and the number of the round: use Debiasing")
+    if told.get(PLAN) != plan:
+        raise ParameterError("the server expects reports of another envelope: give both ends the same one")
+    return arrays[0], number
+
+
+def sealed(report: Reports, plan: str, number: int) -> ConfigRecord:
+    """What a device sends."""
+    return ConfigRecord(
+        {
+            "format": FORMAT,
+            PLAN: plan,
+            ROUND: number,
+            "simulated": bool(report.simulated),
+            "report": np.asarray(report).tobytes(),
+        }
+    )
+
+
+def opened(reply: Message, mechanism: Mechanism, plan: str, number: int, simulated: bool) -> NDArray | str:
+    """One report, or why it is none. What the reply holds is never quoted, nor is the text of an error."""
+    if reply.has_error() or not reply.has_content():
+        return "an error instead of a report"
+    found = reply.content.config_records.get(KEY)
+    if found is None or found.get("format") != FORMAT:
+        return "no report of this format (does the client have the mod?)"
+    if found.get(PLAN) != plan:
+        return "made for another envelope"
+    if found.get(ROUND) != number:
+        return "made for another round"
+    if found.get("simulated") is not False and not simulated:
+        return "simulated from a seed, which protects nobody (simulated=True takes them)"
+    data = found.get("report")
+    if not isinstance(data, bytes) or len(data) != mechanism.dtype.itemsize:
+        return "of the wrong size"
+    row = np.frombuffer(bytearray(data), dtype=mechanism.dtype)
+    try:
+        fine = bool(mechanism.valid(row).all())
+    except ReportError:
+        fine = False
+    return row if fine else "with a field out of range"
+
+
+class Shape(NamedTuple):
+    """How a record of arrays becomes one vector, and back."""
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    kinds: tuple[str, ...]
+
+    @classmethod
+    def of(cls, record: ArrayRecord) -> "Shape":
+        arrays = {name: array.numpy() for name, array in record.items()}
+        for name, array in arrays.items():
+            if array.dtype.kind != "f":
+                raise ParameterError(
+                    f"array {name} holds no floating point numbers: send trainable parameters only (the counters of a "
+                    "batch normalisation are none; use a group or layer normalisation)"
+                )
+        return cls(
+            tuple(arrays),
+            tuple(array.shape for array in arrays.values()),
+            tuple(array.dtype.str for array in arrays.values()),
+        )
+
+    @property
+    def size(self) -> int:
+        return sum(int(np.prod(shape, dtype=int)) for shape in self.shapes)
+
+    def vector(self, record: ArrayRecord) -> NDArray[np.float64]:
+        """All numbers in one row."""
+        return np.concatenate([array.numpy().reshape(-1).astype(np.float64) for array in record.values()])
+
+    def record(self, vector: NDArray[np.float64]) -> ArrayRecord:
+        """The inverse of `vector`, in the types that the arrays had."""
+        sizes = [int(np.prod(shape, dtype=int)) for shape in self.shapes]
+        parts = np.split(vector, np.cumsum(sizes)[:-1])
+        made = (
+            part.reshape(shape).astype(kind) for part, shape, kind in zip(parts, self.shapes, self.kinds, strict=True)
+        )
+        return ArrayRecord({name: Array(part) for name, part in zip(self.names, made, strict=True)})
