@@ -142,6 +142,7 @@ def bound_table(seeds: int, quick: bool) -> Table:
             found = [mean(digit_scores(epsilon, trial, seeds, noises, **options)[0]) for trial in trials]
             line.append(max(found))
         rows.append(tuple(line))
+        click.echo(f"{name}: {', '.join(f'{score:.1f}' for score in line[1:])}", err=True)  # the last rows take longest
     return _table(("bound", *(f"eps {epsilon:g}, %" for epsilon in TARGETS)), rows)
 
 

@@ -97,6 +97,14 @@ class Stream:
         """
         return below(bound, self, slice(first, first + size), lane=lane)
 
+    def order(self, count: int, *, lane: int = 0) -> NDArray[np.intp]:
+        """The numbers from 0 to count - 1 in a random order: for public choices, such as who is asked first.
+
+        >>> sorted(Stream.seeded(1).order(4).tolist())
+        [0, 1, 2, 3]
+        """
+        return np.argsort(self.words(lane, slice(0, count))[:, 0], kind="stable")
+
     def _live_key(self) -> bytes:
         if not self.simulated and self._owner != os.getpid():
             self._key, self._owner = os.urandom(32), os.getpid()

@@ -206,8 +206,7 @@ class Rota:
             raise ParameterError(f"there are {devices} devices: participants must be at most that many")
         self.participants = devices if participants is None else checked_count("participants", participants, 1)
         self.most = most_rounds(self.devices, self.participants, rounds)
-        words = stream.words(0, slice(0, devices))[:, 0]
-        self._order = np.argsort(words, kind="stable") if self.participants < devices else np.arange(devices)
+        self._order = stream.order(devices) if self.participants < devices else np.arange(devices)
 
     def round(self, turn: int) -> NDArray[np.int64]:
         """The devices of a round, counted from 0, in ascending order."""

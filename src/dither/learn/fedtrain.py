@@ -125,13 +125,13 @@ def by_class(labels: Any, devices: int, classes: int = 2, seed: int | None = Non
         raise ParameterError(f"there are {len(kinds)} classes: a device cannot have records of more")
     stream = Stream.secure() if seed is None else Stream.seeded(seed, "by class")
     size, shards = _shards(counts, devices * classes)
-    order = shuffled(stream, len(found))
+    order = stream.order(len(found))
     pieces, owners = [], []
     for kind, number in zip(kinds, shards, strict=True):
         own = order[found[order] == kind]
         pieces += [own[place * size : (place + 1) * size] for place in range(number)]
         owners += [int(kind)] * number
-    dealt = shuffled(stream.spawn("deal"), len(pieces)).reshape(devices, classes)
+    dealt = stream.spawn("deal").order(len(pieces)).reshape(devices, classes)
     _apart(dealt, np.array(owners))
     return [np.concatenate([pieces[shard] for shard in own]) for own in dealt]
 
@@ -164,11 +164,6 @@ def _shards(counts: NDArray[np.int64], needed: int) -> tuple[int, list[int]]:
     while shards.sum() > needed:
         shards[shards.argmax()] -= 1
     return size, [int(number) for number in shards]
-
-
-def shuffled(stream: Stream, count: int) -> NDArray[np.int64]:
-    """0, ..., count - 1 in a random order."""
-    return np.argsort(stream.words(0, slice(0, count))[:, 0], kind="stable")
 
 
 # Training ------------------------------------------------------------------------------------------

@@ -710,4 +710,4 @@ def _shares(users: int, batches: int) -> list[int]:
 def _order(users: int, seed: int | None) -> NDArray[np.intp]:
     """A public random order of the users."""
     tape = Stream.secure() if seed is None else Stream.seeded(seed, "batches")
-    return np.argsort(tape.words(lane=0, rows=slice(0, users))[:, 0], kind="stable")
+    return tape.order(users)

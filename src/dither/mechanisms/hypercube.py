@@ -28,7 +28,7 @@ floor(d/2)), and that over T- is its negative, so
 The score +-1/kappa is unbiased, with variance 1/kappa^2 - x_j^2. For d = 1 this is `Duchi`. For large d, 1/kappa^2 is
 about (pi/2) d ((E + 1)/(E - 1))^2 with E = e^epsilon: pi/2 times the variance of one sampled sign out of d.
 
-**Parts.** However large epsilon is, this does not fall below (pi/2) d: one corner holds no more. So a report may hold
+**Parts.** However large epsilon is, this stays at about (pi/2) d: one corner holds no more. So a report may hold
 `parts` corners, with epsilon/parts and delta/parts each, and the score is the mean of theirs. Every part rounds the
 record by itself, so that given the record parts are independent, and the variance is (1/kappa^2 - x_j^2) / parts. For
 many dimensions it is least where sinh(e) = 2e, at e = 2.18 for each part: two parts from epsilon 3.1, four at 8.

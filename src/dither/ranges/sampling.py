@@ -74,7 +74,7 @@ def _fill(out: NDArray[np.int64], model: Pairwise, tables: "Sequence[_Table]", s
     fitted = _raked(columns, weights, tables)
     near = _curve(columns, [margin.value for margin in model.margins])
     chosen = near[_systematic(fitted[near], len(out), float(fractions(stream, 1, slice(0, 1))[0, 0]))]
-    order = np.argsort(stream.words(2, slice(0, len(out)))[:, 0])
+    order = stream.order(len(out), lane=2)
     for j, column in enumerate(columns):
         out[:, j] = column[chosen[order]]
 

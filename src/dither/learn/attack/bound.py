@@ -107,7 +107,7 @@ def _least(tail: Callable[[float], float], miss: float) -> float:
 
 def _coins(ours: Numbers, theirs: Numbers, stream: Stream) -> tuple[Numbers, NDArray[np.bool_]]:
     """All scores in random order, and whether each is a member's."""
-    order = shuffled(stream, len(ours) + len(theirs), 2)
+    order = stream.order(len(ours) + len(theirs), lane=2)
     sides = np.concatenate([np.ones(len(ours), dtype=bool), np.zeros(len(theirs), dtype=bool)])
     return np.concatenate([ours, theirs])[order], sides[order]
 
@@ -147,8 +147,3 @@ def _guessed(values: Numbers, sides: NDArray[np.bool_], low: int, high: int) -> 
     order = np.argsort(values, kind="stable")
     top, bottom = order[len(order) - high :], order[:low]
     return low + high, int(sides[top].sum()) + int((~sides[bottom]).sum())
-
-
-def shuffled(stream: Stream, count: int, lane: int) -> NDArray[np.intp]:
-    """Places in random order."""
-    return np.argsort(stream.words(lane=lane, rows=slice(0, count))[:, 0], kind="stable")

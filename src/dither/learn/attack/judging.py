@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dither.core.checks import checked_confidence, checked_delta
 from dither.core.errors import ParameterError
 from dither.core.guarantee import Guarantee
-from dither.learn.attack.bound import RELATIONS, proved, shuffled
+from dither.learn.attack.bound import RELATIONS, proved
 from dither.learn.attack.curve import area_under, balanced, found_at, roc, thinned
 from dither.learn.attack.result import FALSE_ALARMS, Attack
 from dither.randomness import Stream
@@ -51,7 +51,7 @@ def judged(name: str, ours: Numbers, theirs: Numbers, settings: Settings) -> Att
     settings = settings.checked()
     miss, delta = 1 - settings.confidence, settings.delta or 0.0
     stream = stream_of(settings.seed).spawn("attack")
-    ours, theirs = ours[shuffled(stream, len(ours), 0)], theirs[shuffled(stream, len(theirs), 1)]
+    ours, theirs = ours[stream.order(len(ours), lane=0)], theirs[stream.order(len(theirs), lane=1)]
     alarms, hits = roc(ours, theirs)
     corners = thinned(len(alarms))
     proof = proved(ours, theirs, stream, delta=delta, relation=settings.relation, coins=settings.coins, miss=miss)

@@ -187,7 +187,7 @@ class Debiasing(Strategy):
             _LOG.log(INFO, "waiting for devices: %d of %d", len(nodes), self.least)
             time.sleep(min(_WAIT, max(0.0, until - time.monotonic())))
         count = min(len(nodes), max(self.least, round(self.fraction * len(nodes))))
-        order = np.argsort(Stream.secure().words(lane=0, rows=slice(0, len(nodes)))[:, 0], kind="stable")
+        order = Stream.secure().order(len(nodes))
         return [nodes[place] for place in order[:count]]
 
     def _opened(
