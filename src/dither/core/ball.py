@@ -7,6 +7,11 @@ lengths are taken chunk by chunk, and only a table with a row that has to change
 Lengths are floats, and a row that was divided by its own length may come out a few units of the last place above 1.
 Rows up to `TOLERANCE` too long are therefore accepted and scaled down. No guarantee hangs on it: a mechanism on the
 ball is private for any input whatever, and the bound only says which inputs its estimate is right for.
+
+`shortened_to` is the one way here to cut a row to a length, for the ball as for clipped updates of any size. Squares of
+entries overflow long before the entries do, and vanish where they are tiny: a row is divided by its largest entry
+first, so that whatever is finite keeps its direction. Nothing is said about it: a warning that only some values cause
+tells something about them.
 """
 
 from dataclasses import dataclass
@@ -43,7 +48,7 @@ class Ball:
         if invalid not in ("error", "clip"):
             raise ParameterError('invalid must be "error" or "clip"')
         table = self._table(_unmasked(values), lenient=invalid == "clip")
-        lengths = _lengths(table)
+        lengths = _lengths(table, 1.0)
         if invalid == "error":
             outside = ~(lengths <= 1 + TOLERANCE)  # NaN compares false, and is outside
             if outside.any():
@@ -51,7 +56,7 @@ class Ball:
                     f"row {int(outside.argmax())}: the values are not {self.d} numbers whose squares add up to at most "
                     '1; divide by a public bound on the length first, or pass invalid="clip"'
                 )
-        return _shortened(table, lengths)
+        return _shortened(table, lengths, 1.0)
 
     def points(self, count: int) -> NDArray[np.float64]:
         """`count` vectors of length 1 that stand for all: the axes and their opposites, then others in between."""
@@ -90,7 +95,8 @@ class Ball:
         if table is None or table.ndim != 2 or table.shape[1] != self.d:
             raise DomainError(f"values must be a table with one row for each user and {self.d} columns")
         if table.dtype.kind in "iuf":
-            return table.astype(np.float64, copy=False)
+            with np.errstate(all="ignore"):  # wider floats may have no place in these
+                return table.astype(np.float64, copy=False)
         if not lenient and table.dtype.kind != "O":
             raise DomainError(f"values must be numbers, not {_KINDS.get(table.dtype.kind, 'another type')}")
         return np.array([as_float(item) for item in table.ravel()], dtype=np.float64).reshape(table.shape)
@@ -104,24 +110,35 @@ def _stacked(columns: list[Any]) -> NDArray:
     return np.column_stack([np.asarray(column, dtype=None if kinds <= set("iuf") else object) for column in columns])
 
 
-def _lengths(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The length of every row; NaN where an entry is not finite. Large entries do not overflow."""
+def shortened_to(rows: NDArray[np.float64], norm: float) -> NDArray[np.float64]:
+    """Rows longer than `norm` scaled to it, and rows with anything that is not finite as zeros.
+
+    A table with no such row is given back as it is.
+
+    >>> shortened_to(np.array([[3.0, 4.0], [0.3, 0.4], [1e308, 1e308], [np.nan, 1.0]]), 1.0).round(3).tolist()
+    [[0.6, 0.8], [0.3, 0.4], [0.707, 0.707], [0.0, 0.0]]
+    """
+    return _shortened(rows, _lengths(rows, norm), norm)
+
+
+def _lengths(table: NDArray[np.float64], norm: float) -> NDArray[np.float64]:
+    """The length of every row in units of `norm`; NaN where an entry is not finite, infinite beyond all floats."""
     found = np.empty(len(table))
 
     def measure(rows: slice) -> None:
         part = table[rows]
-        peak = np.abs(part).max(axis=1)
-        peak[~np.isfinite(peak)] = np.nan
-        scale = np.where(peak <= 1, 1.0, peak)
-        with np.errstate(invalid="ignore", over="ignore"):
-            found[rows] = np.sqrt(np.square(part / scale[:, None]).sum(axis=1)) * scale
+        with np.errstate(all="ignore"):  # of its own: threads do not share it
+            peak = np.abs(part).max(axis=1, initial=0.0)
+            peak[~np.isfinite(peak)] = np.nan
+            scale = np.where(peak <= norm, norm, peak)  # entries far below the norm may vanish: they do not matter
+            found[rows] = np.sqrt(np.square(part / scale[:, None]).sum(axis=1)) * (scale / norm)
 
-    each_chunk(measure, len(table), max(1, _CHUNK // table.shape[1]))
+    each_chunk(measure, len(table), max(1, _CHUNK // max(1, table.shape[1])))
     return found
 
 
-def _shortened(table: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows longer than 1 at length 1, rows without a length as zero; the same table if there are none."""
+def _shortened(table: NDArray[np.float64], lengths: NDArray[np.float64], norm: float) -> NDArray[np.float64]:
+    """Rows longer than 1 times `norm` at that length, rows without one as zero; the same table if there are none."""
     change = np.flatnonzero(~(lengths <= 1))
     if not change.size:
         return table
@@ -129,7 +146,7 @@ def _shortened(table: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDAr
     lost = np.isnan(lengths[change])
     table[change[lost]] = 0.0
     long = change[~lost]
-    # A length may be beyond all floats where the entries are not: divide by the largest entry first.
-    part = table[long] / np.abs(table[long]).max(axis=1, keepdims=True)
-    table[long] = part / np.sqrt(np.square(part).sum(axis=1, keepdims=True))
+    with np.errstate(all="ignore"):
+        part = table[long] / np.abs(table[long]).max(axis=1, keepdims=True)
+        table[long] = part / np.sqrt(np.square(part).sum(axis=1, keepdims=True)) * norm
     return table

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.ball import Ball
+from dither.core.ball import Ball, shortened_to
 from dither.core.checks import checked_count, checked_real, real_array
 from dither.core.domain import Interval, Records
 from dither.core.errors import DomainError, ParameterError
@@ -229,19 +229,6 @@ class Envelope:
     def mean(self, reports: NDArray) -> NDArray[np.float64]:
         """The mean of the clipped vectors behind these reports."""
         return self.estimate(self.tally(reports)).value
-
-
-def shortened_to(rows: NDArray[np.float64], norm: float) -> NDArray[np.float64]:
-    """Rows longer than `norm` scaled to it; what is as long as no float can say is scaled down in two steps.
-
-    >>> shortened_to(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0).round(3).tolist()
-    [[0.6, 0.8], [0.3, 0.4]]
-    """
-    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-    safe = np.where(largest > norm, largest, norm)
-    units = rows / safe  # no square of these overflows
-    length = np.sqrt((units * units).sum(axis=1, keepdims=True)) * (safe / norm)
-    return np.where(length > 1.0, units * (safe / np.maximum(length, 1.0)), rows)
 
 
 def _largest_signs(rows: NDArray[np.float64], s: int) -> NDArray[np.float64]:

@@ -29,6 +29,10 @@ an expectation of something between 0 and 1 under a law that lies right there: a
 of delta. What the transform may miss, and what lies outside its window (it comes back in at the other end), are
 bounded, by Parseval and by Chernoff, and added.
 
+**Ends of the range.** Whoever sees whether a record is in the batch learns no less, so the Gaussian of all steps without
+sampling is always a bound, and counts where it is the smaller one, or where no grid holds the sum of the losses. And
+steps whose total variations add up to delta promise epsilon 0.
+
 What goes wrong: losses rounded up by h lose h/2 in each of 10,000 steps, where the dots lose h^2 / 4 of variance; Renyi
 accounting is 5 to 60% above.
 """
@@ -45,10 +49,12 @@ from dither.core.guarantee import Guarantee
 
 MOST_STEPS = 10_000_000
 LEAST_MULTIPLIER, MOST_MULTIPLIER = 0.05, 1e6
+LEAST_DELTA = 1e-200  # below, masses would leave the range of floats
 _CLOSE = 1e-4  # the least multiplier is found to this, relative
 _FINENESS = 16  # cells in a standard deviation of the tilted loss of one step
 _LOOSENESS = 2e-3  # eight times what the dots may add to epsilon, in parts of it
 _CELLS, _WINDOW = 1 << 20, 1 << 20
+_COARSER = 8  # times the grid may be made four times as coarse, to fit into the window
 _SLACK = 5.0  # how far a Chernoff bound may be above the best one, in logarithms of delta
 _OUTSIDE = 1e-10  # of the tilted law, outside the window
 _BEYOND = 1e-7  # of delta, beyond the end of the grid
@@ -87,19 +93,30 @@ def noise_multiplier(epsilon: float, delta: float, rate: float, steps: int) -> f
     epsilon = checked_epsilon(epsilon)
     rate, steps, delta = _checked(rate, steps, delta)
     goal, cost = math.log(epsilon), _Cost(rate, steps, delta)
-    low, high = _bracket(goal, cost, min(max(rate * math.sqrt(steps) / epsilon, 0.5), 1e4))
-    aim = 1 + _CLOSE / 2.5
+    low, high = _bracket(goal, cost, _start(epsilon, rate, steps, delta))
+    aim, turn = 1 + _CLOSE / 2.5, 0
     while high / low > 1 + _CLOSE:
         # Between two points log epsilon is almost straight in log sigma. Aim a little beside the crossing, on the side
-        # that was not moved last, so that both ends close in on it.
-        share = (cost(low) - goal) / (cost(low) - cost(high))
+        # that was not moved last, so that both ends close in on it. Where it is not straight (epsilon falls to 0), every
+        # third guess is the middle.
+        share, turn = (cost(low) - goal) / (cost(low) - cost(high)), turn + 1
         guess = low * (high / low) ** share * aim
-        if not low * (1 + _CLOSE / 8) < guess < high / (1 + _CLOSE / 8):
+        if turn % 3 == 0 or not low * (1 + _CLOSE / 8) < guess < high / (1 + _CLOSE / 8):
             guess = math.sqrt(low * high)
         if cost(guess) > goal:
             low, aim = guess, 1 + _CLOSE / 2.5
         else:
             high, aim = guess, 1 - _CLOSE / 2.5
+    return high
+
+
+def _start(epsilon: float, rate: float, steps: int, delta: float) -> float:
+    """About the least multiplier, by the central limit: q sqrt(T (e^(1/s^2) - 1)) is one over that of one Gaussian."""
+    low, high = LEAST_MULTIPLIER, MOST_MULTIPLIER
+    while high > 1.01 * low:
+        middle = math.sqrt(low * high)
+        alone = 1 / (rate * math.sqrt(steps * math.expm1(1 / middle**2)))
+        low, high = (middle, high) if gaussian_delta(alone, epsilon) > delta else (low, middle)
     return high
 
 
@@ -118,14 +135,15 @@ class _Cost:
 def _bracket(goal: float, cost: _Cost, start: float) -> tuple[float, float]:
     """A multiplier that costs more than the goal, and one that does not; the least there is twice, if it is enough."""
     low = high = start
+    stride = 1.1  # more from time to time: the start may be far off
     while cost(high) > goal:
-        low, high = high, high * 1.5
-        if high > MOST_MULTIPLIER:
+        if high == MOST_MULTIPLIER:
             raise ParameterError("no noise is large enough for this epsilon; ask for a larger one, or for fewer steps")
+        low, high, stride = high, min(high * stride, MOST_MULTIPLIER), min(stride**2, 4.0)
     while cost(low) <= goal:
         if low == LEAST_MULTIPLIER:
             return low, low
-        low, high = max(low / 1.5, LEAST_MULTIPLIER), low
+        low, high, stride = max(low / stride, LEAST_MULTIPLIER), low, min(stride**2, 4.0)
     return low, high
 
 
@@ -136,16 +154,21 @@ def _checked(rate: float, steps: int, delta: float) -> tuple[float, int, float]:
     delta = checked_delta(delta)
     if delta == 0:
         raise ParameterError("Gaussian noise needs a delta above 0, for example delta=1e-5")
+    if delta < LEAST_DELTA:
+        raise ParameterError(f"delta is below what can be resolved; take {LEAST_DELTA:g} or more, for example 1e-5")
     return rate, checked_count("steps", steps, 1, MOST_STEPS), delta
 
 
 def _epsilon(multiplier: float, rate: float, steps: int, delta: float) -> float:
-    if rate == 1.0:
-        return gaussian_epsilon(multiplier / math.sqrt(steps), delta)
+    alone = gaussian_epsilon(multiplier / math.sqrt(steps), delta)
+    if rate == 1.0 or alone == 0.0:
+        return alone
     if -math.expm1(steps * math.log1p(-rate)) * (1 + 1e-12) <= delta:  # a record is never drawn at all, but with delta
         return 0.0
+    if steps * rate * math.erf(1 / (multiplier * math.sqrt(8))) * (1 + 1e-12) <= delta:  # total variation
+        return 0.0
     pair = _Pair(multiplier, rate, steps, delta)
-    return max(pair.epsilon(removed) for removed in (True, False))
+    return min(alone, max(pair.epsilon(removed) for removed in (True, False)))
 
 
 # One step ----------------------------------------------------------------------------------------------------------
@@ -179,16 +202,21 @@ class _Pair:
     delta: float
 
     def epsilon(self, removed: bool) -> float:
-        """The least epsilon in one direction."""
+        """The least epsilon in one direction; infinity where no grid holds the losses."""
         losses, mass = self._pilot(removed)
         tilt, about = _tilt(losses, mass, self.steps, self.delta)
         # Dots add up to h^2 / 4 of variance a step: little beside that of the tilted loss, and little in its moment.
         fine = math.sqrt(_spread(losses, mass, tilt)) / _FINENESS
         moment = math.sqrt(_LOOSENESS * about / ((1 + tilt) * self.steps))
         step, floor = min(fine, moment, about / 1024), self._floor(losses, mass, tilt)
-        while (found := _composed(self._law(removed, step, floor), self.steps, tilt)) is None:
-            step *= 4  # the window is too wide for so fine a grid
-        return found.epsilon(self.delta)
+        for _ in range(_COARSER):
+            law = self._law(removed, step, floor)
+            if law.infinite >= self.delta:
+                break
+            if found := _composed(law, self.steps, tilt):
+                return found.epsilon(self.delta)
+            step = 4 * law.step  # the window is too wide for so fine a grid
+        return math.inf
 
     def loss(self, x: Numbers) -> Numbers:
         """ln P(x)/Q(x)."""
@@ -207,7 +235,7 @@ class _Pair:
     @property
     def end(self) -> float:
         """An x beyond which both laws have next to nothing, beside delta and the number of steps."""
-        far = math.sqrt(2 * math.log(2 * self.steps / (self.delta * _BEYOND)))
+        far = math.sqrt(2 * (math.log(2 * self.steps) - math.log(self.delta) - math.log(_BEYOND)))
         return 1 + self.multiplier * far
 
     def _pilot(self, removed: bool) -> tuple[Numbers, Numbers]:
@@ -226,7 +254,7 @@ class _Pair:
 
     def _law(self, removed: bool, step: float, floor: float) -> _Law:
         """The loss of one step on a grid from `floor` on: of P against Q, or of Q against P."""
-        lowest, highest = math.log1p(-self.rate), float(self.loss(np.array([self.end]))[0])
+        lowest, highest = self.loss(np.array([1 - self.end, self.end])).tolist()
         lowest, highest = (max(lowest, floor), highest) if removed else (lowest, min(highest, -floor))
         step = max(step, (highest - lowest) / _CELLS)
         start, stop = math.floor(lowest / step) - 1, math.ceil(highest / step) + 1
@@ -291,6 +319,12 @@ def _cumulant(losses: Numbers, mass: Numbers, tilt: float) -> float:
     return top + math.log(float(np.exp(exponent - top).sum()))
 
 
+def _tilted(losses: Numbers, mass: Numbers, tilt: float, cumulant: float) -> Numbers:
+    """The tilted law. The mass is part of the exponent: there may be none where e^(tilt * loss) is beyond all floats."""
+    with np.errstate(divide="ignore", under="ignore"):
+        return np.exp(tilt * losses - cumulant + np.log(mass))
+
+
 def _tilt(losses: Numbers, mass: Numbers, steps: int, delta: float) -> tuple[float, float]:
     """A tilt for this delta, and about how large epsilon is.
 
@@ -305,7 +339,7 @@ def _tilt(losses: Numbers, mass: Numbers, steps: int, delta: float) -> tuple[flo
 
 def _spread(losses: Numbers, mass: Numbers, tilt: float) -> float:
     """The variance of the tilted loss."""
-    weight = mass * np.exp(tilt * losses - _cumulant(losses, mass, tilt))
+    weight = _tilted(losses, mass, tilt, _cumulant(losses, mass, tilt))
     mean = _inner(weight, losses)
     return _inner(weight, (losses - mean) ** 2)
 
@@ -349,7 +383,7 @@ def _composed(law: _Law, steps: int, tilt: float) -> _Sum | None:
     """The losses of all steps together; None if the grid is too fine for their window."""
     losses = law.losses
     cumulant = _cumulant(losses, law.mass, tilt)
-    tilted = law.mass * np.exp(tilt * losses - cumulant)
+    tilted = _tilted(losses, law.mass, tilt, cumulant)
     low, high = _window(losses, tilted, steps)
     start = math.floor(low / law.step)
     size = 1 << max(10, math.ceil(high / law.step - start + 1).bit_length())
@@ -362,7 +396,7 @@ def _composed(law: _Law, steps: int, tilt: float) -> _Sum | None:
     # Place j of the transform is the loss that leaves the rest j; the window begins at `start`.
     mass = np.roll(mass, -(start % size))
     scale = steps * (cumulant + (tilt + 1) * law.doubt)
-    infinite = -math.expm1(steps * math.log1p(-min(law.infinite, 0.5))) * (1 + 1e-9)
+    infinite = 1.0 if law.infinite >= 1 else min(1.0, -math.expm1(steps * math.log1p(-law.infinite)) * (1 + 1e-9))
     return _Sum(law.step, start, mass, tilt, scale, 2 * _OUTSIDE + lost, infinite)
 
 
