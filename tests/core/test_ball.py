@@ -99,3 +99,19 @@ def test_long_rows_are_scaled_in_every_chunk():
     rows[::2] *= 1e200
     found = Ball(3).check(rows, invalid="clip")
     np.testing.assert_allclose(found, 1 / np.sqrt(3), rtol=1e-15)
+
+
+@pytest.mark.parametrize("entry", [5e-324, 1e-310, 1e-200, 1e160, 1e308, np.finfo(np.float64).max])
+def test_tiny_and_huge_rows_are_checked_without_a_word(entry):
+    rows = np.array([[entry, -entry, entry, entry], [0.0, 0.0, 0.0, entry]])
+    with np.errstate(all="raise"):
+        found = Ball(4).check(rows, invalid="clip")
+    if entry < 1:
+        assert (found == rows).all()
+    else:
+        np.testing.assert_allclose(found, [[0.5, -0.5, 0.5, 0.5], [0.0, 0.0, 0.0, 1.0]], rtol=1e-15)
+
+
+def test_wider_floats_become_zero_beyond_all_floats():
+    wide = np.array([["1e400", "0"], ["0.6", "0.8"]], dtype=np.longdouble)
+    assert Ball(2).check(wide, invalid="clip").tolist() == [[0.0, 0.0], [0.6, 0.8]]

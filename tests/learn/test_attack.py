@@ -7,6 +7,7 @@ alarm of 1e-7 each, and there are three of them.
 import math
 import pickle
 import struct
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from dither.core.errors import DomainError, ParameterError
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.parallel import small_matrices
 from dither.learn import attack
-from dither.learn.attack import SoftmaxTrainer, chance, likelihood_ratio, log_odds, loss_threshold, losses
+from dither.learn.attack import SoftmaxTrainer, chance, likelihood_ratio, log_odds, loss_threshold, losses, softmax
+from dither.learn.attack.bound import _begin, _largest
 from dither.learn.attack.shadows import halves
 from dither.randomness import Stream
 
@@ -129,9 +131,24 @@ def test_no_private_mechanism_is_guessed_more_often_than_chance_says(m, delta, e
             assert some <= allowed + 1e-12
 
 
+@pytest.mark.parametrize("miss", [0.06, 0.08, 0.1])
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+@pytest.mark.parametrize("block", [5, 10, 20])
+def test_the_number_of_guesses_may_depend_on_the_model(miss, epsilon, block):
+    """With probability m delta / block so many coins are shown and only they are guessed, or else all, exactly."""
+    m, delta = 1000, 1e-4
+    shown, q = m * delta / block, 1 / (1 + math.exp(-epsilon))
+    wrong = shown * (chance(block, block, m, epsilon, delta) <= miss)
+    least = next((v for v in range(m + 1) if chance(v, m, m, epsilon, delta) <= miss), None)
+    wrong += 0.0 if least is None else (1 - shown) * binom.sf(least - 1, m, q)
+    assert wrong <= miss
+
+
 def test_without_delta_it_is_the_binomial_tail():
     assert chance(75, 100, 100, math.log(3), 0.0) == pytest.approx(binom.sf(74, 100, 0.75), rel=1e-12)
     assert chance(0, 100, 100, 1.0, 0.0) == 1.0
+    assert chance(100, 100, 200, 0.0, 1e-4) == pytest.approx(0.5**100 + 200 * 1e-4 / 2, rel=1e-12)
+    assert chance(100, 100, 100, 5000.0, 0.5) == 1.0
 
 
 @pytest.mark.parametrize("mode", ["coins", "pairs", "replace"])
@@ -153,6 +170,49 @@ def test_the_bound_keeps_its_level_and_is_tight(mode):
     assert wrong <= binom.isf(ALARM, runs, 0.1)
     assert wrong > 0  # it is not weak out of mere caution
     assert 0.75 < bound(1, 30_000, 1 - ALARM) <= 1.0
+
+
+@pytest.mark.parametrize("mode", ["coins", "replace", "pairs"])
+def test_what_delta_adds_is_taken_where_it_is_half_of_what_may_go_wrong(mode):
+    """Of one who knows nearly all coins."""
+    options: dict = {"coins": mode == "coins", "relation": "replace" if mode == "replace" else "add-or-remove"}
+    n, small = 6000, 1e-5
+    found = loss_threshold(np.zeros(n), np.ones(n), delta=small, seed=1, **options)
+    at = found.epsilon
+
+    def bound(epsilon: float, delta: float = small) -> float:
+        if mode == "pairs":
+            return chance(found.right, found.guesses, found.tested, 2 * epsilon, (1 + math.exp(epsilon)) * delta)
+        return chance(found.right, found.guesses, found.tested, epsilon, delta)
+
+    assert bound(0.0) > 0.01  # so that a search from 0 on would prove nothing
+    assert bound(at) <= 0.01
+    assert bound(at, 0.0) == pytest.approx(0.005, rel=1e-6)
+    tiny = loss_threshold(np.zeros(n), np.ones(n), delta=1e-6, seed=1, **options)
+    added = tiny.tested * 1e-6 * (1.0 if mode == "pairs" else 0.5)  # at epsilon 0; a pair costs delta twice
+    assert bound(tiny.epsilon, 0.0) == pytest.approx(0.01 - added, rel=1e-6)
+    hopeless = loss_threshold(np.zeros(n), np.ones(n), delta=0.01, seed=1, **options)
+    assert hopeless.epsilon == 0  # what delta allows is seen before epsilon is
+
+
+@pytest.mark.parametrize("delta", [1e-4, 0.002, 0.005])
+def test_the_bound_keeps_its_level_with_a_delta(delta):
+    """Each coin is shown with probability delta, or else told with epsilon. Exact."""
+    tested, miss, epsilon = 50, 0.05, 1.0
+    q = 1 / (1 + math.exp(-epsilon))
+    begin, added = _begin(tested, delta, 1, miss)
+    assert added <= miss / 2
+    assert (begin > 0) == (tested * delta / 2 > miss / 2)
+
+    def proves(right: int) -> float:
+        def refuted(at: float) -> bool:
+            return chance(right, tested, tested, at) <= miss - added
+
+        return _largest(refuted, begin, 40.0) if refuted(begin) else 0.0
+
+    wrong = [right for right in range(tested + 1) if proves(right) > epsilon]
+    assert wrong  # or else nothing would be tested here
+    assert binom.sf(wrong[0] - 1, tested, q + (1 - q) * delta) <= miss
 
 
 def test_a_delta_weakens_the_bound_and_a_large_one_ends_it():
@@ -363,6 +423,15 @@ FINE = np.arange(20.0)
         (lambda: loss_threshold(FINE, FINE, certificate=Guarantee(1.0), delta=0.1), "leave delta out"),
         (lambda: loss_threshold(FINE, FINE, confidence=1.0), "confidence"),
         (lambda: loss_threshold(FINE, FINE, model=lambda inputs: inputs), "pair"),
+        (lambda: chance(3, 2, 5, 1.0), "right must be at most"),
+        (lambda: chance(-1, 2, 5, 1.0), "right must be at least"),
+        (lambda: chance(1, 6, 5, 1.0), "guesses must be at most"),
+        (lambda: chance(1, 2, 2.5, 1.0), "tested must be a whole"),  # type: ignore[arg-type]
+        (lambda: chance(1, 2, 5, -1.0), "epsilon must be"),
+        (lambda: chance(1, 2, 5, math.inf), "epsilon must be"),
+        (lambda: chance(1, 2, 5, math.nan), "epsilon must be"),
+        (lambda: chance(1, 2, 5, 1.0, 1.5), "delta lie"),
+        (lambda: chance(1, 2, 5, 1.0, math.nan), "delta lie"),
         (lambda: losses(3, FINE, FINE), "give losses"),
         (lambda: losses(lambda inputs: np.ones((20, 2)), FINE, FINE.astype(int)), "softmax"),
         (lambda: losses(lambda inputs: np.full((20, 2), 0.5), FINE, np.full(20, 7)), "0 to 1"),
@@ -384,13 +453,45 @@ def test_bad_input_is_refused(call, message):
         ({"shadows": 2}, "at least 4"),
         ({"population": by_heart(1, 10, 3)[0]}, "online=False"),
         ({"train": "sgd"}, "train must be"),
+        ({"relation": "swap"}, "relation must be"),
+        ({"relation": "replace", "coins": True}, "needs a split"),
+        ({"certificate": 1.0}, "model.guarantee"),
+        ({"certificate": Guarantee(1.0), "delta": 0.1}, "leave delta out"),
+        ({"delta": 1.0}, "delta"),
+        ({"confidence": 1.0}, "confidence"),
+        ({"seed": "one"}, "seed"),
+        ({"population": by_heart(1, 7, 3)[0], "online": False}, "population needs at least 8"),
+        ({"members": by_heart(1, 7, 3)[0]}, "at least 8"),
+        ({"others": by_heart(1, 7, 3)[0]}, "at least 8"),
+        ({"model": 3}, "give losses"),
     ],
 )
-def test_bad_shadows_are_refused(options, message):
+def test_bad_shadows_are_refused_before_any_is_trained(options, message):
     ours, theirs = by_heart(1, 10, 3)
-    trainer = SoftmaxTrainer(classes=2, steps=2)
+
+    def train(*_):
+        raise AssertionError("trained")
+
+    model = SoftmaxTrainer(classes=2, steps=2)(*ours)
     with pytest.raises(ParameterError, match=message):
-        likelihood_ratio(ours, theirs, trainer(*ours), **{"train": trainer, **options})
+        likelihood_ratio(**{"members": ours, "others": theirs, "model": model, "train": train, **options})
+
+
+def test_small_products_are_left_to_one_thread(monkeypatch):
+    entered = []
+
+    @contextmanager
+    def spy():
+        entered.append(True)
+        yield
+
+    monkeypatch.setattr(softmax, "small_matrices", spy)
+    ours, _ = by_heart(1, 10, 3)
+    small = SoftmaxTrainer(classes=2, steps=2)(*ours)
+    assert entered == [True]
+    monkeypatch.setattr(softmax, "_SMALL", 1)
+    assert (SoftmaxTrainer(classes=2, steps=2)(*ours).weights == small.weights).all()
+    assert entered == [True]
 
 
 def test_an_unknown_label_of_a_classifier_is_refused_without_quoting_it():

@@ -6,6 +6,7 @@ Statistical tests use fixed seeds; their thresholds are 6 standard deviations of
 import math
 import pickle
 import struct
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from torch import Tensor, nn
 
 from dither.core.errors import DomainError, ParameterError, RowError
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
-from dither.learn.dpsgd import DPSGD, _Records, _Training
-from dither.learn.gradients import cross_entropy
+from dither.learn.dpsgd import DPSGD, _chunk, _Records, _Training
+from dither.learn.gradients import Gradients, cross_entropy
 from dither.learn.noise import SPARE, LatticeNoise
-from dither.learn.perturb import BOUNDS, AutoS, Clipped, Flat, Normalised, exact_sum, quantised
+from dither.learn.noise import quantised as quantised_arrays
+from dither.learn.perturb import BOUNDS, AutoS, Clipped, Flat, Normalised, exact_sum, noise_floor, quantised
 from dither.privacy import noise_multiplier, subsampled_gaussian
 from dither.randomness import Stream
 
@@ -190,7 +192,134 @@ def test_gradients_are_made_a_few_at_a_time(monkeypatch):
 
     monkeypatch.setattr(Clipped, "contributions", watch)
     DPSGD(linear(), **BUDGET, batch=60, steps=1, seed=1, microbatch=25).fit(*people(60))
-    assert seen == [25, 25, 10]
+    assert seen == [32, 32]
+
+
+# Floats: who else is in the batch does not change a bit
+
+
+def perceptron(kind: torch.dtype) -> tuple[nn.Module, tuple[int, ...]]:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 2)).to(kind), (64,)
+
+
+def network(kind: torch.dtype) -> tuple[nn.Module, tuple[int, ...]]:
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(1, 6, 5, 2), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Conv2d(6, 8, 3), nn.ReLU(), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(32, 2)).to(kind), (1, 14, 14)
+
+
+def saturated(model: nn.Module, shape: tuple[int, ...], kind: torch.dtype, count: int) -> tuple[Tensor, Tensor]:
+    """Records at the edge where the right class's gradient is lost in rounding: all that is left of it is one ulp."""
+    found, generator = [], torch.Generator().manual_seed(5)
+    for _ in range(300):
+        record = torch.randn(1, *shape, generator=generator, dtype=kind)
+        label = int(model(record * 1e3)[0].argmax())
+
+        def lost(scale: float, record: Tensor = record, label: int = label) -> bool:
+            scores = model(record * scale).detach().requires_grad_()
+            loss = nn.functional.cross_entropy(scores, torch.tensor([label]))
+            return float(torch.autograd.grad(loss, scores)[0][0, label]) == 0
+
+        low, high = 1.0, 3000.0
+        if lost(low) or not lost(high):
+            continue
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (low, middle) if lost(middle) else (middle, high)
+        eps = torch.finfo(kind).eps
+        found += [(record * (high * (1 + j * eps)), label) for j in range(-4, 5)]
+        if len(found) >= count:
+            break
+    assert len(found) >= count
+    return torch.cat([record for record, _ in found[:count]]), torch.tensor([label for _, label in found[:count]])
+
+
+def rows_of(run: _Training, chosen: list[int]) -> dict[int, Tensor]:
+    """What the records contribute, by the path that `fit` takes."""
+    return dict(zip(chosen, torch.cat(list(run.contributions(torch.tensor(chosen)))), strict=True))
+
+
+@pytest.mark.parametrize("bound", [Flat(1.0), AutoS(1e-6), Normalised()], ids=["flat", "auto", "normalised"])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("build", "way"), [(perceptron, "layers"), (perceptron, "vmap"), (network, "layers"), (network, "vmap")]
+)
+def test_others_contribute_the_same_bits_whoever_is_there(build, way, kind, bound, monkeypatch):
+    # Without the floor, so that an ulp is blown up to the full length: only the fixed shape is at work.
+    monkeypatch.setattr("dither.learn.perturb.noise_floor", lambda gradients: 0.0)
+    model, shape = build(kind)
+    n = 36
+    inputs, labels = saturated(model, shape, kind, n)
+    asked = DPSGD(model, **BUDGET, batch=n, steps=1, perturb=bound, microbatch=16, seed=1)
+    run = training(asked, inputs, labels)
+    run.gradients = Gradients(run.model, cross_entropy, way)
+    everybody = list(range(n))
+    rows = rows_of(run, everybody)
+    generator = np.random.default_rng(3)
+    batches = [[i for i in everybody if i != gone] for gone in range(0, n, 4)]  # one leaves
+    batches += [generator.permutation(n).tolist() for _ in range(3)]  # all move
+    batches += [generator.permutation(n)[:size].tolist() for size in (1, 2, 3, 5, 8, 9, 17, 31)]  # few remain
+    for batch in batches:
+        assert all(torch.equal(rows[i], row) for i, row in rows_of(run, batch).items())
+    for changed in (0, 13, 35):  # one is somebody else
+        other = inputs.clone()
+        other[changed] *= -1e3
+        again = training(asked, other, labels)
+        again.gradients = Gradients(again.model, cross_entropy, way)
+        found = rows_of(again, everybody)
+        assert all(torch.equal(rows[i], found[i]) for i in everybody if i != changed)
+
+
+def test_chunks_have_one_shape_that_only_public_numbers_decide(monkeypatch):
+    seen = []
+    keep = Clipped.contributions
+
+    def watch(self, gradients):
+        seen.append(tuple(gradients.shape))
+        return keep(self, gradients)
+
+    monkeypatch.setattr(Clipped, "contributions", watch)
+    run = training(DPSGD(linear(), **BUDGET, batch=30, steps=1, seed=1), *people(60))
+    for size in (0, 1, 7, 29, 30, 31, 47, 60):
+        rows = torch.cat(list(run.contributions(torch.arange(size))))
+        assert len(rows) == size
+    assert set(seen) == {(48, 8)}  # 30 and two deviations
+    for batch, d, asked, size in [
+        (1, 10, None, 8), (256, 9610, None, 144), (2048, 26_010, None, 80), (100, 1 << 26, None, 8),
+        (5000, 1, None, 472), (9, 9, 1, 8), (9, 9, 8, 8), (9, 9, 9, 16),
+    ]:  # fmt: skip
+        assert _chunk(batch, d, asked) == size
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_rounding_errors_have_no_direction(kind):
+    d = 400
+    floor = noise_floor(torch.zeros(1, d, dtype=kind))
+    assert floor == pytest.approx(8 * torch.finfo(kind).eps * 20)
+    rows = torch.ones(3, d, dtype=kind) / 20 * torch.tensor([[0.9], [1.1], [0.0]], dtype=kind) * floor
+    lengths = []
+    for bound in (AutoS(1e-30), Normalised(), Flat(1e-20)):
+        made = Clipped(bound, LatticeNoise(d, bound.clip, 1.0), 1)
+        found = made.contributions(rows.clone())
+        lengths.append((torch.linalg.vector_norm(found.double(), dim=1) / made.radius > 0.9).tolist())
+    assert lengths == [[False, True, False], [False, True, False], [True, True, False]]
+    assert not Clipped(Normalised(), LatticeNoise(d, 1.0, 1.0), 1).contributions(rows[:1].clone()).any()
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("d", "radius"), [(1, 32), (2, 64), (50, 256), (3000, 2048), (9, 2), (100, 5), (200, 30)])
+def test_tensors_and_arrays_become_the_same_integers(kind, d, radius):
+    generator = torch.Generator().manual_seed(d)
+    normal = torch.randn(40, d, generator=generator, dtype=kind)
+    rows = torch.cat([normal, normal * 1e20, normal * 1e-20, normal.sign(), torch.zeros(1, d, dtype=kind)])
+    rows[3, 0], rows[4, -1], rows[5] = math.nan, math.inf, -math.inf
+    norms = torch.linalg.vector_norm(rows.double(), dim=1).to(kind)
+    for factors in (Flat(1.0).factors(norms), Normalised().factors(norms), 3 / norms, torch.full_like(norms, 1e9)):
+        found = quantised(rows.clone(), factors, radius)
+        specified = quantised_arrays(rows.numpy(), factors.numpy(), radius)
+        assert found.long().tolist() == specified.tolist()
+        assert (specified**2).sum(axis=1).max() <= radius**2
 
 
 # Coins
@@ -280,6 +409,67 @@ def test_a_seed_makes_a_simulation():
     assert fitted.guarantee is NO_GUARANTEE
     assert fitted.promised.epsilon <= 1
     assert "no guarantee" in fitted.explain()
+
+
+def test_the_guarantee_tells_what_was_run():
+    fitted = DPSGD(linear(), **BUDGET, batch=60, steps=2, seed=1).fit(*people())
+    fitted.seed = None
+    assert fitted.guarantee is NO_GUARANTEE
+    assert "Without the seed" in fitted.explain()
+    real = DPSGD(linear(), **BUDGET, batch=60, steps=2).fit(*people())
+    before = real.guarantee
+    real.seed = 1
+    assert real.guarantee == before
+    assert "Without the seed" not in real.explain()
+    real.fit(*people())  # the same records, and now whoever knows the seed knows the noise
+    assert real.guarantee is NO_GUARANTEE
+    real.seed = None
+    assert real.fit(*people(), disjoint=True).guarantee is NO_GUARANTEE
+    assert not real.promised.simulated
+
+
+def test_fits_add_up_unless_they_are_of_others():
+    fitted = DPSGD(linear(), **BUDGET, batch=60, steps=2).fit(*people())
+    one = fitted.guarantee
+    assert fitted.fit(*people(seed=3), disjoint=True).guarantee == one
+    two = fitted.fit(*people()).guarantee
+    assert two == Guarantee(2 * one.epsilon, 2e-5, "bound")
+    assert fitted.promised == one
+    assert "Guarantee of all 3 fits: epsilon 1.99" in fitted.explain()
+    assert fitted.fit(*people(seed=4), disjoint=True).guarantee == two
+    assert pickle.loads(pickle.dumps(fitted)).fit(*people()).guarantee.epsilon == pytest.approx(3 * one.epsilon)
+
+
+def test_a_fit_that_is_broken_off_counts_and_one_that_is_refused_does_not():
+    def rate(step: int) -> float:
+        if broken and step:
+            raise KeyboardInterrupt
+        return 0.5
+
+    broken = False
+    fitted = DPSGD(linear(), **BUDGET, batch=60, steps=2, rate=rate).fit(*people())
+    one, model = fitted.guarantee, fitted.model
+    with pytest.raises(RowError):
+        fitted.fit(people()[0], np.full(60, 9))
+    assert fitted.guarantee == one
+    broken = True
+    with pytest.raises(KeyboardInterrupt):
+        fitted.fit(*people())
+    assert fitted.guarantee.epsilon == 2 * one.epsilon
+    assert fitted.model is model
+
+
+def test_the_rate_of_the_account_is_never_below_that_of_the_coins():
+    for batch, n in [(1, 3), (5, 49), (1, 49), (7, 60), (60, 60)]:
+        run = training(DPSGD(linear(), **BUDGET, batch=batch, steps=1, seed=1), *people(n))
+        assert Fraction(batch, n) <= Fraction(run.share) <= Fraction(batch, n) * (1 + Fraction(1, 1 << 52))
+    assert Fraction(1 / 3) < Fraction(1, 3)  # so there is something to round up
+
+
+def test_so_much_noise_that_nothing_would_be_left_is_refused():
+    asked = DPSGD(linear(40_000), epsilon=0.002, delta=1e-9, batch=10, steps=10)
+    with pytest.raises(ParameterError, match="larger epsilon, fewer steps, a smaller batch or a smaller model"):
+        asked.fit(np.zeros((10, 40_000), dtype=np.float32), np.zeros(10, dtype=int))
 
 
 def test_a_seed_repeats_everything_and_nothing_else_does():

@@ -5,6 +5,7 @@ envelope fails with a probability below 1e-6.
 """
 
 import pickle
+from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
@@ -101,6 +102,38 @@ def test_long_rows_keep_their_direction_however_long():
     assert np.allclose(found[0], [0.6, 0.8])
     assert (found[1:4] == rows[1:4]).all()
     assert np.allclose(found[4], [0.5**0.5, 0.5**0.5])
+
+
+HARD = [0.0, 5e-324, 1e-320, 1e-160, 1e-9, 1.0, 1e160, 1e308, np.finfo(np.float64).max]
+
+
+@pytest.mark.parametrize("norm", [1e-300, 1e-9, 0.5, 1e140])
+@pytest.mark.parametrize("large", HARD)
+@pytest.mark.parametrize("small", [*HARD, np.nan, np.inf])
+def test_a_row_is_shortened_along_its_direction_without_a_word(norm, large, small):
+    """Warnings are errors here, and floating point has its own: a word about some rows only would tell of them."""
+    rows = np.array([[large, -large, large, small], [0.0, 0.0, 0.0, 0.0]])
+    with np.errstate(all="raise"):
+        found = shortened_to(rows, norm)
+    assert not found[1].any()
+    exact = [Fraction(float(entry)) for entry in rows[0]] if np.isfinite(rows).all() else [Fraction(0)] * 4
+    square = sum(entry * entry for entry in exact)
+    bound = Fraction(norm) ** 2
+    if square <= bound:
+        assert (found[0] == np.where(np.isfinite(small), rows[0], 0.0)).all()
+        return
+    assert abs(sum(Fraction(float(entry)) ** 2 for entry in found[0]) / bound - 1) < Fraction(1, 10**12)
+    peak = max(map(abs, exact))
+    scaled = [float(entry / peak) for entry in exact]
+    np.testing.assert_allclose(found[0] / np.abs(found[0]).max(), scaled, rtol=1e-12, atol=1e-20)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("entry", [*HARD[1:], np.nan, -np.inf])
+def test_no_row_makes_a_report_louder_than_another(name, entry):
+    made = envelope(name)
+    with np.errstate(all="raise", under="ignore"):
+        assert len(made.randomize([[entry] * D, [entry, 0.0, -entry, 1.0]])) == 2
 
 
 def test_only_the_largest_signs_are_sent():

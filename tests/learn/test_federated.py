@@ -12,12 +12,10 @@ from torch import nn
 from dither.core.errors import DitherError, DomainError, ParameterError, ReportError
 from dither.core.exact import share_below
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
-from dither.learn import fedaccount, fedtrain
 from dither.learn.envelope import Envelope
-from dither.learn.fedaccount import Accounts, Rota, gaussian_total, per_round, shuffled_total, together
-from dither.learn.federated import Device, Devices, Federation, by_class, clipped
-from dither.learn.fedtrain import Local, loss
-from dither.learn.ldpvec import LDPVec
+from dither.learn.federated import Device, Devices, Federation, LDPVec, account, by_class, clipped, training
+from dither.learn.federated.account import Accounts, Rota, gaussian_total, per_round, shuffled_total, together
+from dither.learn.federated.training import Local, loss
 from dither.mechanisms import GRR
 from dither.mechanisms.ballgaussian import BallGaussian
 from dither.privacy import amplify, compose
@@ -129,8 +127,8 @@ def test_devices_of_different_sizes_use_their_own_records_alone():
 
 def test_chunks_change_nothing(monkeypatch):
     devices, runs = crowd(), []
-    for size in (fedtrain._CHUNK, 64):
-        monkeypatch.setattr(fedtrain, "_CHUNK", size)
+    for size in (training._CHUNK, 64):
+        monkeypatch.setattr(training, "_CHUNK", size)
         federation = Federation(linear(), None, rounds=2, local_steps=3, batch=4, clip=0.05, seed=1)
         runs.append(federation.run(devices).parameters)
     np.testing.assert_allclose(*runs, atol=1e-7)
@@ -310,11 +308,11 @@ def test_gaussian_noise_adds_up_as_one_gaussian():
 
 def test_a_gaussian_total_counts_what_the_table_misses(monkeypatch):
     mechanism = BallGaussian(50, 1.0, 1e-6)
-    monkeypatch.setattr(fedaccount, "_NEAR", Fraction(4))  # noise beyond 4 standard deviations is no rarity
+    monkeypatch.setattr(account, "_NEAR", Fraction(4))  # noise beyond 4 standard deviations is no rarity
     assert gaussian_total(mechanism, 20, 1e-5) is None
-    monkeypatch.setattr(fedaccount, "_NEAR", Fraction(13))  # the table does not reach so far
+    monkeypatch.setattr(account, "_NEAR", Fraction(13))  # the table does not reach so far
     assert gaussian_total(mechanism, 20, 1e-5) is None
-    monkeypatch.setattr(fedaccount, "_NEAR", Fraction(23, 2))  # nor to what the other input would have to explain
+    monkeypatch.setattr(account, "_NEAR", Fraction(23, 2))  # nor to what the other input would have to explain
     assert gaussian_total(BallGaussian(50, 14.0, 1e-7), 30, 1e-5) is None
 
 

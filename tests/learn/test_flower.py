@@ -7,13 +7,14 @@ standard errors of the mean of forty Laplace numbers; by Chernoff's bound a fals
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dither.core.errors import EmptyError, ParameterError
 from dither.learn.envelope import Envelope
-from dither.privacy.ledger import BudgetError, Ledger
+from dither.privacy.ledger import BudgetError, Ledger, LedgerError
 
 flower = pytest.importorskip("dither.learn.flower", exc_type=ImportError)
 
@@ -112,10 +113,74 @@ def test_nothing_but_the_report_leaves_the_device():
 
 def test_what_is_declared_public_is_sent_and_averaged_without_weights():
     grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1, public=["num-examples"])), devices=5)
-    result = Debiasing(ENVELOPE, rounds=1).start(grid, start(), num_rounds=1)
+    result = Debiasing(ENVELOPE, rounds=1, public=["num-examples"]).start(grid, start(), num_rounds=1)
     assert dict(grid.replies[0].content.metric_records["public"]).keys() == {"num-examples"}
     assert result.train_metrics_clientapp[1]["num-examples"] == 30.0
     assert "loss" not in result.train_metrics_clientapp[1]
+
+
+@pytest.mark.parametrize("kind", ["error", "nothing", "text", "list", "missing"])
+def test_what_is_public_is_one_float_in_every_reply(kind):
+    """A reply of a device that failed has the same shape as any other."""
+    mod = Randomizer(ENVELOPE, rounds=1, public=["loss", "num-examples"])
+    app = ClientApp(mods=[mod])
+
+    @app.train()  # type: ignore[arg-type]
+    def train(message, context):
+        if context.node_id == 1 and kind == "error":
+            raise ValueError("the patient in row 17")
+        if context.node_id == 1 and kind in ("nothing", "text"):
+            return None if kind == "nothing" else "a text"
+        told = {"loss": [0.5, 0.5] if kind == "list" else 0.5} if context.node_id == 1 else {"loss": 0.5}
+        more = {} if context.node_id == 1 else {"num-examples": 3}
+        metrics = MetricRecord({**told, **more})  # type: ignore[arg-type]
+        return Message(RecordDict({"arrays": message.content.array_records["arrays"], "m": metrics}), reply_to=message)
+
+    grid = Wiretapped(app, devices=3)
+    result = Debiasing(ENVELOPE, rounds=1, public=["loss", "num-examples"]).start(grid, start(), num_rounds=1)
+    assert not any(reply.has_error() for reply in grid.replies)
+    shapes = {
+        tuple((name, type(value)) for name, value in sorted(reply.content.metric_records["public"].items()))
+        for reply in grid.replies
+    }
+    assert shapes == {(("loss", float), ("num-examples", float))}
+    assert len({tuple(sorted(reply.content)) for reply in grid.replies}) == 1
+    assert result.train_metrics_clientapp[1]["loss"] == 0.5  # of those that sent a number
+    assert result.train_metrics_clientapp[1]["num-examples"] == 3.0
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"reports": 1e9, "refused": -3}, {"loss": float("inf")}, {"loss": float("nan")}, {"loss": [1.0]}, {"new": 1}],
+)
+def test_a_device_cannot_write_what_the_server_counts(lie):
+    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1, public=["loss"])), devices=3)
+
+    def change(reply: Message) -> Message:
+        if reply.metadata.src_node_id == 1:
+            reply.content["public"] = MetricRecord(lie)
+        return reply
+
+    grid.changed = change
+    strategy = Debiasing(ENVELOPE, rounds=1, public=["loss"])
+    told = strategy.start(grid, start(), num_rounds=1).train_metrics_clientapp[1]
+    assert dict(told) == {"reports": 3, "refused": 0, "loss": pytest.approx(0.123)}
+    unasked = Debiasing(ENVELOPE, rounds=1)
+    told = unasked.start(two_devices(), start(), num_rounds=1).train_metrics_clientapp[1]
+    assert dict(told) == {"reports": 2, "refused": 0}
+
+
+def test_the_largest_numbers_are_averaged_without_a_word():
+    app = linear_app(Randomizer(ENVELOPE, rounds=1, public=["loss"]))
+    grid = Wiretapped(app, devices=3)
+
+    def change(reply: Message) -> Message:
+        reply.content["public"] = MetricRecord({"loss": 1.5e308})
+        return reply
+
+    grid.changed = change
+    told = Debiasing(ENVELOPE, rounds=1, public=["loss"]).start(grid, start(), 1).train_metrics_clientapp[1]
+    assert told["loss"] == pytest.approx(1.5e308)
 
 
 def test_evaluation_is_not_asked_for_and_not_answered():
@@ -134,7 +199,7 @@ def test_an_update_is_clipped_as_a_whole():
     assert (np.abs(strategy.estimates[0].value - 0.1) < 7 * strategy.estimates[0].stderr).all()
 
 
-@pytest.mark.parametrize("kind", ["nan", "error", "shape", "name"])
+@pytest.mark.parametrize("kind", ["nan", "error", "shape", "name", "empty", "text", "nothing", "type"])
 def test_whatever_goes_wrong_on_a_device_looks_like_no_update(kind):
     def train(weights, context):
         if kind == "error":
@@ -143,10 +208,10 @@ def test_whatever_goes_wrong_on_a_device_looks_like_no_update(kind):
 
     mod = Randomizer(ENVELOPE, rounds=1, seed=1)
     app = linear_app(mod, train=train)
-    if kind in ("shape", "name"):
+    if kind not in ("nan", "error"):
         app = ClientApp(mods=[mod])
 
-        @app.train()
+        @app.train()  # type: ignore[arg-type]
         def wrong(message, context):
             arrays = {
                 "weight": Array(np.ones((1, 3)) if kind == "shape" else np.ones((3, 1))),
@@ -154,6 +219,14 @@ def test_whatever_goes_wrong_on_a_device_looks_like_no_update(kind):
             }
             if kind == "name":
                 arrays["beside"] = arrays.pop("bias")
+            if kind == "empty":
+                arrays["bias"] = Array("float64", (1,), "numpy.ndarray", b"")
+            if kind == "text":
+                arrays["bias"] = Array(np.array(["a text"]))
+            if kind == "nothing":
+                return None
+            if kind == "type":
+                return "a text"
             return Message(RecordDict({"arrays": ArrayRecord(arrays)}), reply_to=message)
 
     still = linear_app(mod, train=lambda weights, context: weights)
@@ -227,6 +300,7 @@ def test_a_ledger_repeats_a_round_and_outlives_the_run(tmp_path):
         return app(message, grid.contexts[1]).content.config_records["dither"]["report"]
 
     reports = [ask(grid, 1) for _ in range(8)]
+    reports += [ask(Wiretapped(app, devices=2), 1) for _ in range(8)]  # the context is lost, and the file is not
     assert len(set(reports)) == 1  # asked again, the same to the bit
     with Ledger(tmp_path / "1.db") as ledger:
         assert ledger.spent.epsilon == 0.5
@@ -238,6 +312,41 @@ def test_a_ledger_repeats_a_round_and_outlives_the_run(tmp_path):
         ask(other, 1)
     with Ledger(tmp_path / "1.db") as ledger:
         assert ledger.spent.epsilon == 1.0
+
+
+def test_a_ledger_repeats_the_last_of_all_rounds_and_none_before(tmp_path):
+    envelope = Envelope("Hypercube", d=D, epsilon=0.5)
+    app = linear_app(Randomizer(envelope, rounds=2, ledger_path=tmp_path / "ledger.db"))
+
+    def ask(grid, number) -> Any:
+        content = RecordDict({"arrays": start(), "config": asked(number, envelope)})
+        message = Message(content, dst_node_id=1, message_type="train")
+        return app(message, grid.contexts[1]).content.config_records["dither"]["report"]
+
+    grid = Wiretapped(app, devices=1)
+    ask(grid, 1)
+    last = ask(grid, 2)
+    assert {ask(grid, 2) for _ in range(8)} == {last}
+    with pytest.raises(BudgetError, match="another one after it"):
+        ask(grid, 1)
+    lost = Wiretapped(app, devices=1)  # all is spent, and nothing but the file knows for what
+    assert {ask(lost, 2) for _ in range(8)} == {last}
+    for number in (1, 3):
+        with pytest.raises(BudgetError, match="no round left"):
+            ask(lost, number)
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        assert ledger.spent.epsilon == 1.0
+
+
+def test_a_round_that_could_not_be_stored_may_be_asked_again(tmp_path):
+    folder = tmp_path / "later"
+    app = linear_app(Randomizer(ENVELOPE, rounds=1, ledger_path=folder / "ledger.db"))
+    grid = Wiretapped(app, devices=1)
+    message = Message(RecordDict({"arrays": start(), "config": asked(1)}), dst_node_id=1, message_type="train")
+    with pytest.raises(LedgerError):
+        app(message, grid.contexts[1])
+    folder.mkdir()
+    assert "dither" in app(message, grid.contexts[1]).content
 
 
 def test_a_device_that_has_promised_less_takes_no_part(tmp_path):
@@ -384,6 +493,10 @@ def test_too_few_devices_are_waited_for_and_then_said():
         (lambda: Randomizer(ENVELOPE, rounds=1, seed=1, ledger_path="x.db"), "seed"),
         (lambda: Randomizer(ENVELOPE, rounds=1, epsilon=3.0), "ledger_path"),
         (lambda: Randomizer(ENVELOPE, rounds=1, public="loss"), "list of names"),
+        (lambda: Randomizer(ENVELOPE, rounds=1, public=["loss", 3]), "list of names"),  # type: ignore[list-item]
+        (lambda: Randomizer(ENVELOPE, rounds=1, public=["reports"]), "server counts"),
+        (lambda: Debiasing(ENVELOPE, rounds=1, public="loss"), "list of names"),
+        (lambda: Debiasing(ENVELOPE, rounds=1, public=["refused"]), "server counts"),
         (lambda: Debiasing(ENVELOPE, rounds=1, rate=0.0), "rate"),
         (lambda: Debiasing(ENVELOPE, rounds=1, fraction=1.5), "fraction"),
         (

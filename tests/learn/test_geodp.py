@@ -4,6 +4,7 @@ Statistical tests have fixed seeds and thresholds of six standard errors (a fals
 """
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -399,3 +400,38 @@ def test_a_share_that_leaves_nothing_for_the_direction_is_refused():
         records(100, share=1 - 1e-9)
     with pytest.raises(ParameterError, match="batch"):
         GeoDP().on(LatticeNoise(100, 1.0, 1.5, 10), 0)
+    with pytest.raises(ParameterError, match="nothing is left for the magnitude"):
+        Region.fitted(2, 0.5, "middle", "sphere", 64, 1e-17, 1)  # 64^2 = 4 * 32^2
+
+
+@pytest.mark.parametrize("make", [records, batches])
+def test_a_region_that_the_noise_does_not_cover_is_refused(make):
+    """The guarantee is that of the noise, and says nothing of a region whose records move the sum by more."""
+    made = make(14)
+    region, radius, sides = made.region, made.radius, 1 if make is records else 2
+    assert region.magnitude**2 + sides**2 * region.steps**2 * 16 <= radius**2
+    # The widest that fits, with nothing to spare, and one integer more: exact integers decide.
+    widest = replace(region, steps=3, magnitude=math.isqrt(radius**2 - sides**2 * 9 * 16))
+    assert replace(made, region=widest).region == widest
+    for change in (
+        {"steps": 10 * radius, "magnitude": 100 * radius},
+        {"steps": 3, "magnitude": widest.magnitude + 1},
+        {"steps": 1 << 62, "magnitude": 1},  # its square would wrap around in 64 bits
+        {"steps": radius // (4 * sides) + 1, "magnitude": 1},
+    ):
+        with pytest.raises(ParameterError, match="wider than the noise"):
+            replace(made, region=replace(region, **change))
+    with pytest.raises(ParameterError, match="same number of dimensions"):
+        replace(made, region=replace(region, d=13))
+    for clip in (0.0, -1.0, math.nan):
+        with pytest.raises(ParameterError, match="clip"):
+            replace(made, clip=clip)
+
+
+@pytest.mark.parametrize(
+    "change", [{"d": 1}, {"beta": math.nan}, {"beta": 0.0}, {"kind": "left"}, {"decode": "?"}, {"steps": 0},
+               {"steps": -5}, {"magnitude": 0}], ids=str,
+)  # fmt: skip
+def test_regions_that_make_no_sense_are_refused(change):
+    with pytest.raises(ParameterError):
+        replace(records(14).region, **change)

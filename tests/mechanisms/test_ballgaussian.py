@@ -149,6 +149,31 @@ def test_no_integer_vector_is_longer_than_the_radius():
     assert (beyond**2).sum(axis=1).max() <= 32**2
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_counts_as_zero(bad):
+    # As integers, NaNs were all -2^63, and the sum of their squares 0: no length check saw them.
+    mechanism: Any = BallGaussian(4, 20.0, 0.5, weights=(32, 64 << 40))
+    rows = np.array([[bad] * 4, [bad, 0.0, 0.0, 0.0], [0.6, bad, -0.6, bad], [0.0, 0.0, 0.0, bad]] * 50)
+    clean = np.where(np.isfinite(rows), rows, 0.0)
+    points = mechanism._points(rows, Stream.seeded(1), slice(0, rows.size))
+    assert np.abs(points).max() <= 32
+    assert (points == mechanism._points(clean, Stream.seeded(1), slice(0, rows.size))).all()
+    found, expected = (mechanism.drawn(each, Stream.seeded(2)) for each in (rows, clean))
+    assert (found == expected).all()
+    assert mechanism._valid(found).all()
+
+
+@pytest.mark.parametrize("d", [3, 785])
+@pytest.mark.parametrize("epsilon", [20.0, 21.0, 48.5, 100.0])
+def test_beyond_twenty_the_noise_and_the_certificate_are_those_of_twenty(d, epsilon):
+    mechanism = BallGaussian(d, epsilon, 1e-5)
+    assert mechanism.epsilon == epsilon
+    assert mechanism.guarantee.epsilon == 20.0
+    assert 1e-5 * (1 - 1e-9) <= mechanism.guarantee.delta <= 1e-5
+    assert mechanism.weights == BallGaussian(d, 20.0, 1e-5).weights
+    assert BallGaussian.from_dict(mechanism.to_dict()) == mechanism
+
+
 def test_the_margin_is_wide_enough():
     generator = np.random.default_rng(4)
     for d, radius in ((2, 64), (100, 512), (5000, 4096)):

@@ -23,6 +23,7 @@ from dither.core.exact import exp_below
 from dither.mechanisms import codebooks
 from dither.mechanisms.codebooks import LENGTH, Drawn, Products, Rotated, best, codebook, seeds_of_parts, sizes, whole
 from dither.mechanisms.unitvector import best_parts
+from dither.randomness import Stream
 
 ALARM = 1e-8
 
@@ -314,6 +315,38 @@ def test_many_dimensions_are_feasible():
 def test_the_size_of_a_report():
     assert dither.UnitVector(d=650, epsilon=8.0).dtype.itemsize == 10
     assert dither.UnitVector(d=650, epsilon=20.0).dtype.itemsize == 8 + 2 * 2
+
+
+# Behind the door ------------------------------------------------------------------------------------------------------
+
+
+def spoiled(d: int) -> np.ndarray:
+    """Rows that no domain would let in."""
+    rows = np.zeros((9, d))
+    rows[0] = math.nan
+    rows[1, 0], rows[1, 1:] = math.nan, 0.5
+    rows[2, -1], rows[3, 0], rows[4] = math.inf, -math.inf, math.inf
+    rows[5] = 1e308
+    rows[6, :2], rows[7], rows[8, 1] = (math.nan, math.inf), 5e-324, math.nan
+    return rows
+
+
+@pytest.mark.parametrize("settings", [{"d": 2, "epsilon": 1.0}, {"d": 5, "epsilon": 2.0, "parts": 2},
+                                      {"d": 70, "epsilon": 2.0}], ids=str)  # fmt: skip
+def test_what_is_not_finite_counts_as_zero_and_favours_as_many(settings):
+    mechanism = dither.UnitVector(**settings)
+    rows = spoiled(mechanism.d)
+    clean = np.where(np.isfinite(rows), rows, 0.0)
+    found, expected = (mechanism.drawn(np.repeat(each, 50, axis=0), Stream.seeded(3)) for each in (rows, clean))
+    assert (found == expected).all()
+    assert mechanism._valid(found).all()
+    vectors, lengths = whole(rows)
+    assert np.isfinite(vectors).all()
+    assert ((lengths >= 0) & (lengths <= 1)).all()
+    assert lengths[[0, 2, 5]].tolist() == [0.0, 0.0, 1.0]
+    for vector in vectors:
+        for favoured in mechanism.favoured(vector[None, :], seed=7):
+            assert len(set(favoured)) == mechanism.law.favoured
 
 
 # Parameters ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dither
-from dither import GRR, Collision, Gaussian, Hypercube, LocalHash, Personalised, Split, Unary
+from dither import GRR, BallGaussian, Collision, Gaussian, Hypercube, LocalHash, Personalised, Split, Unary
 from dither.core.channel import TwoLevel
 from dither.core.errors import ParameterError
 from dither.core.guarantee import Guarantee
@@ -113,6 +113,19 @@ def test_opposite_corners_are_among_the_candidates():
     assert {"[-1.0, -1.0, -1.0]", "[1.0, 1.0, 1.0]"} <= set(shown)
 
 
+def test_gaussian_noise_is_seen_along_the_difference_of_the_inputs():
+    mechanism = BallGaussian(3, 2.0, 1e-2)
+    one, other = np.array([0.6, -0.8, 0.0]), np.array([-0.6, 0.8, 0.0])
+    reports = np.asarray(mechanism.randomize(np.repeat([one, other], 500, axis=0), seed=1))
+    (view,) = (view for view in views(reports, (one, other), mechanism.reading.domain) if "difference" in view.words)
+    assert view.levels is not None
+    scores = view.levels[view.letters[0].read(reports)]
+    # The logarithm of the ratio of two Gaussians, but for a factor and a constant.
+    exact = (reports["value"].astype(float) - mechanism.law.most) @ (one - other)
+    assert np.corrcoef(scores, exact)[0, 1] > 1 - 1e-9
+    assert not [view for view in views(reports, (one, one), mechanism.reading.domain) if "difference" in view.words]
+
+
 # Healthy mechanisms --------------------------------------------------------------------------------------------------
 
 
@@ -132,7 +145,7 @@ def test_the_attack_is_strong(name):
         example["first"] = 1.5
     if name == "Personalised":
         example = {**cls.examples[0], "groups": {"careful": 0.5, "generous": 2.0}}
-    if name == "Gaussian":
+    if name in ("Gaussian", "BallGaussian"):
         example["delta"] = 1e-2
     found = audit(cls(**example), 250_000, SURE, seed=2)
     assert found.passed, str(found)

@@ -184,10 +184,76 @@ def test_little_noise_and_many_steps_still_have_an_answer():
     assert noise_multiplier(1e6, 1e-5, 0.01, 1) == sampling.LEAST_MULTIPLIER
 
 
+# The ends of the range: warnings are errors here ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "delta"),
+    [(0.05, 0.5, 10**6, 1e-5), (1e6, 0.9, 1, 1e-5), (1e6, 0.5, 10**7, 1e-5), (0.5, 0.5, 10, 1e-200),
+     (0.05, 0.999, 10**7, 1e-200), (0.05, 1e-6, 10**7, 1e-5), (1e6, 0.9, 10**7, 1e-100), (1e6, 1e-12, 1, 1e-100),
+     (0.05, 1e-15, 1, 1e-200), (0.3, 1 - 1e-12, 10**7, 0.9), (1e3, 1e-3, 10**7, 1e-12), (0.05, 0.5, 1, 0.4)],
+)  # fmt: skip
+def test_every_corner_has_an_answer(sigma, rate, steps, delta):
+    found = subsampled_gaussian(sigma, rate, steps, delta).epsilon
+    assert 0 <= found <= subsampled_gaussian(sigma, 1.0, steps, delta).epsilon < math.inf
+    if steps == 1 and sigma < 1:
+        assert exact_delta(sigma, rate, found, True) <= delta
+
+
+def test_at_the_corners_the_answer_is_near_the_limit():
+    # Many small losses add up to a Gaussian with mu = q sqrt(T) / s.
+    found = subsampled_gaussian(1e6, 0.5, 10**7, 1e-5).epsilon
+    assert found == pytest.approx(sampling.gaussian_epsilon(2e6 / math.sqrt(1e7), 1e-5), rel=0.2)
+    # With so little noise every batch tells who is in it: the mean loss of a step is rate / 2 s^2 + log(rate).
+    found = subsampled_gaussian(0.05, 0.5, 10**6, 1e-5).epsilon
+    assert found == pytest.approx(10**6 * (0.5 * (200 + math.log(0.5)) + 0.5 * math.log(0.5)), rel=0.1)
+    assert subsampled_gaussian(1e6, 0.9, 1, 1e-5).epsilon == 0.0  # the total variation is below delta
+
+
+def test_total_variations_add_up():
+    # Just above and just below the sum of three, which is no less than the delta at epsilon 0.
+    whole = 3 * 0.5 * math.erf(1 / math.sqrt(8) / 10)
+    assert subsampled_gaussian(10.0, 0.5, 3, whole * (1 + 1e-9)).epsilon == 0.0
+    assert subsampled_gaussian(10.0, 0.5, 3, whole / 3).epsilon > 0.0
+
+
+def test_no_grid_is_refined_without_end(monkeypatch):
+    monkeypatch.setattr(sampling, "_composed", lambda *_: None)
+    assert sampling._Pair(1.0, 0.5, 10, 1e-5).epsilon(True) == math.inf
+    assert subsampled_gaussian(1.0, 0.5, 10, 1e-5) == subsampled_gaussian(1.0, 1.0, 10, 1e-5)
+
+
+def test_infinite_losses_of_any_size_are_composed():
+    for one, three in ((0.0, 0.0), (0.25, 1 - 0.75**3), (0.75, 1 - 0.25**3), (1.0, 1.0), (1.1, 1.0)):
+        law = sampling._Law(0.1, 0, np.array([1.0 - min(one, 0.9)]), one, 0.0)
+        found = sampling._composed(law, 3, 1.0)
+        assert found is not None
+        assert found.infinite == pytest.approx(three)
+        assert found.infinite >= three
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "rate", "steps"),
+    [(1.0, 1e-12, 1e-6, 10**7), (1e-6, 1e-5, 0.01, 100), (1e-3, 1e-5, 0.5, 10**4), (1e3, 1e-5, 0.01, 1000)],
+)
+def test_the_search_for_a_multiplier_ends_soon(epsilon, delta, rate, steps, monkeypatch):
+    asked, found = [], sampling._epsilon
+    monkeypatch.setattr(sampling, "_epsilon", lambda *given: asked.append(given) or found(*given))
+    sigma = noise_multiplier(epsilon, delta, rate, steps)
+    assert len(asked) <= 40
+    assert found(sigma, rate, steps, delta) <= epsilon
+    assert found(sigma * (1 - 3e-4), rate, steps, delta) > epsilon
+
+
+def test_what_no_noise_can_keep_is_refused():
+    with pytest.raises(ParameterError, match="no noise is large enough"):
+        noise_multiplier(1e-3, 1e-12, 0.5, 10**7)
+
+
 @pytest.mark.parametrize(
     "change",
     [{"multiplier": 0.0}, {"multiplier": math.nan}, {"multiplier": "1"}, {"rate": 0.0}, {"rate": 1.01}, {"rate": True},
-     {"steps": 0}, {"steps": 1.5}, {"delta": 0.0}, {"delta": 1.0}],
+     {"steps": 0}, {"steps": 1.5}, {"delta": 0.0}, {"delta": 1.0}, {"delta": 1e-300}],
     ids=str,
 )  # fmt: skip
 def test_what_has_no_meaning_is_refused(change):

@@ -124,7 +124,7 @@ def train(
     if seed is not None:
         tell("simulated: whoever knows the seed can undo the noise, so this model promises nothing; leave --seed out")
     if output and output != STREAM:
-        tell(f'next, in Python: dither.learn.linear.load_model("{output}").predict(table)')
+        tell(f'next, in Python: dither.learn.load_model("{output}").predict(table)')
 
 
 class Task(NamedTuple):
@@ -203,14 +203,14 @@ def _parts(
     data: str, test_file: str | None, share: float, schema: "Schema", task: Task, invalid: str, seed: int | None
 ) -> tuple[Part, Part | None]:
     """Records to train on, and to measure on: others, which are drawn at random unless they have a file."""
-    from dither.learn.linear import _order
+    from dither.learn.linear import public_order
 
     whole = _read(data, schema, task, invalid)
     if len(whole.labels) < 2:
         raise ParameterError("there must be at least two records to learn from")
     if test_file is not None:
         return whole, _read(test_file, schema, task, invalid)
-    order = _order(len(whole.labels), None if seed is None else seed)
+    order = public_order(len(whole.labels), seed)
     cut = round(len(order) * share)
     if cut == 0:
         return whole, None

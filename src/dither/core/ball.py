@@ -118,6 +118,7 @@ def shortened_to(rows: NDArray[np.float64], norm: float) -> NDArray[np.float64]:
     >>> shortened_to(np.array([[3.0, 4.0], [0.3, 0.4], [1e308, 1e308], [np.nan, 1.0]]), 1.0).round(3).tolist()
     [[0.6, 0.8], [0.3, 0.4], [0.707, 0.707], [0.0, 0.0]]
     """
+    rows = np.asarray(rows, dtype=np.float64)
     return _shortened(rows, _lengths(rows, norm), norm)
 
 
@@ -129,8 +130,8 @@ def _lengths(table: NDArray[np.float64], norm: float) -> NDArray[np.float64]:
         part = table[rows]
         with np.errstate(all="ignore"):  # of its own: threads do not share it
             peak = np.abs(part).max(axis=1, initial=0.0)
-            peak[~np.isfinite(peak)] = np.nan
             scale = np.where(peak <= norm, norm, peak)  # entries far below the norm may vanish: they do not matter
+            # An infinity by an infinity is NaN, as is all that is divided by one.
             found[rows] = np.sqrt(np.square(part / scale[:, None]).sum(axis=1)) * (scale / norm)
 
     each_chunk(measure, len(table), max(1, _CHUNK // max(1, table.shape[1])))

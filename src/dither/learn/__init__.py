@@ -16,6 +16,8 @@ Names are imported when they are first used: local models need no torch.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dither.core.errors import MissingExtraError
+
 if TYPE_CHECKING:
     from dither.learn import analysis as analysis
     from dither.learn import attack as attack
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from dither.learn.linear import LinearRegression as LinearRegression
     from dither.learn.linear import LinearSVC as LinearSVC
     from dither.learn.linear import LogisticRegression as LogisticRegression
+    from dither.learn.linear import load_model as load_model
 
 _HOMES = {
     "DPSGD": "dpsgd",
@@ -36,16 +39,30 @@ _HOMES = {
     "LinearRegression": "linear",
     "LinearSVC": "linear",
     "LogisticRegression": "linear",
+    "load_model": "linear",
 }
 _PARTS = ("analysis", "attack", "flower")
 
 
+_OPTIONAL = ("torch", "sklearn")
+
+
 def __getattr__(name: str) -> Any:
     if name in _PARTS:
-        return import_module(f"dither.learn.{name}")
+        return _imported(name)
     if name in _HOMES:
-        return getattr(import_module(f"dither.learn.{_HOMES[name]}"), name)
+        return getattr(_imported(_HOMES[name]), name)
     raise AttributeError(f"module 'dither.learn' has no attribute {name!r}")
+
+
+def _imported(part: str) -> Any:
+    """A module of this room, or the extra that it lacks."""
+    try:
+        return import_module(f"dither.learn.{part}")
+    except ModuleNotFoundError as error:
+        if error.name not in _OPTIONAL:
+            raise
+        raise MissingExtraError(f"this needs {error.name}: pip install 'dither[learn]'") from None
 
 
 def __dir__() -> list[str]:

@@ -19,15 +19,16 @@ sampling rate; the size that a batch happened to have is not, so sums are divide
 
 - *Batches that are not drawn by coins.* Shuffled batches of fixed size need another proof, with more noise.
 - *The gradient of the mean.* See `learn.gradients`: each record's own is needed, and batch normalisation is refused.
-- *Floating point.* Which integers a record contributes is decided by floats. A matrix product may round the last bits
-  of a gradient differently depending on who else is in the batch, which can move a coordinate that lies almost in the
-  middle between two lattice points by one step, in other records' contributions too. The proof does not cover that; it
-  is far below the noise, and `model.double()` makes it some 10^8 times rarer.
+- *Floating point.* Which integers a record contributes is decided by floats, and the proof needs them to depend on
+  that record alone. A matrix product rounds the last bits by the *shape* of the batch, so gradients are made in chunks
+  of one shape, filled up with records of zeros (`learn.gradients`). That others' integers then do not change by a bit
+  is measured and not proved: it may fail with other libraries, on other devices, or with other numbers of threads.
 - *Settings that were tuned on the same records* (rate, clip, batch, the model itself) have seen the data, and no
   account here knows about it. Tune on public data, or in simulations on made-up data.
 - *The training loss is not private*, and neither is an accuracy on the training records: `history` shows a loss of the
   training records in simulations only. A validation set given to `fit` counts as public.
-- *A second `fit`* on the same records is a second release: the guarantees add up (`privacy.compose`).
+- *A second `fit`* is a second release. `guarantee` is that of all fits of the object together: epsilons and deltas add
+  up, unless `disjoint=True` says that nobody was in an earlier one. Fits of other objects are not known here.
 
 Dropout and other randomness inside a model is torch's. It does not touch the guarantee, which holds for any masks; for
 the time of `fit`, torch is seeded from dither's stream, so that a simulation can be repeated.
@@ -36,7 +37,9 @@ the time of `fit`, torch is seeded from dither's stream, so that a simulation ca
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from math import ceil, isfinite
+from fractions import Fraction
+from functools import reduce
+from math import ceil, isfinite, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,16 +49,18 @@ from torch import Tensor, nn
 
 from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real
 from dither.core.errors import DomainError, ParameterError, RowError
+from dither.core.exact import float_above
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
-from dither.learn.gradients import LOSSES, Loss, checked_model, per_record
+from dither.learn.gradients import LOSSES, ROWS, Loss, checked_model, per_record
 from dither.learn.perturb import BOUNDS, Flat, Perturbation, Recipe, exact_sum
+from dither.privacy.composition import compose, parallel
 from dither.randomness import Stream
 from dither.show.progress import progress as shown_progress
 from dither.show.table import Table
 
 Rate = float | Callable[[int], float]
 _NUMBERS_AT_ONCE = 1 << 21  # of gradients: about what a cache holds
-_FEWEST, _MOST = 8, 512  # records at once, unless asked otherwise
+_MOST = 512  # records at once, unless asked otherwise
 _PREDICTED_AT_ONCE = 4096
 _POINTS = 20  # of the history
 _SLACK = 1e-9
@@ -68,7 +73,8 @@ class DPSGD:
     a number or a function of the step. `clipping` is "flat" (to `clip`), "auto" (AUTO-S) or "normalised"; `perturb`
     replaces bound and noise by another recipe, such as one of `dither.learn.geodp`. `average` is the share of the
     steps, counted from the end, over which the weights are averaged. `loss` is "cross_entropy" (labels 0, 1, ...),
-    "squared_error", or a function of outputs and labels that returns a loss for each record.
+    "squared_error", or a function of outputs and labels that returns a loss for each record. `microbatch` is the number
+    of records whose gradients are made at once, rounded up to a multiple of 8.
 
     `model` is not changed: `fit` trains a copy. With a seed, everything can be repeated, and nothing is guaranteed.
 
@@ -116,6 +122,8 @@ class DPSGD:
         self._stream()  # refuses a seed that is none
         self._model = copy.deepcopy(model)
         self._result: _Result | None = None
+        self._spent: Guarantee | None = None
+        self._fits = 0
 
     def fit(
         self,
@@ -123,9 +131,14 @@ class DPSGD:
         labels: ArrayLike | Tensor,
         *,
         validation: tuple[Any, Any] | None = None,
+        disjoint: bool = False,
         progress: bool = True,
     ) -> "DPSGD":
-        """Train on these records. `validation` is a pair of *public* records and labels that `history` may show."""
+        """Train on these records. `validation` is a pair of *public* records and labels that `history` may show.
+
+        Every fit starts from the model that was given, and is remembered: `guarantee` covers all of them. `disjoint`
+        says that nobody among these records was in an earlier fit, so that nothing adds up.
+        """
         model = copy.deepcopy(self._model)
         records = _Records.of(model, self.loss, inputs, labels)
         public = None if validation is None else _Records.of(model, self.loss, *validation)
@@ -133,7 +146,10 @@ class DPSGD:
             raise ParameterError(f"batch must be at most the number of records, {len(records):,}")
         stream = self._stream()
         with _seeded_torch(stream), _bar(progress, self._steps(len(records))) as advance:
-            self._result = _Training(self, model, records, public, stream, advance).run()
+            training = _Training(self, model, records, public, stream, advance)
+            self._spent = _together(self._spent, NO_GUARANTEE if stream.simulated else training.promised, disjoint)
+            self._fits += 1  # from here on records are touched, so a fit that is broken off counts as well
+            self._result = training.run()
         return self
 
     @property
@@ -150,13 +166,18 @@ class DPSGD:
 
     @property
     def promised(self) -> Guarantee:
-        """What this training guarantees when it is not simulated."""
+        """What the last fit guarantees by itself when it is not simulated."""
         return self.fitted.promised
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is guaranteed to every record, for the model and all that is shown of the training."""
-        return self.promised if self.seed is None else NO_GUARANTEE
+        """What is guaranteed to every record, for the models of all fits and all that is shown of them.
+
+        One fit from a seed, and there is no guarantee.
+        """
+        if self._spent is None:
+            return self.fitted.promised  # which says that nothing is trained
+        return self._spent
 
     @property
     def perturbation(self) -> Perturbation:
@@ -199,11 +220,11 @@ class DPSGD:
             f"{self.batch / done.records:.4g}.",
             f"The gradient of each record {done.perturbation}.",
             f"{done.d:,} parameters; gradients by {done.way}.",
-            f"Guarantee: {self.guarantee}.",
+            f"Guarantee{_of_all(self._fits)}: {self.guarantee}.",
         ]
-        if self.seed is not None:
+        if done.simulated:
             lines.append(f"Without the seed it would be: {self.promised}.")
-        return "\n".join([*lines, "Not accounted: settings tuned on the same records, and other fits on them."])
+        return "\n".join([*lines, "Not accounted: settings tuned on the same records, and fits of others on them."])
 
     def __repr__(self) -> str:
         length = f"epochs={self.epochs:g}" if self.steps is None else f"steps={self.steps}"
@@ -227,6 +248,7 @@ class _Result(NamedTuple):
     model: nn.Module
     perturbation: Perturbation
     promised: Guarantee
+    simulated: bool
     history: Table
     steps: int
     records: int
@@ -293,13 +315,13 @@ class _Training:
         self.asked, self.model, self.records, self.public, self.advance = asked, model, records, public, advance
         model.train()
         self.gradients = per_record(model, asked.loss, *records.some(slice(0, 2)))
-        self.steps, self.share = asked._steps(len(records)), asked.batch / len(records)
+        self.steps, self.share = asked._steps(len(records)), float_above(Fraction(asked.batch, len(records)))
         self.perturbation = _calibrated(asked, self.gradients.d, self.share, self.steps)
         self.promised = self.perturbation.guarantee(self.share, self.steps, asked.delta)
         if self.promised.epsilon > asked.epsilon * (1 + _SLACK) or self.promised.delta > asked.delta * (1 + _SLACK):
             raise ParameterError("this perturbation does not keep epsilon and delta over so many steps: use more noise")
         self.coins, self.noise, self.simulated = stream.spawn("coins"), stream.spawn("noise"), stream.simulated
-        self.at_once = asked.microbatch or min(_MOST, max(_FEWEST, _NUMBERS_AT_ONCE // self.gradients.d))
+        self.at_once = _chunk(asked.batch, self.gradients.d, asked.microbatch)
         self.lines: list[dict[str, float]] = []
 
     def run(self) -> _Result:
@@ -324,8 +346,8 @@ class _Training:
         names = self.lines[0] if self.lines else {}
         history = Table({name: [line[name] for line in self.lines] for name in names})
         return _Result(
-            self.model, self.perturbation, self.promised, history, self.steps, len(self.records), self.gradients.d,
-            self.gradients.way,
+            self.model, self.perturbation, self.promised, self.simulated, history, self.steps, len(self.records),
+            self.gradients.d, self.gradients.way,
         )  # fmt: skip
 
     def sampled(self, step: int) -> Tensor:
@@ -337,19 +359,17 @@ class _Training:
         return torch.from_numpy(np.flatnonzero(coins < np.uint64(self.asked.batch)))
 
     def total(self, chosen: Tensor) -> NDArray[np.int64]:
-        """The exact sum of what the chosen records contribute, a few of them at a time."""
-        total: NDArray[np.int64] | None = None
-        for some in chosen.split(self.at_once) if len(chosen) else ():
-            rows = self.perturbation.contributions(self.gradients(*self.records.some(some)))
-            part = exact_sum(rows, self.perturbation.radius)
-            total = part if total is None else total + part
-        return self.nobody if total is None else total
+        """The exact sum of what the chosen records contribute."""
+        return reduce(np.add, (exact_sum(rows, self.perturbation.radius) for rows in self.contributions(chosen)))
 
-    @property
-    def nobody(self) -> NDArray[np.int64]:
-        """The sum over an empty batch."""
-        empty = torch.zeros(0, self.gradients.d, dtype=self.records.kind, device=self.records.device)
-        return exact_sum(self.perturbation.contributions(empty), self.perturbation.radius)
+    def contributions(self, chosen: Tensor) -> Iterator[Tensor]:
+        """What each of them contributes, a chunk at a time; nobody at all is a chunk as well.
+
+        Up to the last step a chunk has its full size: who else is there must not change a bit of a row.
+        """
+        for some in chosen.split(self.at_once):
+            gradients = self.gradients.padded(*self.records.some(some), self.at_once)
+            yield self.perturbation.contributions(gradients)[: len(some)]
 
     def put(self, place: Tensor) -> None:
         """Make these the weights of the model."""
@@ -386,6 +406,28 @@ def _calibrated(asked: DPSGD, d: int, share: float, steps: int) -> Perturbation:
     if isinstance(recipe, Perturbation):
         return recipe
     return recipe(d, asked.epsilon, asked.delta, share, steps, asked.batch)
+
+
+def _chunk(batch: int, d: int, asked: int | None) -> int:
+    """How many records pass at once: from what is public, and so that a batch of usual size leaves few places empty."""
+    if asked is not None:
+        return ROWS * ceil(asked / ROWS)
+    most = min(_MOST, max(ROWS, _NUMBERS_AT_ONCE // d // ROWS * ROWS))
+    room = batch + 2 * sqrt(batch)
+    return ROWS * ceil(room / ceil(room / most) / ROWS)
+
+
+def _together(before: Guarantee | None, now: Guarantee, disjoint: bool) -> Guarantee:
+    """What every record is promised that was in any of the fits."""
+    if before is None:
+        return now
+    if before.simulated or now.simulated:
+        return NO_GUARANTEE
+    return parallel([before, now]) if disjoint else compose([before, now])
+
+
+def _of_all(fits: int) -> str:
+    return "" if fits == 1 else f" of all {fits} fits"
 
 
 def _rate_at(rate: Rate, step: int) -> float:

@@ -160,6 +160,14 @@ class Region:
     steps: int
     magnitude: int
 
+    def __post_init__(self) -> None:
+        checked_count("d", self.d, 2)
+        _checked_beta(self.beta)
+        _checked_option("region", self.kind, REGIONS)
+        _checked_option("decode", self.decode, DECODERS)
+        checked_count("steps", self.steps, 1)
+        checked_count("magnitude", self.magnitude, 1)
+
     @classmethod
     def fitted(cls, d: int, beta: float, kind: str, decode: str, radius: int, share: float, sides: int) -> "Region":
         """The finest lattice on which `sides` halves of the region and the magnitude are within the radius.
@@ -170,7 +178,13 @@ class Region:
         magnitude = math.isqrt(radius**2 - sides**2 * steps**2 * (d + 2))
         if steps < 1:
             raise ParameterError("nothing is left for the direction: give the magnitude a smaller share")
+        if magnitude < 1:
+            raise ParameterError("nothing is left for the magnitude: give it a larger share")
         return cls(d, _checked_beta(beta), kind, decode, steps, magnitude)
+
+    def squared(self, sides: int) -> int:
+        """The squared length of the magnitude and so many halves of the region, in integers."""
+        return self.magnitude**2 + sides**2 * self.steps**2 * (self.d + 2)
 
     @property
     def centre(self) -> float:
@@ -223,7 +237,7 @@ class RecordAngles:
     batch: int
 
     def __post_init__(self) -> None:
-        checked_count("batch", self.batch, 1)
+        _checked_fit(self.region, self.clip, self.noise, self.batch, 1)
 
     @property
     def radius(self) -> int:
@@ -270,7 +284,7 @@ class BatchDirection:
     batch: int
 
     def __post_init__(self) -> None:
-        checked_count("batch", self.batch, 1)
+        _checked_fit(self.region, self.clip, self.noise, self.batch, 2)
 
     @property
     def radius(self) -> int:
@@ -330,6 +344,18 @@ def _spherical(rows: Numbers) -> tuple[Numbers, Numbers]:
 def _multipliers(region: Region, noise: LatticeNoise, sides: int) -> tuple[float, float]:
     deviation = noise.multiplier * noise.radius
     return deviation / region.magnitude, deviation / (sides * region.steps * math.sqrt(region.d + 2))
+
+
+def _checked_fit(region: Region, clip: float, noise: LatticeNoise, batch: int, sides: int) -> None:
+    """The guarantee is that of the noise: no record may move the joint vector by more than its radius."""
+    checked_count("batch", batch, 1)
+    _checked_clip(clip)
+    if region.d != noise.d:
+        raise ParameterError("the region and the noise must have the same number of dimensions")
+    if region.squared(sides) > noise.radius**2:
+        raise ParameterError(
+            "this region is wider than the noise is made for; make it with GeoDP(...).on(noise, batch), which fits it"
+        )
 
 
 def _checked_option(name: str, given: str, known: tuple[str, ...]) -> None:

@@ -18,9 +18,12 @@ layers that are *known* not to mix them; in every other model each record passes
 the model's code does. What keeps running statistics of the data is refused, because they would be released with the
 weights; other buffers are copied for each pass, so that nothing is left in them.
 
-What remains is floating point: a matrix product may round the last bits of one record's gradient differently when
-other records are in its batch. Those bits are then rounded away on a lattice (`dither.learn.perturb`), except where a
-coordinate lies within them of the middle between two lattice points. docs/dpsgd.md says what that means.
+What remains is floating point. A matrix product picks its algorithm by the *shape* of the batch, so one record less
+used to change the last bits of the gradients of all others; where these bits are all there is (a record whose loss is
+nearly zero, scaled up to a direction), that would be no small thing. `Gradients.padded` therefore gives all chunks one
+shape, a multiple of 8 records, filled up with records of zeros. In one shape, what stands in the other rows or which
+row a record has does not change a bit of its gradient: that is *measured*, for the libraries at hand (see the tests),
+and it is what the algorithms suggest, but no library promises it. docs/dpsgd.md says what that means.
 """
 
 import contextlib
@@ -28,7 +31,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 import torch
@@ -41,6 +44,9 @@ from dither.core.errors import ParameterError
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Span = tuple[int, int]
+
+ROWS = 32  # chunks have a multiple of so many records: then neither a row nor a number is in a remainder
+_WIDTH = 16  # numbers in a row of a matrix, a multiple: then all rows start at whole vectors of the processor
 
 # Layers without parameters that treat every record by itself, whatever shape it has.
 _RECORDWISE: tuple[type[nn.Module], ...] = (
@@ -136,6 +142,23 @@ class Gradients:
         """An (n, d) tensor, which belongs to the caller."""
         return {"layers": self._layers, "vmap": self._vmap, "loop": self._loop}[self.way](inputs, labels)
 
+    def padded(self, inputs: Tensor, labels: Tensor, size: int) -> Tensor:
+        """A (size, d) tensor whatever the number of records: their gradients come first, the rest is of no record.
+
+        One shape for all chunks, since what a matrix product rounds depends on it. Records that pass one by one need
+        no company.
+        """
+        n = len(inputs)
+        if n > size or size % ROWS:
+            raise ParameterError(f"a chunk must have a multiple of {ROWS} rows, and one for each record")
+        if self.way == "loop":
+            first = next(iter(self.weights.values()))
+            rows = torch.zeros(size, self.d, dtype=first.dtype, device=first.device)
+            if n:
+                rows[:n] = self(inputs, labels)
+            return rows
+        return self(_filled(inputs, size), _filled(labels, size))
+
     @cached_property
     def weights(self) -> dict[str, nn.Parameter]:
         """What is trained."""
@@ -224,6 +247,15 @@ class Gradients:
         return {**frozen, **{place: buffer.clone() for place, buffer in _held(self.model, "_buffers")}}
 
 
+def _filled(some: Tensor, size: int) -> Tensor:
+    """These rows, and zeros up to `size`."""
+    if len(some) == size:
+        return some
+    rows = some.new_zeros(size, *some.shape[1:])
+    rows[: len(some)] = some
+    return rows
+
+
 def _held(model: nn.Module, kind: str) -> Iterator[tuple[str, Tensor]]:
     """What the layers hold, by name; a layer that occurs twice is visited once."""
     for prefix, layer in model.named_modules():
@@ -296,14 +328,29 @@ def _batched(flow: Tensor, dimensions: int) -> Tensor:
 
 
 def _linear_forward(layer: nn.Linear, flow: Tensor) -> Tensor:
-    return functional.linear(_batched(flow, 2), layer.weight.detach(), _fixed(layer.bias))
+    weight = layer.weight.detach()
+    wide, high = _WIDTH * ceil(weight.shape[1] / _WIDTH), _WIDTH * ceil(weight.shape[0] / _WIDTH)
+    if weight.shape == (high, wide):
+        return functional.linear(_batched(flow, 2), weight, _fixed(layer.bias))
+    # Rows that start anywhere are rounded by where they start: zeros make them all start alike.
+    found = functional.linear(_widened(_batched(flow, 2), wide), _widened(_widened(weight, wide).T, high).T)
+    found = found[..., : weight.shape[0]]
+    return found if layer.bias is None else found + layer.bias.detach()
+
+
+def _widened(rows: Tensor, width: int) -> Tensor:
+    """With zeros at the end of every row."""
+    return functional.pad(rows, (0, width - rows.shape[-1])) if width > rows.shape[-1] else rows
 
 
 def _linear_write(layer: nn.Linear, before: Tensor, slope: Tensor, places: Places) -> None:
     if "weight" in places and before.dim() == 2:
         torch.mul(slope[:, :, None], before[:, None, :], out=places["weight"])
     elif "weight" in places:
-        torch.bmm(slope.flatten(1, -2).transpose(1, 2), before.flatten(1, -2), out=places["weight"])
+        wide, high = (_WIDTH * ceil(side / _WIDTH) for side in (before.shape[-1], slope.shape[-1]))
+        left, right = _widened(slope.flatten(1, -2), high), _widened(before.flatten(1, -2), wide)
+        found = torch.bmm(left.transpose(1, 2), right)
+        places["weight"].copy_(found[:, : slope.shape[-1], : before.shape[-1]])
     if "bias" in places:
         places["bias"].copy_(slope if slope.dim() == 2 else slope.flatten(1, -2).sum(dim=1))
 

@@ -12,13 +12,16 @@ All are then at most 1 long in units of the clip, whatever the record: removing 
 **Integers.** The bounded gradient is rounded to a lattice with K steps for the length 1 (`learn.noise.LatticeNoise`),
 and what is released is (sum of integer vectors + rounded Gaussian noise), whose guarantee is that of the continuous
 Gaussian with sensitivity K. So the bound must hold for the *integers*: `quantised` returns rows with an exact integer
-squared norm of at most K^2. Rounding d coordinates to the nearest adds d/12 to a squared norm on average; rows are
-first scaled to sqrt(K^2 - d/12) less two steps, so that nearly all of them pass the test at once. A row that does not
-is shortened and rounded towards zero. Tensors hold whole numbers as floats, which are exact up to 2^24 and 2^53; sums
-are taken so that they never leave that range.
+squared norm of at most K^2, by the rule of `learn.noise.quantised`. Tensors hold whole numbers as floats, which are
+exact up to 2^24 and 2^53; sums are taken so that they never leave that range.
 
 **What goes wrong.** A float decides which integers a record contributes, never a probability. A gradient that is not
-finite contributes zero, and says nothing.
+finite contributes zero, and says nothing. A gradient that consists of rounding errors has no direction, but dividing it
+by its length would give it one, as long as everybody's, and another one wherever the errors fall differently. With
+activations and slopes of size 1, a coordinate is off by a few times the spacing eps of the floats; so where `auto` and
+`normalised` find a norm below 8 eps sqrt(d) (1e-6 sqrt(d) in single precision), the record contributes zero. That is a
+safety net and no proof, since activations may be larger: what keeps the records apart is the fixed shape of the chunks
+(`learn.gradients`).
 
 Anything else that takes gradients to a bounded integer vector and noise to its sum is a `Perturbation` too: see
 `dither.learn.geodp`.
@@ -37,12 +40,12 @@ from torch import Tensor
 from dither.core.checks import checked_real
 from dither.core.errors import ParameterError
 from dither.core.guarantee import Guarantee
-from dither.learn.noise import LatticeNoise
+from dither.learn.noise import LatticeNoise, aim, doubt, shortened
 from dither.randomness import Stream
 
 _AUTO = 0.01  # gamma of Bu et al.
 _TINY = 1e-30
-_CHECKABLE = 2.0**-9  # relative error of a sum of squares in floats up to which it is worth looking at
+_NOISE = 8  # spacings of the floats in a coordinate: what is not more counts as rounding errors
 
 
 @runtime_checkable
@@ -79,8 +82,11 @@ class Bound(Protocol):
         """The greatest length."""
         ...
 
-    def factors(self, norms: Tensor) -> Tensor:
-        """What gradients of these norms are multiplied with, in units of the clip; factor * norm is at most 1."""
+    def factors(self, norms: Tensor, floor: float = 0.0) -> Tensor:
+        """What gradients of these norms are multiplied with, in units of the clip; factor * norm is at most 1.
+
+        Norms below the floor are rounding errors, and a bound that would lengthen them returns 0.
+        """
         ...
 
 
@@ -97,8 +103,8 @@ class Flat:
     def __post_init__(self) -> None:
         _checked_length("clip", self.clip)
 
-    def factors(self, norms: Tensor) -> Tensor:
-        """1 / max(norm, clip)."""
+    def factors(self, norms: Tensor, floor: float = 0.0) -> Tensor:
+        """1 / max(norm, clip): nothing is lengthened, so there is no floor."""
         return 1 / norms.clamp(min=self.clip)
 
     def __call__(self, d: int, epsilon: float, delta: float, rate: float, steps: int, batch: int) -> "Clipped":
@@ -124,9 +130,9 @@ class AutoS:
     def __post_init__(self) -> None:
         _checked_length("gamma", self.gamma)
 
-    def factors(self, norms: Tensor) -> Tensor:
-        """1 / (norm + gamma)."""
-        return 1 / (norms + self.gamma)
+    def factors(self, norms: Tensor, floor: float = 0.0) -> Tensor:
+        """1 / (norm + gamma), and 0 below the floor."""
+        return torch.where(norms < floor, 0, 1 / (norms + self.gamma))
 
     def __call__(self, d: int, epsilon: float, delta: float, rate: float, steps: int, batch: int) -> "Clipped":
         """The perturbation that keeps (epsilon, delta)."""
@@ -146,9 +152,10 @@ class Normalised:
 
     clip = 1.0
 
-    def factors(self, norms: Tensor) -> Tensor:
+    def factors(self, norms: Tensor, floor: float = 0.0) -> Tensor:
         """1 / norm, and 0 where there is no direction."""
-        return torch.where(norms > _TINY, 1 / norms.clamp(min=_TINY), 0)
+        least = max(floor, _TINY)
+        return torch.where(norms < least, 0, 1 / norms.clamp(min=least))
 
     def __call__(self, d: int, epsilon: float, delta: float, rate: float, steps: int, batch: int) -> "Clipped":
         """The perturbation that keeps (epsilon, delta)."""
@@ -184,7 +191,7 @@ class Clipped:
     def contributions(self, gradients: Tensor) -> Tensor:
         """Bounded and rounded, in place."""
         norms = torch.linalg.vector_norm(gradients, dim=1)
-        return quantised(gradients, self.bound.factors(norms), self.radius)
+        return quantised(gradients, self.bound.factors(norms, noise_floor(gradients)), self.radius)
 
     def release(self, total: NDArray[np.int64], step: int, stream: Stream) -> NDArray[np.float64]:
         """The noisy sum over the expected batch, in the units of the gradients."""
@@ -201,22 +208,27 @@ class Clipped:
         )
 
 
+def noise_floor(gradients: Tensor) -> float:
+    """Gradients with a smaller norm may be nothing but rounding errors: 8 eps sqrt(d).
+
+    >>> round(noise_floor(torch.zeros(1, 10_000)), 7)
+    9.54e-05
+    """
+    return _NOISE * torch.finfo(gradients.dtype).eps * sqrt(gradients.shape[1])
+
+
 def quantised(gradients: Tensor, factors: Tensor, radius: int) -> Tensor:
     """factors * gradients on a lattice of `radius` steps for the length 1: whole numbers, in place.
 
-    The exact squared norm of every row is at most radius^2, whatever the input; rows that are not finite become zero.
+    The same integers as those of `learn.noise.quantised`: the exact squared norm of every row is at most radius^2,
+    whatever the input; rows that are not finite become zero.
 
     >>> quantised(torch.tensor([[3.0, 4.0], [float("nan"), 1.0]]), torch.tensor([0.2, 1.0]), 1000).tolist()
     [[599.0, 798.0], [0.0, 0.0]]
     """
-    d = gradients.shape[1]
-    longest = 1 << (53 if gradients.dtype == torch.float64 else 24)
-    if radius >= longest or radius * radius >= 1 << 53:
-        raise ParameterError("the lattice is too fine for the model's floats: use model.double()")
-    doubt = _doubt(gradients)
-    aim = max(0.0, sqrt(max(0.0, radius * radius - d / 12)) - 2) * (1 - (doubt if doubt < _CHECKABLE else 0))
-    rows = gradients.mul_((factors * aim)[:, None])
-    good = _surely_within(rows.round_(), radius)
+    scale = factors * aim(gradients.shape[1], radius, torch.finfo(gradients.dtype).eps)
+    rows = gradients.mul_(scale[:, None]).round_()
+    good = _surely_within(rows, radius)
     if not bool(good.all()):
         _repair(rows, torch.nonzero(~good)[:, 0], radius)
     return rows
@@ -229,26 +241,20 @@ def exact_sum(rows: Tensor, radius: int) -> NDArray[np.int64]:
     return (ones @ rows.to(exact)).cpu().numpy().astype(np.int64)
 
 
-def _doubt(rows: Tensor) -> float:
-    """By how much a sum of d squares may be off in these floats, relatively, in whatever order it is taken."""
-    return (rows.shape[1] + 4) * torch.finfo(rows.dtype).eps / 2
-
-
 def _surely_within(rows: Tensor, radius: int) -> Tensor:
     """Rows whose norm is at most the radius even if all roundings went the wrong way. NaN is never within."""
-    return torch.linalg.vector_norm(rows, dim=1) <= radius * (1 - _doubt(rows))
+    off = doubt(rows.shape[1], torch.finfo(rows.dtype).eps)
+    return torch.linalg.vector_norm(rows, dim=1) <= radius * (1 - off)
 
 
 def _repair(rows: Tensor, which: Tensor, radius: int) -> None:
-    """Look again at some rows in exact integers, and shorten those that are too long."""
-    some = torch.nan_to_num(rows[which].double(), nan=0.0, posinf=0.0, neginf=0.0)
-    some[~torch.isfinite(rows[which]).all(dim=1)] = 0
+    """Look again at some rows in exact integers, and shorten those that are too long, each by itself."""
+    some = rows[which].double()
+    some[~torch.isfinite(some).all(dim=1)] = 0
+    # Exact up to 2^53, and what is more stays more: whichever order it is added up in, the answer is the same.
     squares = some.clamp(-radius - 1, radius + 1).square().sum(dim=1)
-    norms = torch.linalg.vector_norm(some, dim=1)
     for row in torch.nonzero(squares > radius * radius)[:, 0].tolist():
-        some[row] = (some[row] * (max(0, radius - 1) / norms[row])).trunc_()
-        while int(some[row].square().sum()) > radius * radius:
-            some[row] = (some[row] * 0.5).trunc_()
+        some[row] = torch.from_numpy(shortened(some[row].cpu().numpy(), radius)).to(some)
     rows[which] = some.to(rows.dtype)
 
 

@@ -15,7 +15,8 @@ mechanism, and then rounding (`core.gauss`), so with D = 2 K / s its delta at ep
     Phi(D/2 - epsilon/D) - e^epsilon Phi(-D/2 - epsilon/D),
 
 to which the table of the noise adds (1 + e^epsilon) d tau. Both are worked out in rationals and rounded up; s is chosen
-for a sum within 1e-9 below the declared delta. The vector before the noise is a mixture over integer vectors, covered
+for a sum within 1e-9 below the declared delta. Beyond epsilon = 20 the noise is that of 20, and the certificate says
+so. The vector before the noise is a mixture over integer vectors, covered
 by joint convexity.
 
 **Fineness.** r is below K by 4.5 and d / 8 K: of the variance that costs 0.5% at K = 2,048, and more only where the
@@ -220,6 +221,10 @@ class BallGaussian(Mechanism):
         return self.law
 
     @cached_property
+    def guarantee(self) -> Guarantee:
+        return Guarantee.of(self.law, min(self.epsilon, MOST_EPSILON), self.delta)
+
+    @cached_property
     def reading(self) -> Sums:
         law = self.law
         return Sums(self.d, _length(self.d, law.radius), law.most, law.table.variance)
@@ -244,9 +249,14 @@ class BallGaussian(Mechanism):
         reports["value"] = points
 
     def _points(self, values: NDArray, slots: Tape, numbers: Rows) -> NDArray[np.int64]:
-        """Each vector as an integer vector whose squares add up to K^2 at most."""
+        """Each vector as an integer vector whose squares add up to K^2 at most.
+
+        Entries that were never checked are clipped, or zero if they are not finite. So all integers are below 2^19, and
+        sums of their squares far from where they would wrap around.
+        """
         length, most = self.reading.length, self.law.radius**2
         inside = np.clip(values.astype(np.float64, copy=False), -1.0, 1.0)
+        np.copyto(inside, 0.0, where=~np.isfinite(values))
         points = rounded(inside.reshape(-1), 2 * length, slots, numbers).astype(np.int64).reshape(values.shape)
         points -= length
         long = np.flatnonzero(np.einsum("ij,ij->i", points, points) > most)

@@ -189,16 +189,21 @@ def sizes(d: int) -> list[int]:
 def whole(vectors: Floats) -> tuple[Floats, Floats]:
     """Directions as whole numbers of length 2^24, and how long the vectors are (at most 1). Zero gets the first axis.
 
+    Entries that are not finite count as zero: whatever comes in, a direction goes out that favours w codewords.
+
     >>> whole(np.array([[0.3, 0.4], [0.0, 0.0]]))[0].tolist()
     [[10066330.0, 13421773.0], [16777216.0, 0.0]]
     """
     peak = np.abs(vectors).max(axis=1)
+    if not np.isfinite(peak).all():
+        vectors = np.where(np.isfinite(vectors), vectors, 0.0)
+        peak = np.abs(vectors).max(axis=1)
     nothing = peak == 0
     scaled = vectors / np.where(nothing, 1.0, peak)[:, None]  # squares of the smallest floats would vanish
     scaled[nothing, 0] = 1.0
     lengths = np.sqrt(np.square(scaled).sum(axis=1))
     scaled *= (LENGTH / lengths)[:, None]
-    return np.rint(scaled, out=scaled), np.minimum(peak * lengths, 1.0)
+    return np.rint(scaled, out=scaled), np.minimum(np.minimum(peak, 1.0) * lengths, 1.0)
 
 
 def seeds_of_parts(seeds: Seeds, parts: int) -> Seeds:

@@ -29,9 +29,9 @@ an expectation of something between 0 and 1 under a law that lies right there: a
 of delta. What the transform may miss, and what lies outside its window (it comes back in at the other end), are
 bounded, by Parseval and by Chernoff, and added.
 
-**Ends of the range.** Whoever sees whether a record is in the batch learns no less, so the Gaussian of all steps without
-sampling is always a bound, and counts where it is the smaller one, or where no grid holds the sum of the losses. And
-steps whose total variations add up to delta promise epsilon 0.
+**Ends of the range.** N(1, s^2) becomes P if it is replaced by N(0, s^2) with probability 1 - q, and N(0, s^2) stays Q.
+So the Gaussian of all steps without sampling is always a bound; it counts where it is the smaller one, or where no grid
+holds the sum of the losses. And steps whose total variations add up to delta promise epsilon 0.
 
 What goes wrong: losses rounded up by h lose h/2 in each of 10,000 steps, where the dots lose h^2 / 4 of variance; Renyi
 accounting is 5 to 60% above.
@@ -53,10 +53,11 @@ LEAST_DELTA = 1e-200  # below, masses would leave the range of floats
 _CLOSE = 1e-4  # the least multiplier is found to this, relative
 _FINENESS = 16  # cells in a standard deviation of the tilted loss of one step
 _LOOSENESS = 2e-3  # eight times what the dots may add to epsilon, in parts of it
-_CELLS, _WINDOW = 1 << 20, 1 << 20
+_CELLS, _WINDOW = 1 << 18, 1 << 18  # at most: more would take seconds, and hardly bring epsilon down
 _COARSER = 8  # times the grid may be made four times as coarse, to fit into the window
 _SLACK = 5.0  # how far a Chernoff bound may be above the best one, in logarithms of delta
 _OUTSIDE = 1e-10  # of the tilted law, outside the window
+_FAR = 40.0  # tilted losses so far above epsilon weigh e^-40 of those right there
 _BEYOND = 1e-7  # of delta, beyond the end of the grid
 _ROUNDING = 2.0**-48  # relative: a bound on the error of a normal tail, with room to spare
 
@@ -97,8 +98,8 @@ def noise_multiplier(epsilon: float, delta: float, rate: float, steps: int) -> f
     aim, turn = 1 + _CLOSE / 2.5, 0
     while high / low > 1 + _CLOSE:
         # Between two points log epsilon is almost straight in log sigma. Aim a little beside the crossing, on the side
-        # that was not moved last, so that both ends close in on it. Where it is not straight (epsilon falls to 0), every
-        # third guess is the middle.
+        # that was not moved last, so that both ends close in on it. Every third guess is the middle, for where epsilon
+        # falls to 0 it is not straight at all.
         share, turn = (cost(low) - goal) / (cost(low) - cost(high)), turn + 1
         guess = low * (high / low) ** share * aim
         if turn % 3 == 0 or not low * (1 + _CLOSE / 8) < guess < high / (1 + _CLOSE / 8):
@@ -256,15 +257,15 @@ class _Pair:
         """The loss of one step on a grid from `floor` on: of P against Q, or of Q against P."""
         lowest, highest = self.loss(np.array([1 - self.end, self.end])).tolist()
         lowest, highest = (max(lowest, floor), highest) if removed else (lowest, min(highest, -floor))
-        step = max(step, (highest - lowest) / _CELLS)
+        # A unit of the last place of x moves the loss by that of x / s^2.
+        doubt = 1e-15 * (1 + abs(lowest) + abs(highest) - math.log(self.rate) + 1 / self.multiplier**2)
+        step = max(step, (highest - lowest) / _CELLS, 1024 * doubt)
         start, stop = math.floor(lowest / step) - 1, math.ceil(highest / step) + 1
         # Cell 0 is all below the grid, the last one all above; the loss falls in x when a record is added.
         grid: Numbers = step * np.arange(start, stop + 1, dtype=np.float64)
         edges = np.concatenate([[-np.inf], self.place(grid), [np.inf]])
         alone, moved = (_normal_masses((edges - at) / self.multiplier) for at in (0.0, 1.0))
         mixed = self._mixed(alone[0], moved[0]), self._mixed(alone[1], moved[1])
-        # A unit of the last place of x moves the loss by that of x / s^2.
-        doubt = 1e-15 * (1 + abs(lowest) + abs(highest) - math.log(self.rate) + 1 / self.multiplier**2)
         if removed:
             return _Law(step, start, *_dots(step, start, mixed, alone), doubt)
         turned = (alone[0][::-1], alone[1][::-1]), (mixed[0][::-1], mixed[1][::-1])
@@ -320,7 +321,7 @@ def _cumulant(losses: Numbers, mass: Numbers, tilt: float) -> float:
 
 
 def _tilted(losses: Numbers, mass: Numbers, tilt: float, cumulant: float) -> Numbers:
-    """The tilted law. The mass is part of the exponent: there may be none where e^(tilt * loss) is beyond all floats."""
+    """The tilted law. The mass is in the exponent: there may be none where e^(tilt * loss) is beyond all floats."""
     with np.errstate(divide="ignore", under="ignore"):
         return np.exp(tilt * losses - cumulant + np.log(mass))
 
@@ -358,10 +359,13 @@ class _Sum:
 
     def delta(self, epsilon: float) -> float:
         """The delta at this epsilon, rounded up."""
-        first = max(0, math.floor(epsilon / self.step) - self.start)
-        above = self.step * (self.start + first + np.arange(max(0, self.mass.size - first))) - epsilon
+        first = min(max(0, math.floor(epsilon / self.step) - self.start), self.mass.size)
+        last = min(
+            self.mass.size, first + math.ceil(_FAR / (self.tilt * self.step)) + 1
+        )  # the rest weighs next to nothing
+        above = self.step * (float(self.start + first) + np.arange(max(0, last - first))) - epsilon
         weight = np.exp(-self.tilt * np.maximum(above, 0.0)) * -np.expm1(-np.maximum(above, 0.0))
-        gained = _inner(self.mass[first:], weight) + self.missed
+        gained = _inner(self.mass[first:last], weight) + self.missed + 2 * math.exp(-_FAR)
         return self.infinite + math.exp(min(self.log_scale - self.tilt * epsilon + math.log(gained), 1.0))
 
     def epsilon(self, delta: float) -> float:

@@ -11,11 +11,12 @@ shows it.
 """
 
 from dither.learn.attack.bound import RELATIONS, chance
+from dither.learn.attack.judging import FEWEST
 from dither.learn.attack.models import Numbers, Records, log_odds, losses
 from dither.learn.attack.result import FALSE_ALARMS, Attack, Rate, side_by_side
 from dither.learn.attack.shadows import Train, likelihood_ratio
 from dither.learn.attack.softmax import Softmax, SoftmaxTrainer
-from dither.learn.attack.threshold import FEWEST, loss_threshold
+from dither.learn.attack.threshold import loss_threshold
 
 __all__ = [
     "FALSE_ALARMS",

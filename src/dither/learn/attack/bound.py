@@ -4,12 +4,20 @@ The records of one model are not independent trials, so that the usual limits fo
 (Steinke, Nasr and Jagielski 2023): if a fair coin decided over the membership of each of m records, and the attacker
 guesses r of them, then under (epsilon, delta)-DP the number of right guesses V keeps
 
-    P(V >= v) <= P(B >= v) + min(m delta (1 - q), 2 m delta max_i P(v - i <= B < v) / i),  B ~ Bin(r, q),
+    P(V >= v) <= P(B >= v) + m delta (1 - q),  B ~ Bin(r, q),  q = e^epsilon / (1 + e^epsilon).
 
-with q = e^epsilon / (1 + e^epsilon). The last term is their theorem 5.2. The other is seen at once: given the model and
-the coins before it, a coin is guessed with probability q + x, where (1 - q) delta bounds the mean of x > 0; so V is at
-most B and as many more as the sum of the x, whose mean is m delta (1 - q). Without delta this is the limit of Clopper
-and Pearson. The epsilons for which it is below 1 - confidence are refuted.
+Proof: given the model and the coins before it, a coin is guessed with probability q + x at most, where (1 - q) delta
+bounds the mean of x >= 0 over models. So but for an event of probability m delta (1 - q), V is at most B. Their theorem
+5.2 has a smaller last term, 2 m delta max_i P(v - i <= B < v) / i, which is for a number of guesses that is fixed
+beforehand. Ours depends on the model, which has seen all records: it may guess more when it knows more. What is used
+here holds for it too, since r is fixed once the model is, and only the last term speaks of the mean over models.
+
+*Which epsilons are refuted?* Those at which the bound is at most 1 - confidence, as long as it is decided beforehand
+where to look: a model that keeps (epsilon, delta) also keeps every larger epsilon with this delta, and the last term
+shrinks as epsilon grows. So we begin at e, the least epsilon at which it is half of 1 - confidence (0, if delta is
+small); it depends on m, delta and the confidence alone. If the bound refutes e it refutes all below. Beyond e the last
+term is left as it is at e, so that the bound grows with epsilon and ends at one place. Without delta this is the limit
+of Clopper and Pearson. With m delta far above 1 - confidence, no attack proves an epsilon below e.
 
 *Which coins?* `coins=True` says that each record came in by a coin of its own: epsilon is for adding or removing one.
 Otherwise members and others are the halves of one random split. They are joined in random pairs, in each of which a
@@ -17,8 +25,8 @@ fair coin said who is the member: epsilon is for replacing one, and adding or re
 (epsilon, delta) for one is (2 epsilon, (1 + e^epsilon) delta) for two. **If the two groups are not of one population,
 nothing is proved**: then an attacker tells populations apart.
 
-*Which guesses?* The surest ones; how many, on either side, is decided on one half of the records and counted on the
-other.
+*Which guesses?* The surest ones; how many, on either side, is decided by the scores and the membership of one half of
+the records, and counted on the other.
 """
 
 import math
@@ -29,7 +37,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.errors import require
+from dither.core.checks import checked_count, checked_real
+from dither.core.errors import ParameterError, require
 from dither.privacy.auditing.bound import wilson
 from dither.randomness import Stream
 
@@ -38,7 +47,8 @@ Numbers = NDArray[np.float64]
 RELATIONS = ("add-or-remove", "replace")
 _SIZES = 24  # how many guesses are tried on either side
 _DOUBT = 1.0  # standard errors that a share of right guesses is doubted by when their number is chosen
-_LARGEST, _STEPS = 40.0, 161  # the epsilons that are looked at first
+_LARGEST = 40.0  # no epsilon beyond is looked at
+_HALVINGS = 60
 
 
 class Proof(NamedTuple):
@@ -60,48 +70,67 @@ def proved(
     guesses, right = _guessed(values[half:], sides[half:], low, high)
     tested = len(values) - half
 
-    def tail(epsilon: float) -> float:
-        if coins or relation == "replace":
-            return chance(right, guesses, tested, epsilon, delta)
-        return chance(right, guesses, tested, 2 * epsilon, min(1.0, (1 + math.exp(epsilon)) * delta))
+    factor = 2 if relation == "add-or-remove" and not coins else 1  # a pair is told apart by replacing a record
+    begin, added = _begin(tested, delta, factor, miss)
+    spare = miss - added
 
-    return Proof(_least(tail, miss), guesses, right, tested)
+    def refuted(epsilon: float) -> bool:
+        return chance(right, guesses, tested, factor * epsilon) <= spare
+
+    found = _largest(refuted, begin, _LARGEST) if spare > 0 and refuted(begin) else 0.0
+    return Proof(found, guesses, right, tested)
 
 
 def chance(right: int, guesses: int, tested: int, epsilon: float, delta: float = 0.0) -> float:
     """How likely so many right guesses are at most, where `tested` fair coins are hidden with (epsilon, delta).
 
-    The number of guesses must not depend on what is tested, or else delta be 0.
+    The number of guesses may depend on what was seen, but not on the coins themselves.
 
     >>> round(chance(75, 100, 100, np.log(3.0)), 3)
     0.553
     """
-    special = require("scipy.special", "fast")
+    tested = checked_count("tested", tested, 0)
+    guesses = checked_count("guesses", guesses, 0, tested)
+    right = checked_count("right", right, 0, guesses)
+    epsilon, delta = checked_real("epsilon", epsilon), checked_real("delta", delta)
+    if not 0 <= epsilon < math.inf or not 0 <= delta <= 1:
+        raise ParameterError("epsilon must be a finite number of at least 0, and delta lie between 0 and 1")
     if right == 0:
         return 1.0
-    q = 1 / (1 + math.exp(-epsilon))
-    beyond = float(special.betainc(right, guesses - right + 1, q))
-    if not delta:
-        return beyond
-    below = np.arange(right - 1, -1, -1)
-    logs = special.gammaln(guesses + 1) - special.gammaln(below + 1) - special.gammaln(guesses - below + 1)
-    short = np.cumsum(np.exp(logs + special.xlogy(below, q) + (guesses - below) * -np.logaddexp(0.0, epsilon)))
-    spread = float((short / np.arange(1, right + 1)).max())
-    return min(1.0, beyond + tested * delta * min(1 / (1 + math.exp(epsilon)), 2 * spread))
+    special = require("scipy.special", "fast")
+    beyond = float(special.betainc(right, guesses - right + 1, special.expit(epsilon)))
+    return min(1.0, beyond + _added(tested, epsilon, delta))
 
 
-def _least(tail: Callable[[float], float], miss: float) -> float:
-    """The least epsilon under which what was seen is likelier than `miss`: all below are refuted."""
-    grid = np.linspace(0.0, _LARGEST, _STEPS)
-    kept = next((place for place, epsilon in enumerate(grid) if tail(float(epsilon)) > miss), None)
-    if kept == 0:
-        return 0.0
-    if kept is None:
-        return _LARGEST
-    low, high = float(grid[kept - 1]), float(grid[kept])
-    for _ in range(40):
+def _added(tested: int, epsilon: float, delta: float) -> float:
+    """What delta adds: how likely any coin is shown beyond what epsilon allows."""
+    return tested * delta * math.exp(-np.logaddexp(0.0, epsilon))
+
+
+def _begin(tested: int, delta: float, factor: int, miss: float) -> tuple[float, float]:
+    """The least epsilon at which delta adds half of `miss` at most, and what it adds there.
+
+    Replacing a record removes one and adds one: (epsilon, delta) for either is (2 epsilon, (1 + e^epsilon) delta).
+    """
+
+    def added(epsilon: float) -> float:
+        both = delta if factor == 1 else min(1.0, (1 + math.exp(epsilon)) * delta)
+        return _added(tested, factor * epsilon, both)
+
+    if added(0.0) <= miss / 2:
+        return 0.0, added(0.0)
+    low, high = 0.0, _LARGEST
+    for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if tail(middle) > miss else (middle, high)
+        low, high = (middle, high) if added(middle) > miss / 2 else (low, middle)
+    return high, added(high)
+
+
+def _largest(refuted: Callable[[float], bool], low: float, high: float) -> float:
+    """The end of what is refuted, from `low` on."""
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
     return low
 
 

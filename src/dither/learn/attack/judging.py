@@ -20,6 +20,8 @@ from dither.randomness import Stream
 
 Numbers = NDArray[np.float64]
 
+FEWEST = 8  # records of either kind
+
 
 class Settings(NamedTuple):
     """What the user of an attack may say about it, beside the records."""
@@ -47,8 +49,10 @@ class Settings(NamedTuple):
 
 
 def judged(name: str, ours: Numbers, theirs: Numbers, settings: Settings) -> Attack:
-    """All that can be said about the scores of members and others, the higher the likelier a member."""
-    settings = settings.checked()
+    """All that can be said about the scores of members and others, the higher the likelier a member.
+
+    The settings are checked already: before the scores were made, which may take long.
+    """
     miss, delta = 1 - settings.confidence, settings.delta or 0.0
     stream = stream_of(settings.seed).spawn("attack")
     ours, theirs = ours[stream.order(len(ours), lane=0)], theirs[stream.order(len(theirs), lane=1)]
@@ -73,6 +77,12 @@ def judged(name: str, ours: Numbers, theirs: Numbers, settings: Settings) -> Att
         false_alarms=alarms[corners],
         hits=hits[corners],
     )
+
+
+def check_number(members: int, others: int) -> None:
+    """Halves of fewer records would say nothing."""
+    if min(members, others) < FEWEST:
+        raise ParameterError(f"an attack needs at least {FEWEST} members and as many others")
 
 
 def stream_of(seed: int | None) -> Stream:

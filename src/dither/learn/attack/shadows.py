@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from dither.core.checks import checked_count
 from dither.core.errors import ParameterError
 from dither.core.guarantee import Guarantee
-from dither.learn.attack.judging import Settings, judged, stream_of
+from dither.learn.attack.judging import FEWEST, Settings, check_number, judged, stream_of
 from dither.learn.attack.models import Records, columns, log_odds, log_softmax, odds, pair
 from dither.learn.attack.result import Attack
-from dither.learn.attack.softmax import SoftmaxTrainer, table_of
+from dither.learn.attack.softmax import SoftmaxTrainer, fitting_threads, table_of
 from dither.randomness import Stream
 
 Numbers = NDArray[np.float64]
@@ -64,12 +64,16 @@ def likelihood_ratio(
     >>> found.area.value > 0.65
     True
     """
+    settings = Settings(certificate, relation, delta, coins, confidence, seed).checked()
     shadows = checked_count("shadows", shadows, 4, 1 << 16)
     if shadows % 2:
         raise ParameterError("shadows must be an even number: every record is in half of them")
     if online and population is not None:
         raise ParameterError("models of another population never saw the records: say online=False")
+    if not callable(train):
+        raise ParameterError("train must be a function of (inputs, labels, seed) that gives a model")
     ours, theirs = pair("members", members), pair("others", others)
+    check_number(len(ours[1]), len(theirs[1]))
     inputs, labels = (
         np.concatenate([np.asarray(ours[0]), np.asarray(theirs[0])]),
         np.concatenate([np.asarray(ours[1]), np.asarray(theirs[1])]),
@@ -79,14 +83,16 @@ def likelihood_ratio(
     pool = (inputs, labels)
     if population is not None:
         pool = pair("population", population)
+        if len(pool[1]) < FEWEST:
+            raise ParameterError(f"a population needs at least {FEWEST} records")
         half = halves(stream.spawn("population"), shadows, len(pool[1]))
         inside = np.zeros_like(inside)
     else:
         half = inside
     seeds = [int(each) for each in stream.below(1 << 31, shadows, lane=1)]
+    target = log_odds(model, inputs, labels)  # first: shadows take long, and for nothing if the model does not fit
     shown = _shadowed(train, pool, half, seeds, (inputs, labels), progress)
-    score = _ratio(log_odds(model, inputs, labels), shown, inside, online)
-    settings = Settings(certificate, relation, delta, coins, confidence, seed)
+    score = _ratio(target, shown, inside, online)
     name = f"likelihood ratio ({'online' if online else 'offline'}, {shadows} shadows)"
     return judged(name, score[: len(ours[1])], score[len(ours[1]) :], settings)
 
@@ -103,11 +109,10 @@ def _shadowed(
     """The log-odds that each shadow model (rows) gives to each record (columns)."""
     inputs, labels = pool
     if isinstance(train, SoftmaxTrainer):
-        weights, at = train.many(inputs, labels, half), columns(records[1], train.classes)
-        x = table_of(records[0])
-        return np.stack([odds(log_softmax(x @ each), at) for each in weights])
-    if not callable(train):
-        raise ParameterError("train must be a function of (inputs, labels, seed) that gives a model")
+        at, x = columns(records[1], train.classes), table_of(records[0])
+        weights = train.many(inputs, labels, half)
+        with fitting_threads(weights[0].size * len(x)):
+            return np.stack([odds(log_softmax(x @ each), at) for each in weights])
     rows = []
     for number in (progress or iter)(range(len(half))):
         chosen = np.flatnonzero(half[number])

@@ -2,9 +2,11 @@
 
 An attack by likelihood ratios asks for dozens of shadow models of halves of the same records. For a linear model their
 logits are one product of matrices: inputs (n, d) times the weights of all models (d, classes * models). Gradient
-descent on all records needs no randomness, and is the same for each model as if it were trained alone.
+descent on all records needs no randomness, and is the same for each model as if it were trained alone. Where these
+products are small, they are left to one thread: more would only wait for each other.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +15,12 @@ from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_real, real_array
 from dither.core.errors import DomainError, ParameterError
+from dither.core.parallel import small_matrices
 from dither.learn.attack.models import columns, log_softmax
 
 Numbers = NDArray[np.float64]
+
+_SMALL = 1 << 24  # multiplications in a product, about a millisecond on one core: not worth a second one
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,15 @@ class SoftmaxTrainer:
         x, y = table_of(inputs), columns(labels, self.classes)
         share = np.ascontiguousarray(seen.T / np.maximum(seen.sum(axis=1), 1))[:, None, :]
         weights = np.zeros((x.shape[1], self.classes, len(seen)))
+        with fitting_threads(len(x) * weights.size):
+            self._descend(x, y, share, weights)
+        return np.ascontiguousarray(weights.transpose(2, 0, 1))
+
+    def _descend(self, x: Numbers, y: NDArray[np.intp], share: Numbers, weights: Numbers) -> None:
+        """All steps, on the weights (inputs + 1, classes, models) as they stand."""
         rows, turned = np.arange(len(x)), np.ascontiguousarray(x.T)
         for _ in range(self.steps):
-            slope = (x @ weights.reshape(len(weights), -1)).reshape(len(x), self.classes, len(seen))
+            slope = (x @ weights.reshape(len(weights), -1)).reshape(len(x), *weights.shape[1:])
             slope -= slope.max(axis=1, keepdims=True)
             np.exp(slope, out=slope)
             slope /= slope.sum(axis=1, keepdims=True)
@@ -61,7 +72,6 @@ class SoftmaxTrainer:
             slope *= share
             gradient = (turned @ slope.reshape(len(x), -1)).reshape(weights.shape)
             weights -= self.rate * (gradient + self.penalty * weights)
-        return np.ascontiguousarray(weights.transpose(2, 0, 1))
 
 
 class Softmax:
@@ -76,6 +86,11 @@ class Softmax:
     def predict(self, inputs: Any) -> NDArray[np.intp]:
         """The likeliest label."""
         return self(inputs).argmax(axis=1)
+
+
+def fitting_threads(multiplications: int) -> AbstractContextManager[None]:
+    """One thread for small products of matrices; for large ones as many as there are."""
+    return small_matrices() if multiplications < _SMALL else nullcontext()
 
 
 def table_of(inputs: Any) -> Numbers:

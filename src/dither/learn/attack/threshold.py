@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import real_array
-from dither.core.errors import DomainError, ParameterError
+from dither.core.errors import DomainError
 from dither.core.guarantee import Guarantee
-from dither.learn.attack.judging import Settings, judged
+from dither.learn.attack.judging import Settings, check_number, judged
 from dither.learn.attack.models import losses, pair
 from dither.learn.attack.result import Attack
 
 Numbers = NDArray[np.float64]
-
-FEWEST = 8  # records of either kind
 
 
 def loss_threshold(
@@ -45,10 +43,11 @@ def loss_threshold(
     >>> attack.area.value, attack.refuted
     (0.90625, False)
     """
+    settings = Settings(certificate, relation, delta, coins, confidence, seed).checked()
     if model is not None:
         members, others = losses(model, *pair("members", members)), losses(model, *pair("others", others))
     ours, theirs = _scores("members", members), _scores("others", others)
-    settings = Settings(certificate, relation, delta, coins, confidence, seed)
+    check_number(len(ours), len(theirs))
     return judged("loss threshold", -ours, -theirs, settings)
 
 
@@ -58,6 +57,4 @@ def _scores(name: str, given: Any) -> Numbers:
         raise DomainError(f"the losses of the {name} must be a list of numbers (with a model: inputs and labels)")
     if np.isnan(scores).any():
         raise DomainError(f"among the losses of the {name} is one that is not a number; leave such records out")
-    if len(scores) < FEWEST:
-        raise ParameterError(f"an attack needs at least {FEWEST} members and as many others")
     return np.clip(scores, -1e300, 1e300)

@@ -7,12 +7,16 @@ one vector. It is clipped as a whole and randomized, and what leaves the device 
 is a statistic of the device's data, without noise. The mod drops them all, apart from those that are declared `public`.
 It answers no other kind of message (evaluation is a statistic too). An exception of the training function would be sent
 as a text that may quote data; and that there was one tells something. So it counts as an update of zero, as does one
-that is not finite, and is only told on the device. What remains is *when* a device answers, if training takes longer
-with more data: where this matters, answer at fixed times.
+that is not finite or cannot be read, and is only told on the device. Every public metric is sent in every reply, as one
+float, and as NaN if there is none: the shape of a reply is always the same. (That a public metric is missing is as
+public as its value. Where training may fail for a reason that nobody should know, declare none, or let the training
+function always give one.) What remains is *when* a device answers, if training takes longer with more data: where this
+matters, answer at fixed times.
 
 **The budget.** A device refuses to answer more rounds than it promised, whatever the server says: it counts in its
 context, and with a `ledger_path` in a ledger on its disk, for good. There the label of a round is the run and its
-number, so that a round that is asked twice gets the same report twice.
+number. A ledger keeps its last report: if the same round is asked again, also by a server that has forgotten it or of a
+device whose context is lost, it is repeated to the bit, and costs nothing. A round before the last one is refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
@@ -31,9 +35,11 @@ from dither.core.errors import DomainError, ParameterError
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.reports import Reports
 from dither.learn.envelope import Envelope
-from dither.learn.flower.wire import KEY, PUBLIC, TRAIN, Shape, asked, fingerprint, sealed
+from dither.learn.flower.wire import KEY, PUBLIC, TRAIN, Shape, asked, checked_names, fingerprint, sealed, shown
 from dither.privacy.composition import compose
 from dither.privacy.ledger import BudgetError, Ledger
+from dither.privacy.ledger.device import _label
+from dither.privacy.ledger.store import keyed
 from dither.randomness import Stream
 
 FAILURES = ("zero", "raise")
@@ -46,9 +52,10 @@ class Randomizer:
 
     `rounds` is how often this device answers in one run. `ledger_path` is a file, or a function of the context that
     names one, where the device keeps what it has spent, with (`epsilon`, `delta`) for all runs together; by default
-    that is what these rounds cost. `public` names metrics that may be sent as they are. `on_failure="raise"` lets
-    exceptions of the training function through, for development. A `seed` makes simulated reports, which protect
-    nobody and which a server refuses unless it is told.
+    that is what these rounds cost. `public` names metrics that are sent as they are, each as one number; give the
+    strategy the same list. `on_failure="raise"` lets exceptions of the training function, and about what it gives,
+    through, for development. A `seed` makes simulated reports, which protect nobody and which a server refuses unless
+    it is told.
 
         app = ClientApp(mods=[Randomizer(envelope, rounds=10, ledger_path="ledger.db")])
 
@@ -76,8 +83,7 @@ class Randomizer:
             )
         if self.ledger_path is None and (self.epsilon is not None or self.delta is not None):
             raise ParameterError("a budget for all runs together is kept in a ledger: give a ledger_path")
-        if isinstance(self.public, str):
-            raise ParameterError('public is a list of names of metrics, as in public=["num-examples"]')
+        checked_names(self.public)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -97,18 +103,21 @@ class Randomizer:
                 f"the model has {shape.size:,} parameters, and the envelope is for {self.envelope.d:,}"
             )
         label = f"{context.run_id}/{number}"
-        new = self._counted(context, label)
+        answered = self._answered(context, label)
         start = shape.vector(before)
         reply = self._trained(message, context, call_next)
-        report = self._report(self._update(reply, shape, start), context, label, new)
+        vector = self._guarded(lambda: self._inside(reply, shape, start), lambda: self._nothing(shape))
+        public = self._guarded(lambda: self._public(reply), lambda: shown(self.public, {}))
+        report = self._report(vector, context, label, label in answered)
+        if label not in answered:
+            context.state[KEY] = ConfigRecord({"rounds": " ".join([*answered, label])})
         content: dict[str, Any] = {KEY: sealed(report, fingerprint(self.envelope), number)}
-        shown = self._shown(reply)
-        if shown:
-            content[PUBLIC] = MetricRecord(shown)
+        if public:
+            content[PUBLIC] = MetricRecord(public)  # type: ignore[arg-type]
         return Message(RecordDict(content), reply_to=message)
 
-    def _counted(self, context: Context, label: str) -> bool:
-        """Whether this round is a new one; beyond the schedule it is refused.
+    def _answered(self, context: Context, label: str) -> list[str]:
+        """The rounds that this context has answered; one beyond the schedule is refused.
 
         Reports are not kept here, so that a second answer would have to be paid for: only a ledger can repeat one.
         """
@@ -117,62 +126,78 @@ class Randomizer:
             raise BudgetError("this round was answered already; a device with a ledger would repeat its report")
         if label not in answered and len(answered) >= self.rounds:
             raise BudgetError(f"all {self.rounds} rounds of this device are spent; it takes no part in another one")
-        if label in answered:
-            return False
-        context.state[KEY] = ConfigRecord({"rounds": " ".join([*answered, label])})
-        return True
+        return answered
+
+    def _guarded(self, work: Callable[[], Any], instead: Callable[[], Any]) -> Any:
+        """`work` on what is private; whatever goes wrong with it must not show."""
+        if self.on_failure == "raise":
+            return work()
+        try:
+            return work()
+        except Exception as error:
+            _LOG.log(WARNING, "training failed (%s); a report of no update is sent instead", type(error).__name__)
+        return instead()
 
     def _trained(self, message: Message, context: Context, call_next: Any) -> Message | None:
-        if self.on_failure == "raise":
-            return call_next(message, context)
-        try:
-            return call_next(message, context)
-        except Exception as error:  # whatever it is, it must not show
-            _LOG.log(WARNING, "training failed (%s); a report of no update is sent instead", type(error).__name__)
-            return None
+        return self._guarded(lambda: call_next(message, context), lambda: None)
 
-    def _update(self, reply: Message | None, shape: Shape, start: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The new parameters minus the old ones; zero if there are none, or not such as came in."""
-        update = None
-        if reply is not None and reply.has_content():
-            records = list(reply.content.array_records.values())
-            if len(records) == 1 and tuple(records[0]) == shape.names:
-                update = self._difference(records[0], shape, start)
-        if update is None and self.on_failure == "raise":
-            raise DomainError("the training function must reply with the arrays that it was given, of the same shapes")
-        return np.zeros(shape.size) if update is None else update
+    def _inside(self, reply: Message | None, shape: Shape, start: NDArray[np.float64]) -> NDArray:
+        """The new parameters minus the old ones, clipped; none if they are not such as came in."""
+        records = list(reply.content.array_records.values()) if reply is not None and reply.has_content() else []
+        arrays = []
+        if len(records) == 1 and tuple(records[0]) == shape.names:
+            arrays = [array.numpy() for array in records[0].values()]
+        if not arrays or tuple(array.shape for array in arrays) != shape.shapes:
+            if self.on_failure == "raise":
+                raise DomainError(
+                    "the training function must reply with the arrays that it was given, of the same shapes"
+                )
+            return self._nothing(shape)
+        with np.errstate(all="ignore"):
+            update = np.concatenate([array.reshape(-1).astype(np.float64) for array in arrays]) - start
+        return self.envelope.inside(update[None, :])
 
-    @staticmethod
-    def _difference(record: ArrayRecord, shape: Shape, start: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        try:
-            arrays = [array.numpy() for array in record.values()]
-            if tuple(array.shape for array in arrays) != shape.shapes:
-                return None
-            with np.errstate(all="ignore"):
-                return np.concatenate([array.reshape(-1).astype(np.float64) for array in arrays]) - start
-        except (TypeError, ValueError):
-            return None
+    def _nothing(self, shape: Shape) -> NDArray:
+        """What the mechanism takes for no update."""
+        return self.envelope.inside(np.zeros((1, shape.size)))
 
-    def _report(self, update: NDArray[np.float64], context: Context, label: str, new: bool) -> Reports:
+    def _public(self, reply: Message | None) -> dict[str, float]:
+        """Each public metric as a float, NaN where there is none."""
+        if reply is None or not reply.has_content():
+            return shown(self.public, {})
+        told = {name: value for record in reply.content.metric_records.values() for name, value in record.items()}
+        return shown(self.public, told)
+
+    def _report(self, vector: NDArray, context: Context, label: str, again: bool) -> Reports:
         if self.ledger_path is not None:
-            return self._kept(update, context, label, new)
+            return self._kept(vector, context, label, again)
         seed = None
         if self.seed is not None:
             seed = int(Stream.seeded(self.seed, "flower", str(context.node_id), label).below(1 << 62, 1)[0])
-        return self.envelope.randomize(update[None, :], seed=seed)
+        return self.envelope.mechanism.randomize(vector, seed=seed)
 
-    def _kept(self, update: NDArray[np.float64], context: Context, label: str, new: bool) -> Reports:
+    def _kept(self, vector: NDArray, context: Context, label: str, again: bool) -> Reports:
         """The report that the ledger keeps for this round, or makes and charges.
 
-        When all that was reserved is used up, a ledger repeats its last report. In a new round that would be one about
-        another model: the device refuses instead. The periods are public, and so is the refusal.
+        When all that was reserved is used up, a ledger repeats its last report. In another round that would be one
+        about another model: the device refuses instead. The periods are public, and so is the refusal.
         """
         with self._ledger(context) as ledger:
+            repeated = self._is_last(ledger, label)
+            if again and not repeated:
+                raise BudgetError("this round was answered, and another one after it: a ledger keeps its last report")
             spent = ledger.spent
-            report = ledger.report(self.envelope.mechanism, self.envelope.inside(update[None, :]), period=label)
-            if new and ledger.spent == spent:
+            report = ledger.report(self.envelope.mechanism, vector, period=label)
+            if not repeated and ledger.spent == spent:
                 raise BudgetError("the ledger of this device has no round left; it takes no part in this one")
             return report
+
+    def _is_last(self, ledger: Ledger, label: str) -> bool:
+        """Whether the report that the ledger keeps was made for this round: the file knows, whatever a context says."""
+        plan = self.envelope.mechanism.fingerprint
+        with ledger._book() as book:
+            kept = book.answers.get(plan, {}).get("")
+            return kept is not None and kept.made_for == keyed(book.key, plan, "", _label(label) or b"")
 
     def _ledger(self, context: Context) -> Ledger:
         """The device's ledger, with the rounds reserved."""
@@ -187,9 +212,3 @@ class Randomizer:
         except ParameterError:  # nothing is reserved yet
             ledger.reserve(self.envelope.mechanism, periods=self.rounds)
         return ledger
-
-    def _shown(self, reply: Message | None) -> dict[str, Any]:
-        if reply is None or not reply.has_content() or not self.public:
-            return {}
-        metrics = list(reply.content.metric_records.values())
-        return {name: record[name] for record in metrics for name in self.public if name in record}

@@ -7,12 +7,14 @@ arrays + rate * mean. Every device has the same weight, since how many examples 
 what `compose` says. The server refuses to ask once more (`BudgetError`); a device refuses to answer, too.
 
 **What goes wrong.** Replies that no honest device can have sent are refused and counted by their reason, never quoted.
-A device that lies within the format cannot be told from an honest one: it moves the mean like any other report.
+A device that lies within the format cannot be told from an honest one: it moves the mean like any other report. Metrics
+are not randomized, nor bounded: one device can move their mean anywhere. Only names that the strategy declares `public`
+are looked at, only finite numbers count, and the server's own counts are its own.
 """
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from logging import INFO, WARNING, getLogger
 from typing import Any
 
@@ -28,7 +30,7 @@ from dither.core.estimate import Estimate
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.reports import Reports
 from dither.learn.envelope import Envelope
-from dither.learn.flower.wire import PUBLIC, TRAIN, Shape, fingerprint, opened, request
+from dither.learn.flower.wire import COUNTS, PUBLIC, TRAIN, Shape, averaged, checked_names, fingerprint, opened, request
 from dither.privacy.composition import compose
 from dither.privacy.ledger import BudgetError
 from dither.randomness import Stream
@@ -43,7 +45,8 @@ class Debiasing(Strategy):
 
     `rounds` is the public schedule, and `guarantee` what it costs each device at most. `rate` is the server's learning
     rate. Each round asks a `fraction` of the devices, drawn at random, and waits for at least `least` to be there, for
-    `patience` seconds. `simulated=True` also takes reports that were made from a seed.
+    `patience` seconds. `public` names the metrics that devices declare public; their means are shown beside the counts.
+    `simulated=True` also takes reports that were made from a seed.
 
         Debiasing(envelope, rounds=10).start(grid, initial_arrays=ArrayRecord(model.state_dict()), num_rounds=10)
 
@@ -61,6 +64,7 @@ class Debiasing(Strategy):
         least: int = 2,
         patience: float = 600.0,
         delta: float = 0.0,
+        public: Sequence[str] = (),
         simulated: bool = False,
     ) -> None:
         self.plan = fingerprint(envelope)
@@ -69,6 +73,7 @@ class Debiasing(Strategy):
         self.least = checked_count("least", least, 1)
         self.rate, self.fraction = checked_real("rate", rate), checked_real("fraction", fraction)
         self.patience, self.delta = checked_real("patience", patience), delta
+        self.public = checked_names(public)
         if not self.rate > 0 or not 0 < self.fraction <= 1:
             raise ParameterError("rate must be above 0, and fraction above 0 and at most 1")
         self.estimates: list[Estimate] = []
@@ -161,8 +166,8 @@ class Debiasing(Strategy):
         self._refused.append(refused)
         shape = Shape.of(arrays)
         moved = shape.vector(arrays) + self.rate * np.asarray(estimate.value, dtype=np.float64)
-        told = {"reports": len(rows), "refused": sum(refused.values())}
-        return shape.record(moved), MetricRecord({**told, **_averaged(public)})
+        counts = dict(zip(COUNTS, (len(rows), sum(refused.values())), strict=True))
+        return shape.record(moved), MetricRecord({**averaged(self.public, public), **counts})
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -212,13 +217,3 @@ class Debiasing(Strategy):
         for reason, count in refused.items():
             _LOG.log(WARNING, "round %d: %d replies refused: %s", server_round, count, reason)
         return rows, refused, public
-
-
-def _averaged(public: list[dict[str, Any]]) -> dict[str, float]:
-    """The mean of each public metric over the devices that sent it; all weigh the same."""
-    found: dict[str, list[float]] = {}
-    for metrics in public:
-        for name, number in metrics.items():
-            if isinstance(number, int | float):
-                found.setdefault(name, []).append(float(number))
-    return {name: float(np.mean(numbers)) for name, numbers in found.items()}

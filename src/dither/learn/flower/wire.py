@@ -9,19 +9,21 @@ fingerprint of the envelope that is expected. The reply holds one config record 
     simulated     whether it was made from a seed
     report        the bytes of one report, as the mechanism lays it out
 
-and, only if some are declared, a record `public` of metrics. A reader takes nothing on trust: every field is checked,
-and what a reply holds is never quoted.
+and, only if some are declared, a record `public` with one float for each of them, NaN for what is missing. A reader
+takes nothing on trust: every field is checked, and what a reply holds is never quoted.
 """
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from numpy.typing import NDArray
 
+from dither.core.checks import as_float
 from dither.core.errors import ParameterError, ReportError
 from dither.core.mechanism import Mechanism
 from dither.core.reports import Reports
@@ -30,6 +32,7 @@ from dither.learn.envelope import Envelope
 FORMAT = "dither report 1"
 KEY, PUBLIC, TRAIN = "dither", "public", "train"
 PLAN, ROUND = "dither-plan", "server-round"
+COUNTS = ("reports", "refused")  # what the server itself tells about a round
 
 
 def fingerprint(envelope: Envelope) -> str:
@@ -100,6 +103,34 @@ def opened(reply: Message, mechanism: Mechanism, plan: str, number: int, simulat
     except ReportError:
         fine = False
     return row if fine else "with a field out of range"
+
+
+def checked_names(public: Any) -> tuple[str, ...]:
+    """Names of public metrics; those of the server's own counts are taken."""
+    names: tuple[str, ...] = tuple(public) if isinstance(public, list | tuple | set | frozenset) else ("",)
+    if not all(isinstance(name, str) and name for name in names):
+        raise ParameterError('public is a list of names of metrics, as in public=["num-examples"]')
+    if set(names) & set(COUNTS):
+        raise ParameterError(f"a public metric cannot be called {' or '.join(COUNTS)}: the server counts those itself")
+    return names
+
+
+def shown(names: Iterable[str], told: Mapping[str, Any]) -> dict[str, float]:
+    """Every name with one float, whether it was told or not."""
+    return {name: as_float(told.get(name)) for name in names}
+
+
+def averaged(names: Iterable[str], replies: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """The mean of each public metric over the devices that sent a finite number; all weigh the same.
+
+    >>> averaged(["loss"], [{"loss": 1.0, "reports": 1e9}, {"loss": 2.0}, {"loss": float("nan")}])
+    {'loss': 1.5}
+    """
+    rows = list(replies)
+    sent = {name: np.array([as_float(row.get(name)) for row in rows]) for name in names}
+    finite = {name: numbers[np.isfinite(numbers)] for name, numbers in sent.items()}
+    with np.errstate(over="ignore"):  # each is divided before they are added up: few sums are beyond all floats
+        return {name: float((numbers / len(numbers)).sum()) for name, numbers in finite.items() if len(numbers)}
 
 
 class Shape(NamedTuple):

@@ -10,6 +10,8 @@ score keeps them, for hundreds of bits that each tell a little.
 - **letters**: bits of packed bytes and wide numbers, entries of lists (with the dimension that they are about).
   The seed of a hash is among them: a tag that depends on the input would show.
 - **order**: the number itself, or the sum of the numbers. Tails are events that no count of single values sees.
+- **difference**: of reports with a number for each entry of the input, the inner product with the difference of the two
+  inputs. For Gaussian noise, the same in all directions, this is the log-likelihood ratio.
 - **hashes**: the hash functions are public, so the adversary evaluates them on the items of both inputs: whether the
   report fell on their buckets (or on the opposite ones), or the sums of the signs that they give.
 - **fineness**: of floating-point numbers, the place of the last binary digit. Sums of floats do not reach all floats,
@@ -92,6 +94,7 @@ def views(sample: NDArray, pair: tuple[Any, Any], domain: Any = None, g: int = 2
     yield View(LETTERS, tuple(_letters(sample)))
     for name in sample.dtype.names or ():
         yield from _ordered(sample, name)
+        yield from _differing(sample, name, pair)
     tag = next((name for name in _TAGS if name in (sample.dtype.names or ())), None)
     if tag is not None and "value" in (sample.dtype.names or ()) and not isinstance(domain, Ball):  # no items
         yield from _hashed(sample, Hash(tag, max(g, int(sample["value"].max()) + 1)), pair, domain)
@@ -191,6 +194,22 @@ def _ordered(sample: NDArray, name: str) -> Iterator[View]:
         digits = Letter(_DIGITS, lambda reports: fineness(reports[name]))
         places = np.arange(_DIGITS, dtype=np.float64) - _POINT
         yield View(f"the place of the last binary digit of its {name}", (digits,), places)
+
+
+def _differing(sample: NDArray, name: str, pair: tuple[Any, Any]) -> Iterator[View]:
+    """The inner product of numbers with the difference of two inputs that are as many numbers."""
+    one, other = (np.asarray(each) for each in pair)
+    kind, shape = sample.dtype[name].base.kind, sample.dtype[name].shape
+    if kind not in "uif" or one.dtype.kind not in "uif" or not shape == one.shape == other.shape or name in _TAGS:
+        return
+    difference = one.astype(np.float64) - other.astype(np.float64)
+
+    def along(reports: NDArray) -> NDArray[np.float64]:
+        return np.einsum("ij,j->i", reports[name].astype(np.float64), difference)
+
+    if len(shape) == 1 and difference.any():
+        letter, levels = _binned(along, along(sample), 1 << 12)
+        yield View(f"its {name}s along the difference of the inputs", (letter,), levels)
 
 
 def _binned(read: Callable[[NDArray], NDArray], seen: NDArray, most: int) -> tuple[Letter, NDArray[np.float64]]:

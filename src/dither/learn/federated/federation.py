@@ -1,36 +1,13 @@
-"""Federated learning in which nobody is trusted: devices train, and report their whole update at random.
+"""The server of a federation: a public schedule, reports in, an estimated mean update, a step of the model.
 
-A round of federated averaging: the server sends its parameters; every device that takes part trains for a few local
-steps (`learn.fedtrain`), clips its *whole update* to the norm `clip`, and sends one randomized report of it through an
-`Envelope`; the server tallies the reports, estimates the mean update, and moves by `server_rate` times that.
-
-**Why the whole update.** 001 (section 6.1.1) adds noise to the last of E local steps. The transmitted model then holds
-the other E - 1 without any noise: with Gaussian noise for (1, 1e-5) and 20 steps the promise fails with probability
-.988 (ERRATA). Here everything that a device sends about its records is one report of a mechanism with a certificate.
-
-**The budget** is one public schedule. Either `epsilon` and `delta` are what a device promises over *all* its rounds,
-and what a round may cost follows, or they are the price of a round and the total follows (`budget="round"`): see
-`learn.fedaccount`. Each device keeps an account; when it is spent, the next round is refused (`BudgetError`). A real
-`Device` keeps it in a `privacy.Ledger`, where a round is a period: asked again about the same round, it repeats itself.
-
-**Who takes part** is a public rota: with `participants` fewer than the devices, each reports in fewer rounds and has
-more to spend in each of them. No secrecy of that choice is counted on.
-
-**Shuffled reports** (`shuffled=True`) promise more to whoever sees them in no order: `central`.
-
-**Nothing leaks**: an update with a NaN or an infinity counts as zero, and its report is drawn like any other.
-
-What goes wrong: the noise of a report grows with the number d of parameters, so the mean over n devices is worth
-something only if n times what a report tells is a match for d. An update of norm `clip` through the best mechanism has
-an error of about clip^2 d / min(epsilon, epsilon^2) a report; `explain` says what that makes for a round. Small models,
-many devices, few rounds.
+The devices are simulated here (`run`, `step`), or real ones whose reports arrive (`absorb`). Either way the server sees
+reports alone; `parameters`, `history` and `model` are computed from them.
 """
 
 import copy
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,78 +16,19 @@ from torch import nn
 
 from dither.core.checks import checked_count, checked_delta, checked_real
 from dither.core.errors import DomainError, ParameterError, ReportError
-from dither.core.estimate import Estimate
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
-from dither.core.mechanism import Mechanism
-from dither.core.reports import Reports
 from dither.core.tally import Tally
-from dither.learn.envelope import Envelope, shortened_to
-from dither.learn.fedaccount import Accounts, Rota, most_rounds, per_round, shuffled_total, together
-from dither.learn.fedtrain import Devices, Local, by_class, check_labels, decided, loss, whole_labels
-from dither.learn.ldpvec import LDPVec
-from dither.privacy.ledger import BudgetError, Ledger
+from dither.learn.federated.account import Accounts, Rota, most_rounds, per_round, shuffled_total, together
+from dither.learn.federated.carrier import CANDIDATES, DEFAULT, Carrier, carrier_for, described, noise_kind
+from dither.learn.federated.device import Numbers, Task, clipped
+from dither.learn.federated.split import Devices, whole_labels
+from dither.learn.federated.training import Local, check_labels, decided, loss
+from dither.privacy.ledger import BudgetError
 from dither.privacy.ledger.device import _times
 from dither.randomness import Stream
 from dither.show.plots import COLOURS, saved, tidy
 from dither.show.progress import progress
 from dither.show.table import Table
-
-__all__ = ["DEFAULT", "Device", "Devices", "Federation", "Task", "by_class"]
-
-DEFAULT = "best"
-_CANDIDATES = ("UnitVector", "BallGaussian")
-_GAUSSIAN = ("BallGaussian",)
-_WITH_DELTA = ("Gaussian",)
-
-Numbers = NDArray[np.float64]
-
-
-class Carrier(Protocol):
-    """How a vector travels: an `Envelope`, an `LDPVec`, or anything with their verbs."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is promised for one report."""
-        ...
-
-    @property
-    def mechanism(self) -> Mechanism:
-        """Who draws a report."""
-        ...
-
-    def inside(self, vectors: Any) -> NDArray:
-        """The rows as the mechanism takes them."""
-        ...
-
-    def randomize(self, vectors: Any, *, seed: int | None = None) -> Reports:
-        """One report for each row."""
-        ...
-
-    def tally(self, reports: NDArray) -> Tally:
-        """The sum over reports."""
-        ...
-
-    def estimate(self, tally: Tally) -> Estimate:
-        """The mean of the vectors."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """What every device knows beforehand: how to train, how to report, and in how many rounds at most."""
-
-    local: Local
-    carrier: Carrier | None
-    clip: float
-    rounds: int
-    most: int
-    name: str = "federation"
-
-    def update(
-        self, parameters: Numbers, devices: Devices, who: NDArray[np.int64], turn: int, stream: Stream
-    ) -> Numbers:
-        """The whole update of each of these devices, of norm `clip` at most; zero where anything is not finite."""
-        return clipped(self.local.updates(parameters, devices, who, turn, stream), self.clip)
 
 
 class Federation:
@@ -206,12 +124,12 @@ class Federation:
             return self._named(envelope, epsilon, budget, options)
         if options:
             raise ParameterError('options belong to a mechanism that is named, as in Federation(model, "LDPVec", ...)')
-        names = _CANDIDATES if self.delta else _CANDIDATES[:1]
+        names = CANDIDATES if self.delta else CANDIDATES[:1]
         return min((self._named(name, epsilon, budget, {}) for name in names), key=lambda each: each.error())
 
     def _named(self, name: str, epsilon: float, budget: str, options: dict[str, Any]) -> Any:
         """The carrier of a mechanism with what its reports may cost."""
-        kind = _noise(name, options)
+        kind = noise_kind(name, options)
         if budget == "total":
             of_one = per_round(epsilon, self.delta, self.most, kind)
         else:
@@ -278,9 +196,8 @@ class Federation:
 
     def run(self, devices: Devices, *, test: tuple[Any, Any] | None = None) -> "Federation":
         """All rounds that are left. `test` is public data: inputs and labels whose accuracy the history shows."""
+        self._refuse_beyond()
         left = self.rounds - self.done
-        if left <= 0:
-            self._refuse()
         with progress("Training", left, unit="rounds") as advance:
             for _ in range(left):
                 self.step(devices, test=test)
@@ -291,8 +208,7 @@ class Federation:
         """One round of simulated devices; gives the estimated mean update."""
         if not isinstance(devices, Devices):
             raise DomainError("devices must be learn.federated.Devices(inputs, labels, members)")
-        if self.done >= self.rounds:
-            self._refuse()
+        self._refuse_beyond()
         who = self.chosen(devices)
         stream = self._stream.spawn("round", str(self.done), "batches")
         task = self.task
@@ -303,6 +219,7 @@ class Federation:
 
     def receive(self, updates: Iterable[Numbers], *, test: tuple[Any, Any] | None = None) -> Numbers:
         """The second half of a round: updates, in tables with a row a device, are clipped, reported and averaged."""
+        self._refuse_beyond()
         stream, tally, total, count = self._stream.spawn("round", str(self.done)), None, np.zeros(self.local.d), 0
         for number, whole in enumerate(updates):
             part = clipped(whole, self.clip)
@@ -319,8 +236,7 @@ class Federation:
 
     def absorb(self, reports: NDArray | Tally, *, test: tuple[Any, Any] | None = None) -> Numbers:
         """One round of real devices: their reports, or a tally of these; gives the estimated mean update."""
-        if self.done >= self.rounds:
-            self._refuse()
+        self._refuse_beyond()
         if self.carrier is None:
             raise ReportError("without an envelope nothing is reported: make the federation with one")
         tally = reports if isinstance(reports, Tally) else self.carrier.tally(reports)
@@ -354,7 +270,9 @@ class Federation:
         self._past.append(row)
         return update
 
-    def _refuse(self) -> None:
+    def _refuse_beyond(self) -> None:
+        if self.done < self.rounds:
+            return
         raise BudgetError(
             f"all {self.rounds} rounds are done, and each device has promised {self.total}: its budget is spent. Use "
             "the model as it is; for more rounds agree on a new federation, with a budget of its own"
@@ -417,7 +335,7 @@ class Federation:
         axes = figure.subplots()
         axes.plot(columns["round"], columns["accuracy"], color=COLOURS[0], linewidth=2)
         axes.set(xlabel="round", ylabel="accuracy on public data", ylim=(0, 1))
-        axes.set_title(f"{_described(self.carrier)}: {self.total}", loc="left", fontsize=10)
+        axes.set_title(f"{described(self.carrier)}: {self.total}", loc="left", fontsize=10)
         tidy(axes)
         return saved(figure, path)
 
@@ -430,7 +348,7 @@ class Federation:
         if self.carrier is None:
             return "\n".join([*lines, "Updates are sent as they are: there is no privacy."])
         lines += [
-            f"Reports are made by {_described(self.carrier)}; one promises {self.round_guarantee}.",
+            f"Reports are made by {described(self.carrier)}; one promises {self.round_guarantee}.",
             f"A device reports in {self.most:,} rounds at most. Together they promise {self.total}; its ledger sets "
             f"aside {self.set_aside}.",
         ]
@@ -448,95 +366,7 @@ class Federation:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"Federation({_described(self.carrier)}, round {self.done} of {self.rounds}, {self.total})"
-
-
-@dataclass
-class Device:
-    """One real device: its records, and the ledger that keeps what it has promised.
-
-    `report` trains on the parameters of the server and gives what to send. A round is a period of the ledger: asked
-    again about the same round the device repeats its report; asked about more rounds than were agreed, it refuses.
-
-    >>> import tempfile, numpy as np, torch
-    >>> federation = Federation(torch.nn.Linear(2, 1), "Hypercube", rounds=1, epsilon=2.0, local_steps=1, batch=2)
-    >>> with tempfile.TemporaryDirectory() as place, Ledger(f"{place}/ledger.db", epsilon=2.0) as ledger:
-    ...     device = Device(np.eye(2), [0, 1], ledger)
-    ...     report = device.report(federation.task, federation.parameters, turn=1)
-    ...     print(len(report), ledger.spent)
-    1 epsilon 2 (bound)
-    """
-
-    inputs: Any
-    labels: Any
-    ledger: Ledger
-    _own: Devices = field(init=False, repr=False)
-    _last: tuple[str, int] | None = field(init=False, default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.ledger, Ledger):
-            raise ParameterError("a device needs a ledger for its budget: privacy.Ledger(path, epsilon=8.0)")
-        self._own = Devices(self.inputs, self.labels, [np.arange(len(torch.as_tensor(self.inputs)))])
-
-    def report(self, task: Task, parameters: Any, turn: int) -> Reports:
-        """What the device sends in round `turn`, counted from 1."""
-        if task.carrier is None:
-            raise ReportError("a device sends nothing that is not randomized: make the federation with an envelope")
-        if checked_count("turn", turn, 1) > task.rounds:
-            raise BudgetError(
-                f"{task.rounds} rounds were agreed, and round {turn} is not one of them. For more rounds agree on a "
-                "new federation, with a budget of its own"
-            )
-        mechanism = task.carrier.mechanism
-        self.ledger.reserve(mechanism, periods=task.most)
-        self._check_left(task, mechanism, turn)
-        update = task.update(np.asarray(parameters), self._own, np.array([0]), turn - 1, Stream.secure())
-        sent = self.ledger.report(mechanism, task.carrier.inside(update), period=f"{task.name} {turn}")
-        self._last = task.name, turn
-        return sent
-
-    def _check_left(self, task: Task, mechanism: Mechanism, turn: int) -> None:
-        """Over budget a ledger repeats its last report, which here would be that of another round: refuse instead."""
-        columns = self.ledger.table().columns
-        paid = dict(zip(columns["plan"], columns["rounds"], strict=True)).get(mechanism.fingerprint[:12], 0)
-        if paid >= task.most and self._last != (task.name, turn):
-            raise BudgetError(
-                f"the budget is spent: this device has reported in the {task.most} rounds that it promised, "
-                f"{self.ledger.guarantee(mechanism)}. It takes no part in more; a new federation needs a new budget"
-            )
-
-
-def clipped(updates: Numbers, clip: float) -> Numbers:
-    """Whole updates of norm `clip` at most; one with anything that is not finite counts as zero.
-
-    >>> clipped(np.array([[3.0, 4.0], [np.nan, 1.0]]), 1.0).round(3).tolist()
-    [[0.6, 0.8], [0.0, 0.0]]
-    """
-    finite = np.isfinite(updates).all(axis=1, keepdims=True)
-    return shortened_to(np.where(finite, updates, 0.0), clip)
-
-
-def carrier_for(name: str, d: int, epsilon: float, delta: float, clip: float, options: dict[str, Any]) -> Carrier:
-    """The envelope for updates of norm `clip`, by name; signs get the size that s of them of this norm have."""
-    if name == "LDPVec":
-        return LDPVec(d, epsilon, delta, clip, **options)  # type: ignore[return-value]  # a cached property is one
-    if "s" in options:
-        return Envelope(name, d=d, epsilon=epsilon, delta=delta, clip=clip / math.sqrt(options["s"]), **options)
-    return Envelope(name, d=d, epsilon=epsilon, delta=delta, clip=clip, **{"norm": "l2", **options})
-
-
-def _noise(name: str, options: dict[str, Any]) -> str:
-    """How reports of this mechanism add up over rounds: see `per_round`."""
-    if name == "LDPVec":
-        return "gaussian" if options.get("base") == "Gaussian" else "pure"
-    used = options.get("base", name)
-    return "gaussian" if used in _GAUSSIAN else "delta" if used in _WITH_DELTA else "pure"
-
-
-def _described(carrier: Carrier | None) -> str:
-    if carrier is None:
-        return "no noise"
-    return carrier.base + " angles" if isinstance(carrier, LDPVec) else type(carrier.mechanism).__name__
+        return f"Federation({described(self.carrier)}, round {self.done} of {self.rounds}, {self.total})"
 
 
 def _positive(name: str, number: float) -> float:

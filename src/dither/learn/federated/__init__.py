@@ -1,0 +1,50 @@
+"""Federated learning in which nobody is trusted: devices train, and report their whole update at random.
+
+A round of federated averaging: the server sends its parameters; every device that takes part trains for a few local
+steps (`training`), clips its *whole update* to the norm `clip`, and sends one randomized report of it through an
+`Envelope`; the server tallies the reports, estimates the mean update, and moves by `server_rate` times that.
+
+**Why the whole update.** 001 (section 6.1.1) adds noise to the last of E local steps. The transmitted model then holds
+the other E - 1 without any noise: with Gaussian noise for (1, 1e-5) and 20 steps the promise fails with probability
+.988 (ERRATA). Here everything that a device sends about its records is one report of a mechanism with a certificate.
+
+**The budget** is one public schedule. Either `epsilon` and `delta` are what a device promises over *all* its rounds,
+and what a round may cost follows, or they are the price of a round and the total follows (`budget="round"`): see
+`account`. Each device keeps an account; when it is spent, the next round is refused (`BudgetError`). A real
+`Device` keeps it in a `privacy.Ledger`, where a round is a period: asked again about the same round, it repeats itself.
+
+**Who takes part** is a public rota: with `participants` fewer than the devices, each reports in fewer rounds and has
+more to spend in each of them. No secrecy of that choice is counted on.
+
+**Shuffled reports** (`shuffled=True`) promise more to whoever sees them in no order: `central`.
+
+**Nothing leaks**: an update with a NaN or an infinity counts as zero, and its report is drawn like any other.
+
+What goes wrong: the noise of a report grows with the number d of parameters, so the mean over n devices is worth
+something only if n times what a report tells is a match for d. An update of norm `clip` through the best mechanism has
+an error of about clip^2 d / min(epsilon, epsilon^2) a report; `explain` says what that makes for a round. Small models,
+many devices, few rounds.
+
+`federation` is the server, with simulated devices; `device` a real one, and what it knows beforehand. `split` says who
+has which records, `training` what an update is, `carrier` how it travels, `account` what it costs. `ldpvec` is
+001's way to report a direction.
+"""
+
+from dither.learn.federated.carrier import DEFAULT, Carrier, carrier_for
+from dither.learn.federated.device import Device, Task, clipped
+from dither.learn.federated.federation import Federation
+from dither.learn.federated.ldpvec import LDPVec
+from dither.learn.federated.split import Devices, by_class
+
+__all__ = [
+    "DEFAULT",
+    "Carrier",
+    "Device",
+    "Devices",
+    "Federation",
+    "LDPVec",
+    "Task",
+    "by_class",
+    "carrier_for",
+    "clipped",
+]
