@@ -47,7 +47,8 @@ def digits(test_share: float = 0.2, seed: int = 0) -> Pictures:
     """The pictures of scikit-learn, split at random."""
     from sklearn.datasets import load_digits
 
-    pixels, labels = load_digits(return_X_y=True)
+    found: Any = load_digits()
+    pixels, labels = found.data, found.target
     order = np.random.default_rng(seed).permutation(len(pixels))
     pixels, labels = (pixels[order] / 16).astype(np.float32), labels[order].astype(np.int64)
     cut = round(len(pixels) * (1 - test_share))

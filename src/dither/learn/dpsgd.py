@@ -59,7 +59,7 @@ from dither.show.progress import progress as shown_progress
 from dither.show.table import Table
 
 Rate = float | Callable[[int], float]
-_NUMBERS_AT_ONCE = 1 << 21  # of gradients: about what a cache holds
+_NUMBERS_AT_ONCE = 3 << 20  # of gradients: about what a cache holds
 _MOST = 512  # records at once, unless asked otherwise
 _PREDICTED_AT_ONCE = 4096
 _POINTS = 20  # of the history

@@ -31,7 +31,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, prod
+from math import prod
 from typing import Any
 
 import torch
@@ -328,29 +328,28 @@ def _batched(flow: Tensor, dimensions: int) -> Tensor:
 
 
 def _linear_forward(layer: nn.Linear, flow: Tensor) -> Tensor:
-    weight = layer.weight.detach()
-    wide, high = _WIDTH * ceil(weight.shape[1] / _WIDTH), _WIDTH * ceil(weight.shape[0] / _WIDTH)
-    if weight.shape == (high, wide):
-        return functional.linear(_batched(flow, 2), weight, _fixed(layer.bias))
-    # Rows that start anywhere are rounded by where they start: zeros make them all start alike.
-    found = functional.linear(_widened(_batched(flow, 2), wide), _widened(_widened(weight, wide).T, high).T)
-    found = found[..., : weight.shape[0]]
-    return found if layer.bias is None else found + layer.bias.detach()
+    weight, inner = layer.weight.detach(), -layer.in_features % _WIDTH
+    if _batched(flow, 2).shape[-1] == layer.in_features and inner:
+        # Rows that start anywhere are rounded by where they start: zeros make them all start alike.
+        flow, weight = (functional.pad(part, (0, inner)) for part in (flow, weight))
+    return functional.linear(flow, weight, _fixed(layer.bias))
 
 
-def _widened(rows: Tensor, width: int) -> Tensor:
-    """With zeros at the end of every row."""
-    return functional.pad(rows, (0, width - rows.shape[-1])) if width > rows.shape[-1] else rows
+def _aligned_product(left: Tensor, right: Tensor) -> Tensor:
+    """left right^T for each record, between matrices whose sides are multiples of the width."""
+    sides = left.shape[1], right.shape[1]
+    left, right = (
+        functional.pad(part, (0, -part.shape[2] % _WIDTH, 0, -part.shape[1] % _WIDTH)) for part in (left, right)
+    )
+    return torch.bmm(left, right.transpose(1, 2))[:, : sides[0], : sides[1]]
 
 
 def _linear_write(layer: nn.Linear, before: Tensor, slope: Tensor, places: Places) -> None:
     if "weight" in places and before.dim() == 2:
         torch.mul(slope[:, :, None], before[:, None, :], out=places["weight"])
     elif "weight" in places:
-        wide, high = (_WIDTH * ceil(side / _WIDTH) for side in (before.shape[-1], slope.shape[-1]))
-        left, right = _widened(slope.flatten(1, -2), high), _widened(before.flatten(1, -2), wide)
-        found = torch.bmm(left.transpose(1, 2), right)
-        places["weight"].copy_(found[:, : slope.shape[-1], : before.shape[-1]])
+        left, right = slope.flatten(1, -2).transpose(1, 2), before.flatten(1, -2).transpose(1, 2)
+        places["weight"].copy_(_aligned_product(left, right))
     if "bias" in places:
         places["bias"].copy_(slope if slope.dim() == 2 else slope.flatten(1, -2).sum(dim=1))
 
