@@ -159,6 +159,24 @@ def test_three_ways_lead_to_the_same_gradients(name, way):
     torch.testing.assert_close(rows, expected(model, cross_entropy, inputs, labels), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("way", ["layers", "vmap", "loop"])
+def test_chunks_are_filled_up_to_one_shape(way, monkeypatch):
+    model, inputs, _ = made("pictures")
+    labels = torch.arange(N) % 4
+    gradients = Gradients(model, cross_entropy, way)
+    seen = []
+    keep = Gradients.__call__
+    monkeypatch.setattr(Gradients, "__call__", lambda self, *some: seen.append(len(some[0])) or keep(self, *some))
+    rows = gradients.padded(inputs, labels, 32)
+    assert rows.shape == (32, gradients.d)
+    torch.testing.assert_close(rows[:N], expected(model, cross_entropy, inputs, labels), rtol=1e-10, atol=1e-12)
+    assert gradients.padded(inputs[:0], labels[:0], 32).shape == (32, gradients.d)
+    assert seen == ([N] if way == "loop" else [32, 32])
+    for size in (0, 20):
+        with pytest.raises(ParameterError, match="multiple of 32"):
+            gradients.padded(inputs, labels, size)
+
+
 def test_whole_numbers_are_looked_up():
     torch.manual_seed(1)
     model, inputs, labels = Words(), torch.randint(0, 9, (N, 3)), torch.arange(N) % 4

@@ -245,6 +245,25 @@ def test_the_search_for_a_multiplier_ends_soon(epsilon, delta, rate, steps, monk
     assert found(sigma * (1 - 3e-4), rate, steps, delta) > epsilon
 
 
+@pytest.mark.parametrize("start", [0.06, 300.0, 9e5])
+def test_the_search_ends_soon_from_anywhere(start, monkeypatch):
+    # Epsilon falls to 0 here within a hundredth of the multiplier: a straight line through its logarithm leads nowhere.
+    asked, found = [], sampling._epsilon
+    monkeypatch.setattr(sampling, "_epsilon", lambda *given: asked.append(given) or found(*given))
+    monkeypatch.setattr(sampling, "_start", lambda *_: start)
+    assert noise_multiplier(1e-6, 1e-5, 0.01, 100) == pytest.approx(3803.7, rel=1e-3)
+    assert len(asked) <= 60
+
+
+def test_cells_are_wider_than_the_doubt_about_their_edges():
+    law = sampling._Pair(0.05, 0.5, 10**6, 1e-5)._law(False, 1e-18, math.log(2) - 1e-12)  # almost one loss
+    assert law.step >= 1000 * law.doubt > 0
+
+
+def test_nothing_is_tilted_to_nothing():
+    assert sampling._tilted(np.array([0.0, 1.0]), np.array([1.0, 0.0]), 1e4, 0.0).tolist() == [1.0, 0.0]
+
+
 def test_what_no_noise_can_keep_is_refused():
     with pytest.raises(ParameterError, match="no noise is large enough"):
         noise_multiplier(1e-3, 1e-12, 0.5, 10**7)

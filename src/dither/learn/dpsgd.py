@@ -22,7 +22,7 @@ sampling rate; the size that a batch happened to have is not, so sums are divide
 - *Floating point.* Which integers a record contributes is decided by floats, and the proof needs them to depend on
   that record alone. A matrix product rounds the last bits by the *shape* of the batch, so gradients are made in chunks
   of one shape, filled up with records of zeros (`learn.gradients`). That others' integers then do not change by a bit
-  is measured and not proved: it may fail with other libraries, on other devices, or with other numbers of threads.
+  is measured in many cases and not proved: docs/dpsgd.md lists those where it fails, and what is not known.
 - *Settings that were tuned on the same records* (rate, clip, batch, the model itself) have seen the data, and no
   account here knows about it. Tune on public data, or in simulations on made-up data.
 - *The training loss is not private*, and neither is an accuracy on the training records: `history` shows a loss of the
@@ -74,7 +74,7 @@ class DPSGD:
     replaces bound and noise by another recipe, such as one of `dither.learn.geodp`. `average` is the share of the
     steps, counted from the end, over which the weights are averaged. `loss` is "cross_entropy" (labels 0, 1, ...),
     "squared_error", or a function of outputs and labels that returns a loss for each record. `microbatch` is the number
-    of records whose gradients are made at once, rounded up to a multiple of 8.
+    of records whose gradients are made at once, rounded up to a multiple of 32.
 
     `model` is not changed: `fit` trains a copy. With a seed, everything can be repeated, and nothing is guaranteed.
 

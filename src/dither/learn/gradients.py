@@ -21,9 +21,10 @@ weights; other buffers are copied for each pass, so that nothing is left in them
 What remains is floating point. A matrix product picks its algorithm by the *shape* of the batch, so one record less
 used to change the last bits of the gradients of all others; where these bits are all there is (a record whose loss is
 nearly zero, scaled up to a direction), that would be no small thing. `Gradients.padded` therefore gives all chunks one
-shape, a multiple of 8 records, filled up with records of zeros. In one shape, what stands in the other rows or which
-row a record has does not change a bit of its gradient: that is *measured*, for the libraries at hand (see the tests),
-and it is what the algorithms suggest, but no library promises it. docs/dpsgd.md says what that means.
+shape, a multiple of 32 records, filled up with records of zeros. Products also round by where in memory a row starts,
+so `Linear` gets rows of a multiple of 16 numbers. Then what stands in other rows, or which row a record has, does not
+change a bit of its gradient: that is *measured*, by layers, in one thread, for the libraries at hand (see the tests).
+No library promises it, and there are cases where it fails; docs/dpsgd.md lists them and says what that means.
 """
 
 import contextlib
