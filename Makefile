@@ -40,9 +40,10 @@ demo: $(VENV)/run
 tutorial:
 	@$(PYTHON) docs/follow.py docs/tutorial.md --expect report.html
 
-# One worker a core, so that threads of linear algebra beside them would only get into each other's way.
+# One worker a core, so that threads of linear algebra beside them would only get into each other's way. The other
+# variable makes products of matrices round alike wherever their rows lie in memory (docs/dpsgd.md).
 test: check
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadgroup -rs tests
+	OMP_NUM_THREADS=1 MKL_CBWR=AUTO,STRICT $(BIN)/pytest -n auto --dist loadgroup -rs tests
 
 check: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -39,6 +39,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     "SubsetSelection": [{"k": 100}],
     "Hadamard": [{"k": 100}],
     "Gaussian": [{"delta": 5e-2}],
+    "BallGaussian": [{"d": 6, "delta": 5e-2}],
     "Personalised": [{"base": "Piecewise"}],
     "Histogram": [{"base": "Duchi", "k": 100}],
     "Sampled": [{"base": "Piecewise", "d": 10}, {"base": "GRR(k=10)", "d": 10, "m": 1}],

@@ -372,7 +372,9 @@ def test_bad_parameters_are_refused(name: str, change: dict):
 
 @every
 def test_epsilon_within_1e_9_over_the_range(mechanism: Mechanism):
-    deltas = {mechanism.delta} if isinstance(mechanism, dither.Gaussian | dither.BallGaussian) else {0.0, mechanism.delta}
+    deltas = (
+        {mechanism.delta} if isinstance(mechanism, dither.Gaussian | dither.BallGaussian) else {0.0, mechanism.delta}
+    )
     for epsilon in (1e-6, 1e-3, 0.1, 1 / 3, 1.0, 2.7, 5.0, 10.0, 16.0):
         for change in [{"delta": delta} for delta in deltas] if "delta" in mechanism.to_dict() else [{}]:
             checks.check_certificate(checks.with_epsilon(mechanism, epsilon, **change))

@@ -67,7 +67,7 @@ def test_as_printed_delivers_c_d_times_delta(d, size):
 
 @each_size
 def test_the_sound_form_delivers_delta(d, size):
-    channel = Hypercube(d, EPSILON, DELTA).channel()
+    channel = Hypercube(d, EPSILON, DELTA).law
     assert Fraction(DELTA) * (1 - Fraction(1, 10**9)) <= worst(channel) <= Fraction(DELTA)
     assert channel.divergence(E) == worst(channel)
     assert channel.apart == size
