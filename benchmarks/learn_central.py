@@ -38,7 +38,7 @@ import torch
 from torch import Tensor, nn
 
 from datasets import HOW, Pictures, digits, mnist
-from dither.learn.dpsgd import DPSGD
+from dither.learn.dpsgd import DPSGD, chunk
 from dither.learn.gradients import cross_entropy, per_record
 from dither.learn.perturb import Flat, exact_sum
 from dither.show.table import Table
@@ -205,11 +205,12 @@ def _dither(model: nn.Module, inputs: Tensor, labels: Tensor) -> Callable[[], An
     model.train()
     gradients = per_record(model, cross_entropy, inputs, labels)
     bound = Flat(1.0)(gradients.d, 1.0, DELTA, 0.01, 100, len(inputs))
-    at_once = min(512, max(8, (1 << 21) // gradients.d))
+    size = chunk(len(inputs), gradients.d, None)
 
     def work() -> Any:
-        parts = zip(inputs.split(at_once), labels.split(at_once), strict=True)
-        return sum(exact_sum(bound.contributions(gradients(*part)), bound.radius) for part in parts)
+        parts = zip(inputs.split(size), labels.split(size), strict=True)
+        rows = (bound.contributions(gradients.padded(*part, size))[: len(part[0])] for part in parts)
+        return sum(exact_sum(each, bound.radius) for each in rows)
 
     return work
 

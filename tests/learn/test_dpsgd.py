@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from dither.core.errors import DomainError, ParameterError, RowError
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
-from dither.learn.dpsgd import DPSGD, _chunk, _Records, _Training
+from dither.learn.dpsgd import DPSGD, _Records, _Training, chunk
 from dither.learn.gradients import Gradients, cross_entropy
 from dither.learn.noise import SPARE, LatticeNoise
 from dither.learn.noise import quantised as quantised_arrays
@@ -295,7 +295,7 @@ def test_chunks_have_one_shape_that_only_public_numbers_decide(monkeypatch):
         (1, 10, None, 32), (256, 9610, None, 288), (2048, 26_010, None, 96), (100, 1 << 26, None, 32),
         (5000, 1, None, 480), (9, 9, 1, 32), (9, 9, 32, 32), (9, 9, 33, 64),
     ]:  # fmt: skip
-        assert _chunk(batch, d, asked) == size
+        assert chunk(batch, d, asked) == size
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])

@@ -321,7 +321,7 @@ class _Training:
         if self.promised.epsilon > asked.epsilon * (1 + _SLACK) or self.promised.delta > asked.delta * (1 + _SLACK):
             raise ParameterError("this perturbation does not keep epsilon and delta over so many steps: use more noise")
         self.coins, self.noise, self.simulated = stream.spawn("coins"), stream.spawn("noise"), stream.simulated
-        self.at_once = _chunk(asked.batch, self.gradients.d, asked.microbatch)
+        self.at_once = chunk(asked.batch, self.gradients.d, asked.microbatch)
         self.lines: list[dict[str, float]] = []
 
     def run(self) -> _Result:
@@ -408,7 +408,7 @@ def _calibrated(asked: DPSGD, d: int, share: float, steps: int) -> Perturbation:
     return recipe(d, asked.epsilon, asked.delta, share, steps, asked.batch)
 
 
-def _chunk(batch: int, d: int, asked: int | None) -> int:
+def chunk(batch: int, d: int, asked: int | None) -> int:
     """How many records pass at once: from what is public, and so that a batch of usual size leaves few places empty."""
     if asked is not None:
         return ROWS * ceil(asked / ROWS)
