@@ -17,11 +17,12 @@ from torch import Tensor, nn
 
 from dither.core.errors import DomainError, ParameterError, RowError
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
-from dither.learn.dpsgd import DPSGD, _Records, _Training, chunk
+from dither.learn.dpsgd import DPSGD, _Training, chunk
 from dither.learn.gradients import Gradients, cross_entropy
 from dither.learn.noise import SPARE, LatticeNoise
 from dither.learn.noise import quantised as quantised_arrays
 from dither.learn.perturb import BOUNDS, AutoS, Clipped, Flat, Normalised, exact_sum, noise_floor, quantised
+from dither.learn.records import Records
 from dither.privacy import noise_multiplier, subsampled_gaussian
 from dither.randomness import Stream
 
@@ -47,9 +48,7 @@ def people(n: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def training(asked: DPSGD, inputs, labels) -> _Training:
     model = asked._model
-    return _Training(
-        asked, model, _Records.of(model, asked.loss, inputs, labels), None, asked._stream(), lambda _: None
-    )
+    return _Training(asked, model, Records.of(model, asked.loss, inputs, labels), None, asked._stream(), lambda _: None)
 
 
 def weights(fitted: DPSGD) -> Tensor:

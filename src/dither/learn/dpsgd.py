@@ -48,11 +48,12 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real
-from dither.core.errors import DomainError, ParameterError, RowError
+from dither.core.errors import ParameterError
 from dither.core.exact import float_above
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.learn.gradients import LOSSES, ROWS, Loss, checked_model, per_record
 from dither.learn.perturb import BOUNDS, Flat, Perturbation, Recipe, exact_sum
+from dither.learn.records import AT_ONCE, Records, outputs_of, tensor_of
 from dither.privacy.composition import compose, parallel
 from dither.randomness import Stream
 from dither.show.progress import progress as shown_progress
@@ -61,7 +62,6 @@ from dither.show.table import Table
 Rate = float | Callable[[int], float]
 _NUMBERS_AT_ONCE = 3 << 20  # of gradients: about what a cache holds
 _MOST = 512  # records at once, unless asked otherwise
-_PREDICTED_AT_ONCE = 4096
 _POINTS = 20  # of the history
 _SLACK = 1e-9
 
@@ -140,8 +140,8 @@ class DPSGD:
         says that nobody among these records was in an earlier fit, so that nothing adds up.
         """
         model = copy.deepcopy(self._model)
-        records = _Records.of(model, self.loss, inputs, labels)
-        public = None if validation is None else _Records.of(model, self.loss, *validation)
+        records = Records.of(model, self.loss, inputs, labels)
+        public = None if validation is None else Records.of(model, self.loss, *validation)
         if self.batch > len(records):
             raise ParameterError(f"batch must be at most the number of records, {len(records):,}")
         stream = self._stream()
@@ -191,7 +191,7 @@ class DPSGD:
 
     def outputs(self, inputs: ArrayLike | Tensor) -> NDArray[Any]:
         """What the trained model says: for classes, their scores."""
-        return _outputs(self.model, _tensor(inputs, "inputs"))
+        return outputs_of(self.model, tensor_of(inputs, "inputs"))
 
     def predict(self, inputs: ArrayLike | Tensor) -> NDArray[Any]:
         """The class of every record, or with another loss than "cross_entropy" the model's output."""
@@ -203,7 +203,7 @@ class DPSGD:
 
         On the training records this number is not private.
         """
-        records = _Records.of(self.model, self.loss, inputs, labels)
+        records = Records.of(self.model, self.loss, inputs, labels)
         return records.measured(self.model)[1]
 
     def explain(self) -> str:
@@ -256,50 +256,6 @@ class _Result(NamedTuple):
     way: str
 
 
-class _Records(NamedTuple):
-    """Records and labels that fit the model and its loss."""
-
-    inputs: Tensor
-    labels: Tensor
-    loss: Loss
-    kind: torch.dtype
-    device: torch.device
-
-    @classmethod
-    def of(cls, model: nn.Module, loss: Loss, inputs: Any, labels: Any) -> "_Records":
-        given, targets = _tensor(inputs, "inputs"), _tensor(labels, "labels")
-        if given.dim() < 2 or len(given) == 0:
-            raise DomainError("inputs must be rows, one for each record, and at least one")
-        if targets.dim() == 0 or len(targets) != len(given):
-            raise DomainError("there must be one label for each record")
-        weight = next(model.parameters())
-        kind = weight.dtype
-        if loss is LOSSES["cross_entropy"]:
-            targets = _checked_classes(targets, _classes(model, given, kind))
-        else:
-            targets = _checked_numbers(targets, kind) if loss is LOSSES["squared_error"] else targets
-        return cls(given, targets, loss, kind, weight.device)
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def some(self, rows: Any) -> tuple[Tensor, Tensor]:
-        """These records, in the model's floats."""
-        return _as_kind(self.inputs[rows], self.kind).to(self.device), self.labels[rows].to(self.device)
-
-    def measured(self, model: nn.Module) -> tuple[float, float]:
-        """The mean loss and the score of the model."""
-        outputs = torch.from_numpy(_outputs(model, self.inputs))
-        labels = self.labels.to(outputs.device)
-        loss = float(self.loss(outputs, labels).double().mean())
-        if self.loss is LOSSES["cross_entropy"]:
-            return loss, float((outputs.argmax(dim=1) == labels).double().mean())
-        if self.loss is LOSSES["squared_error"]:
-            spread = float((labels - labels.mean(dim=0)).square().sum())
-            return loss, 1 - 2 * loss * len(labels) / spread if spread else float("nan")
-        return loss, float("nan")
-
-
 class _Training:
     """One run of the algorithm."""
 
@@ -307,8 +263,8 @@ class _Training:
         self,
         asked: DPSGD,
         model: nn.Module,
-        records: _Records,
-        public: _Records | None,
+        records: Records,
+        public: Records | None,
         stream: Stream,
         advance: Callable[[int], None],
     ) -> None:
@@ -397,7 +353,7 @@ class _Training:
     def batch_loss(self, chosen: Tensor) -> float:
         """The mean loss of some records of the batch, before the step."""
         with torch.no_grad():
-            inputs, labels = self.records.some(chosen[:_PREDICTED_AT_ONCE])
+            inputs, labels = self.records.some(chosen[:AT_ONCE])
             return float(self.asked.loss(self.model(inputs), labels).double().mean())
 
 
@@ -487,62 +443,6 @@ def _loss(loss: str | Loss) -> Loss:
     if loss not in LOSSES:
         raise ParameterError(f"loss must be one of {', '.join(LOSSES)}, or a function of outputs and labels")
     return LOSSES[loss]
-
-
-def _tensor(given: Any, name: str) -> Tensor:
-    """As a tensor; a message of a conversion may quote a value, so none is kept."""
-    try:
-        tensor = torch.as_tensor(given)
-    except (TypeError, ValueError, RuntimeError):
-        raise DomainError(f"{name} must be numbers, as an array or a tensor") from None
-    return tensor.detach()
-
-
-def _as_kind(inputs: Tensor, kind: torch.dtype) -> Tensor:
-    """Floats in the model's own type; whole numbers (words, categories) stay."""
-    return inputs.to(kind) if inputs.is_floating_point() else inputs
-
-
-def _classes(model: nn.Module, inputs: Tensor, kind: torch.dtype) -> int:
-    """How many classes the model knows: what it says of a record of zeros."""
-    try:
-        outputs = _outputs(model, torch.zeros_like(_as_kind(inputs[:1], kind)))
-    except Exception as error:  # whatever a model of the user may raise
-        raise ParameterError("the model does not take these records: try it on a made-up one") from error
-    if outputs.ndim != 2:
-        raise ParameterError('for "cross_entropy" the model must give one score a class for each record')
-    return outputs.shape[1]
-
-
-def _checked_classes(labels: Tensor, classes: int) -> Tensor:
-    rule = f"must be a whole number from 0 to {classes - 1}, one for each class of the model"
-    if labels.dim() != 1 or labels.is_complex() or labels.dtype == torch.bool:
-        raise DomainError(f"labels: each {rule}")
-    whole = labels.round() if labels.is_floating_point() else labels
-    bad = ~((whole == labels) & (whole >= 0) & (whole < classes))
-    if bool(bad.any()):
-        raise RowError(int(torch.nonzero(bad)[0, 0]), rule, "labels")
-    return whole.long()
-
-
-def _checked_numbers(labels: Tensor, kind: torch.dtype) -> Tensor:
-    numbers = labels.to(kind)
-    bad = ~torch.isfinite(numbers.reshape(len(numbers), -1)).all(dim=1)
-    if bool(bad.any()):
-        raise RowError(int(torch.nonzero(bad)[0, 0]), "must be a finite number", "labels")
-    return numbers
-
-
-def _outputs(model: nn.Module, inputs: Tensor) -> NDArray[Any]:
-    weight = next(model.parameters())
-    training = model.training
-    model.eval()
-    with torch.no_grad():
-        parts = [
-            model(_as_kind(part.to(weight.device), weight.dtype)).cpu() for part in inputs.split(_PREDICTED_AT_ONCE)
-        ]
-    model.train(training)
-    return torch.cat(parts).numpy()
 
 
 @contextmanager
