@@ -1,7 +1,7 @@
 """Records and labels as a model takes them: checked at the door, and never quoted.
 
 Labels of classes are whole numbers from 0 to what the model knows, which it is asked with a record of zeros. Inputs may
-be floats, which take the type of the model, or whole numbers (words, categories), which stay. A message names the row and
+be floats, which take the type of the model, or whole numbers (words, categories), which stay. A message names a row and
 the rule.
 """
 
