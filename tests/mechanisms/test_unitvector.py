@@ -88,7 +88,7 @@ def test_parts_are_used_when_they_pay():
     assert dither.UnitVector(d=100, epsilon=1000.0).reading.error < 1.0
     for epsilon in (12.0, 20.0, 30.0):
         alone = dither.UnitVector(d=650, epsilon=epsilon)
-        assert alone.reading.error < 1.4 * privunit(650, epsilon)
+        assert alone.reading.error < 1.4 * privunit(650, epsilon)  # set after looking: it guards, and proves nothing
         assert alone.reading.error < 1.1 * privunit(650, epsilon / (alone.parts or 1)) / (alone.parts or 1)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import as_float
-from dither.core.domain import _KINDS, _columns, _unmasked
+from dither.core.domain import _KINDS, _columns, _unmasked, as_table
 from dither.core.errors import DomainError, ParameterError
 from dither.core.parallel import each_chunk
 
@@ -83,17 +83,7 @@ class Ball:
         columns = _columns(values)
         if columns is not None:
             values = _stacked(columns)
-        try:
-            # An array of one type for all would turn numbers beside a text into texts.
-            table = np.asarray(values, dtype=object if lenient and isinstance(values, list | tuple) else None)
-        except (ValueError, TypeError, OverflowError):
-            table = None  # the message of the conversion may quote a value: leave its handler before raising
-        if table is not None and table.size == 0 and table.ndim <= 2:
-            return np.zeros((0, self.d))
-        if table is not None and table.ndim == 1 and len(table) == self.d:
-            table = table[None, :]  # one vector
-        if table is None or table.ndim != 2 or table.shape[1] != self.d:
-            raise DomainError(f"values must be a table with one row for each user and {self.d} columns")
+        table = as_table(values, self.d, objects=lenient and isinstance(values, list | tuple))
         if table.dtype.kind in "iuf":
             with np.errstate(all="ignore"):  # wider floats may have no place in these
                 return table.astype(np.float64, copy=False)

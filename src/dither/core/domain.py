@@ -179,6 +179,8 @@ class Records:
         A table of floats whose dimensions are all numbers is not copied; with `"clip"` it is not even looked at
         here, since what is read from it is clipped then.
         """
+        if isinstance(invalid, np.ndarray):  # which does not compare as one
+            raise ParameterError(f"invalid must be a rule, or a list with one for each of the {self.d} dimensions")
         values = _unmasked(values)
         columns = _columns(values)
         if columns is not None:
@@ -189,7 +191,7 @@ class Records:
             if len({len(column) for column in checked}) != 1:
                 raise DomainError("the columns of a table must have the same length")
             return np.column_stack(checked)
-        table = self._table(values, lenient=invalid != "error")
+        table = as_table(values, self.d, objects=invalid != "error" and not isinstance(values, np.ndarray))
         if self.numeric and table.dtype.kind == "f" and invalid in ("error", "clip"):
             if invalid == "error":
                 _inside_everywhere(table)
@@ -233,19 +235,20 @@ class Records:
         row, colon, rest = reason.partition(": ")
         raise DomainError(f"{row}, dimension {j}: {rest}" if colon else f"dimension {j}: {reason}")
 
-    def _table(self, values: Any, lenient: bool) -> NDArray:
-        try:
-            # An array of one type for all would turn numbers beside a text into texts.
-            table = np.asarray(values, dtype=object if lenient and not isinstance(values, np.ndarray) else None)
-        except (ValueError, TypeError, OverflowError):
-            table = None  # the message of the conversion may quote a value: leave its handler before raising
-        if table is not None and table.size == 0 and table.ndim <= 2:
-            return np.zeros((0, self.d))
-        if table is not None and table.ndim == 1 and len(table) == self.d:
-            table = table[None, :]  # one record
-        if table is None or table.ndim != 2 or table.shape[1] != self.d:
-            raise DomainError(f"values must be a table with one row for each user and {self.d} columns")
-        return table
+
+def as_table(values: Any, d: int, *, objects: bool) -> NDArray:
+    """One row for each user and d columns; with `objects`, numbers beside a text stay numbers."""
+    try:
+        table = np.asarray(values, dtype=object if objects else None)
+    except (ValueError, TypeError, OverflowError):
+        table = None  # the message of the conversion may quote a value: leave its handler before raising
+    if table is not None and table.size == 0 and table.ndim <= 2:
+        return np.zeros((0, d))
+    if table is not None and table.ndim == 1 and len(table) == d:
+        table = table[None, :]  # one record
+    if table is None or table.ndim != 2 or table.shape[1] != d:
+        raise DomainError(f"values must be a table with one row for each user and {d} columns")
+    return table
 
 
 def _columns(values: Any) -> list[Any] | None:

@@ -11,6 +11,7 @@ an `Envelope` with norm "linf" loses nothing, whatever the mechanism. eta and Q 
 # ruff: noqa: N803 -- scikit-learn calls a table of features X
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
 
@@ -32,7 +33,7 @@ FORMAT = "dither model 1"
 Progress = Callable[[Iterable[int]], Iterable[int]]
 
 
-class Local(BaseEstimator):
+class Local(BaseEstimator, ABC):
     """What the three models share: the protocol. A model adds its residual and the meaning of its labels."""
 
     pace: ClassVar[float]
@@ -68,17 +69,17 @@ class Local(BaseEstimator):
 
     # What a model adds ---------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def _residual(self, score: Numbers, target: Numbers) -> Numbers:
         """The derivative of the loss by the score."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _intercept(self, mean: float, clip: float) -> float:
         """The best intercept alone, if the clipped residuals at score 0 have this mean."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _targets(self, y: Any, invalid: str) -> Numbers:
         """Labels as the residual takes them; NaN for a label outside of the domain if that is not refused."""
-        raise NotImplementedError
 
     # The protocol ----------------------------------------------------------------------------------------------------
 
@@ -271,5 +272,6 @@ class Local(BaseEstimator):
             },
         }
 
+    @abstractmethod
     def _stored(self) -> list[Any]:
-        raise NotImplementedError
+        """The labels as JSON has them."""
