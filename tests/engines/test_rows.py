@@ -19,7 +19,7 @@ from dither.engines.rows import FILE, PLAN, REPORT, TAG, codes, nothing, packed,
 from engines.cases import CHOICES, MIXED, made, reports, rows, table
 
 USERS = 400
-STORED = Path(__file__).parents[1] / "planning" / "plan-format-1.json"
+STORED = Path(__file__).parents[1] / "stored" / "plan-first.json"
 GOLDEN = [
     9057111972444715757,
     6907583291816759649,

@@ -331,7 +331,7 @@ def test_predictions_have_their_shape():
 
 def test_a_plan_of_the_first_version_keeps_its_hash_and_its_reports():
     """Written once and never again: later versions must read it, to the bit."""
-    text = (Path(__file__).parent / "plan-format-1.json").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[1] / "stored" / "plan-first.json").read_text(encoding="utf-8")
     old = Plan.from_json(text)
     assert old.fingerprint == json.loads(text)["hash"] == FIRST_HASH
     assert Plan.from_json(old.to_json()).fingerprint == FIRST_HASH
