@@ -34,10 +34,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.domain import Categories
+from dither.core.domains import Categories
 from dither.core.mechanism import Mechanism
+from dither.core.randomness import Stream
 from dither.mechanisms import LocalHash, Unary, registry
-from dither.randomness import Stream
 from measure import memory_now, memory_peak, repeated, seconds
 
 _BLOCK = 100_000

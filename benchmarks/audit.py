@@ -24,9 +24,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from dither.display.table import TextTable, cell
 from dither.mechanisms import registry
 from dither.privacy.auditing import audit
-from dither.show.table import Table, cell
 
 BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0)
 CONFIDENCE = 1 - 1e-5
@@ -98,7 +98,7 @@ def main(names: tuple[str, ...], trials: float, budgets: tuple[float, ...]) -> N
             )
             bar.console.print("  ".join(cell(entry) for entry in rows[-1].values()), highlight=False)
             bar.advance(task)
-    print(Table({column: [row[column] for row in rows] for column in rows[0]}))
+    print(TextTable({column: [row[column] for row in rows] for column in rows[0]}))
     refuted, weak = (sum(row[""] == word for row in rows) for word in ("REFUTED", "weak"))
     print(f"\n{len(rows)} audits: {refuted} refute a certificate, {weak} reach less than {LEAST:g} of it")
     sys.exit(bool(refuted or weak))

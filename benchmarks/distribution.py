@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither import SquareWave
-from dither.mechanisms.em import LADDER
-from dither.show.table import Table
+from dither.display.table import TextTable
+from dither.estimation.em import LADDER
 from measure import Machine
 
 Shares = NDArray[np.float64]
@@ -169,11 +169,11 @@ class Contest:
         """The distance of the best peer."""
         return min(float(np.mean(self.distances[name])) for name in PEERS if name in self.distances)
 
-    def table(self) -> Table:
+    def table(self) -> TextTable:
         """One row a contestant."""
         found = self.distances.values()
         mean = [float(np.mean(each)) for each in found]
-        return Table(
+        return TextTable(
             {
                 "estimate": list(self.distances),
                 "W1": mean,

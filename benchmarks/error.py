@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.mechanism import Mechanism
+from dither.display.table import TextTable
 from dither.mechanisms import Gaussian, Hypercube, Sampled, SampledDuchi, Split
-from dither.show.table import Table
 from measure import Machine
 
 EPSILON, DELTA, D, USERS = 1.0, 1e-6, 20, 100_000
@@ -58,12 +58,12 @@ class Simulation:
         seeds = len(next(iter(self.errors.values())))
         return f"{D} dimensions, {self.users:,} users, epsilon = {EPSILON:g}, delta = {DELTA:g} or none, {seeds} seeds"
 
-    def table(self) -> Table:
+    def table(self) -> TextTable:
         """One row a mechanism."""
         found = {name: float(np.mean(each)) for name, each in self.errors.items()}
         noise = [float(np.std(each, ddof=1) / math.sqrt(len(each))) for each in self.errors.values()]
         best = min(found.values())
-        return Table(
+        return TextTable(
             {
                 "mechanism": list(found),
                 "mean squared error": list(found.values()),

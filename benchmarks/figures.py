@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from dither.show.table import Table
+from dither.display.table import TextTable
 
 README = Path(__file__).with_name("README.md")
 PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -100,7 +100,7 @@ def short(figure: float) -> str:
     return f"{rounded:.3g}"
 
 
-def table(rows: Sequence[Row]) -> Table:
+def table(rows: Sequence[Row]) -> TextTable:
     """The rows for the terminal: numbers are flush right, and a mechanism is named once."""
     lines = [row.cells() for row in rows]
     columns = {name: [line[name] for line in lines] for name in lines[0]}
@@ -109,7 +109,7 @@ def table(rows: Sequence[Row]) -> Table:
     for name in RIGHT:
         width = max(map(len, columns[name]))
         columns[name] = [text.rjust(width) for text in columns[name]]
-    return Table(columns)
+    return TextTable(columns)
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -120,7 +120,7 @@ def markdown(rows: Sequence[Row]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *(line.values() for line in lines)))
 
 
-def markdown_table(table: Table) -> str:
+def markdown_table(table: TextTable) -> str:
     """Any table as a Markdown table: the first column holds names, the others numbers."""
     head = list(table.columns)
     rule = ["---", *["---:"] * (len(head) - 1)]

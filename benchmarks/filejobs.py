@@ -144,8 +144,8 @@ def spark(job: Mapping[str, Any]) -> Sparked:
     """Spark and the local engine on the same files, in turns."""
     from dither import Plan
     from dither.engines.local import Local
-    from dither.engines.sessions import current
     from dither.engines.spark import Spark
+    from dither.engines.spark_session import current
 
     plan, source = Plan.from_json(Path(job["plan"]).read_text()), job["source"]
     begin = time.perf_counter()
@@ -210,7 +210,7 @@ def _dither(path: Path, k: int, epsilon: float) -> Contestant:
 
     from dither import plan
     from dither.engines.local import Local
-    from dither.engines.records import records
+    from dither.engines.records import open_records
 
     best = plan(one_question(k), epsilon, users=parquet.read_metadata(path).num_rows)
     engine, output = Local(), path.with_name("reports.parquet")
@@ -219,7 +219,7 @@ def _dither(path: Path, k: int, epsilon: float) -> Contestant:
         return best.estimate(engine.tally(best, output))
 
     def whole() -> Any:
-        engine.randomize(best, records(str(path), best.attributes), output)
+        engine.randomize(best, open_records(str(path), best.attributes), output)
         return server()
 
     whole()

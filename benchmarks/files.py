@@ -38,9 +38,9 @@ from rich.console import Console
 
 import peers
 from dither import Plan, plan
-from dither.core.errors import BudgetWarning
+from dither.display.table import TextTable
 from dither.engines.local import Local
-from dither.show.table import Table
+from dither.errors import BudgetWarning
 from figures import README, Peers, Row, Target, keep, markdown, markdown_table, short, table, verdict
 from filejobs import (
     CORES,
@@ -110,7 +110,7 @@ class Part:
 
     title: str
     notes: Sequence[str]
-    found: Table
+    found: TextTable
     rows: Sequence[Row]
 
 
@@ -229,13 +229,13 @@ def _repeated(reports: Sequence[Reports]) -> str:
     )
 
 
-def _growth_table(found: Sequence[Streamed]) -> Table:
+def _growth_table(found: Sequence[Streamed]) -> TextTable:
     earlier = [None, *found[:-1]]
 
     def ratios(of: Callable[[Streamed], float]) -> list[str]:
         return ["" if less is None else f"{of(more) / of(less):.3g}" for less, more in zip(earlier, found, strict=True)]
 
-    return Table(
+    return TextTable(
         {
             "reports": [short(each.users) for each in found],
             "seconds": [f"{each.seconds:.3g}" for each in found],
@@ -319,9 +319,9 @@ def sparked(reports: Reports, step: Step) -> Part:
     return Part(title, notes, _spark_table(found), rows)
 
 
-def _spark_table(found: Sparked) -> Table:
+def _spark_table(found: Sparked) -> TextTable:
     times = {"local engine": found.local, "Spark, from paths": found.paths, "Spark, from a data frame": found.frame}
-    return Table(
+    return TextTable(
         {
             "engine": list(times),
             "seconds": [f"{taken:.3g}" for taken in times.values()],
@@ -362,7 +362,7 @@ _SIDES: dict[str, Callable[[Raced], float]] = {
 }
 
 
-def _race_table(own: Raced, others: Sequence[Raced]) -> Table:
+def _race_table(own: Raced, others: Sequence[Raced]) -> TextTable:
     every = [own, *others]
     columns = {
         "library": [each.library for each in every],
@@ -372,7 +372,7 @@ def _race_table(own: Raced, others: Sequence[Raced]) -> Table:
     for name, of in _SIDES.items():
         columns[f"{name}, users/s"] = [short(of(each)) for each in every]
         columns[f"ratio, {name}"] = ["", *(short(of(own) / of(each)) for each in others)]
-    return Table(columns)
+    return TextTable(columns)
 
 
 # What is told --------------------------------------------------------------------------------------------------

@@ -58,18 +58,18 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from scipy.stats import t as student
 
 from dither.core.mechanism import Mechanism
+from dither.core.randomness import Stream
 from dither.core.reports import Reports
-from dither.core.simplex import onto_simplex
-from dither.core.sparse import Sparse, row_dtype
+from dither.core.sparse_domain import Sparse, row_dtype
+from dither.display.table import TextTable
+from dither.estimation.simplex import onto_simplex
 from dither.mechanisms import registry
 from dither.mechanisms.keyvalue import KeyValues
-from dither.randomness import Stream
-from dither.show.table import Table
 from figures import markdown_table, short
 from measure import Machine, memory_now, memory_peak, repeated, seconds
 
 Numbers = NDArray[np.float64]
-Part = tuple[str, "str | Table"]
+Part = tuple[str, "str | TextTable"]
 
 USERS, LEAST, REPEATED = 100_000, 10_000, 20  # with fewer, PrivKV asks nobody about some key
 DIMENSIONS, SPARSITIES = (256, 512), (4, 8, 16, 32)
@@ -292,7 +292,7 @@ class Results:
 
     # Tables ------------------------------------------------------------------------------------------------------
 
-    def errors(self, d: int, measure: str) -> Table:
+    def errors(self, d: int, measure: str) -> TextTable:
         """A row for each s and epsilon, a column for each mechanism; the smallest error is marked."""
         lines = []
         for place, (_, s) in enumerate(SIZES):
@@ -304,7 +304,7 @@ class Results:
                 lines.append({"s": str(s), "epsilon": f"{epsilon:g}"} | dict(zip(MECHANISMS, cells, strict=True)))
         return flush(lines)
 
-    def times(self) -> Table:
+    def times(self) -> TextTable:
         """Milliseconds of one thread."""
         lines = []
         for run in RUNS:
@@ -322,7 +322,7 @@ class Results:
         )
         return [each for each in found if not np.isnan(each.ratios).any()]
 
-    def by_epsilon(self, measure: str) -> Table:
+    def by_epsilon(self, measure: str) -> TextTable:
         """Averages over d and s of some ratios, measured and predicted."""
         lines = [{"epsilon": f"{epsilon:g}"} for epsilon in EPSILONS]
         for one, other in COMPARED[measure]:
@@ -379,12 +379,12 @@ class Check:
         }
 
 
-def flush(lines: Sequence[Mapping[str, str]]) -> Table:
+def flush(lines: Sequence[Mapping[str, str]]) -> TextTable:
     """A table of text, all but the first column flush right."""
     columns = {name: [line[name] for line in lines] for name in lines[0]}
     first = next(iter(columns))
     widths = {name: max(map(len, column)) for name, column in columns.items()}
-    return Table(
+    return TextTable(
         {
             name if name == first else name.rjust(widths[name]): [
                 text.ljust(widths[name]) if name == first else text.rjust(max(len(name), widths[name]))

@@ -38,10 +38,10 @@ import torch
 from torch import Tensor, nn
 
 from datasets import HOW, Pictures, digits, mnist
+from dither.display.table import TextTable
+from dither.learn.clipping import Flat, exact_sum
 from dither.learn.dpsgd import DPSGD, chunk
 from dither.learn.gradients import cross_entropy, per_record
-from dither.learn.perturb import Flat, exact_sum
-from dither.show.table import Table
 from measure import Machine, in_turns
 
 DELTA = 1e-5
@@ -118,7 +118,7 @@ def digit_scores(
     return scores, spent
 
 
-def digit_table(seeds: int) -> Table:
+def digit_table(seeds: int) -> TextTable:
     """Logistic regression at three budgets."""
     rows = []
     for epsilon, target in TARGETS.items():
@@ -130,7 +130,7 @@ def digit_table(seeds: int) -> Table:
     return _table(("epsilon", "spent", "steps", "accuracy, %", "error", "target", "met"), rows)
 
 
-def bound_table(seeds: int, quick: bool) -> Table:
+def bound_table(seeds: int, quick: bool) -> TextTable:
     """Bounds and directions side by side: what each reaches at the same guarantee."""
     rows = []
     for name, options in _contestants():
@@ -158,7 +158,7 @@ def _contestants() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "GeoDP, direction of the batch (best of 2 rates)", {"perturb": GeoDP("batch")}
 
 
-def mnist_table(quick: bool) -> Table | None:
+def mnist_table(quick: bool) -> TextTable | None:
     """The convolutional network at a small budget."""
     found = mnist()
     if found is None:
@@ -179,7 +179,7 @@ def mnist_table(quick: bool) -> Table | None:
     return _table(names, [row])
 
 
-def speed_table(quick: bool) -> Table:
+def speed_table(quick: bool) -> TextTable:
     """Per-record gradients, bounded and summed."""
     rows = []
     for name, build, width in (("digits MLP", perceptron, 64), ("MNIST CNN", network, 784)):
@@ -235,8 +235,8 @@ def _opacus(model: nn.Module, inputs: Tensor, labels: Tensor) -> Callable[[], An
     return work
 
 
-def _table(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> Table:
-    return Table({name: [row[place] for row in rows] for place, name in enumerate(names)})
+def _table(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> TextTable:
+    return TextTable({name: [row[place] for row in rows] for place, name in enumerate(names)})
 
 
 def _error(scores: list[float]) -> float:
@@ -259,7 +259,7 @@ def main(quick: bool, parts: tuple[str, ...]) -> None:
     """Accuracy and speed of DP-SGD."""
     warnings.simplefilter("ignore")  # of Opacus, about hooks
     seeds = 1 if quick else SEEDS
-    work: dict[str, Callable[[], Table | None]] = {
+    work: dict[str, Callable[[], TextTable | None]] = {
         "digits": lambda: digit_table(seeds),
         "bounds": lambda: bound_table(seeds, quick),
         "speed": lambda: speed_table(quick),

@@ -39,9 +39,9 @@ import torch
 from numpy.typing import NDArray
 
 import datasets
+from dither.core.randomness import Stream
+from dither.display.table import TextTable
 from dither.learn.federated import Devices, Federation, by_class, clipped
-from dither.randomness import Stream
-from dither.show.table import Table
 from measure import Machine
 
 PAGE = Path(__file__).parent.parent / "docs" / "federated.md"
@@ -174,7 +174,7 @@ def _halves(labels: NDArray[np.int64]) -> NDArray[np.int64]:
 # The experiment -------------------------------------------------------------------------------------------------------
 
 
-def experiment(task: Task, steps: int, epsilons: Sequence[float], rates: Sequence[float], seeds: int) -> Table:
+def experiment(task: Task, steps: int, epsilons: Sequence[float], rates: Sequence[float], seeds: int) -> TextTable:
     """Choose on validation with seed 0, and measure with the others on the test part."""
     rounds = ITERATIONS // steps
     cells = [(method, epsilon) for epsilon in epsilons for method in METHODS if method != "no noise"]
@@ -202,7 +202,7 @@ def experiment(task: Task, steps: int, epsilons: Sequence[float], rates: Sequenc
     return _table(rounds, found, {cell: choice for cell, (_, choice) in chosen.items()}, last)
 
 
-def _table(rounds: int, found: dict[Any, Any], chosen: dict[Any, Choice], last: dict[Any, Run]) -> Table:
+def _table(rounds: int, found: dict[Any, Any], chosen: dict[Any, Choice], last: dict[Any, Run]) -> TextTable:
     columns: dict[str, list[Any]] = {}
     for (method, epsilon), rows in found.items():
         accuracy, loss, cosine = np.array(rows).T
@@ -219,7 +219,7 @@ def _table(rounds: int, found: dict[Any, Any], chosen: dict[Any, Choice], last: 
         }
         for name, value in row.items():
             columns.setdefault(name, []).append(value)
-    return Table(columns)
+    return TextTable(columns)
 
 
 def _short(run: Federation) -> str:
@@ -279,7 +279,7 @@ def main(quick: bool, write: bool, steps: str, seeds: int, threads: int) -> None
         _write(tables, minutes, seeds)
 
 
-def _write(tables: dict[int, Table], minutes: float, seeds: int) -> None:
+def _write(tables: dict[int, TextTable], minutes: float, seeds: int) -> None:
     begin, end = "<!-- federated: begin -->", "<!-- federated: end -->"
     before, _, rest = PAGE.read_text().partition(begin)
     _, found, after = rest.partition(end)
@@ -294,7 +294,7 @@ def _write(tables: dict[int, Table], minutes: float, seeds: int) -> None:
     PAGE.write_text(f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{after}")
 
 
-def _markdown(table: Table) -> list[str]:
+def _markdown(table: TextTable) -> list[str]:
     def line(cells: Iterable[str]) -> str:
         return f"| {' | '.join(cells)} |"
 

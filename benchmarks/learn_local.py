@@ -21,10 +21,10 @@ from sklearn.linear_model import LogisticRegression as Reference
 
 from datasets import HOW, People, adult, census
 from dither import Categorical, Numeric, Schema
+from dither.display.table import TextTable
 from dither.learn.encoding import Encoder
-from dither.learn.envelope import ranked
 from dither.learn.linear import LogisticRegression
-from dither.show.table import Table
+from dither.learn.vector_reporter import ranked
 
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 MECHANISMS = ("Gaussian", "Hypercube", "SampledDuchi", "Piecewise", "UnitVector", "auto")
@@ -88,7 +88,9 @@ def measured(
     return f"{np.mean(missed):.2%} ± {np.std(missed, ddof=1) / len(missed) ** 0.5:.2%}"
 
 
-def compared(people: People, data: str, names: Any, seeds: int, mechanisms: Any, epsilons: Any, delta: float) -> Table:
+def compared(
+    people: People, data: str, names: Any, seeds: int, mechanisms: Any, epsilons: Any, delta: float
+) -> TextTable:
     """Misclassification of every mechanism at every epsilon."""
     encoder = encoder_of(people, data, names)
     train, test = (encoder.transform(part, "substitute") for part in (people.train, people.test))
@@ -112,7 +114,7 @@ def compared(people: People, data: str, names: Any, seeds: int, mechanisms: Any,
                 )
             rows[f"epsilon {epsilon:g}"].append(known[name, epsilon])
             print(f"  {mechanism:14} epsilon {epsilon:g}: {known[name, epsilon]}  ({name})", flush=True)
-    return Table(rows)
+    return TextTable(rows)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import argparse
 import numpy as np
 
 import dither
-from dither.show.table import Table
+from dither.display.table import TextTable
 
 FILMS, SIZE, SHOWN = 100, 20, 8
 
@@ -56,7 +56,7 @@ def main() -> None:
     top = np.argsort(-seen.value)[:SHOWN]
     print(f"\n{chosen.users:,} users like the {len(people)} of MovieLens; the films with the largest estimates:")
     print(
-        Table(
+        TextTable(
             {
                 "film": [titles[film][:34] for film in top],
                 "seen": [f"{seen.value[film]:.3f} +- {seen.stderr[film]:.3f}" for film in top],

@@ -55,15 +55,15 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 import dither.ranges
-from dither.core.errors import DitherError
 from dither.core.mechanism import Mechanism
-from dither.show.table import Table
+from dither.display.table import TextTable
+from dither.errors import DitherError
 from figures import markdown_table
 from measure import Machine, memory_now, memory_peak, seconds
 
 Numbers = NDArray[np.float64]
 Query = dict[int, tuple[int, int]]
-Part = tuple[str, "str | Table"]
+Part = tuple[str, "str | TextTable"]
 
 USERS, ATTRIBUTES, VALUES, QUERIES, OMEGA = 1_000_000, 6, 64, 200, 0.5
 QUICK_USERS, QUICK_QUERIES = 50_000, 40
@@ -271,7 +271,7 @@ class Errors:
         """The default's error over the smallest one."""
         return self.value(kind, DEFAULT, epsilon, count) / self.best(kind, epsilon, count)[1]
 
-    def table(self, kind: str) -> Table:
+    def table(self, kind: str) -> TextTable:
         """A row a method, a column an epsilon and lambda."""
         cells = list(product(self.lambdas, self.epsilons))
         names = [f"{count}: {epsilon:g}" for count, epsilon in cells]
@@ -292,7 +292,7 @@ class Errors:
             lines.append([f"{DEFAULT} / best", *(f"{each:.2f}" for each in ratios)])
         return flush(["lambda: epsilon", *names], lines)
 
-    def coverage(self, kind: str) -> Table:
+    def coverage(self, kind: str) -> TextTable:
         """Of 95% intervals."""
         cells = list(product(self.lambdas, self.epsilons))
         names = [f"{count}: {epsilon:g}" for count, epsilon in cells]
@@ -593,7 +593,7 @@ class Size:
     quick: bool
 
 
-def flush(head: Sequence[str], lines: Sequence[Sequence[str]]) -> Table:
+def flush(head: Sequence[str], lines: Sequence[Sequence[str]]) -> TextTable:
     """A table of text, all but the first column flush right."""
     columns = [list(column) for column in zip(head, *lines, strict=True)]
     widths = [max(map(len, column)) for column in columns]
@@ -601,7 +601,7 @@ def flush(head: Sequence[str], lines: Sequence[Sequence[str]]) -> Table:
         [text.ljust(width) if place == 0 else text.rjust(width) for text in column]
         for place, (column, width) in enumerate(zip(columns, widths, strict=True))
     ]
-    return Table({column[0]: column[1:] for column in padded})
+    return TextTable({column[0]: column[1:] for column in padded})
 
 
 def _short(figure: float) -> str:

@@ -50,13 +50,13 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.errors import HarmWarning
 from dither.core.estimate import MEAN, Estimate
 from dither.core.mechanism import Mechanism
+from dither.display.table import TextTable
+from dither.errors import HarmWarning
 from dither.mechanisms import Split
 from dither.refine import clip, hdr4me, shrink
-from dither.refine.shrink import PRIORS, Items
-from dither.show.table import Table
+from dither.refine.shrink import PRIORS, NoisyItems
 from dither.utility import deviation
 from figures import markdown_table
 from measure import Machine
@@ -453,7 +453,7 @@ def alone(setting: Setting) -> dict[str, float]:
         estimate = setting.draw(seed)
         y, sigma = estimate.value, estimate.stderr
         for name, fit in PRIORS.items():
-            prior = fit(Items.of(y, sigma, MEAN))
+            prior = fit(NoisyItems.of(y, sigma, MEAN))
             mean = np.full(y.size, np.nan) if prior is None else prior.posterior(y, sigma)[0]
             errors[name].append(float(np.mean((mean - setting.truth) ** 2)))
         errors["maximum likelihood, plain"].append(float(np.mean((likeliest(y, sigma) - setting.truth) ** 2)))
@@ -475,9 +475,9 @@ def likeliest(y: Numbers, sigma: Numbers, points: int = 401, rounds: int = 300) 
 # Report ----------------------------------------------------------------------------------------------------------
 
 
-def table(rows: Sequence[dict[str, str]]) -> Table:
+def table(rows: Sequence[dict[str, str]]) -> TextTable:
     """Rows with the same columns."""
-    return Table({name: [row[name] for row in rows] for name in rows[0]})
+    return TextTable({name: [row[name] for row in rows] for name in rows[0]})
 
 
 def summary(name: str, cells: Sequence[Cell]) -> list[str]:
@@ -520,7 +520,7 @@ class Report:
     by_prior: Sequence[dict[str, float]]
     seconds: float
 
-    def parts(self) -> Iterator[tuple[str, str | Table]]:
+    def parts(self) -> Iterator[tuple[str, str | TextTable]]:
         """Headings, lines and tables in order."""
         repeated = f"{len(self.figures[0].errors)} repetitions of each cell; at most 20 where the mechanism ran."
         yield "heading", "The experiments of paper 000"

@@ -23,7 +23,7 @@ import distribution
 import error
 import peers
 import race
-from dither.show.table import Table
+from dither.display.table import TextTable
 from figures import README, Row, Target, keep, markdown, markdown_table, short, table, verdict
 from measure import Machine
 from race import COHORTS, DELTA, EPSILON, K
@@ -258,7 +258,7 @@ def _section(machine: Machine, starts: list[str], rows: list[Row]) -> str:
     return f"{notes}\n\n{markdown(rows)}\n\n{verdict(rows)}"
 
 
-def _told(title: str, found: Table, *lines: str) -> str:
+def _told(title: str, found: TextTable, *lines: str) -> str:
     """A generated part with a table of its own."""
     first = f"- Measured on {date.today().isoformat()} by `python benchmarks/run.py --write`.\n- {title}."
     return "\n\n".join((first, markdown_table(found), *lines))

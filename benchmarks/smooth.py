@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither import Ordinal, Schema, plan, refine
-from dither.show.table import Table
+from dither.display.table import TextTable
 
 SIZES, USERS, REPETITIONS = (24, 82), (8_000, 40_000, 300_000), 4
 
@@ -48,7 +48,7 @@ def main() -> None:
                 rows.append((name, k, users, *np.mean(found, axis=0).ravel()))
     methods = ("nothing", "shrink", "smooth")
     columns = ("shape", "values", "users", *(f"{name}, {what}" for name in methods for what in ("rmse", "inside")))
-    print(Table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True))))
+    print(TextTable(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True))))
 
 
 def _judged(estimate: object, truth: NDArray[np.float64]) -> tuple[float, float]:

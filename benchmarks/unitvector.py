@@ -24,8 +24,8 @@ from scipy import special
 from scipy.optimize import brentq, minimize_scalar
 
 import dither
-from dither.mechanisms.codebooks import whole
-from dither.show.table import Table
+from dither.display.table import TextTable
+from dither.mechanisms.codebooks import whole_vectors
 from dither.utility import deviation
 from measure import seconds
 
@@ -79,7 +79,7 @@ def measured(mechanism: dither.UnitVector, reports: int = REPORTS) -> tuple[floa
     return float(np.mean(errors)), 1e6 * client / reports, 1e6 * server / reports
 
 
-def table(d: int, epsilons: tuple[float, ...], reports: int = REPORTS) -> Table:
+def table(d: int, epsilons: tuple[float, ...], reports: int = REPORTS) -> TextTable:
     """One line an epsilon."""
     rows = []
     for epsilon in epsilons:
@@ -102,10 +102,10 @@ def table(d: int, epsilons: tuple[float, ...], reports: int = REPORTS) -> Table:
                 "server, us": round(server, 1),
             }
         )
-    return Table({name: [row[name] for row in rows] for name in rows[0]})
+    return TextTable({name: [row[name] for row in rows] for name in rows[0]})
 
 
-def others(d: int, epsilons: tuple[float, ...]) -> Table:
+def others(d: int, epsilons: tuple[float, ...]) -> TextTable:
     """The errors of other mechanisms on the same vectors."""
     vector, reach, rows = direction(d), 4 / math.sqrt(d), []
     assert np.abs(vector).max() <= reach
@@ -119,7 +119,7 @@ def others(d: int, epsilons: tuple[float, ...]) -> Table:
         found = {name: reach**2 * d * REPORTS * error for name, error in errors.items()}
         own = dither.UnitVector(d=d, epsilon=float(epsilon)).reading.error
         rows.append({"epsilon": epsilon, "UnitVector": own, **found, "Gaussian, delta 1e-6": gaussian(d, epsilon)})
-    return Table({name: [float(f"{row[name]:.4g}") for row in rows] for name in rows[0]})
+    return TextTable({name: [float(f"{row[name]:.4g}") for row in rows] for name in rows[0]})
 
 
 # Bias ----------------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def hard(d: int) -> Iterator[tuple[str, NDArray[np.floating]]]:
     yield "any", direction(d)
 
 
-def bias(d: int, epsilon: float, seeds: int) -> Table:
+def bias(d: int, epsilon: float, seeds: int) -> TextTable:
     """One line a vector."""
     mechanism = dither.UnitVector(d=d, epsilon=epsilon, parts=1)
     book, law, rows = mechanism.book, mechanism.law, []
@@ -148,7 +148,7 @@ def bias(d: int, epsilon: float, seeds: int) -> Table:
         vector = given / np.linalg.norm(given)
         cubed = vector**3 - vector**3 @ vector * vector  # where a lack of mixing would show
         length = np.linalg.norm(cubed)
-        whole_ = np.repeat(whole(vector[None])[0], law.favoured, axis=0)
+        whole_ = np.repeat(whole_vectors(vector[None])[0], law.favoured, axis=0)
         means = []
         for seed in np.random.default_rng(1).integers(0, 1 << 63, seeds).astype(np.uint64):
             own = np.full(law.favoured, seed)
@@ -158,7 +158,7 @@ def bias(d: int, epsilon: float, seeds: int) -> Table:
         along, across = np.array(means).T
         rows.append((name, *(round(1000 * number, 2) for part in (along, across) for number in _mean(part))))
     columns = (f"d = {d}, M = {law.outputs}, w = {law.favoured}", "along", "+-", "across", "+- ")
-    return Table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
+    return TextTable(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
 
 
 def _mean(numbers: NDArray[np.float64]) -> tuple[float, float]:

@@ -23,9 +23,9 @@ from matplotlib.figure import Figure
 
 import dither
 from dither import utility
-from dither.planning.outlook import outlook
-from dither.privacy.curves import curves
-from dither.show.ranges import heat_map
+from dither.display.distribution_plots import draw_heat_map
+from dither.planning.error_curves import error_curves
+from dither.privacy.amplification_curves import curves
 
 MARK = re.compile(r"<!-- drawing: (\w+): (.+?) -->", re.DOTALL)
 FOLDER = "drawings"
@@ -105,7 +105,7 @@ def _errors(k: int) -> dict[str, float]:
 
 
 def budget() -> Figure:
-    """The error of the plan that the page makes, against epsilon and against users, as `Outlook.plot` draws it."""
+    """The error of the plan that the page makes, against epsilon and against users, as `ErrorCurves.plot` draws it."""
     schema = dither.Schema(
         {
             "income": dither.Numeric(0, 200_000),
@@ -114,7 +114,7 @@ def budget() -> Figure:
         }
     )
     asked = ["mean(income)", "mean(age)", "histogram(job)"]
-    figure = outlook(schema, 1.0, users=100_000, ask=asked).plot()
+    figure = error_curves(schema, 1.0, users=100_000, ask=asked).plot()
     left, right = figure.axes
     left.set_xticks([0.1, 0.2, 0.5, 1, 2, 5, 10], labels=["0.1", "0.2", "0.5", "1", "2", "5", "10"])
     left.set_yticks([0.001, 0.01, 0.1], labels=["0.001", "0.01", "0.1"])
@@ -175,8 +175,8 @@ def heat() -> Figure:
     truth = np.bincount(people[:, 0] * size + people[:, 1], minlength=size * size).reshape(size, size) / users
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    heat_map(left, list(estimate.axes), truth).set_title("the users", loc="left", fontsize=10)
-    heat_map(right, list(estimate.axes), estimate.table(0, 1)).set_title("the estimate", loc="left", fontsize=10)
+    draw_heat_map(left, list(estimate.axes), truth).set_title("the users", loc="left", fontsize=10)
+    draw_heat_map(right, list(estimate.axes), estimate.table(0, 1)).set_title("the estimate", loc="left", fontsize=10)
     return figure
 
 

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 
 import dither
 from dither import demo as demonstration
-from dither import example
+from dither.cli import example_data as example
 from dither.cli import main
-from dither.core.errors import MissingExtraError, WriteError
+from dither.errors import MissingExtraError, WriteError
 
 ROOT = Path(__file__).parent.parent
 FLIGHTS = (27004, 24951, 28834, 28330, 28796, 28243, 29425, 29327, 27574, 28889, 27268, 28135)  # as published, by month
@@ -214,7 +214,7 @@ def test_all_reports_are_of_one_plan_and_everybody_reports_once(shown: tuple[Pat
     target, _ = shown
     plan = dither.planning.Plan.from_json((target / "plan.json").read_text())
     assert plan.epsilon == 2
-    assert plan.reported == 1
+    assert plan.questions_per_user == 1
     rows = sum(pq.read_metadata(target / f"{part}.parquet").num_rows for part in demonstration.PARTS)
     assert rows == 11 * 400 == sum(pq.read_metadata(path).num_rows for path in target.glob("flights/private/*"))
 

@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 
 import dither
 from dither import kernels
-from dither.core import hashing
-from dither.core.hashing import buckets, mixed
-from dither.kernels import with_numpy
-from dither.randomness import Stream
+from dither.core.randomness import Stream
+from dither.kernels import hashing, with_numpy
+from dither.kernels.hashing import buckets, mixed
 
 with_numba = pytest.importorskip("dither.kernels.with_numba")
 

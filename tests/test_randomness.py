@@ -26,8 +26,8 @@ from scipy.stats import chi2
 
 import dither
 from dither.core.draw import Rows, Words, below
-from dither.core.errors import ParameterError
-from dither.randomness import Stream
+from dither.core.randomness import Stream
+from dither.errors import ParameterError
 
 KEY = bytes(range(32))
 PIECE = 1 << 20
@@ -240,7 +240,7 @@ def test_a_key_does_not_get_out_by_accident(stream: Stream):
 
 FORKED = """
 import os, sys
-from dither.randomness import Stream
+from dither.core.randomness import Stream
 
 class Careless(Stream):
     def _live_key(self):
@@ -476,6 +476,6 @@ def test_secure_keys_are_whole_keys_of_the_operating_system(monkeypatch):
         asked.append(count)
         return bytes(range(count))
 
-    monkeypatch.setattr("dither.randomness.os.urandom", urandom)
+    monkeypatch.setattr("dither.core.randomness.os.urandom", urandom)
     assert Stream.secure()._key == bytes(range(32))
     assert asked == [32]

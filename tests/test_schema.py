@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import dither
 from dither import Categorical, KeyValue, Numeric, Ordinal, Schema
-from dither.core.errors import DomainError, ParameterError
+from dither.errors import DomainError, ParameterError
 
 SECRET = 987654321
 FULL = Schema(

@@ -20,8 +20,8 @@ epsilon 0.1 for the whole report. Only the second compares like with like.
 
 import math
 
+from dither.display.table import TextTable
 from dither.learn.analysis import federated_limit
-from dither.show.table import Table
 
 DEVICES, D, RATE, EPSILON, DELTA = 500, 785, 0.1, 0.1, 1e-7
 PRINTED = {"Laplace": 25_521_315, "Piecewise": 10_542_640, "Gaussian": 170_859}
@@ -85,7 +85,7 @@ if __name__ == "__main__":
         "right, 0.1 a report": by_report(),
     }
     print(
-        Table(
+        TextTable(
             {"mechanism": list(PRINTED)}
             | {title: [f"{column[name]:,.4g}" if column[name] < 1000 else f"{column[name]:,.0f}" for name in PRINTED]
                for title, column in columns.items()}

@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from dither.display.table import TextTable
+from dither.learn.clipping import Normalised, Recipe
 from dither.learn.dpsgd import DPSGD
 from dither.learn.geodp import GeoDP
-from dither.learn.perturb import Normalised, Recipe
-from dither.show.table import Table
 
 DELTA, STEPS, BATCH, TRAIN = 1e-5, 60, 512, 1438
 RATES = (0.3, 1.0, 3.0, 10.0, 30.0)
@@ -84,7 +84,7 @@ def main() -> None:
         lines.append((name, *(f"{100 * mean:.1f} (rate {rate:g})" for rate, mean in found)))
         print(*lines[-1], sep="  ", file=sys.stderr, flush=True)
     titles = ("method", *(f"epsilon {epsilon:g}" for epsilon in BUDGETS))
-    print(Table(dict(zip(titles, map(list, zip(*lines, strict=True)), strict=True))))
+    print(TextTable(dict(zip(titles, map(list, zip(*lines, strict=True)), strict=True))))
 
 
 if __name__ == "__main__":

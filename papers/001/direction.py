@@ -12,13 +12,13 @@ import torch
 from digits import BATCH, BUDGETS, DELTA, STEPS, TRAIN, pictures
 from numpy.typing import NDArray
 
+from dither.core.randomness import Stream
+from dither.display.table import TextTable
 from dither.learn.analysis import direction_bias, expected_cosine
+from dither.learn.clipping import Flat, Normalised, Perturbation, Recipe, exact_sum
 from dither.learn.geodp import GeoDP
-from dither.learn.perturb import Flat, Normalised, Perturbation, Recipe, exact_sum
 from dither.learn.spherical import to_spherical
-from dither.privacy.sampling import noise_multiplier
-from dither.randomness import Stream
-from dither.show.table import Table
+from dither.privacy.subsampling import noise_multiplier
 
 Numbers = NDArray[np.float64]
 ROUNDS = 30
@@ -84,7 +84,7 @@ def predicted(some: list[Numbers], deviation: float) -> float:
     return float(np.mean(found))
 
 
-def cosines() -> Table:
+def cosines() -> TextTable:
     """Methods by budgets and places."""
     columns: dict[str, list[str]] = {"method": [*METHODS, "Gaussian, predicted"]}
     for place, weights in places().items():
@@ -94,10 +94,10 @@ def cosines() -> Table:
             deviation = noise_multiplier(epsilon, DELTA, rate, STEPS) / BATCH
             found = [*(mean_cosine(method, some) for method in made), predicted(some, deviation)]
             columns[f"{place}, {epsilon:g}"] = [f"{number:.3f}" for number in found]
-    return Table(columns)
+    return TextTable(columns)
 
 
-def angles() -> Table:
+def angles() -> TextTable:
     """Lemma 6: bias and root mean squared error of some angles of the mean gradient at the start, epsilon 3."""
     truth = gradients(places()["start"], np.arange(TRAIN)).mean(axis=0)
     deviation = noise_multiplier(3.0, DELTA, BATCH / TRAIN, STEPS) / BATCH
@@ -107,7 +107,7 @@ def angles() -> Table:
     errors = turned - to_spherical(truth)[1]
     errors[:, -1] = (errors[:, -1] + np.pi) % (2 * np.pi) - np.pi
     shown = [50, 130, 260, 390, 520, 600, 640, truth.size - 2]
-    return Table(
+    return TextTable(
         {
             "angle": [z + 1 for z in shown],
             "bias predicted": [f"{found.bias[z]:+.4f}" for z in shown],

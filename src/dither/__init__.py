@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from dither import ranges as ranges
     from dither import utility as utility
     from dither.core.channel import Channel as Channel
-    from dither.core.errors import DitherError as DitherError
     from dither.core.estimate import Estimate as Estimate
     from dither.core.estimate import Estimates as Estimates
     from dither.core.guarantee import Guarantee as Guarantee
     from dither.core.mechanism import Mechanism as Mechanism
     from dither.core.reports import Reports as Reports
     from dither.core.tally import Tally as Tally
+    from dither.errors import DitherError as DitherError
     from dither.mechanisms import GRR as GRR
     from dither.mechanisms import LGRR as LGRR
     from dither.mechanisms import PCKV_AGRR as PCKV_AGRR
@@ -75,7 +75,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Categorical": "dither.schema",
     "Channel": "dither.core.channel",
-    "DitherError": "dither.core.errors",
+    "DitherError": "dither.errors",
     "Estimate": "dither.core.estimate",
     "Estimates": "dither.core.estimate",
     "Guarantee": "dither.core.guarantee",

@@ -36,11 +36,11 @@ from numpy.typing import NDArray
 
 from dither.core import toml
 from dither.core.checks import as_float, checked_count
-from dither.core.columns import MISSING, Places, floats_of
-from dither.core.domain import Categories, Interval
-from dither.core.entries import MOST_KEYS, Entries, entries_of, refuse_first
-from dither.core.errors import ParameterError, RowError
-from dither.core.sparse import Sparse
+from dither.core.columns import MISSING, LabelCodes, floats_of
+from dither.core.domains import Categories, UnitInterval
+from dither.core.sparse_columns import MOST_KEYS, Entries, entries_of, refuse_first
+from dither.core.sparse_domain import Sparse
+from dither.errors import ParameterError, RowError
 
 RULES = ("error", "substitute")
 MOST_LABELS = 1 << 20
@@ -88,9 +88,9 @@ class Numeric:
             object.__setattr__(self, name, value)
 
     @property
-    def domain(self) -> Interval:
+    def domain(self) -> UnitInterval:
         """What its mechanisms take."""
-        return Interval()
+        return UnitInterval()
 
     @property
     def centre(self) -> float:
@@ -238,8 +238,8 @@ class Categorical:
         return str(self.other) if self.missing is None else self.missing
 
     @cached_property
-    def _places(self) -> Places:
-        return Places(self.labels)
+    def _places(self) -> LabelCodes:
+        return LabelCodes(self.labels)
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.int64]:
         """The labels' numbers."""

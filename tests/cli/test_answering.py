@@ -13,7 +13,7 @@ import pytest
 
 import dither
 from cli.cases import SCHEMA, done, facts, printed, refused, run, words
-from dither.planning.tallies import PlanTally
+from dither.planning.plan_tally import PlanTally
 
 NURSES = "age between 20 and 40 and job = 'nurse'"
 

@@ -13,7 +13,7 @@ import pytest
 
 import dither
 from cli.cases import MARKER, done, facts, process, refused, run
-from dither.planning.tallies import PlanTally
+from dither.planning.plan_tally import PlanTally
 
 NAMES = ["age", "income", "job"]
 

@@ -13,7 +13,7 @@ import pytest
 import dither
 from cli.cases import done, facts, left_over, refused, run, words
 from dither.engines import engine
-from dither.planning.tallies import PlanTally
+from dither.planning.plan_tally import PlanTally
 
 
 def tally_of(path: str | Path) -> PlanTally:
@@ -105,10 +105,10 @@ def test_randomize_facts_for_machines(plan, people, tmp_path):
 def test_several_reports_a_user_are_counted_apart_from_records(schema, people, tmp_path):
     plan = tmp_path / "pairs.json"
     made = dither.plan(dither.Schema.read(schema), 40.0, users=2000)
-    assert made.reported > 1
+    assert made.questions_per_user > 1
     plan.write_text(made.to_json())
     found = facts("randomize", plan, people, "-o", tmp_path / "reports.parquet")
-    assert (found["records"], found["reports"]) == (2000, 2000 * made.reported)
+    assert (found["records"], found["reports"]) == (2000, 2000 * made.questions_per_user)
     assert facts("tally", plan, tmp_path / "reports.parquet", "-o", tmp_path / "a.tally")["reports"] == found["reports"]
 
 
@@ -297,8 +297,8 @@ def test_tally_does_not_write_over_reports(plan, reports):
 def interrupted(plan: str, pieces: Path, target: Path) -> None:
     """As if a run was killed when two of four files were counted."""
     from dither.engines.journal import Journal
-    from dither.engines.pieces import report_files
-    from dither.engines.rows import tally_rows
+    from dither.engines.report_files import report_files
+    from dither.engines.report_rows import tally_rows
 
     made = dither.Plan.from_json(Path(plan).read_text())
     journal = Journal.at(Path(f"{target}.progress"), made)

@@ -17,8 +17,8 @@ import pytest
 
 import dither
 from cli.cases import command, done, environment, left_over, process
-from dither.engines.rows import packed
-from dither.engines.rows import schema as layout
+from dither.engines.report_rows import pack_rows
+from dither.engines.report_rows import rows_schema as layout
 
 HEAVY = {"numpy", "pyarrow", "numba", "scipy", "pandas", "rich", "duckdb", "matplotlib"}
 
@@ -95,7 +95,7 @@ def many(tmp_path_factory) -> Path:
     towns = np.array(schema["town"].labels)  # type: ignore[union-attr]
     for i in range(300):
         reports = plan.randomize({"town": towns[np.arange(i, i + 2000) % 3000]}, seed=i)
-        table = pyarrow.Table.from_batches([packed(plan, reports)]).replace_schema_metadata(layout(plan).metadata)
+        table = pyarrow.Table.from_batches([pack_rows(plan, reports)]).replace_schema_metadata(layout(plan).metadata)
         pyarrow.parquet.write_table(table, folder / "reports" / f"{i:03}.parquet")
     done("tally", folder / "plan.json", folder / "reports", "-o", folder / "straight.tally")
     return folder

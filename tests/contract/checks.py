@@ -20,28 +20,28 @@ from scipy.stats import binom, chi2, norm
 
 import dither
 from contract.tapes import EveryTape, ProbeTape, SomeWordsTape, probed
-from dither.core.ball import Ball
+from dither.core.additive_channel import AdditiveChannel
+from dither.core.ball_domain import Ball
 from dither.core.channel import Table, TwoLevel
-from dither.core.compose import Announced, PublicMixture, Repeated
-from dither.core.domain import Categories, Interval, Records
+from dither.core.composite_channels import Announced, PublicMixture, Repeated
+from dither.core.domains import Categories, Records, UnitInterval
 from dither.core.draw import DRAW, ELEMENT, TAG
-from dither.core.entries import EMPTY
 from dither.core.exact import exp_below, log_above, root_below
-from dither.core.hashed import Hashed
-from dither.core.hashing import buckets
+from dither.core.hashed_channel import HashedChannel
 from dither.core.lattice import ROUNDING, split
 from dither.core.mechanism import Mechanism
-from dither.core.shift import Shift
-from dither.core.sparse import Sparse, signs_of
+from dither.core.sparse_columns import EMPTY
+from dither.core.sparse_domain import Sparse, signs_of
 from dither.kernels import with_numpy
-from dither.mechanisms.codebooks import Rotated, seeds_of_parts, whole
+from dither.kernels.hashing import buckets
+from dither.mechanisms.codebooks import Rotated, seeds_of_parts, whole_vectors
 from dither.mechanisms.collision import ORDER
-from dither.mechanisms.dimensions import Dimensions
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.keyvalue import Hits, KeyValues
 from dither.mechanisms.memoized import Memoized
+from dither.mechanisms.multi_attribute import MultiAttribute
 from dither.mechanisms.personalised import RECORD, Choices, Pooled
-from dither.mechanisms.vectors import CHOICE
+from dither.mechanisms.sparse_base import CHOICE
 from dither.ranges.collection import Ranges
 
 MOST_TAPE_BITS = 18
@@ -97,7 +97,7 @@ def many(value: Any, rows: int) -> NDArray:
 
 def composed(mechanism: Mechanism) -> bool:
     """Whether a report consists of several reports."""
-    return isinstance(mechanism.reading, Dimensions)
+    return isinstance(mechanism.reading, MultiAttribute)
 
 
 def parts_of(mechanism: Mechanism) -> tuple[Mechanism, ...]:
@@ -215,7 +215,7 @@ def _product_of_ratios(mechanism: Mechanism) -> Fraction:
         return ratios[0] ** 2  # two entries differ
     if isinstance(mechanism, dither.Personalised | Ranges):
         return max(ratios)
-    assert isinstance(dimensions, Dimensions)
+    assert isinstance(dimensions, MultiAttribute)
     ratios = sorted(Fraction(dimensions.part(j).channel().ratio()) for j in range(dimensions.d))
     return prod(ratios[-dimensions.m :], start=Fraction(1))
 
@@ -250,14 +250,14 @@ def check_sampler(mechanism: Mechanism) -> bool:
 def sampled_inputs(mechanism: Mechanism) -> NDArray:
     """All inputs of the channel if they are few, else some; and for numbers also one between lattice points."""
     inputs, domain = mechanism.inputs(), mechanism.reading.domain
-    if isinstance(domain, Interval):
+    if isinstance(domain, UnitInterval):
         return np.append(inputs[np.unique([0, len(inputs) // 2, -1])], 0.3)
     if isinstance(domain, Choices):
         off = inputs[:1].copy()
         off["value"] = domain.groups[0].centre + 0.3 * domain.groups[0].half
         return np.concatenate([inputs[np.unique([0, len(inputs) // 3, -1])], off])
     if isinstance(domain, Records):
-        between = [0.3 - 0.1 * j if isinstance(domain.of(j), Interval) else 1 for j in range(domain.d)]
+        between = [0.3 - 0.1 * j if isinstance(domain.of(j), UnitInterval) else 1 for j in range(domain.d)]
         return np.vstack([inputs[np.unique([0, len(inputs) // 3, -1])], between])
     if isinstance(domain, Sparse):
         return np.append(inputs[np.unique([0, 1, len(inputs) // 2, -1])], domain.check([{0: 0.3}]))
@@ -274,10 +274,10 @@ def as_bytes(reports: NDArray) -> list[bytes]:
 # Sparse vectors -----------------------------------------------------------------------------------------------------
 
 
-def component_of(mechanism: Mechanism) -> Hashed | None:
+def component_of(mechanism: Mechanism) -> HashedChannel | None:
     """The channel of hashed items under one hash function, if the mechanism has one."""
     component = getattr(mechanism.channel(), "component", None)
-    return component if isinstance(component, Hashed) else None
+    return component if isinstance(component, HashedChannel) else None
 
 
 def sparse_inputs(mechanism: Any) -> list[dict[int, float]]:
@@ -351,9 +351,13 @@ def _short_sparse(mechanism: Any, bits: int, rejecting: bool) -> Any:
         return replace(large, epsilon=log_above(Fraction(large.channel().ratio()))) if fits else None
     if isinstance(mechanism, dither.Succinct):
         if mechanism.noise.law.stretch > 1:
-            law = Shift((6, 3, 2), steps=1, reach=1, stretch=2)
+            law = AdditiveChannel((6, 3, 2), steps=1, reach=1, stretch=2)
         else:
-            law = Shift((9, 7, 4, 2, 1), steps=2, reach=2) if rejecting else Shift((6, 3, 2), steps=1, reach=1)
+            law = (
+                AdditiveChannel((9, 7, 4, 2, 1), steps=2, reach=2)
+                if rejecting
+                else AdditiveChannel((6, 3, 2), steps=1, reach=1)
+            )
         weights = (*law.weights, law.steps, law.reach, law.stretch)
         return replace(mechanism, epsilon=log_above(law.ratio()), weights=weights)
     if getattr(mechanism, "cohorts", None):
@@ -863,7 +867,7 @@ def mixed(channel: Any, shares: dict[int, Fraction], number: Any = Fraction) -> 
 
 def _law_of_codewords(mechanism: dither.UnitVector, vector: NDArray, bits: int) -> dict[bytes, Fraction]:
     """For every short seed and part: a coin between the direction and its opposite, then the two levels."""
-    direction, length = whole(np.reshape(vector, (1, -1)))
+    direction, length = whole_vectors(np.reshape(vector, (1, -1)))
     lower, fraction, digits = split(length, 1, bits)
     plus = Fraction(int(fraction[0]), 1 << digits) + int(lower[0])
     law, outputs = mechanism.law, mechanism.law.outputs
@@ -933,7 +937,7 @@ def _law_of_groups(mechanism: Ranges, record: Any, tape: EveryTape) -> dict[byte
         cell = 0
         for attribute, cuts in zip(grid.attributes, grid.cuts, strict=True):
             cell = cell * (len(cuts) - 1) + sum(int(record[attribute]) >= cut for cut in cuts[1:-1])
-        value = (2 * cell + 1) / grid.size - 1 if isinstance(part.reading.domain, Interval) else cell
+        value = (2 * cell + 1) / grid.size - 1 if isinstance(part.reading.domain, UnitInterval) else cell
         tag = bytes([group]) if len(mechanism.groups) > 1 else b""
         for report, chance in _law(part, value, tape).items():
             law[tag + report.ljust(width, b"\0")] = Fraction(asked.share, total) * chance
@@ -942,7 +946,7 @@ def _law_of_groups(mechanism: Ranges, record: Any, tape: EveryTape) -> dict[byte
 
 def rounding(mechanism: Mechanism, value: Any, bits: int = 64) -> dict[int, Fraction]:
     """Which rows of the channel a value becomes, and how often."""
-    if isinstance(mechanism.reading, Dimensions):
+    if isinstance(mechanism.reading, MultiAttribute):
         return _rounded_record(mechanism.reading, value, bits)
     if isinstance(mechanism, Ranges | dither.HIO):
         return {int(np.ravel_multi_index(tuple(int(each) for each in value), mechanism.shape)): Fraction(1)}  # type: ignore
@@ -954,7 +958,7 @@ def rounding(mechanism: Mechanism, value: Any, bits: int = 64) -> dict[int, Frac
         listed = signs_of(mechanism.reading.domain.d, mechanism.reading.domain.s)
         vector = {key: number for key, number in zip(*value, strict=True) if key != EMPTY}
         return {listed.index(dict(signs)): share for signs, share in as_signs(mechanism, vector, bits).items()}
-    if not isinstance(mechanism.reading.domain, Interval):
+    if not isinstance(mechanism.reading.domain, UnitInterval):
         return {int(value): Fraction(1)}
     return _rounded_number(value, mechanism.channel().shape[0] - 1, bits)
 
@@ -984,7 +988,7 @@ def _rounded_corner(mechanism: Mechanism, record: Any, bits: int) -> dict[int, F
     return {row[corner]: share for corner, share in corners.items()}
 
 
-def _rounded_record(dimensions: Dimensions, record: Any, bits: int) -> dict[int, Fraction]:
+def _rounded_record(dimensions: MultiAttribute, record: Any, bits: int) -> dict[int, Fraction]:
     rows = {0: Fraction(1)}
     for j in range(dimensions.d):
         part = dimensions.part(j)
@@ -1024,7 +1028,7 @@ def _short(mechanism: Mechanism, limit: int) -> Mechanism | None:
         weights = (5, 2, 1, 2, 1, 4) if isinstance(mechanism, dither.LUnary) else (3, 1, 4, 1)
         loose = replace(mechanism, epsilon=16.0, first=15.0, weights=weights)
         return replace(loose, epsilon=loose.guarantee.epsilon, first=loose.first_report.epsilon)
-    if isinstance(mechanism.reading, Dimensions):
+    if isinstance(mechanism.reading, MultiAttribute):
         if any(type(part).__name__ == "Unary" for part in mechanism.reading.parts):
             return None
         parts = [_short(part, limit) for part in mechanism.reading.parts]
@@ -1042,12 +1046,12 @@ def _short_hybrid(mechanism: Any, limit: int) -> Mechanism | None:
 
 
 def _short_law(mechanism: Mechanism, limit: int, rejecting: bool = True) -> Mechanism | None:
-    if isinstance(mechanism.channel(), Shift):
-        table = Shift((9, 7, 4, 2, 1), steps=2, reach=2)
+    if isinstance(mechanism.channel(), AdditiveChannel):
+        table = AdditiveChannel((9, 7, 4, 2, 1), steps=2, reach=2)
         return replace(mechanism, epsilon=log_above(table.ratio()), weights=(*table.weights, 2, 2, 1))  # type: ignore
     law, ratio = mechanism.channel(), exp_below(mechanism.epsilon)
     law = law.component if isinstance(law, PublicMixture) else law
-    law = law.law if isinstance(law, Hashed) else law
+    law = law.law if isinstance(law, HashedChannel) else law
     if isinstance(law, Repeated):  # its coordinates are alike
         law, ratio = law.factors[0], root_below(ratio, law.asked)
     assert isinstance(law, TwoLevel)
@@ -1080,7 +1084,7 @@ def check_estimator(mechanism: Mechanism) -> None:
     """By enumeration of all reports: unbiased, moments as `moments` says, and standard errors that follow from them."""
     if isinstance(mechanism, dither.BallGaussian):
         return
-    if isinstance(mechanism.reading, Dimensions):
+    if isinstance(mechanism.reading, MultiAttribute):
         check_records(mechanism)
         return
     if isinstance(mechanism, Ranges):
@@ -1150,7 +1154,7 @@ def check_directions(mechanism: dither.UnitVector, seeds: int = 400, alarm: floa
         np.testing.assert_allclose(mechanism.estimate(mechanism.tally(report)).value, score, rtol=1e-12)
     generator = np.random.default_rng(8)
     for vector in (np.eye(d)[0], np.ones(d) / d**0.5, mechanism.reading.domain.points(2 * d + 1)[-1]):
-        direction, _ = whole(vector[None])
+        direction, _ = whole_vectors(vector[None])
         rest = generator.standard_normal(d)
         rest -= rest @ vector * vector
         across = rest / np.linalg.norm(rest)
@@ -1203,7 +1207,7 @@ def check_records(mechanism: Mechanism) -> None:
     And at the expected counts of a population, the standard error covers the noise and which users were asked.
     """
     dimensions, channel = mechanism.reading, mechanism.channel()
-    assert isinstance(dimensions, Dimensions)
+    assert isinstance(dimensions, MultiAttribute)
     if max(channel.shape) > 1024:
         return
     outputs, inputs, law = mechanism.outputs(), mechanism.inputs(), channel.matrix()
@@ -1231,7 +1235,7 @@ def check_records(mechanism: Mechanism) -> None:
         variance = np.einsum("xy,xyv->xv", given, centred**2)
         np.testing.assert_allclose(variance, own.variance.reshape(variance.shape), rtol=1e-9)
         np.testing.assert_allclose(np.einsum("xy,xyv->xv", given, centred**3), own.third.reshape(variance.shape))
-        if isinstance(dimensions, Dimensions) and dimensions.domain.numeric:
+        if isinstance(dimensions, MultiAttribute) and dimensions.domain.numeric:
             np.testing.assert_allclose(mechanism.moments(inputs).variance[:, j], variance[:, 0], rtol=1e-9)
         spread = shares @ truth**2 - (shares @ truth) ** 2
         true = (shares @ variance + (1 - float(asked)) * spread) / float(asked)
@@ -1323,11 +1327,11 @@ def check_coverage(mechanism: Mechanism, values: NDArray, *, collections: int, s
 
 
 def _truth(mechanism: Mechanism, values: NDArray) -> NDArray:
-    if isinstance(mechanism.reading, Dimensions):
+    if isinstance(mechanism.reading, MultiAttribute):
         parts = [mechanism.reading.part(j) for j in range(mechanism.reading.d)]
         columns = [values[:, j] for j in range(len(parts))]
         own = [
-            column if isinstance(part.reading.domain, Interval) else column.astype(int)
+            column if isinstance(part.reading.domain, UnitInterval) else column.astype(int)
             for part, column in zip(parts, columns, strict=True)
         ]
         return np.concatenate([_truth(part, column) for part, column in zip(parts, own, strict=True)])
@@ -1339,7 +1343,7 @@ def _truth(mechanism: Mechanism, values: NDArray) -> NDArray:
         if len(mechanism.reading.law.reads) == 1:
             return presence if mechanism.reading.about == "presence" else mean
         return np.concatenate([presence, mean, np.column_stack([presence - mean, presence + mean]).ravel() / 2])
-    if isinstance(mechanism.reading.domain, Interval | Records | Ball):
+    if isinstance(mechanism.reading.domain, UnitInterval | Records | Ball):
         return np.atleast_1d(values.mean(axis=0))
     return np.bincount(values, minlength=len(mechanism.inputs())) / len(values)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.draw import Rows, Words
-from dither.randomness import Stream
+from dither.core.randomness import Stream
 
 
 class EveryTape:

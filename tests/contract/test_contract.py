@@ -8,11 +8,11 @@ import pytest
 
 import dither
 from contract import checks
-from dither.core.ball import Ball
-from dither.core.domain import Categories, Interval, Records
-from dither.core.errors import DitherError, DomainError, EmptyError, ParameterError, ReportError, TallyError
+from dither.core.ball_domain import Ball
+from dither.core.domains import Categories, Records, UnitInterval
 from dither.core.mechanism import Mechanism
-from dither.core.sparse import Sparse
+from dither.core.sparse_domain import Sparse
+from dither.errors import DitherError, DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.mechanisms import load
 
 EXAMPLES = checks.examples()
@@ -73,7 +73,7 @@ def population(mechanism: Mechanism, users: int) -> np.ndarray:
     if checks.composed(mechanism):
         parts = [population(mechanism.reading.part(j), users) for j in range(mechanism.reading.d)]  # type: ignore
         return np.column_stack([np.roll(column, 317 * j) for j, column in enumerate(parts)])
-    if isinstance(mechanism.reading.domain, Interval):
+    if isinstance(mechanism.reading.domain, UnitInterval):
         return np.linspace(-0.9, 0.5, users)
     if isinstance(mechanism.reading.domain, Records):
         column = np.linspace(-0.9, 0.5, users)
@@ -215,7 +215,7 @@ CATEGORICAL = [mechanism for mechanism in EXAMPLES if isinstance(mechanism.readi
 NUMERIC = [
     mechanism
     for mechanism in EXAMPLES
-    if isinstance(mechanism.reading.domain, Interval) or getattr(mechanism.reading.domain, "numeric", False)
+    if isinstance(mechanism.reading.domain, UnitInterval) or getattr(mechanism.reading.domain, "numeric", False)
 ]
 
 

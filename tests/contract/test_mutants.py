@@ -15,7 +15,8 @@ import dither
 from contract import checks
 from dither.core import draw, mechanism
 from dither.core.channel import TwoLevel
-from dither.mechanisms import functions, grr, hadamard, localhash, packing, subset
+from dither.mechanisms import grr, hadamard, localhash, packing, subset
+from dither.mechanisms import hash_seeds as functions
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.packing import as_bytes
 

@@ -20,12 +20,13 @@ from contract import checks
 from contract.sparse import caught, sampled
 from dither import kernels
 from dither.core import draw
+from dither.core.additive_channel import AdditiveChannel
 from dither.core.draw import TAG
 from dither.core.exact import log_above
-from dither.core.shift import Shift
-from dither.mechanisms import pckv, succinct, vectors
+from dither.mechanisms import pckv, succinct
+from dither.mechanisms import sparse_base as vectors
 from dither.mechanisms.keyvalue import KeyValues
-from dither.mechanisms.vectors import CHOICE
+from dither.mechanisms.sparse_base import CHOICE
 
 BOTH: dict[int, float] = {0: 1.0, 1: -1.0}
 ALONE: dict[int, float] = {2: -1.0}
@@ -54,7 +55,7 @@ def bit(**changes: Any) -> dither.SignSum:
 
 
 def noisy(**changes: Any) -> dither.Succinct:
-    law = Shift((9, 7, 4, 2, 1), steps=2, reach=2)
+    law = AdditiveChannel((9, 7, 4, 2, 1), steps=2, reach=2)
     coarse = {"epsilon": log_above(law.ratio()), "weights": (*law.weights, 2, 2, 1)}
     return dither.Succinct(**{"d": 3, "s": 2, "eta": 1, **coarse, **changes})
 

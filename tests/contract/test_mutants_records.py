@@ -17,16 +17,18 @@ from scipy.stats import chi2
 import dither
 from contract import checks
 from contract.tapes import EveryTape, ProbeTape
-from dither.core import channel, compose, draw, subsets
+from dither.core import channel, draw, subsets
+from dither.core import composite_channels as compose
 from dither.core.channel import TwoLevel
-from dither.core.compose import Independent
+from dither.core.composite_channels import Independent
 from dither.core.draw import TAG
 from dither.core.exact import exp_below
 from dither.core.mechanism import Moments
-from dither.mechanisms import dimensions, histogram, hybrid, personalised, sampled
-from dither.mechanisms.dimensions import Dimensions
+from dither.core.randomness import Stream
+from dither.mechanisms import histogram, hybrid, personalised, sampled
+from dither.mechanisms import multi_attribute as dimensions
 from dither.mechanisms.mean import Mean
-from dither.randomness import Stream
+from dither.mechanisms.multi_attribute import MultiAttribute
 
 
 def caught(check, *arguments) -> bool:
@@ -49,7 +51,7 @@ def mixed() -> dither.Sampled:
 def check_subsets(d: int, m: int, bits: int) -> None:
     """Over all tapes every subset, in order, is equally likely."""
     tape = EveryTape(bits, {TAG: min(m, d - m)})
-    drawn = subsets.subsets(d, m, tape, slice(0, tape.rows))
+    drawn = subsets.random_subsets(d, m, tape, slice(0, tape.rows))
     rows, inverse = tape.odds()
     found: dict[tuple[int, ...], Fraction] = {}
     for (subset, odds), count in Counter(zip(map(tuple, drawn[rows].tolist()), inverse.tolist(), strict=True)).items():
@@ -318,7 +320,7 @@ def test_a_marginal_off_by_one(monkeypatch):
         counts = tally.counts[first : int(self._starts[dimension + 1]) - 1]
         return dither.Tally(part.fingerprint, int(tally.counts[first]), counts, tally.simulated)
 
-    monkeypatch.setattr(Dimensions, "marginal", marginal)
+    monkeypatch.setattr(MultiAttribute, "marginal", marginal)
     assert caught(check_marginals, victim)
     assert caught(checks.check_records, victim)
 
@@ -327,26 +329,26 @@ def test_means_scaled_by_all_users(monkeypatch):
     # d/m times the sum over all users, as the papers have it, but with the error bars of the reports alone.
     victim = dither.Sampled("Duchi", d=2, m=1, epsilon=1.0)
     checks.check_records(victim)
-    real = Dimensions._dimension
+    real = MultiAttribute._dimension
 
     def scaled(self, j, tally, guarantee, source, users):
         found = real(self, j, tally, guarantee, source, users)
         return replace(found, value=found.value * found.n * self.d / (self.m * users))
 
-    monkeypatch.setattr(Dimensions, "_dimension", scaled)
+    monkeypatch.setattr(MultiAttribute, "_dimension", scaled)
     assert caught(checks.check_records, victim)
 
 
 def test_a_tally_that_counts_every_dimension_as_the_first(monkeypatch):
     victim = dither.Sampled("GRR(k=4)", d=3, m=1, epsilon=1.0)
-    real = Dimensions.count
+    real = MultiAttribute.count
 
     def count(self, reports):
         forged = reports.copy()
         forged["dimension"] = 0
         return real(self, forged)
 
-    monkeypatch.setattr(Dimensions, "count", count)
+    monkeypatch.setattr(MultiAttribute, "count", count)
     assert caught(check_marginals, victim)
 
 
@@ -429,24 +431,24 @@ def test_groups_that_swap_their_budgets(monkeypatch):
 
 def test_a_number_too_wide_for_its_slot_is_accepted(monkeypatch):
     check_forgeries()
-    real = Dimensions._load
+    real = MultiAttribute._load
 
     def load(self, slots, here, part):
         own, fits = real(self, slots, here, part)
         return own, np.ones_like(fits) if self._plain else fits
 
-    monkeypatch.setattr(Dimensions, "_load", load)
+    monkeypatch.setattr(MultiAttribute, "_load", load)
     assert caught(check_forgeries)
 
 
 def test_bytes_beyond_a_short_report_are_not_looked_at(monkeypatch):
-    real = Dimensions._load
+    real = MultiAttribute._load
 
     def load(self, slots, here, part):
         own, fits = real(self, slots, here, part)
         return own, fits if self._plain else np.ones_like(fits)
 
-    monkeypatch.setattr(Dimensions, "_load", load)
+    monkeypatch.setattr(MultiAttribute, "_load", load)
     assert caught(check_forgeries)
 
 
@@ -460,14 +462,14 @@ def test_dimensions_out_of_order_are_accepted(monkeypatch):
         assert victim.valid(reports).tolist() == [i not in (7, 9) for i in range(50)]
 
     check()
-    real = Dimensions.valid
+    real = MultiAttribute.valid
 
     def valid(self, reports):
         ordered = reports.copy()
         ordered["dimension"] = np.arange(self.m)
         return real(self, ordered)
 
-    monkeypatch.setattr(Dimensions, "valid", valid)
+    monkeypatch.setattr(MultiAttribute, "valid", valid)
     assert caught(check)
 
 

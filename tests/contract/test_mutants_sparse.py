@@ -16,12 +16,13 @@ from contract import checks
 from contract.sparse import caught, sampled
 from dither.core import draw
 from dither.core.draw import ELEMENT
-from dither.core.hashed import Hashed
-from dither.core.hashing import buckets
-from dither.mechanisms import collision, vectors
+from dither.core.hashed_channel import HashedChannel
+from dither.kernels.hashing import buckets
+from dither.mechanisms import collision
+from dither.mechanisms import sparse_base as vectors
 from dither.mechanisms.collision import ORDER
 from dither.mechanisms.keyvalue import KeyValues
-from dither.mechanisms.vectors import CHOICE
+from dither.mechanisms.sparse_base import CHOICE
 
 CONFLICT: dict[int, float] = {0: 1.0, 1: -1.0}
 ALONE: dict[int, float] = {2: -1.0}
@@ -84,7 +85,7 @@ def test_a_channel_whose_total_shrinks(monkeypatch, paired_):
         return [Fraction(weight, sum(weights)) for weight in weights]
 
     victim = paired() if paired_ else plain()
-    monkeypatch.setattr(Hashed, "given", given)
+    monkeypatch.setattr(HashedChannel, "given", given)
     assert caught(checks.check_channel, victim)
 
 
@@ -131,14 +132,14 @@ def test_the_opposite_with_a_share_of_the_rest(monkeypatch):
 
 
 def test_a_channel_with_the_opposite_at_the_high_weight(monkeypatch):
-    real = Hashed.given
+    real = HashedChannel.given
 
     def given(self, hit):
         high = Fraction(self.law.high, self.law.total)
         return [max(cell, high) if y % self.places in hit else cell for y, cell in enumerate(real(self, hit))]
 
     victim = paired()
-    monkeypatch.setattr(Hashed, "given", given)
+    monkeypatch.setattr(HashedChannel, "given", given)
     assert caught(checks.check_channel, victim)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from contract.checks import messages
-from dither.core.ball import TOLERANCE, Ball
-from dither.core.errors import DomainError, ParameterError
+from dither.core.ball_domain import TOLERANCE, Ball
+from dither.errors import DomainError, ParameterError
 
 SECRET = 987654321.0
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dither.core.channel import Table, TwoLevel, hockey_stick
-from dither.core.compose import Product, PublicMixture
-from dither.core.errors import ParameterError
+from dither.core.composite_channels import Product, PublicMixture
 from dither.core.exact import exp_below
 from dither.core.guarantee import Guarantee
+from dither.errors import ParameterError
 
 epsilons = st.floats(1e-6, 16.0)
 deltas = st.sampled_from([1e-26, 1e-12, 1e-9, 1e-6, 1e-3, 0.1])

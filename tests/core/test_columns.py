@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dither.core.columns import MISSING, UNKNOWN, Places, floats_of, is_arrow
+from dither.core.columns import MISSING, UNKNOWN, LabelCodes, floats_of, is_arrow
 
 LABELS = ["a", "b", "", "é", "1", "-7", "true", "01", "1.0", "False", "9007199254740993", "99999999999999999999"]
 TEXTS = ["b", None, "a", "", "zz", "é", "a"]
@@ -52,7 +52,7 @@ def texts() -> dict[str, Any]:
 
 @pytest.mark.parametrize("form", list(texts()))
 def test_texts(form):
-    found = Places(LABELS).of(texts()[form])
+    found = LabelCodes(LABELS).of(texts()[form])
     assert found.tolist() == EXPECTED
     assert found.dtype == np.int64
 
@@ -70,7 +70,7 @@ NUMBERS = {
 @pytest.mark.parametrize("dtype", list(NUMBERS))
 def test_a_number_is_the_label_that_is_its_decimal_text(dtype):
     values, expected = NUMBERS[dtype]
-    places, array = Places(LABELS), np.array(values, dtype=dtype)
+    places, array = LabelCodes(LABELS), np.array(values, dtype=dtype)
     for form in (
         array,
         array.astype(object),
@@ -82,31 +82,31 @@ def test_a_number_is_the_label_that_is_its_decimal_text(dtype):
         assert places.of(form).tolist() == expected
     holed = pa.array([*array.tolist(), None], pa.from_numpy_dtype(array.dtype))
     assert places.of(holed).tolist() == [*expected, MISSING]
-    assert Places(["a", "b"]).of(array).tolist() == [MISSING if value != value else UNKNOWN for value in values]
+    assert LabelCodes(["a", "b"]).of(array).tolist() == [MISSING if value != value else UNKNOWN for value in values]
     assert places.of(array.tolist()[0:1]).tolist() == expected[:1]
 
 
 def test_true_is_no_one():
-    assert Places(["0", "1", "false", "true"]).of([0, 1, False, True, 1.0, np.True_]).tolist() == [0, 1, 2, 3, 1, 3]
-    assert Places(["0", "1"]).of(np.array([True, False])).tolist() == [UNKNOWN, UNKNOWN]
+    assert LabelCodes(["0", "1", "false", "true"]).of([0, 1, False, True, 1.0, np.True_]).tolist() == [0, 1, 2, 3, 1, 3]
+    assert LabelCodes(["0", "1"]).of(np.array([True, False])).tolist() == [UNKNOWN, UNKNOWN]
     for column in ([1, 0], np.array([1, 0]), np.array([1.0, -0.0]), pa.array([1, 0])):  # a number has one text
-        assert Places(["01", "-0", "+1", "00", "1.0"]).of(column).tolist() == [UNKNOWN, UNKNOWN]
-    assert Places(["True", "yes"]).of([True]).tolist() == [UNKNOWN]
+        assert LabelCodes(["01", "-0", "+1", "00", "1.0"]).of(column).tolist() == [UNKNOWN, UNKNOWN]
+    assert LabelCodes(["True", "yes"]).of([True]).tolist() == [UNKNOWN]
 
 
 def test_beyond_what_a_float_tells_apart():
-    places = Places(["9007199254740992", "9007199254740993"])
+    places = LabelCodes(["9007199254740992", "9007199254740993"])
     assert places.of([2**53 + 1, 2**53]).tolist() == [1, 0]
     assert places.of(np.array([2**53 + 1, 2**53])).tolist() == [1, 0]
     for values in (np.array([2**64 - 1], dtype=np.uint64), pa.array([2**64 - 1], pa.uint64()), [2**64 - 1]):
-        assert Places(["-1", "1"]).of(values).tolist() == [UNKNOWN]
+        assert LabelCodes(["-1", "1"]).of(values).tolist() == [UNKNOWN]
     assert places.of([2.0**53]).tolist() == places.of(np.array([2.0**53])).tolist() == [UNKNOWN]
 
 
 def test_whole_decimals_are_numbers():
     for kind in (pa.decimal32(5, 1), pa.decimal64(9, 1), pa.decimal128(20, 1), pa.decimal256(50, 1)):
         column = pa.array([Decimal("1.0"), Decimal("1.5"), None], kind)
-        assert Places(LABELS).of(column).tolist() == [4, UNKNOWN, MISSING]
+        assert LabelCodes(LABELS).of(column).tolist() == [4, UNKNOWN, MISSING]
         np.testing.assert_array_equal(floats_of(column), [1.0, 1.5, np.nan])
 
 
@@ -125,7 +125,7 @@ ODD: dict[str, Any] = {
 
 @pytest.mark.parametrize("form", list(ODD))
 def test_other_types_fit_nowhere(form):
-    assert Places(["a", "1", "2", "b"]).of(ODD[form]).tolist() == [UNKNOWN, UNKNOWN]
+    assert LabelCodes(["a", "1", "2", "b"]).of(ODD[form]).tolist() == [UNKNOWN, UNKNOWN]
     if not isinstance(ODD[form], np.ndarray):
         assert np.isnan(floats_of(ODD[form])).all()
 
@@ -140,8 +140,8 @@ def test_what_breaks_when_looked_at_is_unknown():
     damaged = pa.Array.from_buffers(
         pa.string(), 2, [None, pa.py_buffer(np.array([0, 2, 3], dtype=np.int32)), pa.py_buffer(b"\xff\xfea")]
     )
-    assert Places(["a", "b"]).of([Broken("a"), "b"]).tolist() == [UNKNOWN, 1]
-    assert Places(["a", "b"]).of(damaged).tolist() == [UNKNOWN, 0]
+    assert LabelCodes(["a", "b"]).of([Broken("a"), "b"]).tolist() == [UNKNOWN, 1]
+    assert LabelCodes(["a", "b"]).of(damaged).tolist() == [UNKNOWN, 0]
 
 
 def test_nothing_at_all():
@@ -152,20 +152,20 @@ def test_nothing_at_all():
         pa.chunked_array([], pa.string()),
         pa.array([], pa.int8()),
     ):
-        assert Places(["a", "b"]).of(empty).shape == floats_of(empty).shape == (0,)
-        assert Places(["a", "b"]).of(empty).dtype == np.int64
+        assert LabelCodes(["a", "b"]).of(empty).shape == floats_of(empty).shape == (0,)
+        assert LabelCodes(["a", "b"]).of(empty).dtype == np.int64
     nothing = pa.nulls(3)
-    assert Places(["a", "b"]).of(nothing).tolist() == [MISSING] * 3
+    assert LabelCodes(["a", "b"]).of(nothing).tolist() == [MISSING] * 3
     assert np.isnan(floats_of(nothing)).all()
 
 
 def test_missing_values_of_pandas():
     pandas = pytest.importorskip("pandas")
-    assert Places(["a", "b"]).of([pandas.NA, pandas.NaT, "a"]).tolist() == [MISSING, MISSING, 0]
+    assert LabelCodes(["a", "b"]).of([pandas.NA, pandas.NaT, "a"]).tolist() == [MISSING, MISSING, 0]
     for column in (pandas.Series(["b", None, "a"]), pandas.Series(["b", None, "a"], dtype="category")):
-        assert Places(["a", "b"]).of(column).tolist() == [1, MISSING, 0]
-    assert Places(["1", "2"]).of(pandas.Series([2, None, 1])).tolist() == [1, MISSING, 0]
-    assert Places(["1", "2"]).of(pandas.Series([2, None, 1], dtype="Int64")).tolist() == [1, MISSING, 0]
+        assert LabelCodes(["a", "b"]).of(column).tolist() == [1, MISSING, 0]
+    assert LabelCodes(["1", "2"]).of(pandas.Series([2, None, 1])).tolist() == [1, MISSING, 0]
+    assert LabelCodes(["1", "2"]).of(pandas.Series([2, None, 1], dtype="Int64")).tolist() == [1, MISSING, 0]
 
 
 def floats() -> dict[str, Any]:
@@ -198,7 +198,7 @@ def test_whole_numbers_are_floats_and_truth_is_none():
 @settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.text(max_size=3), st.sampled_from(LABELS))))
 def test_arrow_and_lists_agree(values):
-    places, column = Places(LABELS), pa.array(values, pa.string())
+    places, column = LabelCodes(LABELS), pa.array(values, pa.string())
     expected = [MISSING if value is None else LABELS.index(value) if value in LABELS else UNKNOWN for value in values]
     assert places.of(values).tolist() == expected
     assert places.of(column).tolist() == expected
@@ -212,7 +212,7 @@ def test_arrow_and_lists_agree(values):
     )
 )
 def test_arrays_of_floats_and_lists_agree(values):
-    places = Places([str(number) for number in range(-5, 5)])
+    places = LabelCodes([str(number) for number in range(-5, 5)])
     found = places.of(values).tolist()
     assert places.of(pa.array(values, pa.float64())).tolist() == found
     for value, place in zip(values, found, strict=True):
@@ -221,7 +221,7 @@ def test_arrays_of_floats_and_lists_agree(values):
 
 def test_rows_are_not_looked_at_one_by_one(monkeypatch):
     """Each different text is looked up once."""
-    places, seen = Places(["a", "b"]), []
+    places, seen = LabelCodes(["a", "b"]), []
     monkeypatch.setattr(places, "_of_items", lambda items: seen.extend(items) or np.zeros(len(items), np.int64))
     places.of(pa.array(["a", "b", "a", None, "b"] * 100))
     assert seen == ["a", "b"]

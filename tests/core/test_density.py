@@ -8,7 +8,7 @@ what these seeds give, with room, and their false alarm is not known.
 import numpy as np
 import pytest
 
-from dither.core.density import Heard, Summed, smoothed
+from dither.estimation.density import NoisySums, OutputCounts, smoothed
 from dither.mechanisms import SquareWave
 from dither.ranges.windows import window_law
 
@@ -30,10 +30,10 @@ def window(epsilon: float = 1.0, cells: int = CELLS) -> np.ndarray:
     return window_law(tally, mechanism, CELLS, list(range(0, CELLS + 1, CELLS // cells))).law
 
 
-def heard(shares: np.ndarray, n: int, seed: int) -> Heard:
+def heard(shares: np.ndarray, n: int, seed: int) -> OutputCounts:
     law = window()
     chance = law @ shares
-    return Heard(np.random.default_rng(seed).multinomial(n, chance / chance.sum()).astype(np.float64), law)
+    return OutputCounts(np.random.default_rng(seed).multinomial(n, chance / chance.sum()).astype(np.float64), law)
 
 
 def deviations(weights: np.ndarray, covariance: np.ndarray) -> np.ndarray:
@@ -60,7 +60,7 @@ def test_cells_of_several_values_have_the_average_law():
 
 def test_sums_without_noise_are_met():
     shares = SMOOTH["two bumps"] / SMOOTH["two bumps"].sum()
-    found = smoothed(CELLS, None, [Summed(np.eye(CELLS), shares, np.full(CELLS, 1e-14))])
+    found = smoothed(CELLS, None, [NoisySums(np.eye(CELLS), shares, np.full(CELLS, 1e-14))])
     np.testing.assert_allclose(found.value, shares, atol=1e-6)
     assert deviations(BELOW, found.covariance).max() < 1e-6
 
@@ -68,12 +68,12 @@ def test_sums_without_noise_are_met():
 def test_a_margin_of_zeros_is_met():
     shares = np.zeros(8)
     shares[2] = 1.0
-    found = smoothed(8, None, [Summed(np.eye(8), shares, np.full(8, 1e-10))])
+    found = smoothed(8, None, [NoisySums(np.eye(8), shares, np.full(8, 1e-10))])
     np.testing.assert_allclose(found.value, shares, atol=1e-4)
 
 
 def test_nothing_known_is_even_and_open():
-    found = smoothed(8, None, [Summed(np.eye(8), np.full(8, 0.125), np.full(8, np.inf))])
+    found = smoothed(8, None, [NoisySums(np.eye(8), np.full(8, 0.125), np.full(8, np.inf))])
     np.testing.assert_allclose(found.value, 0.125, atol=1e-9)
     assert np.sqrt(found.covariance[0, 0]) > 0.1
 
@@ -81,7 +81,7 @@ def test_nothing_known_is_even_and_open():
 def test_shares_are_shares():
     for seed in range(5):
         noise = np.random.default_rng(seed).normal(0, 0.05, 16)
-        found = smoothed(16, None, [Summed(np.eye(16), 1 / 16 + noise, np.full(16, 0.05**2))])
+        found = smoothed(16, None, [NoisySums(np.eye(16), 1 / 16 + noise, np.full(16, 0.05**2))])
         assert (found.value >= 0).all()
         assert found.value.sum() == pytest.approx(1.0, abs=1e-12)
         np.testing.assert_allclose(found.covariance.sum(axis=0), 0.0, atol=1e-10)  # errors add up to nothing
@@ -112,7 +112,7 @@ def test_both_kinds_of_evidence_are_put_together():
     """Half-sums that are known exactly correct what the window says, and the window tells what lies inside them."""
     shares = SMOOTH["two bumps"] / SMOOTH["two bumps"].sum()
     halves = np.kron(np.eye(2), np.ones(CELLS // 2)).astype(np.float64)
-    told = Summed(halves, halves @ shares, np.full(2, 1e-12))
+    told = NoisySums(halves, halves @ shares, np.full(2, 1e-12))
     alone, both = (smoothed(CELLS, heard(shares, 20_000, 3), extra) for extra in ([], [told]))
     np.testing.assert_allclose(halves @ both.value, halves @ shares, atol=1e-5)
     assert np.abs(halves @ (alone.value - shares)).max() > 1e-4
@@ -140,7 +140,7 @@ def test_a_spike_is_kept_in_the_margin_of_a_grid():
     spike = np.full(16, 0.08 / 15)
     spike[5] = 0.92
     noise = np.random.default_rng(1).normal(0, 0.01, 16)
-    found = smoothed(16, None, [Summed(np.eye(16), spike + noise, np.full(16, 1e-4))])
+    found = smoothed(16, None, [NoisySums(np.eye(16), spike + noise, np.full(16, 1e-4))])
     assert found.value[5] == pytest.approx(0.92, abs=0.05)
 
 
@@ -148,13 +148,13 @@ def test_attributes_without_an_order_are_not_smoothed():
     """Shares that jump: neighbours are no evidence for each other, and the order of the labels does not matter."""
     shares = np.tile([0.02, 0.23], 4)
     seen = shares + np.random.default_rng(2).normal(0, 0.02, 8)
-    told = [Summed(np.eye(8), seen, np.full(8, 0.02**2))]
+    told = [NoisySums(np.eye(8), seen, np.full(8, 0.02**2))]
     nominal, ordered = (smoothed(8, None, told, ordered=kind) for kind in (False, True))
     assert np.abs(nominal.value - shares).max() < 0.06
     mixed = np.random.default_rng(3).permutation(8)
-    again = smoothed(8, None, [Summed(np.eye(8), seen[mixed], np.full(8, 0.02**2))], ordered=False)
+    again = smoothed(8, None, [NoisySums(np.eye(8), seen[mixed], np.full(8, 0.02**2))], ordered=False)
     np.testing.assert_allclose(again.value, nominal.value[mixed], atol=1e-6)
-    other = smoothed(8, None, [Summed(np.eye(8), seen[mixed], np.full(8, 0.02**2))])
+    other = smoothed(8, None, [NoisySums(np.eye(8), seen[mixed], np.full(8, 0.02**2))])
     assert np.abs(other.value - ordered.value[mixed]).max() > 1e-5  # an order makes a difference
 
 
@@ -162,14 +162,14 @@ def test_more_noise_is_more_smoothing():
     """The same wiggles, once with an error that explains them and once without."""
     wiggles = 1 / 32 + 0.01 * np.where(np.arange(32) % 2, 1, -1)
     believed, doubted = (
-        smoothed(32, None, [Summed(np.eye(32), wiggles, np.full(32, error**2))]).value for error in (1e-4, 3e-2)
+        smoothed(32, None, [NoisySums(np.eye(32), wiggles, np.full(32, error**2))]).value for error in (1e-4, 3e-2)
     )
     assert np.abs(believed - wiggles).max() < 1e-3
     assert np.ptp(doubted) < 0.2 * np.ptp(wiggles)
 
 
 def test_two_cells_and_many():
-    assert smoothed(2, None, [Summed(np.eye(2), np.array([0.3, 0.7]), np.full(2, 1e-8))]).value == pytest.approx(
+    assert smoothed(2, None, [NoisySums(np.eye(2), np.array([0.3, 0.7]), np.full(2, 1e-8))]).value == pytest.approx(
         [0.3, 0.7], abs=1e-3
     )
     assert smoothed(128, None, []).value == pytest.approx(1 / 128)

@@ -9,8 +9,8 @@ import pytest
 from contract.tapes import EveryTape
 from dither.core.channel import TwoLevel
 from dither.core.draw import DRAW, ELEMENT, below, positions, sides
-from dither.core.errors import ParameterError
-from dither.randomness import Stream
+from dither.core.randomness import Stream
+from dither.errors import ParameterError
 
 SMALL_LAWS = [
     TwoLevel(high, low, favoured, outputs)

@@ -14,9 +14,9 @@ import pytest
 from scipy.stats import norm
 
 import dither
-from dither.core.errors import MissingExtraError, ParameterError
 from dither.core.estimate import Estimate
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.errors import MissingExtraError, ParameterError
 
 PROMISE = Guarantee(1.0)
 VALUE = np.array([0.2, -0.01, 0.5, 0.31])

@@ -11,8 +11,8 @@ from math import log
 import pytest
 
 from dither.core.channel import TwoLevel, hockey_stick
-from dither.core.errors import ParameterError
-from dither.core.hashed import Hashed
+from dither.core.hashed_channel import HashedChannel
+from dither.errors import ParameterError
 
 CASES = [
     (high, low, s, t, paired)
@@ -32,8 +32,8 @@ CASES = [
 every = pytest.mark.parametrize(("high", "low", "s", "t", "paired"), CASES)
 
 
-def channel(high: int, low: int, s: int, t: int, paired: bool) -> Hashed:
-    return Hashed(TwoLevel(high, low, favoured=s, outputs=t), paired)
+def channel(high: int, low: int, s: int, t: int, paired: bool) -> HashedChannel:
+    return HashedChannel(TwoLevel(high, low, favoured=s, outputs=t), paired)
 
 
 @every

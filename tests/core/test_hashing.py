@@ -18,8 +18,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
-from dither.core.hashing import SPREAD, buckets, edges, halves, mixed, public_seeds
-from dither.randomness import Stream
+from dither.core.randomness import Stream
+from dither.kernels.hashing import SPREAD, buckets, edges, halves, mixed, public_seeds
 
 ALARM = 5e-9
 SEEDS = Stream.seeded(1, "hash functions").words(0, slice(0, 1 << 21))[:, 0]

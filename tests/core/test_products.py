@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import dither
 from dither import SampledDuchi
+from dither.core.additive_channel import AdditiveChannel
 from dither.core.channel import Channel, Table, TwoLevel, hockey_stick
-from dither.core.compose import Announced, Independent, Product, PublicMixture, _convolved
+from dither.core.composite_channels import Announced, Independent, Product, PublicMixture, _convolved
 from dither.core.exact import closely_above_log, exp_below, log_above, root_below, share_below
-from dither.core.shift import Shift
 
 RATIOS = [Fraction(1), Fraction(11, 10), Fraction(3, 2), Fraction(2), Fraction(3), Fraction(7), Fraction(40)]
 
@@ -21,7 +21,7 @@ GRR = TwoLevel(5, 2, favoured=1, outputs=3)
 SIGN = TwoLevel(3, 1, favoured=1, outputs=2)
 WINDOW = TwoLevel(4, 1, favoured=2, outputs=5, apart=2, inputs=4, members=lambda i: range(i, i + 2))
 UNEVEN = Table(((5, 2, 1), (1, 6, 1), (3, 3, 2)))
-NOISE = Shift((4, 2, 1), steps=1, reach=1)
+NOISE = AdditiveChannel((4, 2, 1), steps=1, reach=1)
 
 
 def word(factors: tuple[Channel, ...], letters: tuple[int, ...]) -> list[Fraction]:

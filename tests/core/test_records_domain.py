@@ -9,12 +9,12 @@ import pytest
 
 from contract.checks import messages
 from dither import Sampled, SampledDuchi, Split
-from dither.core.domain import Categories, Interval, Records
-from dither.core.errors import DitherError, DomainError, ParameterError
+from dither.core.domains import Categories, Records, UnitInterval
+from dither.errors import DitherError, DomainError, ParameterError
 
 SECRET = 987654321.5
-NUMBERS = Records(3, (Interval(),))
-MIXED = Records(2, (Interval(), Categories(4)))
+NUMBERS = Records(3, (UnitInterval(),))
+MIXED = Records(2, (UnitInterval(), Categories(4)))
 
 
 def label(values: Any) -> str:
@@ -93,7 +93,7 @@ def test_one_record_and_no_record():
     ):
         for invalid in ("error", "clip"):
             assert NUMBERS.check(nothing, invalid).shape == (0, 3)
-    one = Records(1, (Interval(),))
+    one = Records(1, (UnitInterval(),))
     assert one.check([[0.5], [0.25]]).tolist() == [[0.5], [0.25]]
     assert one.check([0.5]).tolist() == [[0.5]]
     assert one.check({"x": [0.5, 0.25]}).tolist() == [[0.5], [0.25]]
@@ -117,7 +117,7 @@ def test_junk_is_replaced_where_that_was_asked_for():
 def test_a_number_too_large_for_a_float_is_junk_like_any_other():
     # On a device an error would be silence, and silence is a fact about the value.
     for large, end in ((10**400, 1.0), (-(10**400), -1.0)):
-        assert Interval().check([0.5, large], "clip").tolist() == [0.5, end]
+        assert UnitInterval().check([0.5, large], "clip").tolist() == [0.5, end]
         assert NUMBERS.check([[0.5, large, 0.0]], "clip").tolist() == [[0.5, end, 0.0]]
 
 

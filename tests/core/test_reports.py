@@ -15,9 +15,9 @@ import pytest
 from pyarrow import parquet
 
 import dither
-from dither.core.errors import ReportError
+from dither.core.randomness import Stream
 from dither.core.reports import Reports
-from dither.randomness import Stream
+from dither.errors import ReportError
 
 DTYPES = [
     [("value", "u1")],

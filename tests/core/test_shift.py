@@ -11,12 +11,12 @@ import pytest
 
 from contract.tapes import EveryTape, lanes_read
 from dither.core import draw
+from dither.core.additive_channel import MOST_STRETCH, AdditiveChannel, noise_shape, noise_table
 from dither.core.channel import Table, hockey_stick
 from dither.core.draw import DRAW, ELEMENT, entries
-from dither.core.errors import ParameterError
 from dither.core.exact import exp_below
-from dither.core.shift import MOST_STRETCH, Shift, noise_shape, noise_table
-from dither.randomness import Stream
+from dither.core.randomness import Stream
+from dither.errors import ParameterError
 
 RATIOS = [Fraction(1, 2), Fraction(1), Fraction(9, 8), Fraction(3, 2), Fraction(2), Fraction(4), Fraction(50)]
 
@@ -53,7 +53,7 @@ def small_tables() -> Iterator[tuple[tuple[int, ...], int, int]]:
         yield weights[::-1], 2, 3
 
 
-def check_structure(channel: Shift) -> None:
+def check_structure(channel: AdditiveChannel) -> None:
     """Rows, ratio, divergence and blanket are those of the definition, over all pairs of inputs."""
     rows = plain_rows(channel.weights, channel.steps, channel.reach, channel.stretch)
     assert [channel.row(x) for x in range(len(rows))] == rows
@@ -67,7 +67,7 @@ def check_structure(channel: Shift) -> None:
 
 
 SOUND = [
-    Shift(weights, steps, reach)
+    AdditiveChannel(weights, steps, reach)
     for weights, steps, reach in small_tables()
     if monotone(plain_rows(weights, steps, reach, 1))
 ]
@@ -77,11 +77,11 @@ def test_exactly_the_monotone_tables_are_accepted():
     accepted = refused = 0
     for weights, steps, reach in small_tables():
         if monotone(plain_rows(weights, steps, reach, 1)):
-            Shift(weights, steps, reach)
+            AdditiveChannel(weights, steps, reach)
             accepted += 1
         else:
             with pytest.raises(ParameterError):
-                Shift(weights, steps, reach)
+                AdditiveChannel(weights, steps, reach)
             refused += 1
     assert accepted > 100
     assert refused > 1000
@@ -96,12 +96,12 @@ def test_structure_over_all_small_tables():
 def test_structure_of_stretched_tables(stretch):
     for channel in SOUND:
         if channel.steps == 1:
-            check_structure(Shift(channel.weights, 1, channel.reach, stretch))
+            check_structure(AdditiveChannel(channel.weights, 1, channel.reach, stretch))
 
 
 def test_structure_of_bells():
     for curvature, steps, reach in (("0.1", 3, 8), ("0.5", 5, 4), ("0.02", 2, 12)):
-        check_structure(Shift(noise_table(Decimal(0), Decimal(curvature), steps + reach, 256), steps, reach))
+        check_structure(AdditiveChannel(noise_table(Decimal(0), Decimal(curvature), steps + reach, 256), steps, reach))
 
 
 def test_the_worst_pair_of_a_product_has_all_coordinates_at_the_ends():
@@ -114,7 +114,7 @@ def test_the_worst_pair_of_a_product_has_all_coordinates_at_the_ends():
 
 
 def test_every_value_between_the_rows_is_covered():
-    channel = Shift((9, 7, 4, 2, 1), 2, 2)
+    channel = AdditiveChannel((9, 7, 4, 2, 1), 2, 2)
     rows = [channel.row(x) for x in range(3)]
     shares = [Fraction(i, 4) for i in range(5)]
     between = [
@@ -147,11 +147,11 @@ def test_every_value_between_the_rows_is_covered():
 )
 def test_what_is_no_channel_is_refused(arguments):
     with pytest.raises(ParameterError):
-        Shift(*arguments)
+        AdditiveChannel(*arguments)
 
 
 def test_the_gain_goes_on_below_zero():
-    channel = Shift((9, 7, 4, 2, 1), 2, 2)
+    channel = AdditiveChannel((9, 7, 4, 2, 1), 2, 2)
     ratio = channel.ratio()
     assert channel.gain(ratio) == channel.divergence(ratio) == 0
     assert channel.gain(ratio * 2) < 0 == channel.divergence(ratio * 2)
@@ -284,21 +284,21 @@ def test_entries_do_not_depend_on_how_rows_are_cut():
 # Mutants -----------------------------------------------------------------------------------------------------------
 
 
-class NoLump(Shift):
+class NoLump(AdditiveChannel):
     """The tail is forgotten at the clamped end."""
 
     def tail(self, k):
         return super().tail(k) - self.weights[-1] * (k > 0)
 
 
-class Late(Shift):
+class Late(AdditiveChannel):
     """Sums of offsets start one too late."""
 
     def tail(self, k):
         return super().tail(min(k + 1, len(self.weights) - 1))
 
 
-class OneSided(Shift):
+class OneSided(AdditiveChannel):
     """Only the lower end is clamped to."""
 
     def shifted(self, i):
@@ -306,21 +306,21 @@ class OneSided(Shift):
         return [*row[:-1], self.weights[self.reach + self.steps - i]]
 
 
-class Unmixed(Shift):
+class Unmixed(AdditiveChannel):
     """The stretch is forgotten."""
 
     def _ends(self, at_lowest, at_highest):
         return 2 * self.stretch * at_lowest, 2 * self.stretch * at_highest
 
 
-class Swapped(Shift):
+class Swapped(AdditiveChannel):
     """Rows are read from the wrong end."""
 
     def shifted(self, i):
         return super().shifted(self.steps - i)
 
 
-class Middle(Shift):
+class Middle(AdditiveChannel):
     """The blanket is read off the wrong rows."""
 
     def blanket(self):
@@ -328,11 +328,11 @@ class Middle(Shift):
         return type(super().blanket())(sum(law, Fraction(0)), law)
 
 
-class FewThresholds(Shift):
+class FewThresholds(AdditiveChannel):
     """The best threshold is missed by one."""
 
     def gain(self, ratio):
-        shorter = Shift.gain(self, ratio)
+        shorter = AdditiveChannel.gain(self, ratio)
         best = max(
             range(-self.reach, self.reach + self.steps), key=lambda k: self.tail(-k) - ratio * self.tail(self.steps - k)
         )
@@ -402,6 +402,6 @@ def test_mutants_of_the_draw_are_killed(name, monkeypatch):
 def test_an_impossible_output_has_no_finite_ratio():
     # A table cannot hold a zero, so no shifted table has one: the ratio is always finite.
     assert all(channel.ratio() < inf for channel in SOUND)
-    channel = Shift(PRODUCTION, 60, 240)
+    channel = AdditiveChannel(PRODUCTION, 60, 240)
     assert channel.profile(channel.epsilon) == 0
     assert channel.divergence(exp_below(channel.epsilon / 2)) > 0

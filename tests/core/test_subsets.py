@@ -10,8 +10,8 @@ import pytest
 
 from contract.tapes import EveryTape
 from dither.core.draw import TAG
-from dither.core.subsets import subsets
-from dither.randomness import Stream
+from dither.core.randomness import Stream
+from dither.core.subsets import random_subsets
 
 MOST_TAPE_BITS = 15
 SMALL = [(d, m) for d in range(2, 9) for m in range(1, d)]
@@ -30,7 +30,7 @@ def shortest(d: int, m: int) -> list[int]:
 def law(d: int, m: int, bits: int) -> dict[tuple[int, ...], Fraction]:
     """Each subset and its exact probability, given that its words were accepted."""
     tape = EveryTape(bits, {TAG: words_read(d, m)})
-    drawn = subsets(d, m, tape, slice(0, tape.rows))
+    drawn = random_subsets(d, m, tape, slice(0, tape.rows))
     rows, inverse = tape.odds()
     found: dict[tuple[int, ...], Fraction] = {}
     for (subset, odds), count in Counter(zip(map(tuple, drawn[rows].tolist()), inverse.tolist(), strict=True)).items():
@@ -50,18 +50,18 @@ def test_every_subset_is_equally_likely(d, m):
 @pytest.mark.parametrize(("d", "m"), [(2, 1), (5, 2), (5, 4), (7, 5), (100, 3), (300, 299), (256, 255), (70_000, 2)])
 def test_rows_may_be_a_range_or_an_index(d, m):
     stream = Stream.seeded(3)
-    whole = subsets(d, m, stream, slice(0, 500))
+    whole = random_subsets(d, m, stream, slice(0, 500))
     some = np.array([499, 3, 3, 0, 77])
-    assert (subsets(d, m, stream, some) == whole[some]).all()
-    assert (subsets(d, m, stream, slice(100, 200)) == whole[100:200]).all()
-    assert len(subsets(d, m, stream, np.empty(0, dtype=np.intp))) == 0
+    assert (random_subsets(d, m, stream, some) == whole[some]).all()
+    assert (random_subsets(d, m, stream, slice(100, 200)) == whole[100:200]).all()
+    assert len(random_subsets(d, m, stream, np.empty(0, dtype=np.intp))) == 0
 
 
 @pytest.mark.parametrize(
     ("d", "m"), [(255, 2), (256, 2), (257, 2), (257, 255), (65_536, 3), (65_537, 3), (1000, 499), (1000, 501)]
 )
 def test_many_dimensions_fit_their_type(d, m):
-    drawn = subsets(d, m, Stream.seeded(1), slice(0, 400))
+    drawn = random_subsets(d, m, Stream.seeded(1), slice(0, 400))
     assert drawn.shape == (400, m)
     assert drawn.dtype == np.min_scalar_type(d - 1)
     assert int(drawn.max()) < d
@@ -74,7 +74,7 @@ def test_many_dimensions_fit_their_type(d, m):
 
 def test_each_dimension_comes_up_equally_often_in_production():
     # 60,000 users, 3 of 7: each count is binomial(60,000, 3/7) with deviation 121; six of them, false alarm 7 * 2e-9.
-    drawn = subsets(7, 3, Stream.seeded(11), slice(0, 60_000))
+    drawn = random_subsets(7, 3, Stream.seeded(11), slice(0, 60_000))
     counts = np.bincount(drawn.reshape(-1), minlength=7)
     assert np.abs(counts - 60_000 * 3 / 7).max() < 6 * (60_000 * 3 / 7 * 4 / 7) ** 0.5
     # Neighbouring users do not share their choice: the overlap of rows i and i + 1 is 9/7 on average, deviation .70.

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dither.core.errors import DitherError, TallyError
 from dither.core.tally import Tally
+from dither.errors import DitherError, TallyError
 
 steady = settings(derandomize=True, deadline=None)
 shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)

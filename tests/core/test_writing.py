@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dither.core import writing
-from dither.core.errors import DitherError, WriteError
-from dither.core.writing import whole, write_bytes, write_text
+from dither.core import atomic_write as writing
+from dither.core.atomic_write import atomic_path, write_bytes, write_text
+from dither.errors import DitherError, WriteError
 
 
 def names(folder: Path) -> list[str]:
@@ -22,7 +22,7 @@ def names(folder: Path) -> list[str]:
 @pytest.mark.parametrize("name", ["a.txt", "a", ".a", "ä 1.txt", "x" * 255, "漢" * 80 + ".parquet", "new\nline", "-"])
 def test_a_file_is_there_at_the_end(tmp_path, name):
     path = tmp_path / name
-    with whole(path) as temporary:
+    with atomic_path(path) as temporary:
         assert temporary.parent == tmp_path
         assert temporary.name.startswith(".")
         assert not path.exists()
@@ -40,7 +40,7 @@ def test_texts_and_bytes(tmp_path):
 
 
 def test_nothing_written_is_an_empty_file(tmp_path):
-    with whole(tmp_path / "a"):
+    with atomic_path(tmp_path / "a"):
         pass
     assert (tmp_path / "a").read_bytes() == b""
 
@@ -53,7 +53,7 @@ def test_an_error_leaves_what_was_there(tmp_path, error, before):
         path.write_bytes(before)
 
     def write() -> None:
-        with whole(path) as temporary:
+        with atomic_path(path) as temporary:
             temporary.write_bytes(b"half of")
             raise error
 
@@ -66,7 +66,7 @@ def test_an_error_leaves_what_was_there(tmp_path, error, before):
 
 def test_an_error_where_the_temporary_file_is_gone(tmp_path):
     def write() -> None:
-        with whole(tmp_path / "a") as temporary:
+        with atomic_path(tmp_path / "a") as temporary:
             temporary.unlink()
 
     with pytest.raises(WriteError, match=r"cannot write .*a: no such file"):
@@ -87,7 +87,7 @@ def test_a_file_is_replaced_in_one_step(tmp_path):
     reader.start()
     try:
         for digit in b"123456789" * 5:
-            with whole(path) as temporary, temporary.open("wb") as file:
+            with atomic_path(path) as temporary, temporary.open("wb") as file:
                 for _ in range(10):
                     file.write(bytes([digit]) * 1000)
                     file.flush()
@@ -102,7 +102,7 @@ def test_a_file_is_replaced_in_one_step(tmp_path):
 def test_who_may_read_a_new_file_is_the_user_s_choice(tmp_path, mask):
     before = os.umask(mask)
     try:
-        with whole(tmp_path / "a") as temporary:
+        with atomic_path(tmp_path / "a") as temporary:
             assert stat.S_IMODE(temporary.stat().st_mode) == 0o666 & ~mask  # nobody more, at any time
     finally:
         os.umask(before)
@@ -134,7 +134,7 @@ def test_a_link_stays_a_link(tmp_path):
 
 
 def test_a_device_is_written_to(tmp_path):
-    with whole("/dev/null") as path:
+    with atomic_path("/dev/null") as path:
         assert path == Path("/dev/null")
         path.write_bytes(b"x")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
@@ -160,7 +160,7 @@ def test_a_pipe_whose_reader_has_gone(tmp_path):
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
 
     def write() -> None:
-        with whole(path) as target, target.open("wb", buffering=0) as file:
+        with atomic_path(path) as target, target.open("wb", buffering=0) as file:
             os.close(reader)
             file.write(b"x")
 
@@ -210,7 +210,7 @@ def test_errors_of_the_system_are_told_without_a_trace(tmp_path):
 
 def test_what_dither_says_is_not_said_twice(tmp_path):
     def write() -> None:
-        with whole(tmp_path / "outer"), whole(tmp_path / "missing" / "inner"):
+        with atomic_path(tmp_path / "outer"), atomic_path(tmp_path / "missing" / "inner"):
             pass
 
     with pytest.raises(WriteError) as caught:
@@ -257,7 +257,7 @@ def test_a_folder_that_cannot_be_settled(tmp_path, monkeypatch):
 SCRIPT = """
 import sys
 from pathlib import Path
-from dither.core.writing import whole
+from dither.core.atomic_write import whole
 with whole(sys.argv[1]) as temporary, temporary.open("wb") as file:
     file.write(b"half of"); file.flush()
     print("ready", flush=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dither import Categorical, KeyValue, Numeric, Ordinal, Plan, Schema, plan
-from dither.engines.rows import packed
+from dither.engines.report_rows import pack_rows
 
 JOBS = ["nurse", "driver", "teacher", "other"]
 CITIES = [f"city {i}" for i in range(3000)]
@@ -75,7 +75,7 @@ def reports(name: str, users: int, seed: int | None = 1) -> Mapping[str, Any]:
 @lru_cache
 def rows(name: str, users: int, seed: int | None = 1) -> pa.RecordBatch:
     """The same as rows."""
-    return packed(made(name), reports(name, users, seed))
+    return pack_rows(made(name), reports(name, users, seed))
 
 
 class Records:

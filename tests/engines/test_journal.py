@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dither.core.errors import DitherError, ReportError, TallyError, WriteError
 from dither.engines import journal as journal_module
 from dither.engines import local as local_module
 from dither.engines.journal import Journal
 from dither.engines.local import Local, tallied
-from dither.engines.pieces import Piece, report_files
-from dither.engines.rows import nothing, schema
+from dither.engines.report_files import Piece, report_files
+from dither.engines.report_rows import nothing, rows_schema
+from dither.errors import DitherError, ReportError, TallyError, WriteError
 from engines.cases import made, names_in, reports, rows, written
 
 USERS, FILES = 600, 12
@@ -37,7 +37,7 @@ def folder(tmp_path) -> Path:
     height = USERS // FILES
     for number in range(FILES):
         some = pa.table(rows("mixed", USERS).slice(height * number, height))
-        written(found / f"{number:02}.parquet", some.replace_schema_metadata(schema(CHOSEN).metadata), height // 2)
+        written(found / f"{number:02}.parquet", some.replace_schema_metadata(rows_schema(CHOSEN).metadata), height // 2)
     return found
 
 

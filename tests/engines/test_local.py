@@ -20,12 +20,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dither.core.errors import DitherError, DomainError, ParameterError, ReportError, WriteError
 from dither.engines import engine
 from dither.engines import local as local_module
 from dither.engines.local import Local, incoming
-from dither.engines.pieces import report_files
-from dither.engines.rows import PLAN, REPORT, TAG, codes, nothing, packed, tally_rows, unpacked
+from dither.engines.report_files import report_files
+from dither.engines.report_rows import PLAN, REPORT, TAG, codes, nothing, pack_rows, tally_rows, unpack_rows
+from dither.errors import DitherError, DomainError, ParameterError, ReportError, WriteError
 from engines.cases import CHOICES, Records, made, names_in, reports, rows, table, written
 
 USERS = 400
@@ -66,7 +66,7 @@ def test_any_partitioning_gives_identical_bytes(tmp_path, name, monkeypatch):
 
 
 def test_tables_batches_and_readers(tmp_path):
-    batch = packed(CHOSEN, CHOSEN.randomize(RECORDS, seed=1))
+    batch = pack_rows(CHOSEN, CHOSEN.randomize(RECORDS, seed=1))
     whole = pa.Table.from_batches([batch.slice(0, 3), batch.slice(3, 0), batch.slice(3)])
     written(tmp_path / "x.parquet", whole)
     sources = [
@@ -96,7 +96,7 @@ def test_a_stream_must_have_its_end():
 
 def test_data_frames_of_other_libraries():
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
-    batch = packed(CHOSEN, CHOSEN.randomize(RECORDS, seed=1))
+    batch = pack_rows(CHOSEN, CHOSEN.randomize(RECORDS, seed=1))
     frame = polars.from_arrow(pa.table(batch))
     found = pa.table(batch)
     assert Local().tally(CHOSEN, frame).to_bytes() == RIGHT
@@ -135,7 +135,7 @@ def test_files_there_and_back(tmp_path, name, heights):
     (file,) = report_files(path, CHOSEN)
     assert file.numbered
     assert file.plan == CHOSEN.fingerprint
-    assert file.rows == USERS * CHOSEN.reported
+    assert file.rows == USERS * CHOSEN.questions_per_user
 
 
 def test_a_stream_there_and_back():
@@ -159,11 +159,11 @@ def test_standard_output_there_and_back(monkeypatch):
 
 def test_several_reports_a_user(tmp_path):
     chosen = made("pairs of numbers")
-    assert chosen.reported > 1
+    assert chosen.questions_per_user > 1
     records = table(chosen, 100)
     path = tmp_path / "x.parquet"
     assert Local().randomize(chosen, Records(records, [30]), path, seed=5) == 100
-    assert report_files(path, chosen)[0].rows == 100 * chosen.reported
+    assert report_files(path, chosen)[0].rows == 100 * chosen.questions_per_user
     assert Local().tally(chosen, path) == chosen.tally(chosen.randomize(records, seed=5))
 
 
@@ -192,20 +192,20 @@ def test_a_simulation_does_not_depend_on_the_cut(heights, seed, name):
     one, other = map(sequences, streams)
     assert one == other
     direct = chosen.randomize(records, seed=seed)
-    assert one == sequences(pa.table(packed(chosen, direct)))
+    assert one == sequences(pa.table(pack_rows(chosen, direct)))
 
 
 def test_batches_are_cut_where_their_reports_are_many_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(local_module, "_GROUP_BYTES", 300)
     heights: list[int] = []
-    real = local_module.packed
+    real = local_module.pack_rows
 
     def seen(plan: Any, found: Any) -> Any:
         batch = real(plan, found)
         heights.append(batch.num_rows)
         return batch
 
-    monkeypatch.setattr(local_module, "packed", seen)
+    monkeypatch.setattr(local_module, "pack_rows", seen)
     path = tmp_path / "x.parquet"
     assert randomized(path, [100]) == USERS
     widest = max(part.mechanism.dtype.itemsize for part in CHOSEN.parts)
@@ -329,7 +329,7 @@ def test_a_folder_that_is_not_there(tmp_path):
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("x")])
 def test_an_interruption_of_a_tally(tmp_path, monkeypatch, workers, error):
     monkeypatch.setenv("DITHER_THREADS", workers)
-    written(tmp_path / "x.parquet", packed(CHOSEN, CHOSEN.randomize(RECORDS, seed=1)), 20)
+    written(tmp_path / "x.parquet", pack_rows(CHOSEN, CHOSEN.randomize(RECORDS, seed=1)), 20)
 
     def stop(done: int) -> None:
         raise error
@@ -343,7 +343,7 @@ def test_an_interruption_of_a_tally(tmp_path, monkeypatch, workers, error):
 def test_an_error_of_one_piece_is_the_error_of_all(tmp_path, monkeypatch, workers):
     # Also one that is no dither error: nothing hangs, and nothing is swallowed.
     monkeypatch.setenv("DITHER_THREADS", workers)
-    written(tmp_path / "x.parquet", packed(CHOSEN, CHOSEN.randomize(RECORDS, seed=1)), 20)
+    written(tmp_path / "x.parquet", pack_rows(CHOSEN, CHOSEN.randomize(RECORDS, seed=1)), 20)
     before = threading.active_count()
     real, count = local_module.tally_rows, [0]
 
@@ -360,7 +360,7 @@ def test_an_error_of_one_piece_is_the_error_of_all(tmp_path, monkeypatch, worker
 
 
 def test_the_error_of_a_piece_names_it_once(tmp_path):
-    batch = packed(CHOSEN, CHOSEN.randomize(RECORDS, seed=1))
+    batch = pack_rows(CHOSEN, CHOSEN.randomize(RECORDS, seed=1))
     short = pa.array([b"" if row == 250 else data for row, data in enumerate(batch[REPORT].to_pylist())])
     path = written(tmp_path / "x.parquet", pa.table({TAG: batch[TAG], REPORT: short}), 100)
     with pytest.raises(ReportError, match=r"x\.parquet, piece 2: a report about .* has the wrong length") as caught:
@@ -377,7 +377,7 @@ import os, resource, signal, sys
 from pathlib import Path
 import numpy as np, pyarrow as pa
 from dither import Plan
-from dither.core.errors import DitherError
+from dither.errors import DitherError
 from dither.engines.local import Local
 
 class Records:
@@ -493,7 +493,7 @@ def test_unpacked_is_what_was_randomized(tmp_path):
     batch = pa.ipc.open_file(str(tmp_path / "x.arrow")).get_batch(0)
     direct = CHOSEN.randomize({name: column[:100] for name, column in RECORDS.items()}, seed=1)
     for part in CHOSEN.parts:
-        assert np.asarray(unpacked(CHOSEN, batch)[part.name]).tobytes() == np.asarray(direct[part.name]).tobytes()
+        assert np.asarray(unpack_rows(CHOSEN, batch)[part.name]).tobytes() == np.asarray(direct[part.name]).tobytes()
     assert set(batch[TAG].to_pylist()) <= set(codes(CHOSEN).tags[1::2].tolist())
 
 

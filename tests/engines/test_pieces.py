@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dither import Plan
-from dither.core.errors import DitherError, ParameterError, ReportError
 from dither.engines import pieces as pieces_module
 from dither.engines.local import Local
-from dither.engines.pieces import paths_of, report_files
-from dither.engines.rows import FILE, PLAN, REPORT, TAG, nothing, schema, tally_rows
+from dither.engines.report_files import paths_of, report_files
+from dither.engines.report_rows import FILE, PLAN, REPORT, TAG, nothing, rows_schema, tally_rows
+from dither.errors import DitherError, ParameterError, ReportError
 from engines.cases import Records, made, names_in, reports, rows, table, written
 
 USERS = 400
@@ -26,7 +26,9 @@ RIGHT = CHOSEN.tally(reports("mixed", USERS)).to_bytes()
 
 def ours(path: Path, group: int = 100, batch: Any = None) -> Path:
     """A file as dither writes it, in small groups."""
-    found = pa.table(rows("mixed", USERS) if batch is None else batch).replace_schema_metadata(schema(CHOSEN).metadata)
+    found = pa.table(rows("mixed", USERS) if batch is None else batch).replace_schema_metadata(
+        rows_schema(CHOSEN).metadata
+    )
     if path.suffix.lower() in (".parquet", ".pq"):
         return written(path, found, group, compression="zstd", use_dictionary=[TAG], write_page_checksum=True)
     with pa.ipc.new_file(str(path), found.schema) as writer:
@@ -75,7 +77,7 @@ def test_empty_files_and_empty_groups(tmp_path):
         path = ours(tmp_path / f"empty{ending}", batch=rows("mixed", USERS).slice(0, 0))
         assert report_files(path, CHOSEN)[0].rows == 0
         assert tally(path) == nothing(CHOSEN).to_bytes()
-    some = pa.table(rows("mixed", USERS)).replace_schema_metadata(schema(CHOSEN).metadata)
+    some = pa.table(rows("mixed", USERS)).replace_schema_metadata(rows_schema(CHOSEN).metadata)
     holes = tmp_path / "holes.parquet"
     with pq.ParquetWriter(holes, some.schema) as writer:
         for part in (some.slice(0, 0), some.slice(0, 150), some.slice(0, 0), some.slice(150), some.slice(0, 0)):

@@ -19,11 +19,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dither import Categorical, KeyValue, Numeric, Ordinal, Schema, plan
-from dither.core.errors import DitherError, DomainError, ParameterError
-from dither.engines import columns, delimited, queries, readers
-from dither.engines.queries import may_read
-from dither.engines.records import records
-from dither.engines.sources import ROWS
+from dither.engines import arrow_columns as columns
+from dither.engines import csv_files as delimited
+from dither.engines import duckdb_queries as queries
+from dither.engines import record_readers as readers
+from dither.engines.duckdb_queries import may_read
+from dither.engines.record_sources import ROWS
+from dither.engines.records import open_records
+from dither.errors import DitherError, DomainError, ParameterError
 
 pa: Any = pytest.importorskip("pyarrow")
 pq: Any = pytest.importorskip("pyarrow.parquet")
@@ -140,7 +143,7 @@ def refusal(call: Any, kind: type = DitherError) -> str:
 
 
 def read_all(source: Any, attributes: Any, **options: Any) -> list[dict[str, Any]]:
-    return rows_of(records(source, attributes, **options))
+    return rows_of(open_records(source, attributes, **options))
 
 
 class Piped:
@@ -166,7 +169,7 @@ class Few(io.RawIOBase):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_format_gives_the_same_batches(tmp_path, form):
-    found = records(written(tmp_path, form, table()), PEOPLE)
+    found = open_records(written(tmp_path, form, table()), PEOPLE)
     (batch,) = found.batches()
     assert batch.to_pylist() == EXPECTED
     assert batch.schema == found.schema
@@ -177,7 +180,7 @@ def test_every_format_gives_the_same_batches(tmp_path, form):
 
 @pytest.mark.parametrize("form", TWICE)
 def test_files_can_be_read_twice(tmp_path, form):
-    found = records(written(tmp_path, form, table()), PEOPLE)
+    found = open_records(written(tmp_path, form, table()), PEOPLE)
     assert rows_of(found) == rows_of(found) == EXPECTED
 
 
@@ -185,7 +188,7 @@ def test_files_can_be_read_twice(tmp_path, form):
 def test_standard_input_is_told_apart_by_its_first_bytes(tmp_path, monkeypatch, form):
     data = written(tmp_path, form, table()).read_bytes()
     monkeypatch.setattr(sys, "stdin", Piped(data))
-    found = records("-", PEOPLE)
+    found = open_records("-", PEOPLE)
     assert found.name == "standard input"
     assert found.rows == (5 if form == "parquet" else None)
     assert rows_of(found) == EXPECTED
@@ -193,14 +196,14 @@ def test_standard_input_is_told_apart_by_its_first_bytes(tmp_path, monkeypatch, 
 
 
 def test_a_reader_is_read_once():
-    found = records(table().to_reader(), PEOPLE)
+    found = open_records(table().to_reader(), PEOPLE)
     assert rows_of(found) == EXPECTED
     assert "can be read only once" in refusal(lambda: rows_of(found), ParameterError)
 
 
 def test_a_query_gives_the_same_batches(tmp_path):
     path = written(tmp_path, "parquet", table())
-    found = records(None, PEOPLE, sql="select * from 'FILE' order by id".replace("FILE", str(path)))
+    found = open_records(None, PEOPLE, sql="select * from 'FILE' order by id".replace("FILE", str(path)))
     assert rows_of(found) == rows_of(found) == EXPECTED
     assert (found.name, found.rows, found.ignored) == ("the query", None, ("id",))
 
@@ -211,23 +214,23 @@ def test_data_frames_and_batches():
     for frame in (plain.to_pandas(), polars.DataFrame(plain), plain.combine_chunks().to_batches()[0]):
         assert read_all(frame, PLAIN) == [{name: row[name] for name in PLAIN} for row in EXPECTED]
     mixed = pandas.DataFrame({"age": [1, SECRET]})
-    assert "values of one type each" in refusal(lambda: records(mixed, AGE), ParameterError)
+    assert "values of one type each" in refusal(lambda: open_records(mixed, AGE), ParameterError)
 
 
 def test_plans_take_the_batches_of_every_format_alike(tmp_path):
     made = plan(PEOPLE, epsilon=2.0, users=10_000)
-    whole = records(table(1000), PEOPLE)
+    whole = open_records(table(1000), PEOPLE)
     (batch,) = whole.batches()
     expected = made.randomize(batch, seed=3)
     for form in ("csv", "parquet", "arrow"):
-        (batch,) = records(written(tmp_path, form, table(1000)), PEOPLE).batches()
+        (batch,) = open_records(written(tmp_path, form, table(1000)), PEOPLE).batches()
         found = made.randomize(batch, seed=3)
         assert all((found[name] == expected[name]).all() for name in expected)
 
 
 def test_names_and_what_is_shown(tmp_path):
     path = written(tmp_path, "parquet", pa.table({"age": [1], "job": [SECRET], SECRET: [2]}))
-    found = records(path, {**AGE, **JOB})
+    found = open_records(path, {**AGE, **JOB})
     assert found.name == str(path)
     assert repr(found) == f"Records of {path}: 1 rows of age, job"
     assert SECRET not in "".join(map(repr, found.sources[0].columns.names[:2]))
@@ -241,7 +244,7 @@ def test_a_large_row_group_streams_in_batches(tmp_path):
     path = tmp_path / "one.parquet"
     pq.write_table(pa.table({"age": np.arange(count) % 100, "unasked": np.arange(count)}), path, row_group_size=count)
     assert pq.ParquetFile(path).num_row_groups == 1
-    found = records(path, AGE)
+    found = open_records(path, AGE)
     sizes = []
     for number, batch in enumerate(found.batches()):
         values = batch.column("age").to_numpy()
@@ -263,7 +266,7 @@ def test_batches_are_even_whatever_the_source(tmp_path, form):
         source = written(tmp_path, form, given) if form != "parquet" else tmp_path / "p.parquet"
         if form == "parquet":
             pq.write_table(given, source, row_group_size=1000)
-    found = records(source, AGE, sql=None if source is not None else sql)
+    found = open_records(source, AGE, sql=None if source is not None else sql)
     first, second = found.batches()
     assert (first.num_rows, second.num_rows) == (ROWS, 1000)
     assert (first.column(0).to_numpy() == np.arange(ROWS) % 100).all()
@@ -273,14 +276,14 @@ def test_batches_are_even_whatever_the_source(tmp_path, form):
 def test_many_small_files_are_joined(tmp_path):
     for number in range(30):
         pq.write_table(pa.table({"age": [number, number]}), tmp_path / f"part-{number:02}.parquet")
-    (batch,) = records(tmp_path, AGE).batches()
+    (batch,) = open_records(tmp_path, AGE).batches()
     assert batch.column(0).to_pylist() == [float(number) for number in range(30) for _ in "ab"]
 
 
 def most_memory(path: Path, attributes: Any) -> int:
     """The most bytes that Arrow holds while records are read."""
     before = pa.total_allocated_bytes()
-    return max(pa.total_allocated_bytes() - before for _ in records(path, attributes).batches())
+    return max(pa.total_allocated_bytes() - before for _ in open_records(path, attributes).batches())
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
@@ -310,7 +313,7 @@ def test_reading_may_stop_early(tmp_path, ending):
         path.write_bytes(gzip.compress(path.read_bytes(), 1) if ending == "csv.gz" else path.read_bytes())
     else:
         (pq.write_table if ending == "parquet" else feather.write_feather)(given, path)
-    found: Any = records(path, AGE).batches()
+    found: Any = open_records(path, AGE).batches()
     assert next(found).num_rows == ROWS
     found.close()
     path.unlink()
@@ -322,7 +325,7 @@ def test_a_csv_file_is_not_held_by_python(tmp_path, monkeypatch):
     path.write_bytes(b"age\n" + b"12\n" * (1 << 23))
     tracemalloc.start()
     try:
-        assert sum(batch.num_rows for batch in records(path, AGE).batches()) == 1 << 23
+        assert sum(batch.num_rows for batch in open_records(path, AGE).batches()) == 1 << 23
         assert tracemalloc.get_traced_memory()[1] < 1 << 24  # of 24 MiB
     finally:
         tracemalloc.stop()
@@ -343,7 +346,7 @@ def test_columns_that_are_not_asked_for_are_not_decoded(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "arrow", "ipc", "feather", "table"])
 def test_no_rows_are_fine(tmp_path, form):
-    found = records(written(tmp_path, form, table().slice(0, 0)), PEOPLE)
+    found = open_records(written(tmp_path, form, table().slice(0, 0)), PEOPLE)
     assert list(found.batches()) == []
     assert found.schema.names == list(PEOPLE)
 
@@ -475,18 +478,18 @@ def test_wrong_types_are_refused_before_a_row_is_read(tmp_path, case):
     attributes, values, kind, reason = case
     (name,) = attributes
     path = written(tmp_path, "parquet", pa.table({name: pa.array(values, kind)}))
-    assert reason.replace("FILE", str(path)) in refusal(lambda: records(path, attributes), DomainError)
+    assert reason.replace("FILE", str(path)) in refusal(lambda: open_records(path, attributes), DomainError)
 
 
 def test_structs_without_numbers_for_names_hold_no_numbered_keys():
     given = pa.table({"k": pa.array([{"Heat": 1.0}])})
-    assert "holds structs" in refusal(lambda: records(given, {"k": KeyValue(keys=20, size=2)}), DomainError)
+    assert "holds structs" in refusal(lambda: open_records(given, {"k": KeyValue(keys=20, size=2)}), DomainError)
 
 
 def test_every_file_of_a_folder_is_checked_at_once(tmp_path):
     pq.write_table(pa.table({"age": [1]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"age": [SECRET]}), tmp_path / "b.parquet")
-    assert "b.parquet holds text" in refusal(lambda: records(tmp_path, AGE), DomainError)
+    assert "b.parquet holds text" in refusal(lambda: open_records(tmp_path, AGE), DomainError)
 
 
 # Columns ---------------------------------------------------------------------------------------------------------
@@ -495,25 +498,25 @@ def test_every_file_of_a_folder_is_checked_at_once(tmp_path):
 @pytest.mark.parametrize("form", ["csv", "parquet", "arrow", "ipc", "table"])
 def test_missing_and_double_columns(tmp_path, form):
     source = written(tmp_path, form, pa.table({"Age": [1], "income": [2.0], "jobs": ["nurse"]}))
-    reason = refusal(lambda: records(source, {**AGE, **INCOME}), DomainError)
+    reason = refusal(lambda: open_records(source, {**AGE, **INCOME}), DomainError)
     assert reason.endswith("has no column for attribute age; if column Age is meant, rename it")
-    reason = refusal(lambda: records(source, {**JOB, **INCOME}), DomainError)
+    reason = refusal(lambda: open_records(source, {**JOB, **INCOME}), DomainError)
     assert reason.endswith("has no column for attribute job; if column jobs is meant, rename it")
-    reason = refusal(lambda: records(source, {"wealth": PEOPLE["age"], **INCOME}), DomainError)
+    reason = refusal(lambda: open_records(source, {"wealth": PEOPLE["age"], **INCOME}), DomainError)
     assert "has no column for attribute wealth" in reason
     assert "meant" not in reason
     double = pa.table([pa.array([1]), pa.array([2])], names=["age", "age"])
     source = written(tmp_path, form, double) if form not in ("csv", "ipc") else tmp_path / "double.csv"
     if form in ("csv", "ipc"):
         source.write_text("age,age\n1,2\n", encoding="utf-8")
-    assert "several columns for attribute age" in refusal(lambda: records(source, AGE), DomainError)
+    assert "several columns for attribute age" in refusal(lambda: open_records(source, AGE), DomainError)
 
 
 def test_a_first_record_is_not_quoted_as_names(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text(f"31,{SECRET},nurses\n", encoding="utf-8")
     near = {"nurse": PEOPLE["age"]}
-    reason = refusal(lambda: records(path, near), DomainError)
+    reason = refusal(lambda: open_records(path, near), DomainError)
     assert reason.endswith("no column for attribute nurse: the first line must hold the names of the columns")
 
 
@@ -521,7 +524,7 @@ def test_a_first_record_is_not_quoted_as_names(tmp_path):
 def test_cells_are_separated_by_commas(tmp_path, separator):
     path = tmp_path / "people.csv"
     path.write_text(f"age{separator}job\n31{separator}{SECRET}\n", encoding="utf-8")
-    assert refusal(lambda: records(path, AGE)).endswith("for attribute age: cells must be separated by commas")
+    assert refusal(lambda: open_records(path, AGE)).endswith("for attribute age: cells must be separated by commas")
 
 
 # CSV -------------------------------------------------------------------------------------------------------------
@@ -558,7 +561,7 @@ def test_an_empty_line_of_one_column_is_a_user(tmp_path):
 def test_names_may_be_quoted_and_come_after_empty_lines(tmp_path):
     path = tmp_path / "people.csv"
     path.write_bytes(b'\n\r\n"first\nline","age",age2\n1,2,3\n')
-    found = records(path, AGE)
+    found = open_records(path, AGE)
     assert rows_of(found) == [{"age": 2.0}]
     assert found.ignored == ("first\nline", "age2")
 
@@ -580,7 +583,7 @@ def test_plans_refuse_wrong_cells_and_replace_them(tmp_path):
                          (f'5,"{{""{SECRET}"": 1}}"', "attribute films, row 2"), ("5,[]", "attribute films, row 2"),
                          ('5,"{""Heat"": 1, ""Heat"": 2}"', "attribute films, row 2")]:  # fmt: skip
         path.write_text(f'age,films\n1,{{}}\n,\n{cell}\n3,"{{""Heat"": null}}"\n', encoding="utf-8")
-        (batch,) = records(path, made.attributes).batches()
+        (batch,) = open_records(path, made.attributes).batches()
         assert reason in refusal(lambda batch=batch: made.randomize(batch), DomainError)
         assert max(map(len, made.randomize(batch, invalid="substitute").values())) <= 4
         assert len(batch) == 4
@@ -695,7 +698,7 @@ def test_csv_and_parquet_say_the_same(tmp_path, rows):
     texts = [[None if value is None else value if place == 2 else json.dumps(dict(value)) if place == 3 else str(value)
               for value in column] for place, column in enumerate(values)]  # fmt: skip
     pc.write_csv(pa.table([pa.array(column, pa.string()) for column in texts], names=names), tmp_path / "people.csv")
-    found = [list(records(tmp_path / f"people.{ending}", PEOPLE).batches()) for ending in ("csv", "parquet")]
+    found = [list(open_records(tmp_path / f"people.{ending}", PEOPLE).batches()) for ending in ("csv", "parquet")]
     first, second = [[batch.to_pylist() for batch in batches] for batches in found]
     np.testing.assert_equal(first, second)
 
@@ -733,7 +736,7 @@ TOLD = {
 def test_what_is_wrong_with_a_query_is_told(tmp_path, case):
     sql, reason = case
     sql = sql.replace("FILE", str(people_csv(tmp_path)))
-    assert reason in refusal(lambda: records(None, AGE, sql=sql), ParameterError)
+    assert reason in refusal(lambda: open_records(None, AGE, sql=sql), ParameterError)
 
 
 FAILING = {
@@ -780,23 +783,25 @@ def test_only_a_select_is_run(tmp_path):
     target = tmp_path / "out.csv"
     for sql in (f"copy (select 1 as age) to '{target}'", "create table t as select 1 as age", "select 1; select 2",
                 "install httpfs", "set threads = 1", "attach 'x.db'", "-- nothing"):  # fmt: skip
-        reason = refusal(lambda sql=sql: records(None, AGE, sql=sql), ParameterError)
+        reason = refusal(lambda sql=sql: open_records(None, AGE, sql=sql), ParameterError)
         assert "the query must be one select" in reason
     assert not target.exists()
-    assert "sql is a query" in refusal(lambda: records(None, AGE, sql=" "), ParameterError)
-    assert "sql is a query" in refusal(lambda: records(None, AGE, sql=7), ParameterError)  # type: ignore[arg-type]
+    assert "sql is a query" in refusal(lambda: open_records(None, AGE, sql=" "), ParameterError)
+    assert "sql is a query" in refusal(lambda: open_records(None, AGE, sql=7), ParameterError)  # type: ignore[arg-type]
 
 
 def test_variables_of_the_program_are_no_tables():
     people = pa.table({"age": [1]})
     assert people.num_rows
-    assert "people does not exist" in refusal(lambda: records(None, AGE, sql="select age from people"), ParameterError)
+    assert "people does not exist" in refusal(
+        lambda: open_records(None, AGE, sql="select age from people"), ParameterError
+    )
 
 
 def test_queries_have_the_same_rules_for_columns():
-    assert "the query has no column for attribute age" in refusal(lambda: records(None, AGE, sql="select 1 as x"))
-    assert "several columns" in refusal(lambda: records(None, AGE, sql="select 1 as age, 2 as age"))
-    assert "its column in the query holds text" in refusal(lambda: records(None, AGE, sql="select 'x' as age"))
+    assert "the query has no column for attribute age" in refusal(lambda: open_records(None, AGE, sql="select 1 as x"))
+    assert "several columns" in refusal(lambda: open_records(None, AGE, sql="select 1 as age, 2 as age"))
+    assert "its column in the query holds text" in refusal(lambda: open_records(None, AGE, sql="select 'x' as age"))
 
 
 # Places ----------------------------------------------------------------------------------------------------------
@@ -805,27 +810,27 @@ def test_queries_have_the_same_rules_for_columns():
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "feather", "ipc", "csv", "csv.gz"])
 def test_a_file_that_is_not_there(tmp_path, ending):
     path = tmp_path / f"nope.{ending}"
-    assert refusal(lambda: records(path, AGE), ParameterError).endswith(
+    assert refusal(lambda: open_records(path, AGE), ParameterError).endswith(
         f"the records file {path} cannot be read: No such file or directory"
     )
 
 
 def test_places_that_hold_no_records(tmp_path):
-    assert "has an unknown ending: there are .csv, .parquet" in refusal(lambda: records("people.doc", AGE))
+    assert "has an unknown ending: there are .csv, .parquet" in refusal(lambda: open_records("people.doc", AGE))
     (tmp_path / "people.csv").write_text("age\n1\n", encoding="utf-8")
-    assert "has no files of records: .parquet" in refusal(lambda: records(tmp_path, AGE))
-    assert "no file matches" in refusal(lambda: records(tmp_path / "*.parquet", AGE))
-    assert "from a source or from a query" in refusal(lambda: records(None, AGE))
-    assert "from a source or from a query" in refusal(lambda: records("people.csv", AGE, sql="select 1 as age"))
-    assert "records come from a file" in refusal(lambda: records([SECRET], AGE))
-    assert "at least one attribute" in refusal(lambda: records("people.csv", {}))
+    assert "has no files of records: .parquet" in refusal(lambda: open_records(tmp_path, AGE))
+    assert "no file matches" in refusal(lambda: open_records(tmp_path / "*.parquet", AGE))
+    assert "from a source or from a query" in refusal(lambda: open_records(None, AGE))
+    assert "from a source or from a query" in refusal(lambda: open_records("people.csv", AGE, sql="select 1 as age"))
+    assert "records come from a file" in refusal(lambda: open_records([SECRET], AGE))
+    assert "at least one attribute" in refusal(lambda: open_records("people.csv", {}))
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
 def test_a_file_without_permission(tmp_path):
     path = written(tmp_path, "parquet", table())
     path.chmod(0)
-    assert refusal(lambda: records(path, AGE)).endswith("cannot be read: Permission denied")
+    assert refusal(lambda: open_records(path, AGE)).endswith("cannot be read: Permission denied")
 
 
 def test_errors_of_the_system_are_told(tmp_path, monkeypatch):
@@ -833,7 +838,7 @@ def test_errors_of_the_system_are_told(tmp_path, monkeypatch):
         raise PermissionError(13, SECRET, SECRET)
 
     monkeypatch.setattr("builtins.open", denied)
-    assert refusal(lambda: records("people.parquet", AGE)).endswith("cannot be read: Permission denied")
+    assert refusal(lambda: open_records("people.parquet", AGE)).endswith("cannot be read: Permission denied")
 
 
 def test_a_name_with_brackets_is_no_pattern(tmp_path):
@@ -848,7 +853,7 @@ def test_the_first_feather_is_refused(tmp_path, monkeypatch, ending):
     path.write_bytes(b"FEA1" + SECRET.encode() + b"FEA1")
     monkeypatch.setattr(sys, "stdin", Piped(path.read_bytes()))
     source = "-" if ending == "-" else path
-    assert "version 1 of Feather, which is out of use" in refusal(lambda: records(source, AGE), ParameterError)
+    assert "version 1 of Feather, which is out of use" in refusal(lambda: open_records(source, AGE), ParameterError)
 
 
 def secrets(count: int) -> Any:
@@ -891,8 +896,8 @@ def test_the_files_that_are_read_are_known(tmp_path):
     for name in "ab":
         pq.write_table(secrets(3), tmp_path / f"{name}.parquet")
     files = tuple(str(tmp_path / f"{name}.parquet") for name in "ab")
-    assert records(tmp_path, AGE).files == records(tmp_path / "*.parquet", AGE).files == files
-    assert records(secrets(3), AGE).files == ()
+    assert open_records(tmp_path, AGE).files == open_records(tmp_path / "*.parquet", AGE).files == files
+    assert open_records(secrets(3), AGE).files == ()
 
 
 def test_whether_a_query_may_read_a_file(tmp_path, monkeypatch):
@@ -947,9 +952,9 @@ def test_no_memory_is_told(tmp_path, monkeypatch):
 
 def test_standard_input_that_is_closed_or_empty(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    assert "standard input is closed" in refusal(lambda: records("-", AGE), ParameterError)
+    assert "standard input is closed" in refusal(lambda: open_records("-", AGE), ParameterError)
     monkeypatch.setattr(sys, "stdin", Piped(b""))
-    assert "standard input has no column for attribute age" in refusal(lambda: records("-", AGE), DomainError)
+    assert "standard input has no column for attribute age" in refusal(lambda: open_records("-", AGE), DomainError)
     monkeypatch.setattr(sys, "stdin", Piped(b"age\n7\n"))
     assert read_all("-", AGE) == [{"age": 7.0}]
 

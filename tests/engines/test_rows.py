@@ -13,9 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dither import Categorical, Plan, Schema, plan
-from dither.core.errors import DitherError, ReportError
 from dither.engines import rows as rows_module
-from dither.engines.rows import FILE, PLAN, REPORT, TAG, codes, nothing, packed, schema, tally_rows, unpacked
+from dither.engines.report_rows import (
+    FILE,
+    PLAN,
+    REPORT,
+    TAG,
+    codes,
+    nothing,
+    pack_rows,
+    rows_schema,
+    tally_rows,
+    unpack_rows,
+)
+from dither.errors import DitherError, ReportError
 from engines.cases import CHOICES, MIXED, made, reports, rows, table
 
 USERS = 400
@@ -51,7 +62,7 @@ def shuffled(batch: pa.RecordBatch, seed: int = 3) -> pa.RecordBatch:
 def test_the_cases_have_every_kind_of_report():
     kinds = {type(part.mechanism).__name__ for name in CHOICES for part in made(name).parts}
     assert {"Duchi", "Hybrid", "GRR", "SubsetSelection", "Hadamard", "Hypercube", "Collision", "PCKV_AGRR"} <= kinds
-    assert {made(name).reported for name in CHOICES} >= {1, 2, 5}
+    assert {made(name).questions_per_user for name in CHOICES} >= {1, 2, 5}
     assert any("ranges" in part.name for part in made("ranges").parts)
     assert len({part.weight for part in made("mixed").parts}) > 1
 
@@ -60,18 +71,18 @@ def test_the_cases_have_every_kind_of_report():
 @pytest.mark.parametrize("name", CHOICES)
 def test_reports_come_back_as_they_were(name, seed):
     chosen, given_reports = made(name), reports(name, USERS, seed)
-    batch = packed(chosen, given_reports)
-    assert batch.num_rows == USERS * chosen.reported
-    assert batch.schema.equals(schema(chosen).remove_metadata())
+    batch = pack_rows(chosen, given_reports)
+    assert batch.num_rows == USERS * chosen.questions_per_user
+    assert batch.schema.equals(rows_schema(chosen).remove_metadata())
     batch.validate(full=True)
-    found = unpacked(chosen, batch)
+    found = unpack_rows(chosen, batch)
     assert list(found) == [part.name for part in chosen.parts]
     for part in chosen.parts:
         one, other = given_reports[part.name], found[part.name]
         assert same(one, other)
         assert other.mechanism == chosen.tag(part)
         assert other.simulated == (seed is not None and len(one) > 0)
-    assert packed(chosen, found).equals(batch)
+    assert pack_rows(chosen, found).equals(batch)
 
 
 @pytest.mark.parametrize("name", CHOICES)
@@ -101,11 +112,11 @@ def test_rows_of_one_part_keep_their_order():
     even, odd = pa.array(np.arange(0, USERS, 2)), pa.array(np.arange(1, USERS, 2))
     woven = pa.concat_batches([batch.take(even), batch.take(odd)])
     for part in chosen.parts:
-        ours = np.asarray(unpacked(chosen, batch)[part.name])
+        ours = np.asarray(unpack_rows(chosen, batch)[part.name])
         first = int((np.asarray(batch[TAG]) == codes(chosen).tags[2 * chosen.parts.index(part) + 1]).argmax())
         numbers = np.arange(first, first + len(ours))
         expected = np.concatenate([ours[numbers % 2 == 0], ours[numbers % 2 == 1]])
-        assert same(unpacked(chosen, woven)[part.name], expected)
+        assert same(unpack_rows(chosen, woven)[part.name], expected)
 
 
 KINDS = {
@@ -170,8 +181,8 @@ def test_more_columns_are_not_looked_at():
 
 def test_one_simulated_report_among_real_ones():
     chosen = made("one question")
-    real = packed(chosen, chosen.randomize(table(chosen, 50)))
-    one = packed(chosen, chosen.randomize(table(chosen, 1), seed=1))
+    real = pack_rows(chosen, chosen.randomize(table(chosen, 50)))
+    one = pack_rows(chosen, chosen.randomize(table(chosen, 1), seed=1))
     (name,) = (part.name for part in chosen.parts)
     assert len(one) == 1
     both = pa.Table.from_batches([real, one]).combine_chunks().to_batches()[0]
@@ -189,7 +200,7 @@ def test_simulated_and_secure_reports_in_one_batch():
     assert total.to_bytes() == split.to_bytes()
     for part in chosen.parts:
         some = len(reports("mixed", 50, 1)[part.name]) > 0
-        assert unpacked(chosen, both)[part.name].simulated == total.parts[part.name].simulated == some
+        assert unpack_rows(chosen, both)[part.name].simulated == total.parts[part.name].simulated == some
         assert not tally_rows(chosen, real).parts[part.name].simulated
 
 
@@ -235,14 +246,14 @@ def test_a_plan_with_very_many_questions():
     rng = np.random.default_rng(1)
     records = {f"x{i}": np.array(["a", "b"])[rng.integers(0, 2, 20_000)] for i in range(700)}
     sent = wide.randomize(records, seed=1)
-    assert tally_rows(wide, shuffled(packed(wide, sent))) == wide.tally(sent)
+    assert tally_rows(wide, shuffled(pack_rows(wide, sent))) == wide.tally(sent)
 
 
 # The file's facts --------------------------------------------------------------------------------------------------
 
 
 def test_the_schema_names_the_plan_and_a_new_number_each_time():
-    one, other = schema(made("mixed")), schema(made("mixed"))
+    one, other = rows_schema(made("mixed")), rows_schema(made("mixed"))
     assert one.metadata[PLAN].decode() == made("mixed").fingerprint
     assert one.metadata[FILE] != other.metadata[FILE]
     assert len(one.metadata[FILE]) == 32
@@ -458,7 +469,7 @@ def test_reports_of_another_plan_get_no_tag():
         (part.name, part.mechanism.dtype) for part in other.parts
     ]
     with pytest.raises(ReportError, match="not reports of this plan"):
-        packed(other, reports("pairs of numbers", USERS))
+        pack_rows(other, reports("pairs of numbers", USERS))
 
 
 def test_what_is_no_reports_is_not_packed():
@@ -476,14 +487,14 @@ def test_what_is_no_reports_is_not_packed():
     ]
     for each in bad:
         with pytest.raises(ReportError, match="not reports of this plan"):
-            packed(chosen, each)
+            pack_rows(chosen, each)
 
 
 def test_what_one_device_sends_is_packed():
     chosen = made("mixed")
     total = nothing(chosen)
     for record in ({"age": 41}, {}, None):
-        batch = packed(chosen, chosen.report(record))
+        batch = pack_rows(chosen, chosen.report(record))
         assert batch.num_rows == 1
         total += tally_rows(chosen, batch)
     assert sum(part.n for part in total.parts.values()) == 3
@@ -499,7 +510,7 @@ def test_too_many_bytes_for_one_batch(monkeypatch):
 
     monkeypatch.setattr(rows_module.np, "cumsum", large)
     with pytest.raises(ReportError, match="more bytes of reports than one batch holds"):
-        packed(chosen, reports("mixed", 20))
+        pack_rows(chosen, reports("mixed", 20))
 
 
 def test_errors_are_dither_errors_for_any_table():

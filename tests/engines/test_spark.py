@@ -17,12 +17,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from dither.core.errors import DitherError, DomainError, MissingExtraError, ParameterError, ReportError, WriteError
-from dither.engines import sessions, spark, tasks
+from dither.engines import spark
+from dither.engines import spark_session as sessions
+from dither.engines import spark_tasks as tasks
 from dither.engines.local import Local
-from dither.engines.records import records
-from dither.engines.rows import nothing, packed, schema
+from dither.engines.records import open_records
+from dither.engines.report_rows import nothing, pack_rows, rows_schema
 from dither.engines.spark import Spark
+from dither.errors import DitherError, DomainError, MissingExtraError, ParameterError, ReportError, WriteError
 from engines.cases import made, names_in, rows, table, written
 
 if find_spec("pyspark") is None:
@@ -69,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("reports")
     whole = pa.table(rows("mixed", USERS, seed=None))
     for number, (start, size) in enumerate([(0, 300), (300, 250), (550, 150)]):
-        part = whole.slice(start, size).cast(schema(PLAN))
+        part = whole.slice(start, size).cast(rows_schema(PLAN))
         written(place / f"{number}.parquet", part, group=90)
     return place
 
@@ -91,7 +93,7 @@ def people() -> pa.Table:
 
 def simulated(path: Path, given: Any) -> list[tuple[int, bytes]]:
     """The rows that the local engine writes, sorted."""
-    Local().randomize(PLAN, records(given, PLAN.attributes), path, seed=5)
+    Local().randomize(PLAN, open_records(given, PLAN.attributes), path, seed=5)
     return held(path)
 
 
@@ -251,7 +253,7 @@ def test_simulated_reports_of_files_are_those_of_one_machine(
     pq.write_table(people.slice(400), "people/b.parquet")
     expected = simulated(tmp_path / "local.parquet", people)
     given = [("people", "folder"), (["people/a.parquet", Path("people/b.parquet")], "list")]
-    for source, name in [*given, (records("people", PLAN.attributes), "opened")]:
+    for source, name in [*given, (open_records("people", PLAN.attributes), "opened")]:
         assert engine.randomize(PLAN, source, name, seed=5) == USERS
         assert held(Path(name)) == expected
 
@@ -261,7 +263,7 @@ def test_simulated_reports_of_text_are_those_of_one_machine(engine: Spark, tmp_p
     whole = pa.table(table(plan, 90))
     for number, (start, size) in enumerate([(0, 40), (40, 50)]):
         pyarrow.csv.write_csv(whole.slice(start, size), tmp_path / f"{number}.csv")
-    opened = records(str(tmp_path / "*.csv"), plan.attributes)
+    opened = open_records(str(tmp_path / "*.csv"), plan.attributes)
     assert opened.rows is None
     assert engine.randomize(plan, opened, tmp_path / "reports", seed=5) == 90
     Local().randomize(plan, opened, tmp_path / "local.parquet", seed=5)
@@ -401,7 +403,7 @@ def test_values_outside_of_the_domain_are_refused_as_on_one_machine(
     bad = people.set_column(place, "income", pa.array(values))
     pq.write_table(bad, tmp_path / "bad.parquet", row_group_size=150)
     given = session.createDataFrame(bad).repartition(1).sort("id") if kind == "frame" else tmp_path / "bad.parquet"
-    local = records(bad, PLAN.attributes)
+    local = open_records(bad, PLAN.attributes)
     text = refused(DomainError, lambda: engine.randomize(PLAN, given, tmp_path / "reports"))
     assert text == refused(DomainError, lambda: Local().randomize(PLAN, local, tmp_path / "local.parquet"))
     assert "row 200" in text
@@ -421,7 +423,7 @@ def test_damaged_records_are_refused_and_not_quoted(engine: Spark, people: pa.Ta
 
 
 def test_records_that_are_in_no_file_are_refused(engine: Spark, people: pa.Table, tmp_path: Path) -> None:
-    opened = records(people, PLAN.attributes)
+    opened = open_records(people, PLAN.attributes)
     assert "--engine local" in refused(ParameterError, lambda: engine.randomize(PLAN, opened, tmp_path / "reports"))
 
 
@@ -518,8 +520,9 @@ CONNECTED = """
     import json, sys
     from pathlib import Path
     from dither import Plan
-    from dither.core.errors import DitherError
-    from dither.engines import sessions, spark
+    from dither.errors import DitherError
+    from dither.engines import spark
+    from dither.engines import spark_session as sessions
     from dither.engines.spark import Spark
 
     plan, other, people, reports, output = (Path(name) for name in sys.argv[1:])
@@ -586,12 +589,12 @@ def test_all_of_it_works_through_spark_connect(folder: Path, people: pa.Table, t
 
 def test_rows_of_later_batches_keep_their_numbers(monkeypatch):
     # In this process: what a worker does with records of several batches. Others have 2^17 rows.
-    monkeypatch.setattr("dither.engines.sources.ROWS", 100)
+    monkeypatch.setattr("dither.engines.record_sources.ROWS", 100)
     chosen = made("columns")
     columns = table(chosen, USERS)
-    given = records(pa.table(columns), chosen.attributes)
+    given = open_records(pa.table(columns), chosen.attributes)
     found = [batch for _, batch in tasks._reports(chosen, given, 5, "error", 40)]
-    expected = pa.Table.from_batches([packed(chosen, chosen.randomize(columns, seed=5, first=40))])
+    expected = pa.Table.from_batches([pack_rows(chosen, chosen.randomize(columns, seed=5, first=40))])
     cut = pa.Table.from_batches(found)
     assert len(found) > 1
     assert sorted(zip(*cut.to_pydict().values(), strict=True)) == sorted(

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.learn.analysis import (
     angular_cosine,
     direction_bias,
@@ -124,17 +124,17 @@ def test_devices_may_differ():
     assert found.item_b + found.item_d == pytest.approx(-(model - 0.5 * gradient - optimum) @ mean)
 
 
-def test_an_envelope_brings_its_own_variance():
-    from dither.learn.envelope import Envelope
+def test_a_reporter_brings_its_own_variance():
+    from dither.learn.vector_reporter import VectorReporter
 
-    envelope = Envelope("SampledDuchi", d=5, epsilon=1.0, clip=2.0, norm="linf")
+    reporter = VectorReporter("SampledDuchi", d=5, epsilon=1.0, clip=2.0, norm="linf")
     weights = [0.01] * 100
-    assert federated_limit(rate=0.1, weights=weights, noise=envelope) == pytest.approx(1e-4 * envelope.noise())
+    assert federated_limit(rate=0.1, weights=weights, noise=reporter) == pytest.approx(1e-4 * reporter.noise())
     vectors = np.tile([2.0, -1.0, 0.0, 0.5, 2.0], (400, 1))
-    means = np.array([envelope.mean(envelope.randomize(vectors[:100], seed=seed)) for seed in range(400)])
+    means = np.array([reporter.mean(reporter.randomize(vectors[:100], seed=seed)) for seed in range(400)])
     measured = 0.01 * ((means - vectors[0]) ** 2).sum(axis=1)
-    assert measured.mean() <= federated_limit(rate=0.1, weights=weights, noise=envelope) * 1.1
-    assert measured.mean() >= federated_limit(rate=0.1, weights=weights, noise=envelope) * 0.7
+    assert measured.mean() <= federated_limit(rate=0.1, weights=weights, noise=reporter) * 1.1
+    assert measured.mean() >= federated_limit(rate=0.1, weights=weights, noise=reporter) * 0.7
 
 
 def test_corollary_3_is_one_round_and_the_noise_of_many_adds_up():

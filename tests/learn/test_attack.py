@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dither.core.errors import DomainError, ParameterError
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.parallel import small_matrices
+from dither.core.randomness import Stream
+from dither.errors import DomainError, ParameterError
 from dither.learn import attack
 from dither.learn.attack import SoftmaxTrainer, chance, likelihood_ratio, log_odds, loss_threshold, losses, softmax
-from dither.learn.attack.bound import _begin, _largest
-from dither.learn.attack.shadows import halves
-from dither.randomness import Stream
+from dither.learn.attack.membership_bound import _begin, _largest
+from dither.learn.attack.shadows import shadow_halves
 
 ALARM = 1e-7
 
@@ -288,7 +288,7 @@ def test_all_models_at_once_are_each_of_them_alone():
 
 
 def test_every_record_is_in_half_of_the_shadow_models():
-    inside = halves(Stream.seeded(1), 12, 500)
+    inside = shadow_halves(Stream.seeded(1), 12, 500)
     assert inside.shape == (12, 500)
     assert (inside.sum(axis=0) == 6).all()
     assert len({row.tobytes() for row in inside.T}) > 300  # not always the same half
@@ -396,12 +396,12 @@ def test_a_seed_repeats_and_without_one_the_halves_are_drawn_afresh():
 
 def test_table_words_and_plot(tmp_path):
     found = loss_threshold(uniform(18, 300, 1)[:, 0] - 0.5, uniform(19, 300, 1)[:, 0], seed=1)
-    beside = attack.side_by_side({"one": found, "two": found}, accuracy={"one": 0.9, "two": 0.8})
+    beside = attack.attacks_table({"one": found, "two": found}, accuracy={"one": 0.9, "two": 0.8})
     assert len(beside) == 2
     assert "accuracy" in beside.columns
-    assert "accuracy" not in attack.side_by_side({"one": found}).columns
+    assert "accuracy" not in attack.attacks_table({"one": found}).columns
     with pytest.raises(ParameterError, match="every model"):
-        attack.side_by_side({"one": found}, accuracy={"two": 0.8})
+        attack.attacks_table({"one": found}, accuracy={"two": 0.8})
     found.plot(tmp_path / "roc.svg")
     assert (tmp_path / "roc.svg").stat().st_size > 1000
 

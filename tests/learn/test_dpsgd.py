@@ -15,16 +15,16 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from dither.core.errors import DomainError, ParameterError, RowError
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.core.randomness import Stream
+from dither.errors import DomainError, ParameterError, RowError
+from dither.learn.clipping import BOUNDS, AutoS, Clipped, Flat, Normalised, exact_sum, noise_floor, quantised_gradients
 from dither.learn.dpsgd import DPSGD, _Training, chunk
 from dither.learn.gradients import Gradients, cross_entropy
-from dither.learn.noise import SPARE, LatticeNoise
-from dither.learn.noise import quantised as quantised_arrays
-from dither.learn.perturb import BOUNDS, AutoS, Clipped, Flat, Normalised, exact_sum, noise_floor, quantised
-from dither.learn.records import Records
+from dither.learn.labelled_records import LabelledRecords
+from dither.learn.lattice_noise import SPARE, LatticeNoise
+from dither.learn.lattice_noise import quantised_rows as quantised_arrays
 from dither.privacy import noise_multiplier, subsampled_gaussian
-from dither.randomness import Stream
 
 torch.set_num_threads(1)  # the models are small: threads would only wait for each other
 SIGMAS = 6
@@ -48,7 +48,9 @@ def people(n: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def training(asked: DPSGD, inputs, labels) -> _Training:
     model = asked._model
-    return _Training(asked, model, Records.of(model, asked.loss, inputs, labels), None, asked._stream(), lambda _: None)
+    return _Training(
+        asked, model, LabelledRecords.of(model, asked.loss, inputs, labels), None, asked._stream(), lambda _: None
+    )
 
 
 def weights(fitted: DPSGD) -> Tensor:
@@ -71,7 +73,7 @@ def test_no_row_is_longer_than_the_radius_in_exact_integers(kind, d, radius):
     ])  # fmt: skip
     for bound in (Flat(0.5), Flat(1e-3), AutoS(), Normalised()):
         given = rows.clone()
-        found = quantised(given, bound.factors(torch.linalg.vector_norm(given, dim=1)), radius)
+        found = quantised_gradients(given, bound.factors(torch.linalg.vector_norm(given, dim=1)), radius)
         whole = found.to(torch.int64)
         assert torch.equal(whole.to(kind), found)
         assert (whole.square().sum(dim=1) <= radius**2).all()
@@ -80,14 +82,14 @@ def test_no_row_is_longer_than_the_radius_in_exact_integers(kind, d, radius):
 @pytest.mark.parametrize("factor", [1.0, 1.01, 3.0, 1e30, math.inf])
 def test_rows_that_claim_to_be_short_are_shortened(factor):
     rows = torch.nn.functional.normalize(torch.arange(1.0, 41.0).reshape(2, 20), dim=1)
-    found = quantised(rows.clone(), torch.full((2,), factor), 100).long()
+    found = quantised_gradients(rows.clone(), torch.full((2,), factor), 100).long()
     assert (found.square().sum(dim=1) <= 100**2).all()
     assert factor == math.inf or (found.square().sum(dim=1) > 80**2).all()
 
 
 def test_rounding_is_to_the_nearest_and_costs_little():
     rows = torch.nn.functional.normalize(torch.randn(50, 650, generator=torch.Generator().manual_seed(1)), dim=1)
-    found = quantised(rows.clone(), torch.ones(50), 1024)
+    found = quantised_gradients(rows.clone(), torch.ones(50), 1024)
     norms = torch.linalg.vector_norm(found.double(), dim=1)
     assert (norms > 0.995 * 1024).all()
     aim = (rows * (found * rows).sum(dim=1, keepdim=True)).double()
@@ -99,7 +101,7 @@ def test_rounding_is_to_the_nearest_and_costs_little():
 def test_what_is_not_finite_contributes_zero(bad, name):
     rows = torch.ones(3, 4)
     rows[1, 2] = bad
-    found = quantised(rows, BOUNDS[name]().factors(torch.linalg.vector_norm(rows, dim=1)), 64)
+    found = quantised_gradients(rows, BOUNDS[name]().factors(torch.linalg.vector_norm(rows, dim=1)), 64)
     assert not found[1].any()
     assert torch.equal(found[0], found[2])
     assert found[0].all()
@@ -132,7 +134,7 @@ def test_sums_are_exact(kind):
 
 def test_a_lattice_too_fine_for_the_floats_is_refused():
     with pytest.raises(ParameterError, match=r"model\.double"):
-        quantised(torch.ones(1, 2), torch.ones(1), 1 << 24)
+        quantised_gradients(torch.ones(1, 2), torch.ones(1), 1 << 24)
 
 
 # Neighbours
@@ -252,7 +254,7 @@ def rows_of(run: _Training, chosen: list[int]) -> dict[int, Tensor]:
 )
 def test_others_contribute_the_same_bits_whoever_is_there(build, way, kind, bound, monkeypatch):
     # Without the floor, so that an ulp is blown up to the full length: only the fixed shape is at work.
-    monkeypatch.setattr("dither.learn.perturb.noise_floor", lambda gradients: 0.0)
+    monkeypatch.setattr("dither.learn.clipping.noise_floor", lambda gradients: 0.0)
     model, shape = build(kind)
     n = 68
     inputs, labels = saturated(model, shape, kind, n)
@@ -321,7 +323,7 @@ def test_tensors_and_arrays_become_the_same_integers(kind, d, radius):
     rows[3, 0], rows[4, -1], rows[5] = math.nan, math.inf, -math.inf
     norms = torch.linalg.vector_norm(rows.double(), dim=1).to(kind)
     for factors in (Flat(1.0).factors(norms), Normalised().factors(norms), 3 / norms, torch.full_like(norms, 1e9)):
-        found = quantised(rows.clone(), factors, radius)
+        found = quantised_gradients(rows.clone(), factors, radius)
         specified = quantised_arrays(rows.numpy(), factors.numpy(), radius)
         assert found.long().tolist() == specified.tolist()
         assert (specified**2).sum(axis=1).max() <= radius**2

@@ -7,7 +7,7 @@ import pyarrow
 import pytest
 
 from dither import Categorical, KeyValue, Numeric, Ordinal, Schema
-from dither.core.errors import DomainError, ParameterError, RowError
+from dither.errors import DomainError, ParameterError, RowError
 from dither.learn.encoding import Encoder
 
 SCHEMA = Schema(

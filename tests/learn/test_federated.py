@@ -9,19 +9,21 @@ import pytest
 import torch
 from torch import nn
 
-from dither.core.errors import DitherError, DomainError, ParameterError, ReportError
 from dither.core.exact import share_below
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
-from dither.learn.envelope import Envelope
-from dither.learn.federated import Device, Devices, Federation, LDPVec, account, by_class, clipped, training
-from dither.learn.federated.account import Accounts, Rota, gaussian_total, per_round, shuffled_total, together
-from dither.learn.federated.training import Local, loss
+from dither.core.randomness import Stream
+from dither.errors import DitherError, DomainError, ParameterError, ReportError
+from dither.learn.federated import Device, Devices, Federation, LDPVec, by_class, clipped
+from dither.learn.federated import local_training as training
+from dither.learn.federated import round_accounting as account
+from dither.learn.federated.local_training import LocalTraining, loss
+from dither.learn.federated.round_accounting import Accounts, Rota, gaussian_total, per_round, shuffled_total, together
+from dither.learn.vector_reporter import VectorReporter
 from dither.mechanisms import GRR
 from dither.mechanisms.ballgaussian import BallGaussian
 from dither.privacy import amplify, compose
 from dither.privacy.ledger import BudgetError, Ledger, store
-from dither.privacy.sampling import subsampled_gaussian
-from dither.randomness import Stream
+from dither.privacy.subsampling import subsampled_gaussian
 
 
 @pytest.fixture(autouse=True)
@@ -47,11 +49,11 @@ def crowd(devices: int = 40, each: int = 5, features: int = 6, classes: int = 2,
 
 
 class Spy:
-    """An envelope that keeps what it is given and reports it as it is."""
+    """A reporter that keeps what it is given and reports it as it is."""
 
     def __init__(self, d: int) -> None:
         self.d, self.seen = d, []
-        self.inner = Envelope("Hypercube", d=d, epsilon=1.0)
+        self.inner = VectorReporter("Hypercube", d=d, epsilon=1.0)
         self.guarantee, self.mechanism = self.inner.guarantee, self.inner.mechanism
 
     def randomize(self, vectors, *, seed=None):
@@ -98,7 +100,7 @@ def arrived(model: nn.Module, start: np.ndarray, inputs, labels, batches, rate: 
 )
 def test_an_update_is_where_a_device_arrives_less_where_it_starts(model, features, classes):
     devices = crowd(7, 5, features, classes)
-    local = Local(model, steps=6, batch=3, rate=0.3)
+    local = LocalTraining(model, steps=6, batch=3, rate=0.3)
     start, who, stream = local.start(), np.arange(7), Stream.seeded(3)
     found = local.updates(start, devices, who, 0, stream)
     batches = local._batches(devices.sizes, who, stream)
@@ -112,7 +114,7 @@ def test_devices_of_different_sizes_use_their_own_records_alone():
     whole = crowd(3, 8)
     members = [np.array([3, 9, 1]), np.arange(10, 20), np.array([0, 2, 4, 6])]
     devices = Devices(whole.inputs, whole.labels, members)
-    local = Local(linear(), steps=5, batch=3, rate=0.5)
+    local = LocalTraining(linear(), steps=5, batch=3, rate=0.5)
     together_ = local.updates(local.start(), devices, np.arange(3), 0, Stream.seeded(1))
     batches = local._batches(devices.sizes, np.arange(3), Stream.seeded(1))
     for k, rows in enumerate(members):
@@ -135,7 +137,7 @@ def test_chunks_change_nothing(monkeypatch):
 
 
 def test_the_rate_falls_over_all_rounds():
-    local = Local(linear(), steps=4, batch=2, rate=0.8, decay=0.5)
+    local = LocalTraining(linear(), steps=4, batch=2, rate=0.8, decay=0.5)
     assert [local._rate(turn, step) for turn, step in ((0, 0), (0, 2), (1, 0))] == [0.8, 0.4, 0.8 / 3]
 
 
@@ -264,8 +266,8 @@ def test_all_rounds_together_keep_the_total(name, rounds):
 
 def test_without_a_delta_a_round_has_its_share():
     federation = Federation(linear(), "UnitVector", rounds=7, epsilon=3.0)
-    assert federation.carrier is not None
-    assert federation.carrier.mechanism.epsilon == share_below(3.0, 7)
+    assert federation.encoder is not None
+    assert federation.encoder.mechanism.epsilon == share_below(3.0, 7)
     assert 7 * Fraction(federation.round_guarantee.epsilon) <= 3
     assert federation.total.epsilon <= 3.0
 
@@ -277,13 +279,13 @@ def test_the_price_of_a_round_gives_the_total():
     assert gaussian.round_guarantee.epsilon == 0.5
     assert gaussian.total.epsilon < 3.5
     assert gaussian.total.delta == pytest.approx(7e-6)
-    made = Federation(linear(), Envelope("UnitVector", d=7, epsilon=0.5), rounds=4)
+    made = Federation(linear(), VectorReporter("UnitVector", d=7, epsilon=0.5), rounds=4)
     assert made.total.epsilon == 2.0
 
 
 def test_what_is_best_depends_on_what_a_round_may_cost():
     names = [
-        type(Federation(linear(60), rounds=rounds, epsilon=epsilon, delta=delta).carrier.mechanism).__name__  # type: ignore[union-attr]
+        type(Federation(linear(60), rounds=rounds, epsilon=epsilon, delta=delta).encoder.mechanism).__name__  # type: ignore[union-attr]
         for rounds, epsilon, delta in ((50, 2.0, 1e-5), (2, 10.0, 1e-5), (50, 2.0, 0.0))
     ]
     assert names == ["BallGaussian", "UnitVector", "UnitVector"]
@@ -333,7 +335,7 @@ def test_a_spent_budget_refuses_the_next_round():
     devices = crowd(10, 4)
     federation = Federation(linear(), "Hypercube", rounds=2, epsilon=1.0, local_steps=1, batch=4, seed=1).run(devices)
     before = federation.parameters.copy()
-    reports = federation.carrier.randomize(np.zeros((3, 7)))  # type: ignore[union-attr]
+    reports = federation.encoder.randomize(np.zeros((3, 7)))  # type: ignore[union-attr]
     for again in (
         lambda: federation.step(devices),
         lambda: federation.run(devices),
@@ -400,7 +402,7 @@ def test_a_shuffled_crowd_is_promised_more():
     federation = Federation(
         linear(), "UnitVector", rounds=4, epsilon=4.0, delta=1e-6, participants=20_000, devices=20_000, shuffled=True
     )
-    mechanism = federation.carrier.mechanism  # type: ignore[union-attr]
+    mechanism = federation.encoder.mechanism  # type: ignore[union-attr]
     share = share_below(1e-6, 8)
     expected = compose([(amplify(mechanism, 20_000, share), 4)], 1e-6)
     assert federation.central.epsilon == pytest.approx(expected.epsilon)
@@ -463,13 +465,13 @@ def test_reports_of_devices_move_the_model_as_the_simulation_does():
     federation = Federation(linear(), "UnitVector", rounds=2, epsilon=8.0, local_steps=2, batch=4, clip=0.5)
     task, start = federation.task, federation.parameters.copy()
     updates = task.update(start, devices, np.arange(30), 0, Stream.secure())
-    carrier = federation.carrier
-    assert carrier is not None
-    reports = carrier.randomize(updates)
+    encoder = federation.encoder
+    assert encoder is not None
+    reports = encoder.randomize(updates)
     moved = federation.absorb(reports)
-    np.testing.assert_array_equal(moved, carrier.estimate(carrier.tally(reports)).value)
+    np.testing.assert_array_equal(moved, encoder.estimate(encoder.tally(reports)).value)
     np.testing.assert_array_equal(federation.parameters, start + moved)
-    halves = carrier.tally(reports[:10]) + carrier.tally(reports[10:])
+    halves = encoder.tally(reports[:10]) + encoder.tally(reports[10:])
     np.testing.assert_array_equal(federation.absorb(halves), moved)
     assert federation.guarantee.epsilon == federation.total.epsilon
 
@@ -510,16 +512,16 @@ def test_history_plot_and_explanation(tmp_path):
         (ParameterError, {"batch": 0}),
         (ParameterError, {"local_steps": 0}),
         (ParameterError, {"options": {"beta": 0.1}}),
-        (ParameterError, {"envelope": "BallGaussian"}),
-        (ParameterError, {"envelope": LDPVec(9, 1.0), "epsilon": None}),
-        (ParameterError, {"envelope": LDPVec(7, 1.0)}),
+        (ParameterError, {"mechanism": "BallGaussian"}),
+        (ParameterError, {"mechanism": LDPVec(9, 1.0), "epsilon": None}),
+        (ParameterError, {"mechanism": LDPVec(7, 1.0)}),
     ],
     ids=str,
 )
 def test_federations_without_meaning_are_refused(wrong, options):
-    given = {"envelope": "best", "rounds": 2, "epsilon": 1.0, **options}
+    given = {"mechanism": "best", "rounds": 2, "epsilon": 1.0, **options}
     with pytest.raises(wrong):
-        Federation(linear(), given.pop("envelope"), **given)
+        Federation(linear(), given.pop("mechanism"), **given)
 
 
 def test_models_and_records_that_cannot_be_trained_are_refused():

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dither.core.errors import EmptyError, ParameterError
-from dither.learn.envelope import Envelope
+from dither.errors import EmptyError, ParameterError
+from dither.learn.vector_reporter import VectorReporter
 from dither.privacy.ledger import BudgetError, Ledger, LedgerError
 
 flower = pytest.importorskip("dither.learn.flower", exc_type=ImportError)
@@ -23,8 +23,8 @@ from flwr.clientapp import ClientApp  # noqa: E402
 
 Debiasing, Randomizer = flower.Debiasing, flower.Randomizer
 D = 4
-ENVELOPE = Envelope("Hypercube", d=D, epsilon=2.0, clip=1.0)
-SHARP = Envelope("Laplace", d=D, epsilon=80.0, clip=1.0)
+REPORTER = VectorReporter("Hypercube", d=D, epsilon=2.0, clip=1.0)
+SHARP = VectorReporter("Laplace", d=D, epsilon=80.0, clip=1.0)
 TARGET = np.array([0.5, -0.25, 1.0, 0.0])
 
 
@@ -89,31 +89,31 @@ def test_two_rounds_of_a_linear_model_end_where_averaging_would():
 
 
 def test_the_servers_rate_scales_the_step_and_equal_weights_are_kept():
-    app = linear_app(Randomizer(ENVELOPE, rounds=1, seed=1))
+    app = linear_app(Randomizer(REPORTER, rounds=1, seed=1))
     ends = [
-        values(Debiasing(ENVELOPE, rounds=1, rate=rate, simulated=True).start(Wiretapped(app, 10), start(), 1).arrays)
+        values(Debiasing(REPORTER, rounds=1, rate=rate, simulated=True).start(Wiretapped(app, 10), start(), 1).arrays)
         for rate in (1.0, 0.25)
     ]
     np.testing.assert_allclose(ends[1], 0.25 * ends[0], atol=1e-6)
 
 
 def test_nothing_but_the_report_leaves_the_device():
-    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1)), devices=5)
-    strategy = Debiasing(ENVELOPE, rounds=1)
+    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1)), devices=5)
+    strategy = Debiasing(REPORTER, rounds=1)
     strategy.start(grid, start(), num_rounds=1)
     for reply in grid.replies:
         assert list(reply.content) == ["dither"]
         sealed: dict = dict(reply.content.config_records["dither"])
         assert set(sealed) == {"format", "dither-plan", "server-round", "simulated", "report"}
         assert sealed["simulated"] is False
-        assert len(sealed["report"]) == ENVELOPE.mechanism.dtype.itemsize
+        assert len(sealed["report"]) == REPORTER.mechanism.dtype.itemsize
         assert "secret" not in str(reply.content)
         assert "0.123" not in str(reply.content)
 
 
 def test_what_is_declared_public_is_sent_and_averaged_without_weights():
-    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1, public=["num-examples"])), devices=5)
-    result = Debiasing(ENVELOPE, rounds=1, public=["num-examples"]).start(grid, start(), num_rounds=1)
+    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1, public=["num-examples"])), devices=5)
+    result = Debiasing(REPORTER, rounds=1, public=["num-examples"]).start(grid, start(), num_rounds=1)
     assert dict(grid.replies[0].content.metric_records["public"]).keys() == {"num-examples"}
     assert result.train_metrics_clientapp[1]["num-examples"] == 30.0
     assert "loss" not in result.train_metrics_clientapp[1]
@@ -122,7 +122,7 @@ def test_what_is_declared_public_is_sent_and_averaged_without_weights():
 @pytest.mark.parametrize("kind", ["error", "nothing", "text", "list", "missing"])
 def test_what_is_public_is_one_float_in_every_reply(kind):
     """A reply of a device that failed has the same shape as any other."""
-    mod = Randomizer(ENVELOPE, rounds=1, public=["loss", "num-examples"])
+    mod = Randomizer(REPORTER, rounds=1, public=["loss", "num-examples"])
     app = ClientApp(mods=[mod])
 
     @app.train()  # type: ignore[arg-type]
@@ -137,7 +137,7 @@ def test_what_is_public_is_one_float_in_every_reply(kind):
         return Message(RecordDict({"arrays": message.content.array_records["arrays"], "m": metrics}), reply_to=message)
 
     grid = Wiretapped(app, devices=3)
-    result = Debiasing(ENVELOPE, rounds=1, public=["loss", "num-examples"]).start(grid, start(), num_rounds=1)
+    result = Debiasing(REPORTER, rounds=1, public=["loss", "num-examples"]).start(grid, start(), num_rounds=1)
     assert not any(reply.has_error() for reply in grid.replies)
     shapes = {
         tuple((name, type(value)) for name, value in sorted(reply.content.metric_records["public"].items()))
@@ -154,7 +154,7 @@ def test_what_is_public_is_one_float_in_every_reply(kind):
     [{"reports": 1e9, "refused": -3}, {"loss": float("inf")}, {"loss": float("nan")}, {"loss": [1.0]}, {"new": 1}],
 )
 def test_a_device_cannot_write_what_the_server_counts(lie):
-    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1, public=["loss"])), devices=3)
+    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1, public=["loss"])), devices=3)
 
     def change(reply: Message) -> Message:
         if reply.metadata.src_node_id == 1:
@@ -162,16 +162,16 @@ def test_a_device_cannot_write_what_the_server_counts(lie):
         return reply
 
     grid.changed = change
-    strategy = Debiasing(ENVELOPE, rounds=1, public=["loss"])
+    strategy = Debiasing(REPORTER, rounds=1, public=["loss"])
     told = strategy.start(grid, start(), num_rounds=1).train_metrics_clientapp[1]
     assert dict(told) == {"reports": 3, "refused": 0, "loss": pytest.approx(0.123)}
-    unasked = Debiasing(ENVELOPE, rounds=1)
+    unasked = Debiasing(REPORTER, rounds=1)
     told = unasked.start(two_devices(), start(), num_rounds=1).train_metrics_clientapp[1]
     assert dict(told) == {"reports": 2, "refused": 0}
 
 
 def test_the_largest_numbers_are_averaged_without_a_word():
-    app = linear_app(Randomizer(ENVELOPE, rounds=1, public=["loss"]))
+    app = linear_app(Randomizer(REPORTER, rounds=1, public=["loss"]))
     grid = Wiretapped(app, devices=3)
 
     def change(reply: Message) -> Message:
@@ -179,22 +179,22 @@ def test_the_largest_numbers_are_averaged_without_a_word():
         return reply
 
     grid.changed = change
-    told = Debiasing(ENVELOPE, rounds=1, public=["loss"]).start(grid, start(), 1).train_metrics_clientapp[1]
+    told = Debiasing(REPORTER, rounds=1, public=["loss"]).start(grid, start(), 1).train_metrics_clientapp[1]
     assert told["loss"] == pytest.approx(1.5e308)
 
 
 def test_evaluation_is_not_asked_for_and_not_answered():
-    app = linear_app(Randomizer(ENVELOPE, rounds=1))
+    app = linear_app(Randomizer(REPORTER, rounds=1))
     grid = Wiretapped(app, devices=2)
     asked = Message(RecordDict({"arrays": start()}), dst_node_id=1, message_type="evaluate")
     assert len(app(asked, grid.contexts[1]).content) == 0
-    assert list(Debiasing(ENVELOPE, rounds=1).configure_evaluate(1, start(), ConfigRecord(), grid)) == []
+    assert list(Debiasing(REPORTER, rounds=1).configure_evaluate(1, start(), ConfigRecord(), grid)) == []
 
 
 def test_an_update_is_clipped_as_a_whole():
-    envelope = Envelope("Laplace", d=D, epsilon=80.0, clip=0.1)
-    app = linear_app(Randomizer(envelope, rounds=1, seed=1), train=lambda weights, context: weights + 1e6)
-    strategy = Debiasing(envelope, rounds=1, simulated=True)
+    reporter = VectorReporter("Laplace", d=D, epsilon=80.0, clip=0.1)
+    app = linear_app(Randomizer(reporter, rounds=1, seed=1), train=lambda weights, context: weights + 1e6)
+    strategy = Debiasing(reporter, rounds=1, simulated=True)
     strategy.start(Wiretapped(app, 40), start(), num_rounds=1)
     assert (np.abs(strategy.estimates[0].value - 0.1) < 7 * strategy.estimates[0].stderr).all()
 
@@ -206,7 +206,7 @@ def test_whatever_goes_wrong_on_a_device_looks_like_no_update(kind):
             raise ValueError("the patient in row 17")
         return np.full(D, np.nan)
 
-    mod = Randomizer(ENVELOPE, rounds=1, seed=1)
+    mod = Randomizer(REPORTER, rounds=1, seed=1)
     app = linear_app(mod, train=train)
     if kind not in ("nan", "error"):
         app = ClientApp(mods=[mod])
@@ -233,7 +233,7 @@ def test_whatever_goes_wrong_on_a_device_looks_like_no_update(kind):
     sent = []
     for each in (app, still):
         grid = Wiretapped(each, devices=3)
-        Debiasing(ENVELOPE, rounds=1, simulated=True).start(grid, start(), num_rounds=1)
+        Debiasing(REPORTER, rounds=1, simulated=True).start(grid, start(), num_rounds=1)
         answers = {
             reply.metadata.src_node_id: reply.content.config_records["dither"]["report"] for reply in grid.replies
         }
@@ -245,7 +245,7 @@ def test_for_development_failures_are_shown():
     def train(weights, context):
         raise RuntimeError("mine")
 
-    app = linear_app(Randomizer(ENVELOPE, rounds=1, on_failure="raise"), train=train)
+    app = linear_app(Randomizer(REPORTER, rounds=1, on_failure="raise"), train=train)
     grid = Wiretapped(app, 1)
     message = Message(RecordDict({"arrays": start(), "config": asked(1)}), dst_node_id=1, message_type="train")
     with pytest.raises(RuntimeError, match="mine"):
@@ -255,13 +255,13 @@ def test_for_development_failures_are_shown():
 # The budget ----------------------------------------------------------------------------------------------------------
 
 
-def asked(number: int, envelope: Envelope = ENVELOPE) -> ConfigRecord:
-    return ConfigRecord({"server-round": number, "dither-plan": flower.fingerprint(envelope)})
+def asked(number: int, reporter: VectorReporter = REPORTER) -> ConfigRecord:
+    return ConfigRecord({"server-round": number, "dither-plan": flower.fingerprint(reporter)})
 
 
 def test_the_server_refuses_the_round_after_the_last():
-    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=9)), devices=3)
-    strategy = Debiasing(ENVELOPE, rounds=2)
+    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=9)), devices=3)
+    strategy = Debiasing(REPORTER, rounds=2)
     assert strategy.guarantee.epsilon == pytest.approx(4.0)
     assert strategy.spent.epsilon == 0
     with pytest.raises(BudgetError, match="2 rounds"):
@@ -269,16 +269,16 @@ def test_the_server_refuses_the_round_after_the_last():
     assert len(grid.replies) == 6  # two rounds were sent, the third never was
     assert strategy.spent == strategy.guarantee
     assert "Asked for so far: 2 rounds" in strategy.explain()
-    longer = Debiasing(ENVELOPE, rounds=2)
+    longer = Debiasing(REPORTER, rounds=2)
     longer.configure_train(1, start(), ConfigRecord(), grid)
     with pytest.raises(BudgetError, match="already"):
         longer.configure_train(1, start(), ConfigRecord(), grid)
 
 
 def test_a_device_refuses_whatever_the_server_says():
-    app = linear_app(Randomizer(ENVELOPE, rounds=1))
+    app = linear_app(Randomizer(REPORTER, rounds=1))
     grid = Wiretapped(app, devices=3)
-    strategy = Debiasing(ENVELOPE, rounds=2)
+    strategy = Debiasing(REPORTER, rounds=2)
     with pytest.raises(EmptyError, match="3 x an error instead of a report"):
         strategy.start(grid, start(), num_rounds=2)
     assert all("rounds of this device are spent" in str(reply.error.reason) for reply in grid.replies[3:])
@@ -288,14 +288,14 @@ def test_a_device_refuses_whatever_the_server_says():
 
 
 def test_a_ledger_repeats_a_round_and_outlives_the_run(tmp_path):
-    envelope = Envelope("Hypercube", d=D, epsilon=0.5)
-    mod = Randomizer(envelope, rounds=2, ledger_path=lambda context: tmp_path / f"{context.node_id}.db")
+    reporter = VectorReporter("Hypercube", d=D, epsilon=0.5)
+    mod = Randomizer(reporter, rounds=2, ledger_path=lambda context: tmp_path / f"{context.node_id}.db")
     app = linear_app(mod)
     grid = Wiretapped(app, devices=2)
 
     def ask(grid, number):
         message = Message(
-            RecordDict({"arrays": start(), "config": asked(number, envelope)}), dst_node_id=1, message_type="train"
+            RecordDict({"arrays": start(), "config": asked(number, reporter)}), dst_node_id=1, message_type="train"
         )
         return app(message, grid.contexts[1]).content.config_records["dither"]["report"]
 
@@ -304,7 +304,7 @@ def test_a_ledger_repeats_a_round_and_outlives_the_run(tmp_path):
     assert len(set(reports)) == 1  # asked again, the same to the bit
     with Ledger(tmp_path / "1.db") as ledger:
         assert ledger.spent.epsilon == 0.5
-    Debiasing(envelope, rounds=2).start(Wiretapped(app, devices=2, run_id=8), start(), num_rounds=1)
+    Debiasing(reporter, rounds=2).start(Wiretapped(app, devices=2, run_id=8), start(), num_rounds=1)
     with Ledger(tmp_path / "1.db") as ledger:
         assert ledger.spent.epsilon == 1.0 == ledger.budget.epsilon
     other = Wiretapped(app, devices=1, run_id=9)  # another run, another context: the file remembers
@@ -315,11 +315,11 @@ def test_a_ledger_repeats_a_round_and_outlives_the_run(tmp_path):
 
 
 def test_a_ledger_repeats_the_last_of_all_rounds_and_none_before(tmp_path):
-    envelope = Envelope("Hypercube", d=D, epsilon=0.5)
-    app = linear_app(Randomizer(envelope, rounds=2, ledger_path=tmp_path / "ledger.db"))
+    reporter = VectorReporter("Hypercube", d=D, epsilon=0.5)
+    app = linear_app(Randomizer(reporter, rounds=2, ledger_path=tmp_path / "ledger.db"))
 
     def ask(grid, number) -> Any:
-        content = RecordDict({"arrays": start(), "config": asked(number, envelope)})
+        content = RecordDict({"arrays": start(), "config": asked(number, reporter)})
         message = Message(content, dst_node_id=1, message_type="train")
         return app(message, grid.contexts[1]).content.config_records["dither"]["report"]
 
@@ -340,7 +340,7 @@ def test_a_ledger_repeats_the_last_of_all_rounds_and_none_before(tmp_path):
 
 def test_a_round_that_could_not_be_stored_may_be_asked_again(tmp_path):
     folder = tmp_path / "later"
-    app = linear_app(Randomizer(ENVELOPE, rounds=1, ledger_path=folder / "ledger.db"))
+    app = linear_app(Randomizer(REPORTER, rounds=1, ledger_path=folder / "ledger.db"))
     grid = Wiretapped(app, devices=1)
     message = Message(RecordDict({"arrays": start(), "config": asked(1)}), dst_node_id=1, message_type="train")
     with pytest.raises(LedgerError):
@@ -350,7 +350,7 @@ def test_a_round_that_could_not_be_stored_may_be_asked_again(tmp_path):
 
 
 def test_a_device_that_has_promised_less_takes_no_part(tmp_path):
-    mod = Randomizer(ENVELOPE, rounds=2, ledger_path=tmp_path / "ledger.db", epsilon=3.0)
+    mod = Randomizer(REPORTER, rounds=2, ledger_path=tmp_path / "ledger.db", epsilon=3.0)
     app = linear_app(mod)
     grid = Wiretapped(app, 1)
     message = Message(RecordDict({"arrays": start(), "config": asked(1)}), dst_node_id=1, message_type="train")
@@ -375,14 +375,14 @@ def changed(**entries):
     return change
 
 
-WIDE = ENVELOPE.mechanism.dtype.itemsize
+WIDE = REPORTER.mechanism.dtype.itemsize
 
 
 @pytest.mark.parametrize(
     ("entries", "reason"),
     [
         ({"format": "other"}, "format"),
-        ({"dither-plan": "0" * 64}, "another envelope"),
+        ({"dither-plan": "0" * 64}, "another reporter"),
         ({"server-round": 2}, "another round"),
         ({"simulated": True}, "simulated"),
         ({"simulated": None}, "simulated"),
@@ -394,9 +394,9 @@ WIDE = ENVELOPE.mechanism.dtype.itemsize
     ],
 )
 def test_a_malformed_report_is_refused_and_never_quoted(entries, reason, capfd):
-    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1)), devices=4)
+    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1)), devices=4)
     grid.changed = changed(**entries)
-    strategy = Debiasing(ENVELOPE, rounds=1)
+    strategy = Debiasing(REPORTER, rounds=1)
     result = strategy.start(grid, start(), num_rounds=1)
     assert strategy.estimates[0].n == 3
     assert result.train_metrics_clientapp[1]["refused"] == 1
@@ -407,8 +407,8 @@ def test_a_malformed_report_is_refused_and_never_quoted(entries, reason, capfd):
 
 
 def test_a_device_counts_once_and_only_if_it_was_asked():
-    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1)), devices=3)
-    strategy = Debiasing(ENVELOPE, rounds=1)
+    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1)), devices=3)
+    strategy = Debiasing(REPORTER, rounds=1)
     messages = strategy.configure_train(1, start(), ConfigRecord(), grid)
     replies = list(grid.send_and_receive(messages))
     strategy.aggregate_train(1, [*replies, replies[0]])
@@ -417,8 +417,8 @@ def test_a_device_counts_once_and_only_if_it_was_asked():
 
 
 def test_a_device_that_was_not_asked_is_not_heard():
-    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1)), devices=4)
-    strategy = Debiasing(ENVELOPE, rounds=1, fraction=0.5)
+    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1)), devices=4)
+    strategy = Debiasing(REPORTER, rounds=1, fraction=0.5)
     messages = list(strategy.configure_train(1, start(), ConfigRecord(), grid))
     (stranger,) = sorted(set(grid.contexts) - {message.metadata.dst_node_id for message in messages})[:1]
     uninvited = Message(messages[0].content, dst_node_id=stranger, message_type="train")
@@ -428,14 +428,14 @@ def test_a_device_that_was_not_asked_is_not_heard():
 
 
 def test_only_the_difference_from_the_model_that_was_sent_is_reported():
-    app = linear_app(Randomizer(ENVELOPE, rounds=1, seed=1), train=lambda weights, context: weights + TARGET / 2)
+    app = linear_app(Randomizer(REPORTER, rounds=1, seed=1), train=lambda weights, context: weights + TARGET / 2)
     sent = []
     for begin in (0.0, 8.0):
         grid = Wiretapped(app, devices=20)
         arrays = ArrayRecord(
             {"weight": Array(np.full((3, 1), begin, dtype=np.float32)), "bias": Array(np.full(1, begin))}
         )
-        result = Debiasing(ENVELOPE, rounds=1, simulated=True).start(grid, arrays, num_rounds=1)
+        result = Debiasing(REPORTER, rounds=1, simulated=True).start(grid, arrays, num_rounds=1)
         answers = {
             reply.metadata.src_node_id: reply.content.config_records["dither"]["report"] for reply in grid.replies
         }
@@ -445,33 +445,33 @@ def test_only_the_difference_from_the_model_that_was_sent_is_reported():
 
 
 def test_simulated_reports_need_a_word_and_carry_no_guarantee():
-    app = linear_app(Randomizer(ENVELOPE, rounds=1, seed=1))
+    app = linear_app(Randomizer(REPORTER, rounds=1, seed=1))
     with pytest.raises(EmptyError, match="simulated=True"):
-        Debiasing(ENVELOPE, rounds=1).start(Wiretapped(app, 3), start(), num_rounds=1)
-    strategy = Debiasing(ENVELOPE, rounds=1, simulated=True)
+        Debiasing(REPORTER, rounds=1).start(Wiretapped(app, 3), start(), num_rounds=1)
+    strategy = Debiasing(REPORTER, rounds=1, simulated=True)
     strategy.start(Wiretapped(app, 3), start(), num_rounds=1)
     assert strategy.estimates[0].guarantee.simulated
 
 
 def test_a_client_without_the_mod_is_refused():
     with pytest.raises(EmptyError, match="does the client have the mod"):
-        Debiasing(ENVELOPE, rounds=1).start(Wiretapped(linear_app(), 3), start(), num_rounds=1)
+        Debiasing(REPORTER, rounds=1).start(Wiretapped(linear_app(), 3), start(), num_rounds=1)
 
 
-def test_a_server_with_another_envelope_gets_nothing():
-    wider = Envelope("Hypercube", d=D, epsilon=2.0, clip=2.0)
-    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1)), devices=2)
+def test_a_server_with_another_reporter_gets_nothing():
+    wider = VectorReporter("Hypercube", d=D, epsilon=2.0, clip=2.0)
+    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1)), devices=2)
     with pytest.raises(EmptyError):
         Debiasing(wider, rounds=1).start(grid, start(), num_rounds=1)
-    assert all("another envelope" in str(reply.error.reason) for reply in grid.replies)
+    assert all("another reporter" in str(reply.error.reason) for reply in grid.replies)
 
 
 # Devices and parameters ----------------------------------------------------------------------------------------------
 
 
 def test_a_fraction_of_the_devices_is_asked_and_it_changes():
-    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=9)), devices=40)
-    strategy = Debiasing(ENVELOPE, rounds=9, fraction=0.25)
+    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=9)), devices=40)
+    strategy = Debiasing(REPORTER, rounds=9, fraction=0.25)
     rounds = [strategy.configure_train(number, start(), ConfigRecord(), grid) for number in (1, 2, 3)]
     asked_nodes = [frozenset(message.metadata.dst_node_id for message in messages) for messages in rounds]
     assert {len(nodes) for nodes in asked_nodes} == {10}
@@ -479,33 +479,33 @@ def test_a_fraction_of_the_devices_is_asked_and_it_changes():
 
 
 def test_too_few_devices_are_waited_for_and_then_said():
-    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1)), devices=1)
+    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1)), devices=1)
     with pytest.raises(EmptyError, match="2 are needed"):
-        Debiasing(ENVELOPE, rounds=1, patience=0.0).configure_train(1, start(), ConfigRecord(), grid)
+        Debiasing(REPORTER, rounds=1, patience=0.0).configure_train(1, start(), ConfigRecord(), grid)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Randomizer(ENVELOPE, rounds=0), "rounds"),
-        (lambda: Randomizer("Hypercube", rounds=1), "envelope"),
-        (lambda: Randomizer(ENVELOPE, rounds=1, on_failure="hide"), "on_failure"),
-        (lambda: Randomizer(ENVELOPE, rounds=1, seed=1, ledger_path="x.db"), "seed"),
-        (lambda: Randomizer(ENVELOPE, rounds=1, epsilon=3.0), "ledger_path"),
-        (lambda: Randomizer(ENVELOPE, rounds=1, public="loss"), "list of names"),
-        (lambda: Randomizer(ENVELOPE, rounds=1, public=["loss", 3]), "list of names"),  # type: ignore[list-item]
-        (lambda: Randomizer(ENVELOPE, rounds=1, public=["reports"]), "server counts"),
-        (lambda: Debiasing(ENVELOPE, rounds=1, public="loss"), "list of names"),
-        (lambda: Debiasing(ENVELOPE, rounds=1, public=["refused"]), "server counts"),
-        (lambda: Debiasing(ENVELOPE, rounds=1, rate=0.0), "rate"),
-        (lambda: Debiasing(ENVELOPE, rounds=1, fraction=1.5), "fraction"),
+        (lambda: Randomizer(REPORTER, rounds=0), "rounds"),
+        (lambda: Randomizer("Hypercube", rounds=1), "reporter"),
+        (lambda: Randomizer(REPORTER, rounds=1, on_failure="hide"), "on_failure"),
+        (lambda: Randomizer(REPORTER, rounds=1, seed=1, ledger_path="x.db"), "seed"),
+        (lambda: Randomizer(REPORTER, rounds=1, epsilon=3.0), "ledger_path"),
+        (lambda: Randomizer(REPORTER, rounds=1, public="loss"), "list of names"),
+        (lambda: Randomizer(REPORTER, rounds=1, public=["loss", 3]), "list of names"),  # type: ignore[list-item]
+        (lambda: Randomizer(REPORTER, rounds=1, public=["reports"]), "server counts"),
+        (lambda: Debiasing(REPORTER, rounds=1, public="loss"), "list of names"),
+        (lambda: Debiasing(REPORTER, rounds=1, public=["refused"]), "server counts"),
+        (lambda: Debiasing(REPORTER, rounds=1, rate=0.0), "rate"),
+        (lambda: Debiasing(REPORTER, rounds=1, fraction=1.5), "fraction"),
         (
-            lambda: Debiasing(Envelope("Hypercube", d=3, epsilon=1.0), rounds=1).start(two_devices(), start(), 1),
+            lambda: Debiasing(VectorReporter("Hypercube", d=3, epsilon=1.0), rounds=1).start(two_devices(), start(), 1),
             "4 parameters",
         ),
-        (lambda: Debiasing(ENVELOPE, rounds=1).aggregate_train(1, []), "configure it first"),
+        (lambda: Debiasing(REPORTER, rounds=1).aggregate_train(1, []), "configure it first"),
         (
-            lambda: Debiasing(ENVELOPE, rounds=1).start(two_devices(), ArrayRecord([np.arange(4)]), 1),
+            lambda: Debiasing(REPORTER, rounds=1).start(two_devices(), ArrayRecord([np.arange(4)]), 1),
             "no floating point numbers",
         ),
     ],
@@ -516,7 +516,7 @@ def test_bad_parameters_are_refused(call, message):
 
 
 def two_devices() -> Wiretapped:
-    return Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1)), devices=2)
+    return Wiretapped(linear_app(Randomizer(REPORTER, rounds=1)), devices=2)
 
 
 def test_learning_needs_no_flower_and_a_missing_one_is_named():
@@ -537,7 +537,7 @@ except ImportError as error:
 
 
 def test_reports_of_two_devices_differ_even_in_a_simulation():
-    grid = Wiretapped(linear_app(Randomizer(ENVELOPE, rounds=1, seed=1)), devices=12)
-    Debiasing(ENVELOPE, rounds=1, simulated=True).start(grid, start(), num_rounds=1)
+    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1, seed=1)), devices=12)
+    Debiasing(REPORTER, rounds=1, simulated=True).start(grid, start(), num_rounds=1)
     reports = [reply.content.config_records["dither"]["report"] for reply in grid.replies]
     assert len(set(reports)) > 3

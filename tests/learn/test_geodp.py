@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 import torch
 
-from dither.core.errors import ParameterError
+from dither.core.randomness import Stream
+from dither.errors import ParameterError
+from dither.learn.clipping import exact_sum
 from dither.learn.geodp import BatchDirection, GeoDP, RecordAngles, Region, default_beta, sensitivity
-from dither.learn.noise import LatticeNoise
-from dither.learn.perturb import exact_sum
+from dither.learn.lattice_noise import LatticeNoise
 from dither.learn.spherical import from_spherical, to_spherical
-from dither.privacy.sampling import gaussian_epsilon
-from dither.randomness import Stream
+from dither.privacy.subsampling import gaussian_epsilon
 
 RANDOM = np.random.default_rng
 SETTINGS = {"epsilon": 2.0, "delta": 1e-5, "rate": 0.2, "steps": 10, "batch": 64}

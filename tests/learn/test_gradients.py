@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.learn.gradients import (
     LOSSES,
     Gradients,

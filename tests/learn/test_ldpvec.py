@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dither.core.errors import DitherError, DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.core.exact import exp_above, share_below
 from dither.core.guarantee import NO_GUARANTEE
+from dither.errors import DitherError, DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.learn.federated.ldpvec import LEVELS, LDPVec
 from dither.learn.spherical import to_spherical
 

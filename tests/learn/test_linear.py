@@ -12,10 +12,10 @@ from sklearn.exceptions import EstimatorCheckFailedWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from dither import Categorical, Numeric, Schema
-from dither.core.errors import DomainError, ParameterError, ReportError, RowError
+from dither.errors import DomainError, ParameterError, ReportError, RowError
 from dither.learn.encoding import Encoder
-from dither.learn.envelope import Envelope
 from dither.learn.linear import LinearRegression, LinearSVC, LogisticRegression, load_model
+from dither.learn.vector_reporter import VectorReporter
 from dither.mechanisms import Hypercube
 
 CLASSIFIERS = (LogisticRegression, LinearSVC)
@@ -84,16 +84,16 @@ def test_a_seed_repeats_and_promises_nothing():
 
 def test_batches_do_not_share_their_noise(monkeypatch):
     """Words of a simulation depend on seed, mechanism and row: with one seed for all, every batch would err alike."""
-    seeds, own = [], Envelope.randomize
+    seeds, own = [], VectorReporter.randomize
 
-    def noted(self: Envelope, vectors: Any, *, seed: int | None = None) -> Any:
+    def noted(self: VectorReporter, vectors: Any, *, seed: int | None = None) -> Any:
         seeds.append(seed)
         return own(self, vectors, seed=seed)
 
-    monkeypatch.setattr(Envelope, "randomize", noted)
+    monkeypatch.setattr(VectorReporter, "randomize", noted)
     features, labels = people(400)
     model = LogisticRegression(1.0, mechanism="Hypercube", seed=5, steps=8).fit(features, labels)
-    assert len(set(seeds)) == len(seeds) == model.course_.turns == 9
+    assert len(set(seeds)) == len(seeds) == model.schedule_.turns == 9
     seeds.clear()
     LogisticRegression(1.0, mechanism="Hypercube", seed=6, steps=8).fit(features, labels)
     assert len(set(seeds)) == 9
@@ -114,9 +114,9 @@ def test_coefficients_are_the_mean_of_the_second_half():
 def test_devices_and_server_apart():
     features, labels = people(2000)
     server = LogisticRegression(4.0, mechanism="SampledDuchi").start(3, users=2000, classes=[0, 1])
-    ends = np.cumsum([0, *server.course_.sizes()])
+    ends = np.cumsum([0, *server.schedule_.sizes()])
     assert ends[-1] == 2000  # each user in one batch
-    for turn in range(server.course_.turns):
+    for turn in range(server.schedule_.turns):
         device = pickle.loads(pickle.dumps(server))  # what is public is all that a device gets
         here = slice(ends[turn], ends[turn + 1])
         server.partial_fit(device.randomize(features[here], labels[here]))
@@ -127,8 +127,8 @@ def test_devices_and_server_apart():
 def test_the_first_batch_is_about_the_intercept_alone():
     features, _labels = people(2000)
     model = LogisticRegression(8.0, mechanism="Hypercube").start(3, users=2000)
-    assert model.course_.envelope(0).d == 1
-    assert model.course_.envelope(1).d == 4
+    assert model.schedule_.reporter(0).d == 1
+    assert model.schedule_.reporter(1).d == 4
     model.partial_fit(model.randomize(features[:60], np.zeros(60)))
     assert not model.coef_.any()
     assert model.intercept_[0] < -1
@@ -175,7 +175,7 @@ def test_what_is_wrong_is_drawn_as_zero():
     bad[3, 0], bad[7, 1] = np.nan, np.inf
     zero = model._gradients(features, labels.astype(float))
     zero[3] = 0.0
-    expected = model.course_.main.randomize(zero, seed=2)
+    expected = model.schedule_.main.randomize(zero, seed=2)
     got = model.randomize(bad, np.where(np.arange(20) == 3, 1, labels), seed=2)
     assert got[3] == expected[3]
     assert (got[8:] == expected[8:]).all()
@@ -251,18 +251,18 @@ def test_more_refusals():
 def test_a_made_mechanism_is_used_as_it_is():
     features, labels = people(3000)
     model = LogisticRegression(mechanism=Hypercube(4, 4.0), seed=1).fit(features, labels)
-    assert model.course_.first is None
-    assert model.envelope.mechanism == Hypercube(4, 4.0)
+    assert model.schedule_.first is None
+    assert model.reporter.mechanism == Hypercube(4, 4.0)
     assert model.score(features, labels) > 0.75
 
 
 def test_settings_follow_from_public_facts():
     """The steps grow with the crowd and the budget; data plays no part."""
     steps = [
-        LogisticRegression(e, mechanism="Hypercube").start(20, users=n).course_
+        LogisticRegression(e, mechanism="Hypercube").start(20, users=n).schedule_
         for e, n in ((1.0, 10_000), (4.0, 10_000), (4.0, 1_000_000))
     ]
-    lengths = [course.steps * course.rate for course in steps]
+    lengths = [schedule.steps * schedule.rate for schedule in steps]
     assert lengths == sorted(lengths)
     assert lengths[0] < lengths[-1] <= 100
     noise = np.sqrt(steps[0].main.noise() / 21 / 10_000)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
-from dither.core.errors import DomainError, ParameterError
 from dither.core.exact import exp_above
-from dither.core.gauss import MOST_SCALE
-from dither.learn.noise import LatticeNoise, aim, quantised, shortened
+from dither.core.randomness import Stream
+from dither.core.rounded_gaussian import MOST_SCALE
+from dither.errors import DomainError, ParameterError
+from dither.learn.lattice_noise import LatticeNoise, aim, quantised_rows, shortened
 from dither.privacy import noise_multiplier, subsampled_gaussian
-from dither.randomness import Stream
 
 
 def exact_squares(rows: np.ndarray) -> list[int]:
@@ -31,7 +31,7 @@ def test_no_integer_vector_is_longer_than_the_radius(d, radius):
     rows[41] = 1e-320
     lengths = np.sqrt(((rows / np.abs(rows).max(axis=1, keepdims=True)) ** 2).sum(axis=1)) * np.abs(rows).max(axis=1)
     for factors in (1 / np.maximum(lengths, 1), 2 / np.maximum(lengths, 1), np.full(200, 1e3)):
-        found = quantised(rows, factors, radius)
+        found = quantised_rows(rows, factors, radius)
         assert found.dtype == np.int64
         assert max(exact_squares(found)) <= radius**2
 
@@ -43,7 +43,7 @@ def test_rows_that_rounding_lengthens_are_shrunk_and_hardly_changed():
     rows[1, ::2] = 0.97
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     for radius in (1060, 1090, 1024, 262):
-        found = quantised(rows, np.ones(3), radius)
+        found = quantised_rows(rows, np.ones(3), radius)
         assert max(exact_squares(found)) <= radius**2
         assert np.linalg.norm(found / radius - rows, axis=1).max() < (0.1 if radius > 1000 else 0.3)
         cosines = (found * rows).sum(axis=1) / np.linalg.norm(found, axis=1)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dither.core.errors import DomainError, ParameterError
+from dither.errors import DomainError, ParameterError
 from dither.learn.spherical import from_spherical, to_spherical
 
 SMALLEST = 5e-324

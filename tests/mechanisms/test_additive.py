@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from contract.tapes import EveryTape, lanes_read
+from dither.core.additive_channel import AdditiveChannel, noise_table
 from dither.core.channel import hockey_stick
-from dither.core.errors import DomainError, ParameterError
 from dither.core.exact import exp_below, log_above
 from dither.core.lattice import ROUNDING, split
-from dither.core.shift import Shift, noise_table
+from dither.errors import DomainError, ParameterError
 from dither.mechanisms.additive import LEAST_DELTA, Additive, Gaussian, Laplace
-from dither.mechanisms.noise import analytic_sigma, gaussian_bound, gaussian_scale, table_deviation
+from dither.mechanisms.noise_tables import analytic_sigma, gaussian_bound, gaussian_scale, table_deviation
 
 EPSILONS = (1e-12, 1e-6, 1e-3, 0.01, 0.05, 0.1, 1 / 3, 1.0, 2.7, 5.0, 10.0, 16.0)
 DELTAS = (1e-6, 1e-3, 0.1, 0.9, 1e-12)
@@ -120,7 +120,7 @@ def test_moments_by_enumeration(mechanism):
 @pytest.mark.parametrize("stretch", [1, 2])
 def test_moments_where_the_clamp_bites(stretch):
     # A short reach, so that bias and clamped ends are large and every term counts.
-    law = Shift((9, 7, 4, 2, 1), 2, 2) if stretch == 1 else Shift((9, 7, 4, 2), 1, 2, stretch)
+    law = AdditiveChannel((9, 7, 4, 2, 1), 2, 2) if stretch == 1 else AdditiveChannel((9, 7, 4, 2), 1, 2, stretch)
     noise = Additive(law)
     scores = noise.reading().scores
     for value in (-1.0, -0.5, 0.0, 0.25, 1.0):
@@ -162,7 +162,7 @@ def test_an_estimate_covers_the_truth(mechanism):
 def short(mechanism, weights: tuple[int, ...]):
     """The same mechanism with a short table, and the epsilon that this table keeps."""
     *table, steps, reach, stretch = weights
-    epsilon = log_above(Shift(tuple(table), steps, reach, stretch).ratio())
+    epsilon = log_above(AdditiveChannel(tuple(table), steps, reach, stretch).ratio())
     extra = {"delta": mechanism.delta} if mechanism.delta else {}
     return type(mechanism)(epsilon, weights=weights, **extra)
 
@@ -291,7 +291,7 @@ def test_the_client_needs_no_scipy():
 
 def exact_delta(table: tuple[int, ...], steps: int, d: int, ratio: Fraction) -> Fraction:
     """The divergence of d coordinates at 0 against d at J, by convolution of the clamped laws' likelihood ratios."""
-    channel = Shift(table, steps, len(table) - 1 - steps)
+    channel = AdditiveChannel(table, steps, len(table) - 1 - steps)
     pairs = list(zip(channel.shifted(0), channel.shifted(steps), strict=True))
     words = {(1, 1): 1}
     for _ in range(d):
@@ -330,7 +330,7 @@ def test_the_bound_in_d_dimensions_by_convolution(s2, steps, reach, d):
 
 def test_the_convolution_is_that_of_the_definition():
     table, ratio = (9, 7, 4, 2, 1), Fraction(3, 2)
-    channel = Shift(table, 2, 2)
+    channel = AdditiveChannel(table, 2, 2)
     low, high = ([a * b for a in row for b in row] for row in (channel.row(0), channel.row(2)))
     assert exact_delta(table, 2, 2, ratio) == hockey_stick(low, high, ratio)
 
@@ -358,7 +358,7 @@ def test_the_bound_of_one_dimension_is_the_exact_delta():
         s2, steps = gaussian_scale(epsilon, delta, 1)
         reach = int(7 * float(s2) ** 0.5) + 1
         table = noise_table(Decimal(0), Decimal(s2.denominator) / (2 * s2.numerator), steps + reach, 128)
-        exact = Shift(table, steps, reach).divergence(exp_below(epsilon))
+        exact = AdditiveChannel(table, steps, reach).divergence(exp_below(epsilon))
         assert exact <= gaussian_bound(s2, steps, 1, exp_below(epsilon)) <= exact * (1 + Fraction(1, 10**6))
 
 

@@ -13,13 +13,13 @@ from scipy.stats import norm
 import dither
 from contract.tapes import EveryTape
 from dither.core.draw import DRAW, ELEMENT
-from dither.core.errors import ParameterError
 from dither.core.exact import exp_below
-from dither.core.gauss import RoundedGaussian
 from dither.core.lattice import ROUNDING
+from dither.core.randomness import Stream
+from dither.core.rounded_gaussian import RoundedGaussian
+from dither.errors import ParameterError
 from dither.mechanisms.ballgaussian import BallGaussian, Sphere, _length, gaussian_divergence
-from dither.mechanisms.noise import analytic_sigma
-from dither.randomness import Stream
+from dither.mechanisms.noise_tables import analytic_sigma
 
 
 def exact_delta(apart: Fraction, epsilon: float) -> Any:
@@ -140,7 +140,7 @@ def test_no_integer_vector_is_longer_than_the_radius():
     points = mechanism._points(vectors, Stream.seeded(1), slice(0, 100_000))
     assert (points**2).sum(axis=1).max() <= 32**2
     # With no margin half of all would be too long: those are rounded towards zero.
-    vars(mechanism)["reading"] = dither.mechanisms.ballgaussian.Sums(50, 32, mechanism.law.most, 1.0)
+    vars(mechanism)["reading"] = dither.mechanisms.ballgaussian.BallMean(50, 32, mechanism.law.most, 1.0)
     points = mechanism._points(vectors, Stream.seeded(1), slice(0, 100_000))
     lengths = (points**2).sum(axis=1)
     assert lengths.max() <= 32**2
@@ -190,7 +190,7 @@ def test_the_margin_is_wide_enough():
 def test_estimates_are_unbiased_with_the_stated_error():
     # 40,000 users: mean within 6 standard errors in 12 coordinates (2e-8), variance by chi-squared (normal, 1e-8).
     mechanism = BallGaussian(12, 2.0, 1e-4)
-    vectors = dither.core.ball.Ball(12).points(40) * np.linspace(0, 1, 40)[:, None]
+    vectors = dither.core.ball_domain.Ball(12).points(40) * np.linspace(0, 1, 40)[:, None]
     values = np.tile(vectors, (1000, 1))
     estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(values, seed=5)))
     scores = (estimate.value - values.mean(axis=0)) / estimate.stderr

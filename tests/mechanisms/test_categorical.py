@@ -10,7 +10,7 @@ import pytest
 from contract import checks
 from contract.tapes import ProbeTape
 from dither import GRR, Hadamard, LocalHash, SubsetSelection, Unary
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.mechanisms import subset
 from dither.mechanisms.hadamard import _code, walsh_hadamard
 from dither.mechanisms.localhash import best_buckets

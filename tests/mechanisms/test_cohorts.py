@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dither import LocalHash
-from dither.core.hashing import buckets, public_seeds
+from dither.kernels.hashing import buckets, public_seeds
 from dither.mechanisms.cohorts import CohortFrequencies
 
 

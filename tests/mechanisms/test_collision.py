@@ -15,9 +15,9 @@ import pytest
 import dither
 from contract import checks
 from contract.sparse import MANY, USERS
-from dither.core.errors import DitherError, DomainError, ParameterError
 from dither.core.exact import log_above
-from dither.core.hashing import buckets
+from dither.errors import DitherError, DomainError, ParameterError
+from dither.kernels.hashing import buckets
 from dither.utility import deviation
 
 LN2 = log_above(Fraction(2))  # just above ln 2, so that weights 2 and 1 keep it

@@ -13,24 +13,24 @@ import pytest
 import dither
 from contract.checks import rounding
 from dither import Duchi, Piecewise, SquareWave
-from dither.core.errors import EmptyError, MissingExtraError, ParameterError, TallyError
 from dither.core.tally import Tally
-from dither.mechanisms.distribution import MOST_BINS, Distribution, Shape
-from dither.mechanisms.em import (
+from dither.errors import EmptyError, MissingExtraError, ParameterError, TallyError
+from dither.estimation.em import (
     LADDER,
     MOST_GROUPS,
-    Answers,
+    CellResponse,
     Likelihood,
     Rung,
-    averaged,
+    averaged_rungs,
     blur,
     climbed,
     effective_parameters,
-    grouped,
+    em_smoothed,
     maximum,
+    output_groups,
     probabilities,
-    smoothed,
 )
+from dither.mechanisms.distribution import MOST_BINS, Distribution, DistributionReading
 
 SMALL = [
     SquareWave(1.0, weights=(5, 2, 3, 5)),
@@ -83,7 +83,7 @@ def tallied(mechanism, name: str = "beta", n: int = 20_000, seed: int = 1) -> Ta
 
 
 def likelihood(mechanism, bins: int, **parameters) -> Likelihood:
-    return Shape(mechanism.window, bins).likelihood(tallied(mechanism, **parameters), bins)
+    return DistributionReading(mechanism.window, bins).likelihood(tallied(mechanism, **parameters), bins)
 
 
 # The model.
@@ -92,7 +92,7 @@ def likelihood(mechanism, bins: int, **parameters) -> Likelihood:
 @pytest.mark.parametrize("mechanism", SMALL, ids=repr)
 @pytest.mark.parametrize("cells", [2, 3, 5, 8, 13])
 def test_probabilities_are_the_channel_mixed_by_exact_hats(mechanism, cells):
-    limits = grouped(mechanism.window.law.outputs)
+    limits = output_groups(mechanism.window.law.outputs)
     expected = exact(mechanism, cells)
     assert all(sum(row) == 1 for row in expected)
     np.testing.assert_allclose(
@@ -102,7 +102,7 @@ def test_probabilities_are_the_channel_mixed_by_exact_hats(mechanism, cells):
 
 @pytest.mark.parametrize("mechanism", USUAL, ids=repr)
 def test_narrow_cells_are_what_the_sampler_does(mechanism):
-    matrix = probabilities(mechanism.window, 1000, grouped(mechanism.window.law.outputs))
+    matrix = probabilities(mechanism.window, 1000, output_groups(mechanism.window.law.outputs))
     for cell in (0, 123, 500, 999):
         centre = -1 + (2 * cell + 1) / 1000
         rows = rounding(mechanism, centre)
@@ -116,7 +116,7 @@ def test_narrow_cells_are_what_the_sampler_does(mechanism):
 @pytest.mark.parametrize("mechanism", [SquareWave(8.0), Piecewise(16.0), SquareWave(16.0)], ids=repr)
 def test_groups_are_sums_of_outputs(mechanism):
     outputs = mechanism.window.law.outputs
-    limits = grouped(outputs)
+    limits = output_groups(outputs)
     assert limits[0] == 0
     assert limits[-1] == outputs
     assert len(limits) <= MOST_GROUPS + 1
@@ -175,7 +175,7 @@ def test_longer_steps_lead_to_the_maximum_of_plain_em(mechanism):
 @pytest.mark.parametrize("mechanism", USUAL, ids=repr)
 def test_em_recovers_shares_from_noiseless_counts(mechanism):
     truth = np.array([0.0, 0.1, 0.4, 0.05, 0.3, 0.15])
-    matrix = probabilities(mechanism.window, 6, grouped(mechanism.window.law.outputs))
+    matrix = probabilities(mechanism.window, 6, output_groups(mechanism.window.law.outputs))
     problem = Likelihood(matrix, truth @ matrix, 10**6)
     assert problem.gap(problem.factors(truth)[0]) < 1e-6  # the truth is the maximum
     found = maximum(problem, gap=1e-4)
@@ -226,14 +226,14 @@ def test_the_blur_is_the_continuum_of_the_binomial_kernel():
 @pytest.mark.parametrize("mechanism", USUAL, ids=repr)
 def test_ems_ends_at_its_fixed_point(mechanism):
     problem = likelihood(mechanism, 64)
-    found = smoothed(problem, 128.0, np.full(64, 1 / 64))
+    found = em_smoothed(problem, 128.0, np.full(64, 1 / 64))
     assert found.converged
     plain, matrix = np.full(64, 1 / 64), blur(64, 128.0)
     for _ in range(4000):
         plain = matrix @ (plain * problem.factors(plain)[0])
     assert np.abs(found.shares - plain).sum() < 5e-3 / math.sqrt(problem.n)
     assert found.steps < 2000
-    assert not smoothed(problem, 128.0, np.full(64, 1 / 64), most=5).converged
+    assert not em_smoothed(problem, 128.0, np.full(64, 1 / 64), most=5).converged
 
 
 @pytest.mark.parametrize("resolution", [16.0, 64.0])
@@ -281,8 +281,8 @@ def test_stated_errors_are_those_of_repeated_collections(mechanism, name, n):
     start = np.full(32, 1 / 32)
     rounds, values, stated = 100, [], []
     for seed in range(rounds):
-        problem = Shape(mechanism.window, 8).likelihood(tallied(mechanism, name, n, seed), 32)
-        shares = smoothed(problem, 128.0, start).shares
+        problem = DistributionReading(mechanism.window, 8).likelihood(tallied(mechanism, name, n, seed), 32)
+        shares = em_smoothed(problem, 128.0, start).shares
         values.append(shares.reshape(8, 4).sum(axis=1))
         stated.append(standard_errors(problem, shares, 128.0, 8))
     ratio = np.sqrt(np.mean(np.square(stated), axis=0)) / np.std(values, axis=0, ddof=1)
@@ -299,10 +299,10 @@ def test_the_strength_follows_the_data():
     strengths = [found[name].resolution or 0.0 for name in ("uniform", "beta", "two")]
     assert strengths[0] <= 32 < strengths[1] < strengths[2] <= LADDER[-1]
     # It is the best of its neighbours by the rule that is documented.
-    problem = Shape(mechanism.window, 64).likelihood(tallied(mechanism, "beta", 100_000), 256)
+    problem = DistributionReading(mechanism.window, 64).likelihood(tallied(mechanism, "beta", 100_000), 256)
 
     def score(resolution: float) -> float:
-        shares = smoothed(problem, resolution, np.full(256, 1 / 256)).shares
+        shares = em_smoothed(problem, resolution, np.full(256, 1 / 256)).shares
         return problem.factors(shares)[1] - 1.5 * effective_parameters(problem, shares, resolution)
 
     rungs = climbed(problem)
@@ -315,22 +315,24 @@ def test_the_strength_follows_the_data():
 def test_resolutions_are_averaged_by_their_likelihood():
     problem = likelihood(SquareWave(1.0), 16)
     start = np.full(16, 1 / 16)
-    one, two = (smoothed(problem, resolution, start) for resolution in (32.0, 128.0))
-    found, errors = averaged(problem, [Rung(32.0, one, 0.0), Rung(128.0, two, math.log(3))], 4)
+    one, two = (em_smoothed(problem, resolution, start) for resolution in (32.0, 128.0))
+    found, errors = averaged_rungs(problem, [Rung(32.0, one, 0.0), Rung(128.0, two, math.log(3))], 4)
     np.testing.assert_allclose(found.shares, (one.shares + 3 * two.shares) / 4, rtol=1e-12)
     apart = (two.shares - one.shares).reshape(4, 4).sum(axis=1)
     own = [standard_errors(problem, part.shares, r, 4) for part, r in ((one, 32.0), (two, 128.0))]
-    uneven = [Answers.of(problem, p.shares, r, 4).unevenness(problem, p.shares) for p, r in ((one, 32.0), (two, 128.0))]
+    uneven = [
+        CellResponse.of(problem, p.shares, r, 4).unevenness(problem, p.shares) for p, r in ((one, 32.0), (two, 128.0))
+    ]
     first, second = np.hypot(own[0], uneven[0]), np.hypot(own[1], uneven[1])
     expected = np.hypot(first, 3 / 4 * apart) / 4 + 3 / 4 * np.hypot(second, apart / 4)
     np.testing.assert_allclose(errors, expected, rtol=1e-9)
     assert found.steps == one.steps + two.steps
     assert found.converged
-    assert not averaged(problem, [Rung(32.0, one._replace(converged=False))], 4)[0].converged
+    assert not averaged_rungs(problem, [Rung(32.0, one._replace(converged=False))], 4)[0].converged
 
 
 def standard_errors(problem: Likelihood, shares: np.ndarray, resolution: float, bins: int, unasked: float = 0.0):
-    return Answers.of(problem, shares, resolution, bins).noise(problem, shares, unasked)
+    return CellResponse.of(problem, shares, resolution, bins).noise(problem, shares, unasked)
 
 
 def distance(found: Distribution, values: np.ndarray) -> float:
@@ -397,7 +399,7 @@ def test_printing(smooth):
 
 def test_a_run_that_is_cut_short_says_so(monkeypatch):
     mechanism = SquareWave(1.0)
-    monkeypatch.setattr("dither.mechanisms.em.smoothed.__defaults__", (5,))
+    monkeypatch.setattr("dither.estimation.em.smoothed.__defaults__", (5,))
     found = mechanism.distribution(tallied(mechanism), 12, smooth=64.0)
     assert not found.converged
     assert "Not converged" in found.explain()
@@ -450,7 +452,7 @@ def test_stored_and_simulated_tallies():
 
 def test_a_sample_of_the_users_has_wider_errors():
     mechanism = SquareWave(4.0)
-    tally, shape = tallied(mechanism, n=1000), Shape(mechanism.window, 8, 64.0)
+    tally, shape = tallied(mechanism, n=1000), DistributionReading(mechanism.window, 8, 64.0)
     all_asked, some = (shape.estimate(tally, mechanism.guarantee, "", among) for among in (1000, 4000))
     assert all_asked.stderr.tolist() == mechanism.distribution(tally, 8, smooth=64.0).stderr.tolist()
     assert (some.stderr > all_asked.stderr).all()
@@ -475,9 +477,9 @@ def test_what_is_refused():
     with pytest.raises(ParameterError, match="SquareWave"):
         Duchi(1.0).distribution(tallied(Duchi(1.0), n=100))
     with pytest.raises(ParameterError, match="moments"):
-        Shape(mechanism.window).moments([0.0])
+        DistributionReading(mechanism.window).moments([0.0])
     with pytest.raises(ParameterError, match="variance"):
-        Shape(mechanism.window).worst_variance()
+        DistributionReading(mechanism.window).worst_variance()
     found = mechanism.distribution(tally, 8)
     for q in (-0.1, 1.1, float("nan"), "half"):
         with pytest.raises(ParameterError):
@@ -529,9 +531,9 @@ def test_unevenness_is_what_the_estimate_misses_of_chance():
     # Exact counts of users whose cells deviate from the curve by a little: the estimate follows `held` of it.
     mechanism = SquareWave(1.0)
     problem = likelihood(mechanism, 16)
-    found = smoothed(problem, 32.0, np.full(16, 1 / 16))
-    answers = Answers.of(problem, found.shares, 32.0, 4)
+    found = em_smoothed(problem, 32.0, np.full(16, 1 / 16))
+    answers = CellResponse.of(problem, found.shares, 32.0, 4)
     assert (answers.unevenness(problem, found.shares) > 0).all()
     np.testing.assert_allclose(answers.held.sum(axis=0), 1.0, atol=1e-8)  # a user more in a cell is a user in the bins
-    perfect = Answers(answers.heard, np.repeat(np.eye(4), 4, axis=1))
+    perfect = CellResponse(answers.heard, np.repeat(np.eye(4), 4, axis=1))
     np.testing.assert_allclose(perfect.unevenness(problem, found.shares), 0.0, atol=1e-12)

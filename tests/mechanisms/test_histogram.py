@@ -11,8 +11,8 @@ import dither
 from contract import checks
 from dither import Duchi, Histogram, Piecewise, Sampled, Split
 from dither.core.channel import Table
-from dither.core.errors import ParameterError, ReportError
 from dither.core.exact import exp_below
+from dither.errors import ParameterError, ReportError
 
 BASES = ("Duchi", "Piecewise", "SquareWave", "Laplace", "Hybrid")
 

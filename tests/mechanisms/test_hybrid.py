@@ -12,8 +12,8 @@ import dither
 from contract import checks
 from dither import Duchi, Hybrid, Piecewise
 from dither.core.channel import Table
-from dither.core.errors import ParameterError, ReportError
 from dither.core.exact import exp_below
+from dither.errors import ParameterError, ReportError
 from dither.mechanisms.hybrid import _COIN
 
 EPSILONS = (0.62, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.36, 10.41, 12.0, 16.0)

@@ -14,11 +14,11 @@ from contract import checks
 from contract.tapes import EveryTape, SomeWordsTape
 from dither import Duchi, Hypercube, Sampled, SampledDuchi
 from dither.core.channel import TwoLevel, hockey_stick
-from dither.core.domain import Records
+from dither.core.domains import Records
 from dither.core.draw import DRAW, ELEMENT, sides
-from dither.core.errors import DitherError, DomainError, ParameterError
 from dither.core.exact import exp_below
 from dither.core.lattice import ROUNDING, split
+from dither.errors import DitherError, DomainError, ParameterError
 from dither.mechanisms import hypercube, load
 from dither.mechanisms.hypercube import MOST_DIMENSIONS, MOST_PARTS, Signs, half_space
 from dither.mechanisms.packing import as_bytes

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import dither
-from dither.core.errors import ParameterError
-from dither.core.hashing import buckets, public_seeds
-from dither.core.sparse import row_dtype
+from dither.core.sparse_domain import row_dtype
+from dither.errors import ParameterError
+from dither.kernels.hashing import buckets, public_seeds
 from dither.mechanisms import keycohorts
 
 BOTH = pytest.mark.parametrize("cls", [dither.Collision, dither.CoCo])

@@ -19,9 +19,9 @@ from scipy.stats import chi2
 from contract.tapes import EveryTape, lanes_read
 from dither.core.channel import Table, TwoLevel
 from dither.core.draw import Tape
-from dither.core.errors import DitherError, DomainError, ParameterError, ReportError
 from dither.core.exact import exp_below, log_above
 from dither.core.reports import Reports
+from dither.errors import DitherError, DomainError, ParameterError, ReportError
 from dither.mechanisms import longitudinal
 from dither.mechanisms.grr import GRR
 from dither.mechanisms.localhash import LocalHash
@@ -96,12 +96,11 @@ def row_of(mechanism: Any, x: int, bits: int) -> dict[bytes, Fraction]:
 
 
 def check_sampler(mechanism: Any, bits: int) -> None:
-    """Over all tapes one round has exactly the law of the channel, and a permanent response that of `lasting`."""
-    for x in range(mechanism.k):
-        kept = law_of(lambda n, tape, x=x: (mechanism.kept.drawn(np.full(n, x), tape),), bits)
-        assert {report: odds for (report,), odds in kept.items()} == row_of(mechanism.kept, x, bits)
-        made = law_of(lambda n, tape, x=x: (mechanism.drawn(np.full(n, x), tape),), bits)
-        assert {report: odds for (report,), odds in made.items()} == row_of(mechanism, x, bits)
+    """Over all tapes one round has exactly the law of the channel, and a permanent response that of
+    `lifetime_channel`.""" for x in range(mechanism.k): kept = law_of(lambda n, tape, x=x:
+    (mechanism.kept.drawn(np.full(n, x), tape),), bits) assert {report: odds for (report,), odds in kept.items()} ==
+    row_of(mechanism.kept, x, bits) made = law_of(lambda n, tape, x=x: (mechanism.drawn(np.full(n, x), tape),), bits)
+    assert {report: odds for (report,), odds in made.items()} == row_of(mechanism, x, bits)
 
 
 @short
@@ -162,7 +161,7 @@ def largest_ratio(laws: list[Law]) -> Fraction:
 def keeps_for_ever(mechanism: Any, bits: int, device: Callable) -> bool:
     """Whether two reports of a device tell no more than the declared epsilon."""
     laws = [law_of(lambda n, tape, x=x: device(mechanism, x, n, tape), bits) for x in range(mechanism.k)]
-    return largest_ratio(laws) <= mechanism.lasting().ratio()
+    return largest_ratio(laws) <= mechanism.lifetime_channel().ratio()
 
 
 @two_rounds
@@ -182,7 +181,7 @@ def test_redrawing_the_permanent_response_breaks_the_promise(mechanism: Any, bit
     assert keeps_for_ever(mechanism, bits, remembered)
     if 2 * mechanism.first > mechanism.epsilon:  # n times `first`, and it is attained
         laws = [law_of(lambda n, tape, x=x: redrawn(mechanism, x, n, tape), bits) for x in range(mechanism.k)]
-        assert largest_ratio(laws) == mechanism.channel().ratio() ** 2 > mechanism.lasting().ratio()
+        assert largest_ratio(laws) == mechanism.channel().ratio() ** 2 > mechanism.lifetime_channel().ratio()
         assert not keeps_for_ever(mechanism, bits, redrawn)
 
 
@@ -197,17 +196,17 @@ def test_any_number_of_rounds_stays_below_for_ever_and_comes_close(k: int, epsil
             given = [math.prod((again[b][y] for y in reports), start=Fraction(1)) for b in range(k)]
             law = [sum(a * b for a, b in zip(row, given, strict=True)) for row in kept]
             worst = max(worst, max(law) / min(law))
-        assert before < worst < mechanism.lasting().ratio()
+        assert before < worst < mechanism.lifetime_channel().ratio()
         before = worst
         if rounds == 1:
             assert worst == mechanism.channel().ratio()
     redrawn = mechanism.channel().ratio() ** 8
-    assert redrawn > mechanism.lasting().ratio() or first * 8 <= epsilon
+    assert redrawn > mechanism.lifetime_channel().ratio() or first * 8 <= epsilon
     # In the limit reports tell the permanent response, and all of it.
     unlikely = (again[1][0] / again[0][0]) ** 200
     law = [row[0] + unlikely * (1 - row[0]) for row in kept[:2]]
-    assert law[0] / law[1] < mechanism.lasting().ratio()
-    assert float(law[0] / law[1] / mechanism.lasting().ratio()) > 1 - 1e-6
+    assert law[0] / law[1] < mechanism.lifetime_channel().ratio()
+    assert float(law[0] / law[1] / mechanism.lifetime_channel().ratio()) > 1 - 1e-6
 
 
 def test_many_rounds_average_to_the_permanent_response():
@@ -264,7 +263,7 @@ def test_certificates_by_enumeration(mechanism: Any):
         assert table.ratio() == channel.ratio()
         assert promise.epsilon == log_above(Fraction(table.ratio())) <= plain.epsilon
     assert mechanism.first_report.epsilon < mechanism.guarantee.epsilon
-    assert mechanism.lasting().ratio() <= exp_below(mechanism.epsilon)
+    assert mechanism.lifetime_channel().ratio() <= exp_below(mechanism.epsilon)
     assert mechanism.channel().ratio() <= exp_below(mechanism.first)
 
 

@@ -15,9 +15,9 @@ import pytest
 import dither
 from contract import checks
 from contract.sparse import MANY, SIGNS, USERS, check_worst_users
-from dither.core.errors import DitherError, DomainError, ReportError
 from dither.core.exact import log_above
-from dither.core.sparse import signs_of
+from dither.core.sparse_domain import signs_of
+from dither.errors import DitherError, DomainError, ReportError
 from dither.utility import deviation
 
 ALARM = 2e-8

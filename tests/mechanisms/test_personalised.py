@@ -14,7 +14,7 @@ import dither
 from contract import checks
 from contract.checks import messages
 from dither import Duchi, Laplace, Personalised, Piecewise
-from dither.core.errors import DitherError, DomainError, ParameterError, ReportError
+from dither.errors import DitherError, DomainError, ParameterError, ReportError
 from dither.mechanisms import load
 
 GROUPS = {"careful": 0.5, "generous": 4.0}

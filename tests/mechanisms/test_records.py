@@ -19,12 +19,12 @@ import dither
 from contract import checks
 from contract.tapes import EveryTape
 from dither import GRR, Duchi, Estimate, Gaussian, Piecewise, Sampled, SampledDuchi, Split
-from dither.core.errors import DitherError, DomainError, ParameterError, ReportError, TallyError
 from dither.core.estimate import Estimates
 from dither.core.exact import exp_below
+from dither.errors import DitherError, DomainError, ParameterError, ReportError, TallyError
 from dither.mechanisms import load
-from dither.mechanisms.noise import FINE, gaussian_bound, gaussian_scale, table_deviation, unstretched_table
-from dither.mechanisms.recipe import recipe
+from dither.mechanisms.noise_tables import FINE, gaussian_bound, gaussian_scale, table_deviation, unstretched_table
+from dither.mechanisms.spec import normal_spec
 
 ALARM = 1e-9
 MIXED = ("Unary(k=9)", "LocalHash(k=4, cohorts=3)", "SubsetSelection(k=9)", "GRR(k=5)", "Duchi", "Piecewise", "Hybrid")
@@ -540,7 +540,7 @@ def test_a_thousand_dimensions_are_certified_at_once():
     ids=str,
 )
 def test_recipes_have_one_normal_form(base):
-    assert recipe(base) == "GRR(k=5)"
+    assert normal_spec(base) == "GRR(k=5)"
     built = Sampled(base, d=3, m=2, epsilon=1.0)
     assert built == Sampled("GRR(k=5)", d=3, m=2, epsilon=1.0)
     assert built.fingerprint == Sampled(["GRR(k=5)"] * 3, d=3, m=2, epsilon=1.0).fingerprint
@@ -548,11 +548,11 @@ def test_recipes_have_one_normal_form(base):
 
 
 def test_recipes_keep_the_order_of_the_mechanism():
-    assert recipe("LocalHash(cohorts=3, k=4)") == recipe({"k": 4, "mechanism": "localhash", "cohorts": 3})
-    assert recipe("LocalHash(cohorts=3, k=4)") == "LocalHash(k=4, cohorts=3)"
-    assert recipe(dither.Piecewise) == recipe("Piecewise()") == recipe("piecewise") == "Piecewise"
-    assert recipe("Unary(k=3, kind='symmetric', q=None)") == "Unary(k=3, kind='symmetric', q=None)"
-    assert recipe(recipe("Histogram(k=3, base='Duchi')")) == "Histogram(base='Duchi', k=3)"
+    assert normal_spec("LocalHash(cohorts=3, k=4)") == normal_spec({"k": 4, "mechanism": "localhash", "cohorts": 3})
+    assert normal_spec("LocalHash(cohorts=3, k=4)") == "LocalHash(k=4, cohorts=3)"
+    assert normal_spec(dither.Piecewise) == normal_spec("Piecewise()") == normal_spec("piecewise") == "Piecewise"
+    assert normal_spec("Unary(k=3, kind='symmetric', q=None)") == "Unary(k=3, kind='symmetric', q=None)"
+    assert normal_spec(normal_spec("Histogram(k=3, base='Duchi')")) == "Histogram(base='Duchi', k=3)"
 
 
 INJECTIONS = [
@@ -598,7 +598,7 @@ def test_what_is_no_recipe_is_refused_without_running_it(text, monkeypatch):
 
     monkeypatch.setattr(os, "system", lambda command: pytest.fail("a recipe ran a command"))
     with pytest.raises(ParameterError):
-        recipe(text)
+        normal_spec(text)
     with pytest.raises(ParameterError):
         Sampled(text, d=2, m=1, epsilon=1.0)
 
@@ -677,7 +677,7 @@ def test_nothing_raw_in_pickles_and_representations(mechanism):
     numeric = [
         j
         for j in range(mechanism.layout.d)
-        if isinstance(mechanism.layout.part(j).reading.domain, dither.core.domain.Interval)
+        if isinstance(mechanism.layout.part(j).reading.domain, dither.core.domains.UnitInterval)
     ]
     values[:, numeric] = secret
     reports = mechanism.randomize(values)

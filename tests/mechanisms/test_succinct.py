@@ -17,10 +17,10 @@ import dither
 from contract import checks
 from contract.sparse import MANY, USERS, check_worst_users
 from contract.sparse import SIGNS as FEW
-from dither.core.errors import DitherError, DomainError, ParameterError
+from dither.core.additive_channel import AdditiveChannel
 from dither.core.exact import log_above
-from dither.core.shift import Shift
-from dither.core.sparse import signs_of
+from dither.core.sparse_domain import signs_of
+from dither.errors import DitherError, DomainError, ParameterError
 from dither.mechanisms.additive import Laplace
 from dither.utility import deviation
 
@@ -119,10 +119,13 @@ def made(cls: Any, **parameters: Any) -> Any:
 
 
 # Tables of noise with a few outputs: what is done with them is the same.
-COARSE, STRETCHED = Shift((9, 7, 4, 2, 1), steps=2, reach=2), Shift((6, 3, 2), steps=1, reach=1, stretch=2)
+COARSE, STRETCHED = (
+    AdditiveChannel((9, 7, 4, 2, 1), steps=2, reach=2),
+    AdditiveChannel((6, 3, 2), steps=1, reach=1, stretch=2),
+)
 
 
-def noisy(law: Shift, **parameters: Any) -> dither.Succinct:
+def noisy(law: AdditiveChannel, **parameters: Any) -> dither.Succinct:
     weights = (*law.weights, law.steps, law.reach, law.stretch)
     return made(dither.Succinct, epsilon=log_above(law.ratio()), weights=weights, **parameters)
 

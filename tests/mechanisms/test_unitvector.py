@@ -18,12 +18,22 @@ from scipy.stats import chi2, norm
 
 import dither
 from contract import checks
-from dither.core.errors import DomainError, ParameterError
 from dither.core.exact import exp_below
+from dither.core.randomness import Stream
+from dither.errors import DomainError, ParameterError
 from dither.mechanisms import codebooks
-from dither.mechanisms.codebooks import LENGTH, Drawn, Products, Rotated, best, codebook, seeds_of_parts, sizes, whole
-from dither.mechanisms.unitvector import best_parts
-from dither.randomness import Stream
+from dither.mechanisms.codebooks import (
+    LENGTH,
+    Drawn,
+    Products,
+    Rotated,
+    best,
+    codebook,
+    seeds_of_parts,
+    sizes,
+    whole_vectors,
+)
+from dither.mechanisms.unitvector import best_codewords
 
 ALARM = 1e-8
 
@@ -81,7 +91,7 @@ def test_the_choice_of_favoured_codewords_is_the_best_there_is():
 
 
 def test_parts_are_used_when_they_pay():
-    assert [best_parts(650, epsilon) for epsilon in (1.0, 8.0, 12.0, 16.0, 40.0)] == [1, 1, 1, 2, 3]
+    assert [best_codewords(650, epsilon) for epsilon in (1.0, 8.0, 12.0, 16.0, 40.0)] == [1, 1, 1, 2, 3]
     one, two = (dither.UnitVector(d=650, epsilon=16.0, parts=parts).reading.error for parts in (1, 2))
     assert two < one
     assert dither.UnitVector(d=650, epsilon=16.0).parts == 2
@@ -139,7 +149,7 @@ def test_rotations_have_no_bias(d, kind):
     cubed = vector**3 - vector**3 @ vector * vector
     number, length = 60, np.linalg.norm(cubed)
     along, across = [], []
-    rows = np.repeat(whole(vector[None])[0], law.favoured, axis=0)
+    rows = np.repeat(whole_vectors(vector[None])[0], law.favoured, axis=0)
     for seed in seeds(number, d):
         own = np.full(law.favoured, seed)
         total = book.sums(own, book.choose(rows, own, np.arange(law.favoured), law.favoured))[0]
@@ -198,7 +208,7 @@ def test_whole_directions():
     vectors = np.vstack(
         [directions(20, 7) * np.linspace(0.05, 1, 20)[:, None], np.zeros((1, 7)), np.full((1, 7), 5e-324)]
     )
-    found, lengths = whole(vectors)
+    found, lengths = whole_vectors(vectors)
     assert (found == np.rint(found)).all()
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), LENGTH, rtol=1e-6)
     np.testing.assert_allclose(found[:20] / LENGTH * lengths[:20, None], vectors[:20], atol=1e-7)
@@ -206,7 +216,7 @@ def test_whole_directions():
     assert lengths[20] == 0
     assert found[20].tolist() == [LENGTH] + [0] * 6
     assert len(set(found[21])) == 1
-    assert whole(np.array([[1.0 + 1e-12, 0.0]]))[1][0] == 1.0
+    assert whole_vectors(np.array([[1.0 + 1e-12, 0.0]]))[1][0] == 1.0
 
 
 def test_parts_have_codebooks_of_their_own():
@@ -219,7 +229,7 @@ def test_parts_have_codebooks_of_their_own():
 def test_favours_agrees_with_the_choice(d):
     mechanism = dither.UnitVector(d=d, epsilon=2.0, parts=2)
     vector = directions(1, d)[0]
-    direction = whole(vector[None])[0]
+    direction = whole_vectors(vector[None])[0]
     reports = mechanism.randomize(np.repeat(vector[None], 30, axis=0), seed=4)
     for part in (0, 1):
         said = mechanism.favours(vector, reports, part)
@@ -340,7 +350,7 @@ def test_what_is_not_finite_counts_as_zero_and_favours_as_many(settings):
     found, expected = (mechanism.drawn(np.repeat(each, 50, axis=0), Stream.seeded(3)) for each in (rows, clean))
     assert (found == expected).all()
     assert mechanism._valid(found).all()
-    vectors, lengths = whole(rows)
+    vectors, lengths = whole_vectors(rows)
     assert np.isfinite(vectors).all()
     assert ((lengths >= 0) & (lengths <= 1)).all()
     assert lengths[[0, 2, 5]].tolist() == [0.0, 0.0, 1.0]

@@ -11,8 +11,8 @@ import pytest
 
 from dither import Hypercube
 from dither.core.channel import hockey_stick
-from dither.core.errors import ParameterError
 from dither.core.exact import exp_below
+from dither.errors import ParameterError
 from dither.mechanisms.hypercube import half_space
 
 

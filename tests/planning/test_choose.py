@@ -9,12 +9,12 @@ import pytest
 
 import dither
 from dither import Categorical, Numeric, Ordinal, Schema, plan
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.planning.choose import Chooser
-from dither.planning.outlook import LIMIT, outlook
+from dither.planning.error_curves import LIMIT, error_curves
 from dither.utility.limits import frequencies, least_mse, mean
 
-pytestmark = pytest.mark.filterwarnings("ignore::dither.core.errors.BudgetWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dither.errors.BudgetWarning")
 
 registry: Any = dither.registry
 NUMBERS = ("Duchi", "Piecewise", "Hybrid", "Laplace", "SquareWave")
@@ -116,7 +116,7 @@ def test_pairs_are_asked_together_where_that_is_best():
 def test_budgets_by_variance():
     schema = Schema({"many": Categorical([str(i) for i in range(200)]), "two": Categorical(["yes", "no"])})
     best = plan(schema, 10.0, users=1000)
-    assert best.reported == 2
+    assert best.questions_per_user == 2
     spent = [part.mechanism.epsilon for part in best.parts]
     assert spent[0] != spent[1]
     assert sum(spent) <= 10.0
@@ -261,8 +261,8 @@ def test_the_limit_is_left_out_where_it_is_not_known(options):
     assert "No plan with" in known.explain()
     assert "No plan with" not in unknown.explain()
     spots = [0.5, 1.0]
-    assert LIMIT in outlook(ONE, 1.0, users=9000, epsilons=spots).errors
-    found = outlook(ONE, 1.0, users=9000, epsilons=spots, **options)
+    assert LIMIT in error_curves(ONE, 1.0, users=9000, epsilons=spots).errors
+    found = error_curves(ONE, 1.0, users=9000, epsilons=spots, **options)
     assert LIMIT not in found.errors
     assert found.at(0.7)
 
@@ -314,7 +314,7 @@ def test_ways_that_do_not_keep_the_guarantee_are_not_taken(monkeypatch):
     assert made.guarantee.epsilon <= 10.0
     assert "every question, budgets by variance" not in made.prediction.compared
     assert made.rmse == min(made.prediction.compared.values())
-    shown = outlook(schema, 10.0, users=1000, epsilons=[10.0]).errors
+    shown = error_curves(schema, 10.0, users=1000, epsilons=[10.0]).errors
     assert min(line[0] for line in shown.values() if line is not shown[LIMIT]) == pytest.approx(made.rmse)
     monkeypatch.setattr(dither.Plan, "kept", False)
     with pytest.raises(ParameterError, match="keeps this epsilon"):

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dither import Categorical, KeyValue, Numeric, Ordinal, Schema, plan
-from dither.core.errors import DitherError, ParameterError
+from dither.errors import DitherError, ParameterError
 from dither.planning.infer import WARNING, Inferred, infer
-from dither.planning.tables import columns_of
+from dither.planning.record_tables import columns_of
 
 RNG = np.random.default_rng(5)
 PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.float64())]))

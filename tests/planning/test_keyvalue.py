@@ -10,13 +10,13 @@ import pytest
 
 import dither
 from dither import Categorical, KeyValue, Numeric, Plan, Schema, plan
-from dither.core.errors import BudgetWarning, DomainError, ParameterError
+from dither.errors import BudgetWarning, DomainError, ParameterError
 from dither.planning import PlanTally, Question, plans
 from dither.planning.choose import cohorts, shift
-from dither.planning.make import chooser_of, kept_ways
-from dither.planning.outlook import outlook
+from dither.planning.error_curves import error_curves
+from dither.planning.planner import chooser_of, kept_ways
 
-pytestmark = pytest.mark.filterwarnings("ignore::dither.core.errors.BudgetWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dither.errors.BudgetWarning")
 
 FILMS = ["Alien", "Fargo", "Heat", "Solaris", "Totoro", "Vertigo"]
 RATED = KeyValue(FILMS, size=2, low=1, high=5)
@@ -175,7 +175,7 @@ def test_realised_errors_agree_with_the_prediction():
     users, repeats = 1500, 300
     data = table(users)
     best = plan(SCHEMA, 2.0, users=users, prior={"films": data["films"]})
-    assert best.reported == 1
+    assert best.questions_per_user == 1
     truth = truths(data["films"])
     squares: dict[str, list[float]] = {name: [] for name in BOTH}
     for seed in range(repeats):
@@ -271,7 +271,7 @@ def test_a_budget_too_small_is_told():
 
 def test_outlook_and_tables_of_many_keys():
     schema = Schema({"apps": KeyValue(3000, 4), "age": Numeric(0, 100)})
-    lines = outlook(schema, 1.0, users=10_000, epsilons=[0.5, 1.0, 4.0]).errors
+    lines = error_curves(schema, 1.0, users=10_000, epsilons=[0.5, 1.0, 4.0]).errors
     assert all(np.isfinite(line).all() for line in lines.values())
     best = plan(schema, 1.0, users=10_000)
     assert len(best.table().columns["question"]) == 3

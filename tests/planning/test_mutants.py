@@ -19,19 +19,20 @@ import pytest
 
 import dither
 from dither import Categorical, Numeric, Ordinal, Plan, Schema
-from dither.core.compose import Independent
-from dither.core.errors import DitherError
+from dither.core.composite_channels import Independent
 from dither.core.guarantee import Guarantee
-from dither.planning import choose, make, plans
+from dither.core.randomness import Stream
+from dither.errors import DitherError
+from dither.planning import choose, plans
+from dither.planning import planner as make
 from dither.planning.choose import Chooser, variances
 from dither.planning.plans import Part
 from dither.planning.prediction import Prediction
 from dither.planning.questions import Question, questions
-from dither.randomness import Stream
 from planning import test_choose as choosing
 from planning import test_plans as planning
 
-pytestmark = pytest.mark.filterwarnings("ignore::dither.core.errors.BudgetWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dither.errors.BudgetWarning")
 
 BITS = 3
 TINY = Schema({"a": Categorical(["yes", "no"]), "b": Categorical(["yes", "no"])})
@@ -132,7 +133,7 @@ def law_of(best: Plan, record: tuple[str, ...]) -> Counter:
         patch.setattr(plans, "Stream", type("Tapes", (), {"seeded": lambda *labels: Every()}))
         reports = best.randomize({name: [value] * users for name, value in zip("ab", record, strict=True)}, seed=1)
     answers = [np.asarray(rows)["value"].tolist() for rows in reports.values()]
-    if best.reported == 2:
+    if best.questions_per_user == 2:
         return Counter(zip(*answers, strict=True))
     return Counter((place, answer) for place, rows in enumerate(answers) for answer in rows)
 
@@ -367,9 +368,9 @@ def test_an_error_that_quotes_the_value(monkeypatch):
     def encode(self, column, invalid="error"):
         try:
             return real(self, column, invalid)
-        except dither.core.errors.DomainError as error:
+        except dither.errors.DomainError as error:
             reason = str(error)
-        raise dither.core.errors.DomainError(f"{reason}: {list(column)}")
+        raise dither.errors.DomainError(f"{reason}: {list(column)}")
 
     monkeypatch.setattr(Question, "encode", encode)
     assert caught(planning.test_bad_tables_name_the_attribute_and_no_value)

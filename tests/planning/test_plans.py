@@ -12,10 +12,10 @@ import pytest
 
 import dither
 from dither import Categorical, Numeric, Ordinal, Plan, Schema, plan
-from dither.core.errors import BudgetWarning, DomainError, EmptyError, ParameterError, ReportError, TallyError
+from dither.errors import BudgetWarning, DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.planning import PlanTally, Question, plans
 
-pytestmark = pytest.mark.filterwarnings("ignore::dither.core.errors.BudgetWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dither.errors.BudgetWarning")
 
 SCHEMA = Schema(
     {"age": Ordinal(0, 99), "income": Numeric(0, 200_000), "job": Categorical(["nurse", "driver", "teacher", "other"])}
@@ -58,7 +58,7 @@ def test_the_promise_of_all_reports_together(epsilon):
         best = plan(schema, epsilon, users=1000)
         assert best.guarantee.epsilon <= epsilon
         assert best.guarantee.epsilon >= epsilon - 1e-8
-        spent = sorted(part.mechanism.guarantee.epsilon for part in best.parts)[-best.reported :]
+        spent = sorted(part.mechanism.guarantee.epsilon for part in best.parts)[-best.questions_per_user :]
         assert sum(spent) <= epsilon + 1e-12
 
 
@@ -101,7 +101,7 @@ def test_who_is_asked_does_not_depend_on_the_data_nor_on_the_cut():
         half = best.randomize({name: column[:1234] for name, column in values.items()}, seed=5)
         for name, reports in half.items():
             assert (np.asarray(whole[name][: len(reports)]) == np.asarray(reports)).all()
-        assert sum(len(reports) for reports in whole.values()) == 3000 * best.reported
+        assert sum(len(reports) for reports in whole.values()) == 3000 * best.questions_per_user
         other = {name: column[::-1] for name, column in values.items()}
         again = best.randomize(other, seed=5)
         assert {name: len(reports) for name, reports in again.items()} == {
@@ -509,7 +509,7 @@ def check_every_record_is_one_user() -> None:
         for record in records:
             reports = best.report(record)
             assert list(reports) == [part.name for part in best.parts]
-            assert sum(map(len, reports.values())) == best.reported
+            assert sum(map(len, reports.values())) == best.questions_per_user
             assert all(len(rows) <= 1 and not rows.simulated for rows in reports.values())
 
 

@@ -9,16 +9,16 @@ import pytest
 
 import dither
 from dither import Categorical, Copula, KeyValue, Numeric, Ordinal, Plan, Schema, plan
-from dither.core.errors import DomainError, ParameterError
+from dither.errors import DomainError, ParameterError
 from dither.planning import PlanTally
-from dither.planning.outlook import LIMIT, outlook
+from dither.planning.error_curves import LIMIT, error_curves
 from dither.planning.questions import questions
 from dither.privacy.ledger import Ledger
 from dither.ranges import HDG, copula
-from dither.ranges.estimate import RangeEstimate
-from dither.ranges.prediction import predicted
+from dither.ranges.error_prediction import predicted
+from dither.ranges.range_estimate import RangeEstimate
 
-pytestmark = pytest.mark.filterwarnings("ignore::dither.core.errors.BudgetWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dither.errors.BudgetWarning")
 
 SCHEMA = Schema(
     {
@@ -54,7 +54,7 @@ def test_the_question_and_its_mechanism():
     (part,) = best.parts
     assert part.mechanism == Copula(shape=(82, 64, 3), epsilon=1.0, n=100_000, nominal=(2,))
     assert [column.name for column in part.columns] == ["age", "income", "job"]
-    assert (best.reported, part.name, str(best.questions[0])) == (1, ASK, ASK)
+    assert (best.questions_per_user, part.name, str(best.questions[0])) == (1, ASK, ASK)
     assert best.guarantee == part.mechanism.guarantee
     assert (best.guarantee.epsilon, best.guarantee.established) == (1.0, "exact")
     assert ASK in str(best)
@@ -138,7 +138,7 @@ def test_no_limit_is_claimed():
     best = plan(SCHEMA, 1.0, users=100_000, ask=[ASK, "mean(income)"])
     assert best.prediction.limit == 0
     assert "No plan" not in best.explain()
-    found = outlook(SCHEMA, 1.0, users=100_000, ask=[ASK, "mean(income)"], epsilons=[0.5, 2.0])
+    found = error_curves(SCHEMA, 1.0, users=100_000, ask=[ASK, "mean(income)"], epsilons=[0.5, 2.0])
     assert LIMIT not in found.errors
     assert all((line[1:] < line[:-1]).all() for line in found.errors.values())
 

@@ -7,7 +7,7 @@ import pyarrow
 import pytest
 
 from dither import Categorical, KeyValue, Numeric, Ordinal, Schema, plan
-from dither.core.errors import EmptyError
+from dither.errors import EmptyError
 from dither.planning.trial import truths
 
 SCHEMA = Schema(

@@ -14,15 +14,15 @@ import pytest
 import dither
 from dither import GRR, BallGaussian, Collision, Gaussian, Hypercube, LocalHash, Personalised, Split, Unary
 from dither.core.channel import TwoLevel
-from dither.core.errors import ParameterError
 from dither.core.guarantee import Guarantee
+from dither.errors import ParameterError
 from dither.mechanisms.hypercube import half_space
 from dither.mechanisms.packing import as_bytes, coins
 from dither.privacy.auditing import audit, audit_table
-from dither.privacy.auditing.bound import best_event, epsilon_below, wilson
 from dither.privacy.auditing.candidates import candidates, pairs
+from dither.privacy.auditing.epsilon_bound import best_event, epsilon_below, wilson
+from dither.privacy.auditing.features import feature_sets, fineness
 from dither.privacy.auditing.likelihood import exact
-from dither.privacy.auditing.views import fineness, views
 
 SURE = 1 - 5e-9
 EXAMPLES = [cls(**example) for cls in dither.registry.values() for example in cls.examples]
@@ -95,7 +95,7 @@ def test_the_exact_likelihood_has_the_ratio_of_the_certificate(mechanism):
     sample = np.concatenate(reports)
     channel = mechanism.channel()
     g = channel.component.shape[1] if hasattr(channel, "component") else 2
-    seen = list(views(sample, (one.row[0], other.row[0]), mechanism.reading.domain, g))
+    seen = list(feature_sets(sample, (one.row[0], other.row[0]), mechanism.reading.domain, g))
     scores = list(exact(mechanism, (one.number, other.number), seen, sample))
     assert scores
     assert max(score(sample).max() for score in scores) == pytest.approx(mechanism.epsilon, abs=1e-6)
@@ -117,13 +117,17 @@ def test_gaussian_noise_is_seen_along_the_difference_of_the_inputs():
     mechanism = BallGaussian(3, 2.0, 1e-2)
     one, other = np.array([0.6, -0.8, 0.0]), np.array([-0.6, 0.8, 0.0])
     reports = np.asarray(mechanism.randomize(np.repeat([one, other], 500, axis=0), seed=1))
-    (view,) = (view for view in views(reports, (one, other), mechanism.reading.domain) if "difference" in view.words)
+    (view,) = (
+        view for view in feature_sets(reports, (one, other), mechanism.reading.domain) if "difference" in view.words
+    )
     assert view.levels is not None
     scores = view.levels[view.letters[0].read(reports)]
     # The logarithm of the ratio of two Gaussians, but for a factor and a constant.
     exact = (reports["value"].astype(float) - mechanism.law.most) @ (one - other)
     assert np.corrcoef(scores, exact)[0, 1] > 1 - 1e-9
-    assert not [view for view in views(reports, (one, one), mechanism.reading.domain) if "difference" in view.words]
+    assert not [
+        view for view in feature_sets(reports, (one, one), mechanism.reading.domain) if "difference" in view.words
+    ]
 
 
 # Healthy mechanisms --------------------------------------------------------------------------------------------------

@@ -13,10 +13,10 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 import dither
 from dither.core.channel import hockey_stick
-from dither.core.errors import ParameterError
 from dither.core.exact import exp_below
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
-from dither.mechanisms.noise import analytic_sigma
+from dither.errors import ParameterError
+from dither.mechanisms.noise_tables import analytic_sigma
 from dither.privacy import compose, parallel
 from dither.privacy.composition import Losses
 

@@ -12,11 +12,11 @@ import pytest
 
 import dither
 from dither.core.channel import hockey_stick
-from dither.core.errors import ParameterError
 from dither.core.exact import exp_below, log_above
+from dither.errors import ParameterError
 from dither.privacy import bounds
 from dither.privacy.enumeration import shuffled_delta
-from dither.privacy.pairs import Pair
+from dither.privacy.shuffle_divergence import BlanketPair
 
 HALF = Fraction(1, 2)
 RATIOS = [Fraction(21, 20), Fraction(5, 4), Fraction(2), Fraction(3)]
@@ -116,7 +116,9 @@ def test_collision_on_the_data_set_of_theorem_6_is_above_theorem_5():
     for r, excess in ((Fraction(7, 4), 1.211), (Fraction(2), 1.957)):
         exact = shuffled_delta(rows, n, r, others=(2,) * (n - 1), pair=(0, 1))
         assert float(exact / printed(ratio, s / total, n, r)) == pytest.approx(excess, abs=1e-3)
-        assert float(exact) <= Pair(float(ratio), float(s / total), 0.0, float((t - 2 * s) / total)).delta(log(r), n)
+        assert float(exact) <= BlanketPair(float(ratio), float(s / total), 0.0, float((t - 2 * s) / total)).delta(
+            log(r), n
+        )
 
 
 def test_a_blanket_of_the_least_mass_is_refuted():
@@ -134,7 +136,7 @@ def test_a_blanket_of_the_least_mass_is_refuted():
             gain = high * (ratio - r) + (noise + 1 - high) * (1 - r * ratio)
             claimed += chance * law * max(Fraction(0), gain) / (noise + 1) / ratio
     exact = shuffled_delta(response(ratio, 2), n, r)
-    assert claimed < exact <= Fraction(Pair.binary(float(ratio)).delta(log(2), n))
+    assert claimed < exact <= Fraction(BlanketPair.binary(float(ratio)).delta(log(2), n))
 
 
 # Not refuted ---------------------------------------------------------------------------------------------------------
@@ -165,8 +167,8 @@ def test_no_bound_is_refuted(mechanism, n):
     channel: Any = mechanism.channel()
     largest = channel.ratio()
     assert isinstance(largest, Fraction)
-    pairs = {"own": Pair.of(channel.contrast()), "blanket": Pair.binary(float(largest))}
-    pairs["clone"] = Pair.clone(float(largest))
+    pairs = {"own": BlanketPair.of(channel.contrast()), "blanket": BlanketPair.binary(float(largest))}
+    pairs["clone"] = BlanketPair.clone(float(largest))
     for ratio in (*RATIOS, (1 + largest) / 2):
         if ratio < largest:
             exact = shuffled_delta(channel, n, ratio)
@@ -184,7 +186,7 @@ def test_collisions_under_some_hash_functions(paired, seeds):
     channel: Any = made.channel()
     vectors = [x for x in range(made.domain.size) if len(made.domain.vector(x)) == 2][:5]
     rows = [[p / len(seeds) for seed in seeds for p in channel.given(x, seed)] for x in vectors]
-    pair, n = Pair.of(channel.contrast()), 4 if len(seeds) == 1 else 2
+    pair, n = BlanketPair.of(channel.contrast()), 4 if len(seeds) == 1 else 2
     for ratio in (Fraction(5, 4), Fraction(2)):
         exact = shuffled_delta(rows, n, ratio)
         assert float(exact) <= pair.delta(log_above(ratio), n) * (1 + 1e-9)
@@ -193,7 +195,7 @@ def test_collisions_under_some_hash_functions(paired, seeds):
 def test_binary_response_is_all_but_attained():
     # Where the ratio is so large that only reports without any noise count, the bound is the exact delta.
     exact = shuffled_delta(response(7, 2), 5, Fraction(3))
-    assert Pair.binary(7.0).delta(log(3), 5) == pytest.approx(float(exact), rel=1e-6)
+    assert BlanketPair.binary(7.0).delta(log(3), 5) == pytest.approx(float(exact), rel=1e-6)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])

@@ -21,11 +21,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import dither
 from dither import GRR, Categorical, DitherError, KeyValue, Numeric, Ordinal, Schema, Unary
-from dither.core.errors import DomainError, ParameterError, ReportError
 from dither.core.guarantee import Guarantee
 from dither.core.reports import Reports
+from dither.errors import DomainError, ParameterError, ReportError
 from dither.privacy.ledger import BudgetError, Ledger, LedgerError, store
-from dither.privacy.ledger.asked import Asked, canonical
+from dither.privacy.ledger.prompt import Prompt, canonical
 
 WIDE = Unary(k=64, epsilon=1.0)  # two reports are equal by chance with probability below 1e-6, for any two values
 SCHEMA = Schema({"age": Ordinal(0, 99), "income": Numeric(0, 200_000), "job": Categorical(["nurse", "other"])})
@@ -85,7 +85,7 @@ def test_reports_may_be_changed_by_who_receives_them(path):
 
 def test_the_draw_is_kept_and_only_what_was_drawn_is_charged(path):
     plan = dither.plan(SCHEMA, 1.0, users=100_000)
-    assert plan.reported == 1
+    assert plan.questions_per_user == 1
     ledger = Ledger(path, epsilon=100.0)
     record: dict[str, Any] = {"age": 30, "income": 1000.0, "job": "nurse"}
     first = ledger.report(plan, record)
@@ -118,7 +118,7 @@ def test_devices_draw_for_themselves(tmp_path):
 def test_a_round_is_paid_for_once_however_many_answers_change(path):
     schema = Schema({name: Categorical(["a", "b", "c"]) for name in "xyz"})
     plan = dither.plan(schema, 12.0, users=100_000)
-    assert plan.reported == 3
+    assert plan.questions_per_user == 3
     ledger = Ledger(path, epsilon=24.0)
     first = ledger.report(plan, {"x": "a", "y": "a", "z": "a"})
     for record in ({"x": "b", "y": "a", "z": "a"}, {"x": "b", "y": "b", "z": "a"}, {"x": "b", "y": "b", "z": "b"}):
@@ -164,7 +164,7 @@ def test_odd_records_are_answered_like_any_other(tmp_path):
     records = [{}, None, 7, "text", {"age": [1, 2]}, {"age": object(), "films": 3}, Odd(), {"films": {"a": "x", 9: 9}}]
     for number, record in enumerate(records):
         ledger = Ledger(tmp_path / str(number), epsilon=1.0)
-        assert sum(map(len, ledger.report(plan, record).values())) == plan.reported
+        assert sum(map(len, ledger.report(plan, record).values())) == plan.questions_per_user
 
 
 def test_values_that_a_mechanism_does_not_tell_apart_are_unchanged():
@@ -200,12 +200,12 @@ def transcripts(folder, monkeypatch, rounds: int, periods=None) -> dict[Any, dic
         for tape in product(range(3), repeat=needed):
             weight, left = [Fraction(1)], iter(tape)
 
-            def drawn(asked: Asked, part: str, weight=weight, left=left) -> bytes:
+            def drawn(asked: Prompt, part: str, weight=weight, left=left) -> bytes:
                 report = next(left)
                 weight[0] *= ROW[int(asked.values[part][0])][report]
                 return np.array([report]).astype(SMALL.dtype).tobytes()
 
-            monkeypatch.setattr(Asked, "fresh", drawn)
+            monkeypatch.setattr(Prompt, "fresh", drawn)
             place.write_bytes(whole)
             labels = periods or [None] * 3
             seen = tuple(
@@ -269,7 +269,7 @@ def test_a_report_for_each_value_would_tell_who_went_back(tmp_path, monkeypatch)
     production = Ledger._kept
     kept: dict[Any, Any] = {}
 
-    def by_value(self: Ledger, outline, question: Asked, label):
+    def by_value(self: Ledger, outline, question: Prompt, label):
         if rounds(self) == 0:
             kept.clear()
         where = label or canonical(question.values[""])
@@ -735,7 +735,7 @@ def test_mutant_that_falls_silent(tmp_path, monkeypatch):
 
 
 def test_mutant_that_never_stops(path, monkeypatch):
-    from dither.privacy.ledger import device
+    from dither.privacy.ledger import ledger as device
 
     monkeypatch.setattr(device, "_fitting", lambda *_: 1 << 50)
     with pytest.raises(AssertionError):
@@ -743,7 +743,7 @@ def test_mutant_that_never_stops(path, monkeypatch):
 
 
 def test_mutant_that_admits_by_what_was_spent(tmp_path, monkeypatch):
-    from dither.privacy.ledger import device
+    from dither.privacy.ledger import ledger as device
 
     production = device._reservation
 

@@ -211,7 +211,7 @@ def test_commits_wait_for_the_disk(tmp_path):
 
 def test_a_process_that_hangs_in_the_ledger_does_not_hang_the_others(tmp_path):
     ledger = Ledger(tmp_path / "ledger.db", epsilon=1.0, timeout=0.2)
-    with store.opened(ledger.path, 1.0):
+    with store.opened_book(ledger.path, 1.0):
         start = time.monotonic()
         with pytest.raises(LedgerError, match=r"0\.2 seconds"):
             ledger.report(Unary(k=4096, epsilon=1.0), 3)

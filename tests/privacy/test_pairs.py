@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dither.privacy.pairs import Pair, blocks, tail
+from dither.privacy.shuffle_divergence import BlanketPair, blocks, tail
 
 seldom = settings(max_examples=60, deadline=None, derandomize=True)
 
 
-def expected(pair: Pair, r: Fraction, n: int) -> Fraction:
+def expected(pair: BlanketPair, r: Fraction, n: int) -> Fraction:
     """(1/n) E[(sum of H)_+] over all numbers of users of the four kinds."""
     ratio, spread, both, low = (Fraction(each) for each in (pair.ratio, pair.spread, pair.both, pair.low))
     rest = 1 - 2 * spread - both - low
@@ -44,20 +44,22 @@ shares = st.integers(0, 16)
 @given(st.integers(2, 12), st.integers(1, 16), shares, shares, shares, st.integers(1, 7), st.integers(1, 7))
 def test_an_upper_bound_that_is_close(ratio, spread, both, low, rest, step, n):
     whole = 2 * spread + both + low + rest
-    pair = Pair(float(ratio), spread / whole, both / whole, low / whole)
+    pair = BlanketPair(float(ratio), spread / whole, both / whole, low / whole)
     r = 1 + Fraction(step * (ratio - 1), 8)
     exact, found = min(1.0, float(expected(pair, r, n))), pair.delta(math.log(r), n)
     assert found >= exact * (1 - 1e-12)
     assert found <= exact * (1 + 2e-6)  # for a few users every block holds one number
 
 
-@pytest.mark.parametrize("pair", [Pair(3.0, 0.1, 0.0, 0.3), Pair(2.0, 0.2, 0.1, 0.3), Pair(1.5, 0.05, 0.2, 0.0)])
+@pytest.mark.parametrize(
+    "pair", [BlanketPair(3.0, 0.1, 0.0, 0.3), BlanketPair(2.0, 0.2, 0.1, 0.3), BlanketPair(1.5, 0.05, 0.2, 0.0)]
+)
 def test_more_users_hide_better(pair):
     found = [pair.delta(0.05, n) for n in (2, 10, 100, 1000, 10_000, 100_000)]
     assert found == sorted(found, reverse=True)
 
 
-def simulated(pair: Pair, epsilon: float, n: int) -> float:
+def simulated(pair: BlanketPair, epsilon: float, n: int) -> float:
     """The expectation at a middling n in floating point, over all numbers of users of each kind, without blocks."""
     r, q = math.exp(epsilon), 2 * pair.spread
     users = np.arange(n + 1)
@@ -81,7 +83,7 @@ def simulated(pair: Pair, epsilon: float, n: int) -> float:
 
 
 def test_blocks_lose_little():
-    pair = Pair(math.e, 0.15, 0.0, 0.3)
+    pair = BlanketPair(math.e, 0.15, 0.0, 0.3)
     for epsilon in (0.1, 0.3):
         exact, found = simulated(pair, epsilon, 60), pair.delta(epsilon, 60)
         assert exact <= found <= 1.01 * exact

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as oracle
 
-from dither.core.errors import ParameterError
-from dither.privacy import noise_multiplier, sampling, subsampled_gaussian
+from dither.errors import ParameterError
+from dither.privacy import noise_multiplier, subsampled_gaussian
+from dither.privacy import subsampling as sampling
 
 # (multiplier, rate, steps, delta, grid of the oracle): epsilons from 0.1 to 20.
 CASES = [

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import dither
-from dither.core.errors import DitherWarning, ParameterError
 from dither.core.exact import exp_below
 from dither.core.guarantee import Guarantee
+from dither.errors import DitherWarning, ParameterError
 from dither.privacy import amplify, bounds, local_budget, users_for
 from dither.privacy.enumeration import shuffled_delta
 from dither.privacy.shuffle import BOUNDS

@@ -14,11 +14,11 @@ import pytest
 from scipy.stats import chi2, norm
 
 import dither
-from dither.core.errors import DomainError, EmptyError, ParameterError, ReportError, TallyError
+from dither.errors import DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.mechanisms import load
 from dither.ranges import CALM, HDG, MSW, TDG, Copula, Grid, Uniform
-from dither.ranges.asked import Asked
 from dither.ranges.granularity import MOST_EVALUATIONS, oracle
+from dither.ranges.groups import UserGroup
 
 ALARM = 1e-9
 SMALL: Any = HDG(shape=(2, 3), epsilon=1.0, n=1000)
@@ -218,7 +218,10 @@ def test_a_report_of_a_method_that_may_be_planned_costs_few_hashes():
 
 
 def test_explicit_cuts_are_stored_as_they_are():
-    asked = [Asked(Grid((0,), ((0, 1, 5, 16),)), "GRR(k=3)"), Asked(Grid.equal((0, 1), (16, 8), (4, 2)), "GRR(k=8)", 3)]
+    asked = [
+        UserGroup(Grid((0,), ((0, 1, 5, 16),)), "GRR(k=3)"),
+        UserGroup(Grid.equal((0, 1), (16, 8), (4, 2)), "GRR(k=8)", 3),
+    ]
     stored = [each.stored() for each in asked]
     assert stored == [((0,), ((0, 1, 5, 16),), "GRR(k=3)", 1), ((0, 1), (4, 2), "GRR(k=8)", 3)]
     mechanism = HDG((16, 8), 1.0, 10**5, asked=stored)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, nnls
 
-from dither.core.errors import ParameterError
-from dither.ranges.combine import joint, margins, sensitivity
+from dither.errors import ParameterError
+from dither.ranges.pair_completion import answer_gradients, joint, margins
 
 WAYS = ("weighted update", "quadrants", "entropy")
 often = settings(max_examples=40, deadline=None, derandomize=True)
@@ -276,7 +276,7 @@ def test_sensitivity_is_the_derivative(attributes, prior):
     start = tables(attributes, 3, seed=8, least=0.5) if prior else None
     known = truth @ features(attributes)
     tight = {"start": start, "tolerance": 1e-12, "most": 5000}
-    found = sensitivity(joint(known[:, :attributes], known[:, attributes:], "quadrants", **tight).z)
+    found = answer_gradients(joint(known[:, :attributes], known[:, attributes:], "quadrants", **tight).z)
     assert found.shape == known.shape
     step = 1e-5
     for number in range(known.shape[1]):
@@ -290,11 +290,11 @@ def test_sensitivity_is_the_derivative(attributes, prior):
 def test_sensitivity_where_z_cannot_move():
     z = np.zeros((2, 8))
     z[0, 7] = z[1, 0] = 1.0
-    np.testing.assert_array_equal(sensitivity(z), 0)
+    np.testing.assert_array_equal(answer_gradients(z), 0)
     edge = np.zeros((1, 8))
     edge[0, [0, 7]] = 0.5
-    assert np.isfinite(sensitivity(edge)).all()
-    assert sensitivity(edge)[0] == pytest.approx(np.full(6, 1 / 6))  # all six say the same
+    assert np.isfinite(answer_gradients(edge)).all()
+    assert answer_gradients(edge)[0] == pytest.approx(np.full(6, 1 / 6))  # all six say the same
 
 
 def test_ten_attributes():
@@ -302,13 +302,13 @@ def test_ten_attributes():
     found = joint(*answers(truth))
     assert found.converged.all()
     assert found.misfit.max() < 1e-7
-    assert sensitivity(found.z).shape == (3, 55)
+    assert answer_gradients(found.z).shape == (3, 55)
 
 
 def test_no_queries():
     for by in WAYS:
         assert joint(np.empty((0, 4)), np.empty((0, 6)), by).z.shape == (0, 16)
-    assert sensitivity(np.empty((0, 16))).shape == (0, 10)
+    assert answer_gradients(np.empty((0, 16))).shape == (0, 10)
 
 
 @pytest.mark.parametrize(
@@ -337,6 +337,6 @@ def test_what_has_no_meaning_is_refused(wrong):
 
 def test_tables_need_all_states():
     for wrong in (np.ones((1, 3)), np.ones(4), np.ones((1, 1))):
-        for ask in (margins, sensitivity):
+        for ask in (margins, answer_gradients):
             with pytest.raises(ParameterError):
                 ask(wrong)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.ranges.consistency import consistent, inconsistency, norm_sub, processed
 
 often = settings(max_examples=50, deadline=None, derandomize=True)

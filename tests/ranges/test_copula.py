@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.ranges import HDG, MSW, Copula
 from dither.ranges.axes import Axes
 from dither.ranges.copula import pair_cells

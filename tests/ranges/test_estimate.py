@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dither.core.errors import ParameterError, UnknownError
+from dither.errors import ParameterError, UnknownError
 from dither.ranges import HDG, HIO, LHIO, MSW, Copula, Uniform
-from dither.ranges.asked import Collected
 from dither.ranges.axes import Axes
-from dither.ranges.combine import joint
-from dither.ranges.estimate import Answers, RangeEstimate
 from dither.ranges.fit import copula, gridded
 from dither.ranges.grid import Grid
+from dither.ranges.groups import Collected
+from dither.ranges.pair_completion import joint
 from dither.ranges.queries import Queries
+from dither.ranges.range_estimate import Answers, RangeEstimate
 from dither.schema import Categorical, Numeric, Ordinal, Schema
 
 JOBS = ("nurse", "driver", "teacher", "clerk & co")
@@ -123,7 +123,7 @@ def test_more_queries_than_are_asked_at_once():
 
 def test_labels_are_written_when_they_are_read(monkeypatch):
     written = []
-    monkeypatch.setattr("dither.ranges.estimate.describe", lambda axes, query: written.append(1) or "text")
+    monkeypatch.setattr("dither.ranges.range_estimate.describe", lambda axes, query: written.append(1) or "text")
     found = PLAIN.answers(Queries.random(Axes.of_shape(SHAPE), 1, 1000, seed=1))
     assert not written
     repr(found)

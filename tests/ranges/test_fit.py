@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dither.ranges.asked import Collected
 from dither.ranges.axes import Axes
 from dither.ranges.fit import copula, gridded, product, uniform
 from dither.ranges.grid import Grid
+from dither.ranges.groups import Collected
 from dither.ranges.queries import Queries
 
 SHAPE = (16, 12, 10)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dither import GRR, Hadamard, LocalHash
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.ranges.granularity import (
     ALPHA_1,
     MOST_CHOSEN,
@@ -17,8 +17,8 @@ from dither.ranges.granularity import (
     OWN_1,
     OWN_2,
     best_in_pairs,
+    cells_of_pair,
     cut_share,
-    grouped,
     guess,
     guideline,
     in_pairs,
@@ -271,9 +271,9 @@ def test_pairs_with_nominal_attributes_fit(kinds):
 
 @given(st.integers(2, 1 << 20), st.integers(2, 1 << 20), st.sampled_from([256, 4096]))
 def test_the_sides_of_a_pair_are_grouped_as_little_as_possible(one, other, most):
-    first, second = grouped(one, other, most)
+    first, second = cells_of_pair(one, other, most)
     assert first * second <= most
-    assert (first, second) == grouped(other, one, most)[::-1]
+    assert (first, second) == cells_of_pair(other, one, most)[::-1]
     if one * other <= most:
         assert (first, second) == (one, other)
     else:

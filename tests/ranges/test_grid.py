@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.ranges.grid import MOST_CELLS, MOST_VALUES, Grid, checked_shape, equal_cuts
 
 

@@ -5,7 +5,7 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import pytest
 
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.ranges.hierarchy import Hierarchy, Levels
 
 SIZES = [1, 2, 3, 4, 5, 7, 9, 11, 16, 17, 23, 64]

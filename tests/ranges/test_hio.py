@@ -8,12 +8,12 @@ import pytest
 from scipy.stats import binom, chi2
 
 import dither
-from dither.core.errors import ParameterError
-from dither.core.hashing import public_seeds
+from dither.errors import ParameterError
+from dither.kernels.hashing import public_seeds
 from dither.ranges import HIO
 from dither.ranges.axes import Axes
 from dither.ranges.hierarchy import Levels
-from dither.ranges.hio import MOST_COUNTS, Boxes, HierarchyModel, buckets
+from dither.ranges.hio import MOST_COUNTS, Boxes, HierarchyModel, box_buckets
 from dither.ranges.queries import Queries
 
 SHAPE = (9, 4, 5)
@@ -69,7 +69,7 @@ def test_boxes_are_numbered_by_their_cells():
 def test_any_two_boxes_collide_by_chance(apart: int, g: int):
     """False alarm 1e-7 each; two-sided."""
     seeds = public_seeds(40_000)
-    one, other = (buckets(seeds, np.full(1, number, dtype=np.uint64), g) for number in (12345, 12345 + apart))
+    one, other = (box_buckets(seeds, np.full(1, number, dtype=np.uint64), g) for number in (12345, 12345 + apart))
     for hits in ((one == other).sum(), *(np.bincount(one.astype(int), minlength=g))):
         assert binom.ppf(5e-8, len(seeds), 1 / g) <= hits <= binom.isf(5e-8, len(seeds), 1 / g)
 
@@ -104,7 +104,7 @@ def by_hand(mechanism: HIO, reports, queries: Queries) -> list[float]:
             counts = [len(each.starts[level]) for each, level in zip(boxes.levels, levels, strict=True)]
             box = np.array([np.ravel_multi_index(cells, counts)], dtype=np.uint64)
             own = groups == group
-            hits = buckets(seeds[own], box, mechanism._g) == reports["value"][own]
+            hits = box_buckets(seeds[own], box, mechanism._g) == reports["value"][own]
             total += prod(weights) * (hits.mean() - q) / (p - q)
         answers.append(total)
     return answers

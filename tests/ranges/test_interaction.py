@@ -6,8 +6,8 @@ Noise is drawn with fixed seeds. Bounds were set from what these give, with room
 import numpy as np
 import pytest
 
+from dither.estimation.normal_copula import scores, tables
 from dither.ranges.interaction import Seen, correlations, over, rests, with_margins
-from dither.ranges.normal import scores, tables
 
 EVEN = np.full(6, 1 / 6)
 SKEWED = np.array([0.4, 0.3, 0.15, 0.1, 0.04, 0.01])

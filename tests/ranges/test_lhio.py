@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.ranges import LHIO, Grid
-from dither.ranges.asked import Collected
 from dither.ranges.axes import Axes
 from dither.ranges.consistency import inconsistency
+from dither.ranges.groups import Collected
 from dither.ranges.queries import Queries
 
 INFERENCES = ("exact", "two-pass")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dither.ranges.axes import Axes
-from dither.ranges.combine import joint
-from dither.ranges.model import Answered, Factors, Margin, Pair, Pairwise, White, inside, refined, sums
+from dither.ranges.model import Answered, Factors, Margin, Pair, Pairwise, White, common_cuts, share_inside, sums
+from dither.ranges.pair_completion import joint
 from dither.ranges.queries import Queries
 
 SHAPE = (4, 7, 5)
@@ -182,7 +182,7 @@ def test_the_correlation_of_the_pairs_has_their_sign():
 
 def test_the_copula_leads_where_pairs_leave_it_open():
     """Pairs of four correlated normals on halves: of all tables with these pairs, the one near to a normal copula."""
-    from dither.ranges.normal import points
+    from dither.estimation.normal_copula import points
 
     shares = [np.full(16, 1 / 16)] * 4
     correlation = 0.2 * np.eye(4) + 0.8
@@ -308,10 +308,10 @@ def test_three_attributes_leave_a_doubt_even_between_cells():
 def test_what_is_inside_of_cells():
     cuts = np.array([0, 2, 5])
     masks = np.array([[1.0, 0.0, 1.0, 1.0, 0.0]])
-    np.testing.assert_allclose(inside(masks, np.array([0.1, 0.3, 0.2, 0.2, 0.2]), cuts), [[0.25, 2 / 3]])
-    np.testing.assert_allclose(inside(masks, np.array([0.0, 0.0, 0.5, 0.5, 0.0]), cuts), [[0.5, 1.0]])
+    np.testing.assert_allclose(share_inside(masks, np.array([0.1, 0.3, 0.2, 0.2, 0.2]), cuts), [[0.25, 2 / 3]])
+    np.testing.assert_allclose(share_inside(masks, np.array([0.0, 0.0, 0.5, 0.5, 0.0]), cuts), [[0.5, 1.0]])
     assert sums(np.arange(5.0), cuts).tolist() == [1.0, 9.0]
-    assert refined([cuts, np.array([0, 3, 5])]).tolist() == [0, 2, 3, 5]
+    assert common_cuts([cuts, np.array([0, 3, 5])]).tolist() == [0, 2, 3, 5]
 
 
 def test_no_queries():

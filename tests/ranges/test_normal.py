@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from dither.ranges.normal import (
+from dither.estimation.normal_copula import (
     LARGEST,
     at_scores,
     correlation_of,

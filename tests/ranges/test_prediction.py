@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.ranges import CALM, HDG, HIO, MSW, TDG, Copula, Uniform
+from dither.ranges.error_prediction import HARD, TYPICAL, predicted
 from dither.ranges.granularity import cut_share, noise
-from dither.ranges.prediction import HARD, TYPICAL, predicted
 
 # The MAE of HDG as its authors' code has it, Normal and Laplace, for one million users and six attributes of 64 values.
 GOLDEN = {0.5: (0.0386, 0.0375), 1.0: (0.0186, 0.0171), 2.0: (0.0140, 0.0135)}

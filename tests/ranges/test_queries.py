@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dither.core.errors import DomainError, ParameterError
+from dither.errors import DomainError, ParameterError
 from dither.ranges.axes import AnyOf, Axes, Axis, complement, union
 from dither.ranges.queries import MOST_WEIGHTS, Queries, describe
 from dither.schema import Categorical, KeyValue, Numeric, Ordinal, Schema

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dither.core.errors import ParameterError
-from dither.ranges.response import block_ratio, closed_form, response_matrix, spread
+from dither.errors import ParameterError
+from dither.ranges.response_matrix import block_ratio, closed_form, response_matrix, spread
 
 often = settings(max_examples=50, deadline=None, derandomize=True)
 seeds = st.integers(0, 10**6)

@@ -8,14 +8,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dither.core.errors import ParameterError
-from dither.randomness import Stream
+from dither.core.randomness import Stream
+from dither.errors import ParameterError
+from dither.estimation.normal_copula import scores, tables
 from dither.ranges.axes import Axes
 from dither.ranges.fit import uniform
 from dither.ranges.model import Margin, Pair, Pairwise
-from dither.ranges.normal import scores, tables
 from dither.ranges.queries import Queries
-from dither.ranges.sampling import _curve, _proposed, _systematic, records
+from dither.ranges.synthetic_records import _curve, _proposed, _systematic, sampled_records
 
 
 def margin(shares: np.ndarray) -> Margin:
@@ -71,7 +71,7 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_tables_of_the_records_are_those_of_the_model(name):
     model, n = MODELS[name], 50_000
-    found = records(model, n, seed=1)
+    found = sampled_records(model, n, seed=1)
     assert found.shape == (n, len(model.margins))
     assert found.dtype == np.int64
     for j, k in combinations(range(len(model.margins)), 2):
@@ -85,7 +85,7 @@ def test_shares_of_records_and_answers_agree(name):
     model, n = MODELS[name], 50_000
     queries = Queries.random(Axes.of_shape(model.shape), len(model.margins), 40, seed=2)
     answers = model.answers(queries).value
-    apart = np.abs(shares_inside(records(model, n, seed=2), queries) - answers)
+    apart = np.abs(shares_inside(sampled_records(model, n, seed=2), queries) - answers)
     assert (
         apart < 5 * np.sqrt(answers / n) + 3e-3
     ).all()  # the last is what the answer of three attributes is known to
@@ -96,7 +96,7 @@ def test_a_copula_is_followed_beyond_pairs():
     shares = [np.full(16, 1 / 16)] * 4
     correlation = 0.2 * np.eye(4) + 0.8
     known = {pair: correlated(0.8, shares[0], shares[0]) for pair in combinations(range(4), 2)}
-    found = records(paired(shares, known, given=correlation), 100_000, seed=3)
+    found = sampled_records(paired(shares, known, given=correlation), 100_000, seed=3)
     z = np.random.default_rng(1).multivariate_normal(np.zeros(4), correlation, 400_000)
     assert (found >= 8).all(axis=1).mean() == pytest.approx((z > 0).all(axis=1).mean(), abs=0.01)
 
@@ -107,7 +107,7 @@ def test_tables_that_the_copula_has_nothing_of():
     table[0, 7] += 0.1
     shares = [table.sum(axis=1), table.sum(axis=0)]
     model = paired(shares, {(0, 1): table}, given=np.array([[1.0, 0.95], [0.95, 1.0]]))
-    found = records(model, 20_000, seed=1)
+    found = sampled_records(model, 20_000, seed=1)
     assert counted(found, 0, 1, (8, 8))[0, 7] == pytest.approx(0.1, abs=0.002)
     corner = (found[:, 0] == 0) & (found[:, 1] == 7)
     assert corner.sum() == pytest.approx(2000, abs=40)
@@ -117,7 +117,7 @@ def test_tables_that_contradict_each_other_still_give_records_with_the_margins()
     """Each pair is nearly opposite to the two others: no three attributes are so."""
     shares = [np.full(4, 0.25)] * 3
     table = correlated(-0.95, shares[0], shares[0])
-    found = records(paired(shares, dict.fromkeys(combinations(range(3), 2), table)), 20_000, seed=1)
+    found = sampled_records(paired(shares, dict.fromkeys(combinations(range(3), 2), table)), 20_000, seed=1)
     for j in range(3):
         np.testing.assert_allclose(np.bincount(found[:, j], minlength=4) / 20_000, 0.25, atol=0.02)
 
@@ -130,22 +130,22 @@ def test_blocks_are_spread_by_the_margins():
         (margin(shares), margin(EVEN)), {(0, 1): Pair((cuts, cuts), np.array([[1.6, 0.4], [0.4, 1.6]]), (cuts, cuts))}
     )
     n = 50_000
-    table = counted(records(model, n, seed=4), 0, 1, (8, 8))
+    table = counted(sampled_records(model, n, seed=4), 0, 1, (8, 8))
     wanted = model.table(0, 1)
     assert (np.abs(table - wanted) < 5 * np.sqrt(wanted / n) + 2 / n).all()
 
 
 def test_the_same_seed_gives_the_same_records():
     model = MODELS["three"]
-    first, again, other = (records(model, 500, seed) for seed in (1, 1, 2))
+    first, again, other = (sampled_records(model, 500, seed) for seed in (1, 1, 2))
     assert first.tolist() == again.tolist()
     assert first.tolist() != other.tolist()
-    assert records(model, 500).tolist() != records(model, 500).tolist()
+    assert sampled_records(model, 500).tolist() != sampled_records(model, 500).tolist()
 
 
 def test_records_come_in_no_order():
     """The first half has the shares of the whole, and equal records do not stand together."""
-    found = records(MODELS["correlated"], 40_000, seed=1)
+    found = sampled_records(MODELS["correlated"], 40_000, seed=1)
     for part in (found[:4000], found[-4000:]):
         np.testing.assert_allclose(np.bincount(part[:, 0], minlength=8) / 4000, SLOPED, atol=5 * np.sqrt(0.25 / 4000))
     same = (found[1:] == found[:-1]).all(axis=1).mean()
@@ -155,20 +155,20 @@ def test_records_come_in_no_order():
 
 @pytest.mark.parametrize("n", [0, 1, 7])
 def test_few_records(n):
-    found = records(MODELS["three"], n, seed=1)
+    found = sampled_records(MODELS["three"], n, seed=1)
     assert found.shape == (n, 3)
     assert ((found >= 0) & (found < 8)).all()
 
 
 def test_a_million_records():
-    found = records(MODELS["three"], 1_000_000, seed=1)
+    found = sampled_records(MODELS["three"], 1_000_000, seed=1)
     assert len(found) == 1_000_000
     np.testing.assert_allclose(counted(found, 0, 1, (8, 8)), MODELS["three"].table(0, 1), atol=3e-4)
 
 
 def test_one_attribute_and_many_values():
     shares = np.random.default_rng(1).dirichlet(np.full(5000, 0.5))
-    found = records(Pairwise((margin(shares),), {}), 100_000, seed=1)
+    found = sampled_records(Pairwise((margin(shares),), {}), 100_000, seed=1)
     below = np.abs(np.cumsum(np.bincount(found[:, 0], minlength=5000) / 100_000) - np.cumsum(shares))
     assert below.max() < 0.005
     assert (shares[np.unique(found)] > 0).all()
@@ -180,7 +180,7 @@ def test_values_that_nobody_has_are_not_drawn():
     ratio = np.ones((4, 8))
     cuts = np.arange(5), np.arange(9)
     model = Pairwise((margin(shares), margin(EVEN)), {(0, 1): Pair(cuts, ratio, cuts)})
-    found = records(model, 10_000, seed=1)
+    found = sampled_records(model, 10_000, seed=1)
     assert set(np.unique(found[:, 0]).tolist()) == {0, 2}
     np.testing.assert_allclose(counted(found, 0, 1, (4, 8)), table, atol=0.01)
 
@@ -224,7 +224,7 @@ def test_the_curve_halves_one_attribute_after_the_other():
 def test_few_records_are_more_even_than_independent_draws():
     """Sums of squares of standardised errors over 40 seeds: independent draws are below a third of 40 once in 1e6."""
     model = paired([np.full(8, 0.125)] * 3, {})
-    found = [records(model, 1000, seed=seed) for seed in range(40)]
+    found = [sampled_records(model, 1000, seed=seed) for seed in range(40)]
     for j in range(3):
         low = [(each[:, j] < 4).mean() for each in found]
         assert np.sum((np.array(low) - 0.5) ** 2) / (0.25 / 1000) < 40 / 3
@@ -237,6 +237,6 @@ def test_the_number_is_checked():
     model = uniform((4, 4))
     for wrong in (-1, 2.5, "many", None):
         with pytest.raises(ParameterError, match="n must be"):
-            records(model, wrong, seed=1)  # type: ignore[arg-type]
+            sampled_records(model, wrong, seed=1)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="seed"):
-        records(model, 1, seed="x")  # type: ignore[arg-type]
+        sampled_records(model, 1, seed="x")  # type: ignore[arg-type]

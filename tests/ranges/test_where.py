@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dither.core.errors import MissingExtraError, ParameterError
+from dither.errors import MissingExtraError, ParameterError
 from dither.ranges.axes import AnyOf, Axes
 from dither.ranges.queries import Queries, describe
 from dither.ranges.where import DEEPEST, LONGEST, parse

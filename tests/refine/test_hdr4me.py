@@ -13,12 +13,12 @@ import pytest
 from scipy.stats import norm
 
 from dither import refine
-from dither.core.errors import HarmWarning
 from dither.core.estimate import MEAN, SHARES, Bounds
+from dither.errors import HarmWarning
 from refine.test_shrink import Z, some
 
 ninety_five = norm.ppf(0.975)
-quiet = pytest.mark.filterwarnings("ignore::dither.core.errors.HarmWarning")
+quiet = pytest.mark.filterwarnings("ignore::dither.errors.HarmWarning")
 PENALTIES = ("l1", "l2", "adaptive")
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dither.core.errors import DitherError
 from dither.core.estimate import MEAN, Bounds
+from dither.errors import DitherError
 from refine import test_hdr4me as recalibrating
 from refine import test_project as projecting
 from refine import test_shrink as shrinks
@@ -251,7 +251,7 @@ MUTANTS: list[tuple[Callable[[Patch], None], Callable[..., None], tuple[Any, ...
 ]
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::dither.core.errors.HarmWarning")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::dither.errors.HarmWarning")
 @pytest.mark.parametrize(("mutant", "check", "arguments"), MUTANTS, ids=[each[0].__name__ for each in MUTANTS])
 def test_mutants_are_killed(mutant, check, arguments, monkeypatch):
     assert not arguments or not caught(check, *arguments)  # without arguments it is an ordinary test

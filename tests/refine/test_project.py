@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import dither
 from dither import refine
-from dither.core.errors import DitherError
 from dither.core.estimate import SHARES, Bounds, Estimates
-from dither.core.simplex import onto_simplex
+from dither.errors import DitherError
+from dither.estimation.simplex import onto_simplex
 from refine.test_shrink import some
 
 numbers = st.floats(-3, 3, allow_nan=False).map(lambda number: round(number, 4))

@@ -21,10 +21,10 @@ import pytest
 
 import dither
 from dither import refine
-from dither.core.errors import ParameterError
 from dither.core.estimate import MEAN, SHARES, Bounds, Estimate
 from dither.core.guarantee import Guarantee
-from dither.refine.given import Numbers
+from dither.errors import ParameterError
+from dither.refine.inputs import Numbers
 
 shrinking: Any = importlib.import_module("dither.refine.shrink")  # the package gives the function of this name
 Z = 5.2

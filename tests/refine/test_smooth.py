@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dither import Numeric, Ordinal, Schema, plan, refine
-from dither.core.errors import ParameterError
 from dither.core.estimate import SHARES, Bounds
+from dither.errors import ParameterError
 from refine.test_shrink import some
 
 

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from dither.show.digits import UNKNOWN, last_place, number, percent, percent_size, plain, plus_minus, size, span
+from dither.display.significant_digits import (
+    UNKNOWN,
+    last_place,
+    number,
+    percent,
+    percent_size,
+    plain_number,
+    plus_minus,
+    size,
+    span,
+)
 
 MINUS = "\u2212"
 SMALL = some.floats(1e-12, 1e12)
@@ -85,7 +95,7 @@ def test_both_ends_of_an_interval_have_the_digits_of_the_value():
     [(0, "0"), (200_000.0, "200,000"), (0.5, "0.5"), (-3, f"{MINUS}3"), (-1e-9, f"{MINUS}1e-09"), (1e20, "1e+20")],
 )
 def test_numbers_that_are_known(value, shown):
-    assert plain(value) == shown
+    assert plain_number(value) == shown
 
 
 @settings(derandomize=True, deadline=None)
@@ -116,7 +126,7 @@ def test_any_numbers_have_a_text(value, error):
     assert "inf" not in told
     assert not told.startswith("-")
     assert math.isfinite(value) or told == UNKNOWN
-    plain(value) if math.isfinite(value) else None
+    plain_number(value) if math.isfinite(value) else None
 
 
 @settings(derandomize=True, deadline=None)

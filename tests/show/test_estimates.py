@@ -11,13 +11,24 @@ import pytest
 
 import dither
 from dither import Categorical, KeyValue, Numeric, Ordinal, Schema
-from dither.core.errors import ParameterError
 from dither.core.estimate import Estimate
 from dither.core.guarantee import Guarantee
+from dither.errors import ParameterError
+from dither.page import export as module
+from dither.page.export import (
+    KINDS,
+    compared,
+    coverage,
+    flat_columns,
+    names,
+    people,
+    rms,
+    to_arrow,
+    to_dict,
+    write_estimates,
+)
 from dither.planning import Plan, PlanTally
-from dither.ranges.estimate import RangeEstimate
-from dither.show import estimates as module
-from dither.show.estimates import KINDS, compared, flat, inside, names, people, rms, to_arrow, to_dict, write_estimates
+from dither.ranges.range_estimate import RangeEstimate
 
 SCHEMA = Schema(
     {
@@ -65,7 +76,7 @@ def of_one(plan: Plan):
 
 
 def test_one_row_a_number(plan, estimates):
-    rows = flat(plan, estimates).columns
+    rows = flat_columns(plan, estimates).columns
     sizes = {"mean(income)": 1, "histogram(job)": 3, "presence(films)": 3, "mean(films)": 3}
     sizes |= {"conditional_mean(films)": 3, "frequency(films)": 6, "ranges(age, income, job)": 82 + 64 + 3}
     assert {name: rows["question"].count(name) for name in rows["question"]} == sizes
@@ -74,7 +85,7 @@ def test_one_row_a_number(plan, estimates):
 
 
 def test_rows_are_the_estimates(plan, estimates):
-    rows = flat(plan, estimates).columns
+    rows = flat_columns(plan, estimates).columns
     for place, question in enumerate(rows["question"]):
         estimate = estimates[question]
         if isinstance(estimate, RangeEstimate):
@@ -94,7 +105,7 @@ def test_rows_are_the_estimates(plan, estimates):
 
 
 def test_attributes_of_ranges_are_told_apart(plan, estimates):
-    rows = flat(plan, estimates).columns
+    rows = flat_columns(plan, estimates).columns
     told = {pair for pair in zip(rows["question"], rows["attribute"], strict=True) if pair[0].startswith("ranges")}
     assert {attribute for _, attribute in told} == {"age", "income", "job"}
     assert rows["attribute"][0] == "income"
@@ -108,18 +119,18 @@ def test_every_row_says_whether_it_is_simulated(plan, estimates, tmp_path):
         with (tmp_path / name).open(encoding="utf-8", newline="") as file:
             assert {row["simulated"] for row in csv.DictReader(file)} == {told}
     assert set(to_arrow(plan, estimates)["simulated"].to_pylist()) == {True}
-    assert set(flat(plan, estimates).columns["simulated"]) == {True}
+    assert set(flat_columns(plan, estimates).columns["simulated"]) == {True}
 
 
 def test_blank_labels_are_quoted_for_readers_and_kept_in_files():
     plan = dither.plan(Schema({"job": Categorical(["", " ", "nurse"])}), 4.0, users=300)
     found = plan.estimate(plan.tally(plan.randomize({"job": ["", " ", "nurse"] * 100}, seed=1)))
     assert names(found["histogram(job)"]) == ['""', '" "', "nurse"]
-    assert flat(plan, found).columns["of"] == ["", " ", "nurse"]
+    assert flat_columns(plan, found).columns["of"] == ["", " ", "nurse"]
 
 
 def test_another_level_moves_the_ends_only(plan, estimates):
-    usual, narrow = flat(plan, estimates).columns, flat(plan, estimates, 0.5).columns
+    usual, narrow = flat_columns(plan, estimates).columns, flat_columns(plan, estimates, 0.5).columns
     assert usual["value"] == narrow["value"]
     assert narrow["low"][0] > usual["low"][0]
 
@@ -159,7 +170,7 @@ def test_parquet(plan, estimates, tmp_path):
     path = tmp_path / "found.parquet"
     write_estimates(path, plan, estimates)
     read = parquet.read_table(path)
-    rows = flat(plan, estimates).columns
+    rows = flat_columns(plan, estimates).columns
     assert read.column_names == list(rows)
     assert read["value"].to_pylist() == rows["value"]
     assert read["of"].to_pylist() == rows["of"]
@@ -183,7 +194,7 @@ def test_csv(plan, estimates, tmp_path):
     write_estimates(path, plan, estimates)
     with path.open(encoding="utf-8", newline="") as file:
         read = list(csv.DictReader(file))
-    rows = flat(plan, estimates).columns
+    rows = flat_columns(plan, estimates).columns
     assert [float(row["value"]) for row in read] == rows["value"]
     assert {row["refined"] for row in read} == {"true", "false"}
     assert all((row["original_value"] == "") == (row["refined"] == "false") for row in read)
@@ -238,13 +249,13 @@ def test_estimates_of_another_plan_are_refused(plan, estimates):
     other = dither.plan(Schema({"height": Numeric(0, 3)}), 1.0, users=100)
     for wrong in ((other, estimates), (plan, dict(estimates)), (plan, None), (None, estimates)):
         with pytest.raises(ParameterError, match="not estimates of this plan"):
-            flat(*wrong)  # type: ignore[arg-type]
+            flat_columns(*wrong)  # type: ignore[arg-type]
 
 
 def test_keys_without_names_are_numbered():
     plan = dither.plan(Schema({"keys": KeyValue(keys=6, size=2)}), 4.0, users=1000)
     found = plan.estimate(plan.tally(plan.randomize({"keys": [{0: 0.5, 3: -1.0}] * 1000}, seed=1)))
-    rows = flat(plan, found).columns
+    rows = flat_columns(plan, found).columns
     presence = [name for name, of in zip(rows["question"], rows["of"], strict=True) if name.startswith("presence")]
     assert len(presence) == 6
     assert rows["of"][:6] == list("012345")
@@ -299,8 +310,8 @@ def test_a_truth_that_does_not_fit_is_refused(plan, estimates, truth, told):
 
 def test_intervals_that_are_not_known_hold_nothing():
     estimate = Estimate(np.array([0.0, 1.0, np.nan]), np.array([1.0, np.inf, np.inf]), 1, Guarantee(1.0))
-    assert inside(estimate, np.zeros(3)) == 1.0
-    assert inside(estimate, np.full(3, 9.0)) == 0.0
+    assert coverage(estimate, np.zeros(3)) == 1.0
+    assert coverage(estimate, np.full(3, 9.0)) == 0.0
     nothing = Estimate(np.array([np.nan]), np.array([np.inf]), 0, Guarantee(1.0))
-    assert math.isnan(inside(nothing, np.zeros(1)))
+    assert math.isnan(coverage(nothing, np.zeros(1)))
     assert math.isnan(rms([np.inf, np.nan]))

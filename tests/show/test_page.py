@@ -21,14 +21,14 @@ from hypothesis import strategies as some
 
 import dither
 from dither import Categorical, KeyValue, Numeric, Ordinal, Schema
-from dither.core.errors import ParameterError
 from dither.core.estimate import Estimates
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
-from dither.show.cards import NOBODY, _dependence
-from dither.show.markup import Markup, element, joined
-from dither.show.markup import given as named
-from dither.show.page import TITLE, page, promise_in_words
-from dither.show.svg import at, picture, ticks
+from dither.display.markup import Markup, element, joined
+from dither.display.markup import given as named
+from dither.display.svg import at, picture, ticks
+from dither.errors import ParameterError
+from dither.page.cards import NOBODY, _dependence
+from dither.page.html_page import TITLE, html_page, promise_in_words
 
 USERS = 20_000
 NASTY = "<script>alert('x')</script>"
@@ -93,7 +93,7 @@ def refined(plan, tally):
 
 @pytest.fixture(scope="module")
 def shown(plan, estimates):
-    return Page(page(plan, estimates))
+    return Page(html_page(plan, estimates))
 
 
 class Page(HTMLParser):
@@ -223,7 +223,7 @@ def test_labels_are_texts(shown):
 
 
 def test_titles_and_queries_are_texts(plan, estimates):
-    told = Page(page(plan, estimates, title=NASTY, queries=[(f"job = '{NASTY}'", 0.5, 0.4, 0.6, None)]))
+    told = Page(html_page(plan, estimates, title=NASTY, queries=[(f"job = '{NASTY}'", 0.5, 0.4, 0.6, None)]))
     assert (1, NASTY) in told.headings
     assert f"job = '{NASTY}'" in told.text()
     assert "<script" not in told.html
@@ -240,7 +240,7 @@ def test_many_attributes_with_many_labels_stay_below_a_megabyte():
     plan = dither.plan(schema, 8.0, users=10**7, ask=ask)
     rows = np.random.default_rng(1).integers(0, 1000, 2000)
     data = {name: np.array(schema[name].labels)[rows] for name in names}  # type: ignore[union-attr]
-    written = page(plan, plan.estimate(plan.tally(plan.randomize(data, seed=1))))
+    written = html_page(plan, plan.estimate(plan.tally(plan.randomize(data, seed=1))))
     assert len(written.encode()) < 1_000_000
     assert "And 980 more" in Page(written).card("histogram(attribute 3)")
 
@@ -280,7 +280,7 @@ def test_the_largest_shares_come_first_with_wider_intervals(estimates, shown):
 
 
 def test_refined_shares_have_their_own_intervals(plan, refined):
-    text = Page(page(plan, refined)).card("histogram(town)")
+    text = Page(html_page(plan, refined)).card("histogram(town)")
     estimate = refined["histogram(town)"]
     low, high = estimate.interval(0.95)
     for label, value, least, most in lines(text):
@@ -356,13 +356,13 @@ def test_queries(plan, estimates):
         ("age > 40", 0.75, 0.7, 0.8, 0.71),
         ("age = 20", 0.1, 0.0, 0.2, None),
     ]
-    told = Page(page(plan, estimates, queries=queries))
+    told = Page(html_page(plan, estimates, queries=queries))
     assert told.row("age &lt;= 40")[1:] == ["25.0%", "20.0 to 30.0%", "31.0%", "no"]
     assert told.row("age &gt; 40")[-1] == "yes"
     assert told.row("age = 20")[-2:] == ["", ""]
-    assert "Answers to queries" not in page(plan, estimates)
+    assert "Answers to queries" not in html_page(plan, estimates)
     with pytest.raises(ParameterError, match="a query is"):
-        page(plan, estimates, queries=[("age <= 40", 0.25)])  # type: ignore[list-item]
+        html_page(plan, estimates, queries=[("age <= 40", 0.25)])  # type: ignore[list-item]
 
 
 # Errors, truth, refinement -----------------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ def test_queries(plan, estimates):
 
 def test_errors_beside_the_truth(plan, refined):
     truth = {"histogram(town)": np.full(100, 0.01), "mean(income)": 40_000.0}
-    told = Page(page(plan, refined, truth=truth))
+    told = Page(html_page(plan, refined, truth=truth))
     estimate = refined["histogram(town)"]
     low, high = estimate.interval(0.95)
     name, numbers, predicted, stated, after, before, real, inside = told.row("histogram(town)")
@@ -400,7 +400,7 @@ def test_a_page_with_truths_says_that_they_are_not_protected(plan, shown):
     """They are exact statistics of raw records, on a page that speaks of epsilon."""
     found = plan.estimate(plan.tally(plan.randomize(table(500))))
     queries = [("age = 20", 0.1, 0.0, 0.2, 0.11)]
-    for written in (page(plan, found, truth={"mean(income)": 40_000.0}), page(plan, found, queries=queries)):
+    for written in (html_page(plan, found, truth={"mean(income)": 40_000.0}), html_page(plan, found, queries=queries)):
         told = Page(written)
         assert "not a private page" in told.text()
         assert "computed from raw records" in told.text()
@@ -410,7 +410,7 @@ def test_a_page_with_truths_says_that_they_are_not_protected(plan, shown):
         assert "Nothing on it is about one of them" not in told.text()
         assert "privacy of the reports: epsilon" in told.text()
         assert "Simulated" not in told.text()
-    unknown = Page(page(plan, found, queries=[("age = 20", 0.1, 0.0, 0.2, None)]))
+    unknown = Page(html_page(plan, found, queries=[("age = 20", 0.1, 0.0, 0.2, None)]))
     for without in (shown, unknown):
         assert "raw records" not in without.text()
         assert "No answers were collected" in without.text()
@@ -421,7 +421,7 @@ def test_blank_labels_can_be_seen():
     schema = Schema({"job": Categorical(["", " ", "other"], missing=""), "age": Ordinal(1, 4)})
     plan = dither.plan(schema, 4.0, users=300, ask=["histogram(job)", "ranges(age, job)"])
     found = plan.estimate(plan.tally(plan.randomize({"job": ["", " ", "other"] * 100, "age": [1, 2, 3] * 100}, seed=1)))
-    told = Page(page(plan, found))
+    told = Page(html_page(plan, found))
     assert "<bdi></bdi>" not in told.html
     assert "<bdi> </bdi>" not in told.html
     assert '""' in told.card("histogram(job)")
@@ -430,7 +430,7 @@ def test_blank_labels_can_be_seen():
 
 
 def test_refined_and_before(plan, refined, shown):
-    told = Page(page(plan, refined))
+    told = Page(html_page(plan, refined))
     before = refined["mean(income)"].original
     text = re.search(r"Refined\. Before: (\S+) ± (\S+)\.", told.card("mean(income)"))
     assert text
@@ -443,9 +443,9 @@ def test_refined_and_before(plan, refined, shown):
 
 def test_truths_that_do_not_fit_are_refused(plan, estimates):
     with pytest.raises(ParameterError, match="one number for each"):
-        page(plan, estimates, truth={"histogram(town)": [1.0]})
+        html_page(plan, estimates, truth={"histogram(town)": [1.0]})
     with pytest.raises(ParameterError, match="not estimates of this plan"):
-        page(dither.plan(Schema({"a": Numeric(0, 1)}), 1.0, users=1000), estimates)
+        html_page(dither.plan(Schema({"a": Numeric(0, 1)}), 1.0, users=1000), estimates)
 
 
 # Promises ----------------------------------------------------------------------------------------------------------
@@ -459,7 +459,7 @@ def test_simulated_reports_have_no_guarantee(plan, estimates, shown):
 
 def test_real_reports_have_one(plan):
     found = plan.estimate(plan.tally(plan.randomize(table(500))))
-    told = Page(page(plan, found))
+    told = Page(html_page(plan, found))
     assert "Simulated" not in told.text()
     assert not any("simulated" in found.get("class", "").split() for _, found in told.tags)
     assert str(plan.guarantee) in told.text()
@@ -523,12 +523,12 @@ def test_a_label_for_what_is_missing():
     schema = Schema({"job": Categorical(["nurse", "unknown", "other"], missing="unknown")})
     plan = dither.plan(schema, 1.0, users=100)
     found = plan.estimate(plan.tally(plan.randomize({"job": ["nurse"] * 100}, seed=1)))
-    assert Page(page(plan, found)).row("job")[2:] == ["unknown", "other"]
+    assert Page(html_page(plan, found)).row("job")[2:] == ["unknown", "other"]
 
 
 def test_nobody_was_asked(plan):
     found = plan.estimate(plan.tally(plan.randomize(table(1), seed=1)))
-    told = Page(page(plan, found))
+    told = Page(html_page(plan, found))
     asked = [name for name, estimate in found.items() if estimate.n]
     for question in map(str, plan.questions):
         assert (NOBODY in told.card(question)) == (question not in asked)
@@ -540,7 +540,7 @@ def test_nobody_was_asked(plan):
 def test_numbers_that_are_not_known_are_called_so(plan, estimates):
     odd = estimates["conditional_mean(films)"]
     broken = replace(odd, value=np.full(20, np.nan), stderr=np.full(20, np.inf))
-    told = Page(page(plan, Estimates({**estimates.parts, "conditional_mean(films)": broken}, estimates.aliases)))
+    told = Page(html_page(plan, Estimates({**estimates.parts, "conditional_mean(films)": broken}, estimates.aliases)))
     assert told.card("presence(films)").count("mean of those unknown") == 15
     assert "nan" not in told.card("presence(films)")
 
@@ -548,14 +548,14 @@ def test_numbers_that_are_not_known_are_called_so(plan, estimates):
 def test_means_of_keys_stand_alone_where_nobody_asked_who_has_them():
     plan = dither.plan(Schema({"keys": KeyValue(keys=4, size=1)}), 4.0, users=1000, ask=["mean(keys)"])
     found = plan.estimate(plan.tally(plan.randomize({"keys": [{0: 0.5}] * 1000}, seed=1)))
-    told = Page(page(plan, found))
+    told = Page(html_page(plan, found))
     assert "mean over all users" in told.card("mean(keys)")
     assert ("conditional_mean(keys)" in found) == ("conditional_mean(keys)" in told.text())
 
 
 def test_a_title_of_its_own(plan, estimates, shown):
     assert (1, TITLE) in shown.headings
-    assert (1, "Sleep of nurses") in Page(page(plan, estimates, title="Sleep of nurses")).headings
+    assert (1, "Sleep of nurses") in Page(html_page(plan, estimates, title="Sleep of nurses")).headings
 
 
 # Parts -------------------------------------------------------------------------------------------------------------
@@ -630,14 +630,14 @@ parent.document.body.textContent = 'measured ' + JSON.stringify(told) + ' end';
 @pytest.mark.parametrize("width", [360, 800])
 def test_nothing_is_wider_than_the_window(plan, refined, tmp_path, width):
     long = "an_attribute_with_a_name_that_no_phone_can_show_in_one_line_without_breaking_it"
-    written = page(plan, refined, title=long * 2, queries=[(f"{long} = 1", 0.5, 0.4, 0.6, 0.45)])
+    written = html_page(plan, refined, title=long * 2, queries=[(f"{long} = 1", 0.5, 0.4, 0.6, 0.45)])
     found = measured(written, width, tmp_path)
     assert (found["inner"], found["scroll"], found["wide"]) == (width, width, [])
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine: how wide the page is cannot be measured")
 def test_what_is_too_wide_would_be_noticed(plan, refined, tmp_path):
-    written = page(plan, refined).replace("<main>", '<main><p class="far" style="width:400px">far</p>')
+    written = html_page(plan, refined).replace("<main>", '<main><p class="far" style="width:400px">far</p>')
     assert "P far" in measured(written, 360, tmp_path)["wide"]
 
 
@@ -646,7 +646,7 @@ def test_what_is_too_wide_would_be_noticed(plan, refined, tmp_path):
 def test_two_cards_leave_no_column_empty(tmp_path, width):
     plan = dither.plan(SCHEMA, 4.0, users=500, ask=["mean(income)", "mean(age)", "histogram(town)", "age", "films"])
     found = plan.estimate(plan.tally(plan.randomize(table(500), seed=1)))
-    empty = measured(page(plan, found), width, tmp_path)["empty"]
+    empty = measured(html_page(plan, found), width, tmp_path)["empty"]
     assert len(empty) == 3  # means, shares, keys
     assert max(empty) < 2
 

@@ -6,8 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from dither.show import progress as module
-from dither.show.progress import progress, short, steps
+from dither.display import progress as module
+from dither.display.progress import progress, short, track
 
 
 def terminal(width: int = 80) -> Console:
@@ -63,7 +63,7 @@ def test_where_nobody_looks_nothing_is_drawn(capsys):
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]
     with progress("Tallying", 10) as advance:
         advance(10)
-    assert list(steps("Working")(iter("abc"))) == ["a", "b", "c"]
+    assert list(track("Working")(iter("abc"))) == ["a", "b", "c"]
     assert capsys.readouterr() == ("", "")
 
 
@@ -82,7 +82,7 @@ def test_a_bar_is_gone_when_work_fails(monkeypatch):
 
 def test_steps_are_as_lazy_as_their_reader():
     seen = []
-    for step in steps("Working")(range(5)):
+    for step in track("Working")(range(5)):
         seen.append(step)
         if step == 2:
             break

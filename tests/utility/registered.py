@@ -2,7 +2,7 @@
 
 A report about ranges has no moments of its own: it tells about the cells of one grid of many, whose oracles are in the
 registry too, and what is read off all of them is a posterior, not a mean of calibrated reports. Their error is
-predicted by `dither.ranges.prediction`.
+predicted by `dither.ranges.error_prediction`.
 """
 
 import dither

@@ -18,7 +18,7 @@ import pytest
 import dither
 from contract.checks import messages
 from dither.core.checks import real_array
-from dither.core.errors import DitherError, DomainError, ParameterError
+from dither.errors import DitherError, DomainError, ParameterError
 from dither.utility import break_even, deviation, epsilon_for, rank, users_for
 from dither.utility.compare import BreakEven
 

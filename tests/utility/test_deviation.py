@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2, ncx2, norm
 
 import dither
-from dither.core.errors import DomainError, ParameterError
+from dither.errors import DomainError, ParameterError
 from dither.utility import Deviation, break_even, deviation, epsilon_for, rank, users_for
 from utility.registered import NAMES
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dither
-from dither.core.domain import Categories, Interval
-from dither.core.errors import ParameterError
+from dither.core.domains import Categories, UnitInterval
+from dither.errors import ParameterError
 from dither.utility import Parameters, deviation, least_mse, limit
 from dither.utility.limits import frequencies, mean, sparse
 from utility.registered import NAMES
@@ -202,7 +202,7 @@ def test_no_mechanism_beats_it_at_the_hard_population(epsilon):
 def test_records_weigh_every_item_alike():
     mixed = dither.Sampled(("Duchi", "GRR(k=3)"), d=2, m=1, epsilon=1.0)
     assert limit(mixed, users=1) ** 2 == pytest.approx(least_mse(mean(1 / 4) + frequencies(3, 3 / 4), 1.0))
-    assert mixed.reading.domain.domains == (Interval(), Categories(3))
+    assert mixed.reading.domain.domains == (UnitInterval(), Categories(3))
     one = dither.SampledDuchi(d=1, epsilon=1.0, m=1)
     assert limit(one, users=7) == pytest.approx(limit(dither.Duchi(1.0), users=7))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dither
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.utility import Deviation, break_even, deviation, rank
 from dither.utility.compare import Ranking
 

@@ -41,13 +41,13 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
 import dither
-from dither.core.ball import Ball
-from dither.core.domain import Categories, Interval, Records
+from dither.core.ball_domain import Ball
+from dither.core.domains import Categories, Records, UnitInterval
 from dither.core.mechanism import Mechanism, Reading
-from dither.core.sparse import Sparse
+from dither.core.sparse_domain import Sparse
 from dither.mechanisms.cohorts import CohortFrequencies
-from dither.mechanisms.dimensions import Dimensions
 from dither.mechanisms.keycohorts import CohortKeyValues
+from dither.mechanisms.multi_attribute import MultiAttribute
 from dither.mechanisms.personalised import RECORD, Choices, Group, Pooled
 from dither.utility import Deviation, deviation
 from utility.registered import NAMES
@@ -106,7 +106,7 @@ def rows_of(domain: Any) -> NDArray:
         return np.column_stack([np.roll(rows_of(domain.of(j)), j) for j in range(domain.d)])
     if isinstance(domain, Categories):
         return np.array([0, 1, domain.k // 2, domain.k - 1])
-    return PLACES if isinstance(domain, Interval) else domain.points(len(PLACES))
+    return PLACES if isinstance(domain, UnitInterval) else domain.points(len(PLACES))
 
 
 def counts_of(rows: int) -> NDArray[np.int64]:
@@ -142,7 +142,7 @@ def numbers_of(domain: Any) -> NDArray[np.bool_]:
 
 def shared_of(reading: Any) -> NDArray[np.bool_]:
     """Which items are read from hash functions that users share."""
-    if isinstance(reading, Dimensions):
+    if isinstance(reading, MultiAttribute):
         return np.concatenate([shared_of(reading.part(j).reading) for j in range(reading.d)])
     return np.full(numbers_of(reading.domain).shape, isinstance(reading, CohortFrequencies))
 

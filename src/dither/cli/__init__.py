@@ -26,8 +26,8 @@ from typing import Any
 import click
 
 import dither
-from dither.cli.common import Stopped, close_output, plain
-from dither.core.errors import DitherError, DitherWarning
+from dither.cli.common import Stopped, close_output, printable
+from dither.errors import DitherError, DitherWarning
 
 _COMMANDS = {
     "From records to answers, in this order": {
@@ -75,7 +75,7 @@ class _Group(click.Group):
             try:
                 return super().invoke(ctx)
             except DitherError as error:
-                raise click.ClickException(plain(str(error))) from None
+                raise click.ClickException(printable(str(error))) from None
             except KeyboardInterrupt:
                 raise Stopped("stopped; no unfinished file is left") from None
             except BrokenPipeError:  # whoever read standard output has had enough, as in: dither ... | head
@@ -121,7 +121,7 @@ def _warnings_told() -> Iterator[None]:
             yield
         finally:
             for warning in caught:
-                click.echo(plain(f"Warning: {warning.message}"), err=True)
+                click.echo(printable(f"Warning: {warning.message}"), err=True)
 
 
 def _unforeseen(error: Exception) -> str:

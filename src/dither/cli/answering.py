@@ -14,20 +14,20 @@ from dither.cli.common import (
     json_option,
     once_from_input,
     plan_argument,
-    quoted,
     read_plan,
     read_tally,
     refuse_pipes,
     say,
     seed_option,
     several,
+    shell_quoted,
     show,
     tell,
     writable,
     write,
 )
-from dither.show.progress import progress, steps
-from dither.show.table import Table, cell
+from dither.display.progress import progress, track
+from dither.display.table import TextTable, cell
 
 if TYPE_CHECKING:
     from dither.core.estimate import Estimate, Estimates
@@ -73,8 +73,8 @@ def estimate(
     dither estimate plan.json all.tally --html report.html
     dither estimate plan.json all.tally --html report.html --query "age < 30 and income > 50000"
     """
+    from dither.page.export import compared, to_dict, write_estimates
     from dither.planning.trial import answers
-    from dither.show.estimates import compared, to_dict, write_estimates
 
     once_from_input(plan_file, tally_file, truth)
     as_json, output = as_json or output == STREAM, None if output == STREAM else output
@@ -92,9 +92,9 @@ def estimate(
     if output:
         write_estimates(output, made, found, truth=real, queries=told)
     if html:
-        from dither.show.page import page
+        from dither.page.html_page import html_page
 
-        write(html, page(made, found, truth=real, queries=told))
+        write(html, html_page(made, found, truth=real, queries=told))
     if as_json:
         errors = {} if real is None else {"errors": list(_rows(compared(made, found, real)))}
         answered = {} if asked is None else {"answers": asked.to_dict()["answers"]}
@@ -111,15 +111,18 @@ def estimate(
         if path and path != STREAM:
             tell(f"wrote {path}")
     if not (output or html or as_json):
-        tell(f"next: dither estimate {quoted(plan_file)} {quoted(tally_file)} --html report.html -o estimates.csv")
+        tell(
+            f"next: dither estimate {shell_quoted(plan_file)} {shell_quoted(tally_file)} "
+            "--html report.html -o estimates.csv"
+        )
 
 
 def _truths(made: "Plan", found: "Estimates", source: str, outputs: Sequence[str | None]) -> dict[str, Any]:
     """What the raw records say, for the questions that were estimated."""
-    from dither.engines.records import records
+    from dither.engines.records import open_records
     from dither.planning.trial import truths
 
-    given = records(source, made.attributes)
+    given = open_records(source, made.attributes)
     for output in outputs:
         checked_output(output, given.files)
 
@@ -132,24 +135,24 @@ def _truths(made: "Plan", found: "Estimates", source: str, outputs: Sequence[str
     return {question: each for question, each in truths(made, batches()).items() if question in found}
 
 
-def _table(made: "Plan", found: "Estimates", truth: dict[str, Any]) -> Table:
+def _table(made: "Plan", found: "Estimates", truth: dict[str, Any]) -> TextTable:
     """All numbers that fit a terminal, and the largest of long lists."""
-    from dither.show.estimates import pieces
+    from dither.page.export import numeric_estimates
 
     rows: list[tuple[str, ...]] = []
-    for question, attribute, each in pieces(made, found):
+    for question, attribute, each in numeric_estimates(made, found):
         if not question.startswith(_HIDDEN):
             held = f"presence({attribute})"  # of keys those that many hold are told, not those with odd values
             by = found[held] if question.endswith(f"({attribute})") and held in found else each
             rows += _lines(question, attribute, each, truth.get(question), np.ravel(by.value))
     names = ["question", "of", "estimate", "95% interval", *(["truth"] if truth else [])]
-    return Table(dict(zip(names, map(list, zip(*(row[: len(names)] for row in rows), strict=True)), strict=True)))
+    return TextTable(dict(zip(names, map(list, zip(*(row[: len(names)] for row in rows), strict=True)), strict=True)))
 
 
 def _lines(question: str, attribute: str, each: "Estimate", truth: Any, size: Any) -> list[tuple[str, ...]]:
+    from dither.display.significant_digits import number
+    from dither.page.export import names
     from dither.planning.questions import RANGES
-    from dither.show.digits import number
-    from dither.show.estimates import names
 
     labels, value, stderr = names(each), np.ravel(each.value), np.ravel(each.stderr)
     about = f"{attribute} " if question.startswith(f"{RANGES}(") else ""
@@ -170,10 +173,10 @@ def _lines(question: str, attribute: str, each: "Estimate", truth: Any, size: An
 
 
 def _explained(made: "Plan", found: "Estimates", refine: str) -> str:
-    from dither.show.estimates import people, pieces
+    from dither.page.export import numeric_estimates, people
 
     lines = [f"From {several(people(made, found), 'user')}; all that a user reports together: {found.guarantee}."]
-    parts = [each for _, _, each in pieces(made, found)]
+    parts = [each for _, _, each in numeric_estimates(made, found)]
     if any(np.size(each.value) > _LONG for each in parts):
         lines.append(
             "Of long lists the largest are shown, with intervals that hold for all of the list at once; "
@@ -184,7 +187,7 @@ def _explained(made: "Plan", found: "Estimates", refine: str) -> str:
     return "\n".join(lines)
 
 
-def _errors(table: Table) -> Table:
+def _errors(table: TextTable) -> TextTable:
     """What fits a terminal: the errors that were predicted, and those that were made."""
     columns = table.columns
     shares = ["" if np.isnan(share) else f"{share:.0%}" for share in columns["inside"]]
@@ -192,10 +195,10 @@ def _errors(table: Table) -> Table:
     if not np.isnan(columns["refined"]).all():
         told["refined"] = columns["real"]
     errors = {name: ["" if np.isnan(each) else cell(each) for each in column] for name, column in told.items()}
-    return Table({"question": columns["question"], "numbers": columns["numbers"], **errors, "inside": shares})
+    return TextTable({"question": columns["question"], "numbers": columns["numbers"], **errors, "inside": shares})
 
 
-def _rows(table: Table) -> Iterator[dict[str, Any]]:
+def _rows(table: TextTable) -> Iterator[dict[str, Any]]:
     """A table for machines: what is not known is null."""
     for row in zip(*table.columns.values(), strict=True):
         known = (None if isinstance(entry, float) and not np.isfinite(entry) else entry for entry in row)
@@ -250,7 +253,7 @@ def query(
     if records is None:
         found = answers(made, read_tally(str(source), made), asked, question=question)
     else:
-        bar = steps("Asking")
+        bar = track("Asking")
         found = answered(made, records, asked, question=question, seed=seed, invalid=invalid, progress=bar)
     if as_json:
         facts(found.to_dict())

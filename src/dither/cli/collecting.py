@@ -16,21 +16,21 @@ from dither.cli.common import (
     Stopped,
     checked_output,
     engine_option,
+    enumerated,
     expanded,
     facts,
     invalid_option,
     json_option,
-    listed,
     once_from_input,
     pace,
     plan_argument,
-    quoted,
     read_plan,
     read_tally,
     refuse_pipes,
     reports_in,
     seed_option,
     several,
+    shell_quoted,
     simulated,
     standard_input,
     tell,
@@ -38,12 +38,12 @@ from dither.cli.common import (
     writable,
     write,
 )
-from dither.core.errors import DitherError, ParameterError, TallyError
-from dither.show.progress import progress
+from dither.display.progress import progress
+from dither.errors import DitherError, ParameterError, TallyError
 
 if TYPE_CHECKING:
     from dither.planning import Plan
-    from dither.planning.tallies import PlanTally
+    from dither.planning.plan_tally import PlanTally
 
 
 @click.command()
@@ -77,7 +77,7 @@ def randomize(
     dither randomize plan.json --sql "select * from 'x.parquet' where year = 2025" -o reports.parquet
     """
     from dither.engines import engine
-    from dither.engines.records import records
+    from dither.engines.records import open_records
 
     if (data is None) == (sql is None):
         raise click.UsageError("Name a file of records, or give a query with --sql.")
@@ -89,7 +89,7 @@ def randomize(
     made = read_plan(plan_file)
     chosen, target = engine(engine_name), sys.stdout.buffer if output == STREAM else output
     remote = engine_name == "spark" and data is not None and "://" in data  # Spark reads it, and tells no facts
-    found: Any = data if remote else records(data, made.attributes, sql=sql)
+    found: Any = data if remote else open_records(data, made.attributes, sql=sql)
     ignored, rows = ((), None) if remote else (found.ignored, found.rows)
     _refuse_records(output, () if remote else found.files, sql)
     replaced = engine_name == "local" and _replaces_reports(output)
@@ -103,7 +103,7 @@ def randomize(
             {
                 "plan": made.fingerprint,
                 "records": count,
-                "reports": count * made.reported,
+                "reports": count * made.questions_per_user,
                 "file": output,
                 "seconds": round(seconds, 3),
                 "ignored columns": list(ignored),
@@ -120,12 +120,12 @@ def randomize(
     else:
         tell(f"note: every run spends the budget of these records anew ({_budget(made)}); let one set of reports out")
     if output != STREAM:
-        tell(f"next: dither tally {quoted(plan_file)} {quoted(output)} -o part.tally")
+        tell(f"next: dither tally {shell_quoted(plan_file)} {shell_quoted(output)} -o part.tally")
 
 
 def _refuse_records(output: str, files: Sequence[str], sql: str | None) -> None:
     """A folder, a pattern or a query may mean the output too: the records would be gone."""
-    from dither.engines.queries import may_read
+    from dither.engines.duckdb_queries import may_read
 
     checked_output(output, files)
     if sql is not None and output != STREAM and may_read(sql, output):
@@ -134,9 +134,9 @@ def _refuse_records(output: str, files: Sequence[str], sql: str | None) -> None:
 
 def _replaces_reports(output: str) -> bool:
     """Whether there are earlier reports at the output; any other file there is not replaced."""
-    from dither.core.errors import require
-    from dither.engines.pieces import ARROW, PARQUET
-    from dither.engines.rows import has_columns
+    from dither.engines.report_files import ARROW, PARQUET
+    from dither.engines.report_rows import has_columns
+    from dither.errors import require
 
     if not os.path.isfile(output) or not os.path.getsize(output) or not output.lower().endswith(PARQUET + ARROW):
         return False
@@ -159,9 +159,11 @@ def _tell_about(made: "Plan", ignored: Sequence[str]) -> None:
     """What is not looked at, and what stands in for what is missing."""
     if ignored:
         them = "it" if len(ignored) == 1 else "them"
-        tell(f"note: {several(len(ignored), 'column')} ignored, the plan does not ask for {them}: {listed(ignored)}")
+        tell(
+            f"note: {several(len(ignored), 'column')} ignored, the plan does not ask for {them}: {enumerated(ignored)}"
+        )
     known = [f"{name} {_plain(attribute.substitute)}" for name, attribute in made.attributes.items()]
-    tell(f"note: a null counts as {listed(known)}")
+    tell(f"note: a null counts as {enumerated(known)}")
 
 
 def _plain(substitute: Any) -> str:
@@ -251,7 +253,7 @@ class _Counting:
     """A tally over files, which may be stopped and go on."""
 
     def __init__(self, plan: "Plan", sources: list[str], output: str) -> None:
-        from dither.engines.pieces import report_files
+        from dither.engines.report_files import report_files
 
         self.plan = plan
         self.files = report_files(sources, plan)
@@ -304,8 +306,8 @@ def _is_journal(path: Path) -> bool:
 
 def _incoming() -> Any:
     """Rows of reports from standard input."""
-    from dither.core.errors import ReportError
     from dither.engines.local import incoming
+    from dither.errors import ReportError
 
     stream = standard_input()
     try:
@@ -317,7 +319,7 @@ def _incoming() -> Any:
 
 def _queried(sql: str, engine_name: str) -> Any:
     """Rows of reports from a query."""
-    from dither.engines.queries import query_source
+    from dither.engines.duckdb_queries import query_source
 
     if engine_name != "local":
         raise click.UsageError("A query with --sql is read on this machine: leave --engine out.")
@@ -348,7 +350,10 @@ def _finish(
     if simulated(found):
         tell("simulated: some of these reports came from a seed, and promise nothing")
     if output != STREAM:
-        tell(f"next: dither estimate {quoted(plan_file)} {quoted(output)}    (of several tallies, dither merge first)")
+        tell(
+            f"next: dither estimate {shell_quoted(plan_file)} {shell_quoted(output)}    "
+            "(of several tallies, dither merge first)"
+        )
 
 
 # Servers together --------------------------------------------------------------------------------------------------
@@ -388,7 +393,7 @@ def merge(tallies: Sequence[str], output: str, again: bool, as_json: bool) -> No
     if simulated(total):
         tell("simulated: some of these reports came from a seed, so the sum is simulated, and promises nothing")
     if output != STREAM:
-        tell(f"next: dither estimate plan.json {quoted(output)}")
+        tell(f"next: dither estimate plan.json {shell_quoted(output)}")
 
 
 def _tallies(count: int) -> str:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dither.core.errors import DitherError, ParameterError, TallyError, WriteError
+from dither.errors import DitherError, ParameterError, TallyError, WriteError
 
 if TYPE_CHECKING:
     from dither.planning import Plan
-    from dither.planning.tallies import PlanTally
+    from dither.planning.plan_tally import PlanTally
 
 STREAM = "-"
 _LISTED = 8
@@ -99,13 +99,13 @@ def facts(found: Any) -> None:
 
 def tell(text: str) -> None:
     """A line on standard error: what was done, and what to do next."""
-    click.echo(plain(text), err=True)
+    click.echo(printable(text), err=True)
 
 
-def plain(text: str) -> str:
+def printable(text: str) -> str:
     """Text that may hold names from files, fit for a terminal, which obeys some characters instead of showing them.
 
-    >>> plain("age\x1b[2J")
+    >>> printable("age\x1b[2J")
     'age?[2J'
     """
     return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
@@ -114,9 +114,9 @@ def plain(text: str) -> str:
 @contextmanager
 def to_output() -> Iterator[None]:
     """Around what is written to standard output: a full disk behind it is told as one of a file."""
-    from dither.core.writing import explained
+    from dither.core.atomic_write import write_errors
 
-    with explained("standard output"):
+    with write_errors("standard output"):
         try:
             yield
             if sys.stdout is not None:
@@ -134,11 +134,11 @@ def close_output() -> None:
         os.close(nowhere)
 
 
-def listed(names: Iterable[str], most: int = _LISTED) -> str:
+def enumerated(names: Iterable[str], most: int = _LISTED) -> str:
     """As in "a, b, c and 4 more"."""
     names = list(names)
     rest = len(names) - most
-    return ", ".join(plain(name).replace("\n", "?") for name in names[:most]) + (
+    return ", ".join(printable(name).replace("\n", "?") for name in names[:most]) + (
         f" and {rest:,} more" if rest > 0 else ""
     )
 
@@ -154,7 +154,7 @@ def pace(count: int, seconds: float, noun: str) -> str:
     return f"{several(count, noun)} in {seconds:,.1f} seconds{speed}"
 
 
-def quoted(path: str) -> str:
+def shell_quoted(path: str) -> str:
     """A file name as one types it in a shell."""
     import shlex
 
@@ -205,7 +205,7 @@ def read_plan(path: str) -> "Plan":
         text = (standard_input().read() if path == STREAM else Path(path).read_bytes()).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         raise ParameterError(
-            f"the plan file {name} cannot be read; dither plan ... -o {quoted(path)} writes one"
+            f"the plan file {name} cannot be read; dither plan ... -o {shell_quoted(path)} writes one"
         ) from None
     try:
         return Plan.from_json(text)
@@ -216,7 +216,7 @@ def read_plan(path: str) -> "Plan":
 
 def read_tally(path: str, plan: "Plan | None" = None) -> "PlanTally":
     """The tally in a file; of this plan, if one is given."""
-    from dither.planning.tallies import PlanTally
+    from dither.planning.plan_tally import PlanTally
 
     name = "standard input" if path == STREAM else path
     data, reason = read_bytes(path, "tally", "; dither tally PLAN REPORTS -o FILE writes one"), ""
@@ -303,7 +303,7 @@ def writable(*paths: str | None) -> None:
 
 def write(path: str, data: bytes | str) -> None:
     """A file, whole or not at all; or standard output."""
-    from dither.core.writing import write_bytes
+    from dither.core.atomic_write import write_bytes
 
     raw = data.encode("utf-8") if isinstance(data, str) else data
     if path != STREAM:

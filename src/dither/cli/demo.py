@@ -2,7 +2,7 @@
 
 import click
 
-from dither.cli.common import quoted, seed_option, show, tell
+from dither.cli.common import seed_option, shell_quoted, show, tell
 
 
 @click.command()
@@ -16,16 +16,16 @@ def example(folder: str) -> None:
     \b
     dither example flights
     """
-    from dither.core.errors import require
-    from dither.example import write_example
-    from dither.show.table import Table
+    from dither.cli.example_data import write_example
+    from dither.display.table import TextTable
+    from dither.errors import require
 
     parquet = require("pyarrow.parquet", "fast")
     paths = write_example(folder)
     rows = [parquet.read_metadata(path).num_rows for path in paths]
-    show(Table({"file": list(map(str, paths)), "flights": rows}))
+    show(TextTable({"file": list(map(str, paths)), "flights": rows}))
     tell(f"wrote {sum(rows):,} flights into {folder}")
-    tell(f"next: dither infer {quoted(str(paths[0]))} -o schema.toml")
+    tell(f"next: dither infer {shell_quoted(str(paths[0]))} -o schema.toml")
 
 
 @click.command()
@@ -42,6 +42,6 @@ def demo(epsilon: float, output: str, seed: int | None, most: int | None) -> Non
     """
     from rich.console import Console
 
-    from dither.demo import run
+    from dither.cli.demonstration import run
 
     run(Console(), folder=output, epsilon=epsilon, seed=seed, most=most)

@@ -10,9 +10,9 @@ import click
 
 import dither
 from dither.cli.common import facts, json_option, say, show, tell
-from dither.core.errors import ParameterError
-from dither.show.progress import steps
-from dither.show.table import Table
+from dither.display.progress import track
+from dither.display.table import TextTable
+from dither.errors import ParameterError
 
 _SHOWN = 8
 _LONGEST = 60
@@ -31,7 +31,7 @@ def mechanisms(as_json: bool) -> None:
     if as_json:
         facts([dict(zip(names, row, strict=True)) for row in rows])
     else:
-        show(Table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))))
+        show(TextTable(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))))
 
 
 @click.command()
@@ -54,10 +54,10 @@ def certify(name: str | None, parameters: Sequence[str], as_json: bool) -> None:
         return
     if name is not None:
         found = _certificate(made[0])
-        show(Table({"": list(found), type(made[0]).__name__: [_plain(fact) for fact in found.values()]}))
+        show(TextTable({"": list(found), type(made[0]).__name__: [_plain(fact) for fact in found.values()]}))
         return
     promises = [dither.privacy.certify(mechanism) for mechanism in made]
-    table = Table(
+    table = TextTable(
         {
             "mechanism": [cls.__name__ for cls, _ in examples],
             "parameters": [" ".join(f"{key}={value}" for key, value in example.items()) for _, example in examples],
@@ -87,9 +87,9 @@ def audit(
     dither audit GRR k=10 epsilon=1
     dither audit --trials 100000                  (one example of every mechanism)
     """
-    from dither.privacy.auditing import side_by_side
+    from dither.privacy.auditing import audits_table
 
-    bar = steps("Attacking")
+    bar = track("Attacking")
     classes = dither.registry.values()
     made = [cls(**cls.examples[0]) for cls in classes] if name is None else [_make(name, parameters)]
     chunks = None if len(made) > 1 else bar
@@ -102,7 +102,7 @@ def audit(
     elif name is not None:
         show(each[0].table())
     else:
-        show(side_by_side(each, [type(mechanism).__name__ for mechanism in made]))
+        show(audits_table(each, [type(mechanism).__name__ for mechanism in made]))
     if not all(found.passed for found in each):
         raise SystemExit(1)
 
@@ -130,13 +130,13 @@ def amplify(
     dither amplify --epsilon 1 --users 1000000
     dither amplify Collision d=256 s=4 epsilon=1 --users 100000 --plot amplification.png
     """
-    from dither.privacy.curves import curves
-    from dither.privacy.shuffle import Randomizer
+    from dither.privacy.amplification_curves import curves
+    from dither.privacy.shuffle import LocalRandomizer
 
     if (name is None) == (epsilon is None):
         raise ParameterError("name a mechanism with its parameters, or give --epsilon for any mechanism")
     given: Any = epsilon if name is None else _make(name, parameters)
-    local = Randomizer.of(given).local
+    local = LocalRandomizer.of(given).local
     found, best = dither.privacy.bounds(given, users, delta), dither.privacy.amplify(given, users, delta)
     if as_json:
         every = {bound: None if each is None else each.epsilon for bound, each in found.items()}
@@ -145,7 +145,7 @@ def amplify(
     else:
         central = [best.epsilon if each is None else each.epsilon for each in found.values()]
         show(
-            Table(
+            TextTable(
                 {
                     "bound": list(found),
                     "epsilon": ["-" if each is None else f"{each.epsilon:.5g}" for each in found.values()],
@@ -163,7 +163,7 @@ def amplify(
     if plot:
         others = [each for each in parameters if not each.startswith("epsilon=")]
         make = None if name is None else lambda local: _make(name, [*others, f"epsilon={local!r}"])
-        curves(epsilon or given.epsilon, users, delta, make, steps("Other crowds")).plot(plot)
+        curves(epsilon or given.epsilon, users, delta, make, track("Other crowds")).plot(plot)
         tell(f"drew {plot}")
 
 
@@ -193,11 +193,11 @@ def compare(
     dither compare "GRR(k=20)" "LocalHash(k=20)" --epsilon 1
     dither compare SquareWave:naive Piecewise --epsilon 1 --values "beta(5, 2)"
     """
-    from dither.mechanisms.recipe import made
+    from dither.mechanisms.spec import from_spec
     from dither.utility import break_even, limit, rank
 
     read = {text: text.removesuffix(":naive") for text in mechanisms}
-    built = {text: made(recipe, epsilon, delta) for text, recipe in read.items()}
+    built = {text: from_spec(recipe, epsilon, delta) for text, recipe in read.items()}
     kinds = {text: "naive" if text.endswith(":naive") else "calibrated" for text in mechanisms}
     found = rank(built, values, reports=users, tolerance=tolerance, estimator=kinds)
     least = min(limit(each, users=users) for each in built.values())
@@ -264,7 +264,7 @@ def _value(text: str) -> Any:
 def _certificate(mechanism: Any) -> dict[str, Any]:
     """The certificate and what it rests on. Integers beyond 2^53 are text in JSON, since readers would round them."""
     promise = dither.privacy.certify(mechanism)
-    channel = mechanism.lasting()
+    channel = mechanism.lifetime_channel()
     ratio, (inputs, outputs) = channel.ratio(), channel.shape
     return {
         "parameters": {key: value for key, value in mechanism.to_dict().items() if key != "weights"},

@@ -11,20 +11,20 @@ from dither.cli.common import (
     checked_output,
     facts,
     json_option,
-    quoted,
     refuse_pipes,
     say,
     several,
+    shell_quoted,
     show,
     tell,
     writable,
     write,
 )
-from dither.core.errors import ParameterError, require
-from dither.show.progress import progress, steps
+from dither.display.progress import progress, track
+from dither.errors import ParameterError, require
 
 if TYPE_CHECKING:
-    from dither.engines.sources import Source
+    from dither.engines.record_sources import Source
 
 _MOST_ROWS = 1_000_000
 
@@ -72,15 +72,17 @@ def infer(data: str | None, output: str | None, sql: str | None, rows: int, as_j
     tell(f"guessed from {several(found.rows, 'row')}" + (f"; wrote {output}" if output and output != STREAM else ""))
     tell(f"Warning: {WARNING}")
     if output and output != STREAM:
-        tell(f"next: read and edit {output}; then dither plan {quoted(output)} --epsilon 1 --users N -o plan.json")
+        tell(
+            f"next: read and edit {output}; then dither plan {shell_quoted(output)} --epsilon 1 --users N -o plan.json"
+        )
     elif not output and not as_json:
         tell("next: the same with -o schema.toml")
 
 
 def _sample(data: str | None, sql: str | None, most: int, output: str | None) -> Any:
     """The first rows of a source, as an Arrow table; none of its files may be the output."""
-    from dither.engines.queries import may_read, query_source
-    from dither.engines.readers import file_sources, standard_source
+    from dither.engines.duckdb_queries import may_read, query_source
+    from dither.engines.record_readers import file_sources, standard_source
 
     arrow = require("pyarrow", "fast")
     if sql is not None:
@@ -167,7 +169,7 @@ def plan(
     dither plan schema.toml --epsilon 1 --users 100000 -o plan.json
     dither plan schema.toml --epsilon 1 --users 100000 --ask "mean(income)" --plot error.png
     """
-    from dither.planning.outlook import outlook
+    from dither.planning.error_curves import error_curves
 
     options: dict[str, Any] = {
         "delta": delta,
@@ -190,9 +192,11 @@ def plan(
         tell(f"wrote {output}, plan {made.fingerprint[:12]}")
         if output != STREAM:
             tell("note: values outside of the schema are refused, unless --invalid substitute moves them into it")
-            tell(f"next: dither randomize {quoted(output)} DATA -o reports.parquet")
+            tell(f"next: dither randomize {shell_quoted(output)} DATA -o reports.parquet")
     if plot:
-        outlook(described, epsilon, users=users, progress=steps("Planning for other epsilons"), **options).plot(plot)
+        error_curves(described, epsilon, users=users, progress=track("Planning for other epsilons"), **options).plot(
+            plot
+        )
         tell(f"drew {plot}")
 
 

@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.errors import ParameterError
 from dither.core.exact import exp_below, float_above, log_above
+from dither.errors import ParameterError
 
 LARGEST_MATRIX = 1 << 20
 MOST_NUMBERED = 1 << 30

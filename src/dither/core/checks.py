@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 
 SMALLEST_EPSILON = 1e-12
 

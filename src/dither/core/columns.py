@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import as_float, is_real
-from dither.core.domain import _unmasked
-from dither.core.errors import DomainError
+from dither.core.domains import _unmasked
+from dither.errors import DomainError
 
 UNKNOWN, MISSING = -1, -2
 _EXACT = 2.0**53  # below, a float is one whole number
@@ -45,10 +45,10 @@ def floats_of(column: Any) -> NDArray[np.float64]:
     return np.array([as_float(item) for item in _items(column)], dtype=np.float64)
 
 
-class Places:
+class LabelCodes:
     """The places of labels, from 0.
 
-    >>> Places(["1", "true"]).of([1, True, "1", "one", None, 1.5]).tolist()
+    >>> LabelCodes(["1", "true"]).of([1, True, "1", "one", None, 1.5]).tolist()
     [0, 1, 0, -1, -2, -1]
     """
 
@@ -126,7 +126,7 @@ class Places:
             return _taken(self._of_arrow(_plain(piece.dictionary)), piece.indices, MISSING)
         if _is_text(kind):
             coded = piece.dictionary_encode()
-            found = self._of_items(listed(coded.dictionary))  # nulls are not in it: None is what cannot be read
+            found = self._of_items(arrow_items(coded.dictionary))  # nulls are not in it: None is what cannot be read
             return _taken(np.where(found == MISSING, UNKNOWN, found), coded.indices, MISSING)
         if types.is_boolean(kind):
             found = self._of_array(piece.fill_null(False).to_numpy(zero_copy_only=False))
@@ -203,12 +203,12 @@ def _is_number(kind: Any) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
-def listed(column: Any) -> list[Any]:
+def arrow_items(column: Any) -> list[Any]:
     """The items of an Arrow column; None for what cannot be read, such as a text that is not UTF-8."""
     try:
         return column.to_pylist()
     except Exception:  # of one item, which does not spoil the others
-        return [listed(column.slice(row, 1))[0] if len(column) > 1 else None for row in range(len(column))]
+        return [arrow_items(column.slice(row, 1))[0] if len(column) > 1 else None for row in range(len(column))]
 
 
 # Anything else ------------------------------------------------------------------------------------------------------

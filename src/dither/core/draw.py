@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.channel import TwoLevel
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 
 Words = NDArray[np.uint64]
 Rows = slice | NDArray[np.integer]

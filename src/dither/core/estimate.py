@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
-from dither.core.errors import ParameterError, UnknownError, require
 from dither.core.guarantee import Guarantee
-from dither.show.table import Table
+from dither.display.table import TextTable
+from dither.errors import ParameterError, UnknownError, require
 
 _SHOWN = 10
 
@@ -87,19 +87,19 @@ class Estimate:
 
         return by_name(method)(self, **options)
 
-    def table(self, level: float = 0.95, *, most: int | None = None) -> Table:
+    def table(self, level: float = 0.95, *, most: int | None = None) -> TextTable:
         """One row an item, in order; with `most`, only that many, largest values first."""
         columns = self._columns(level, most)
-        return Table(columns | {"item": [str(item) for item in columns["item"]]})
+        return TextTable(columns | {"item": [str(item) for item in columns["item"]]})
 
-    def top(self, count: int = 10, level: float = 0.95) -> Table:
+    def top(self, count: int = 10, level: float = 0.95) -> TextTable:
         """The largest items, largest first, with intervals that hold for all items at once.
 
         Of many items the largest are in part the luckiest: an interval for one item that was fixed beforehand would
         miss them more often than it says.
         """
         columns = self._columns(level, checked_count("count", count, 1), simultaneous=True)
-        return Table(columns | {"item": [str(item) for item in columns["item"]]})
+        return TextTable(columns | {"item": [str(item) for item in columns["item"]]})
 
     def to_pandas(self, level: float = 0.95) -> Any:
         """All rows as a pandas DataFrame."""

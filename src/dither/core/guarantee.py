@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from math import inf
 
 from dither.core.channel import Channel
-from dither.core.errors import ParameterError
 from dither.core.exact import upward
+from dither.errors import ParameterError
 
 KINDS = ("exact", "bound", "simulated")
 

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from dither.core.channel import Channel
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.draw import Rows, Tape
-from dither.core.errors import EmptyError, ParameterError, ReportError, TallyError
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.parallel import each_chunk, sum_chunks
+from dither.core.randomness import Stream
 from dither.core.reports import Reports
 from dither.core.tally import Tally
-from dither.randomness import Stream
+from dither.errors import EmptyError, ParameterError, ReportError, TallyError
 
 _CHUNK_BYTES = 1 << 20
 _KEPT_BYTES = 1 << 24
@@ -190,9 +190,9 @@ class Mechanism(ABC):
     @cached_property
     def guarantee(self) -> Guarantee:
         """What is promised, computed from the integers that are sampled: of one report, unless a device has memory."""
-        return Guarantee.of(self.lasting(), self.epsilon, self.delta)
+        return Guarantee.of(self.lifetime_channel(), self.epsilon, self.delta)
 
-    def lasting(self) -> Channel:
+    def lifetime_channel(self) -> Channel:
         """The channel of all that the reports about one value can tell: that of the report, if it is the only one."""
         return self.channel()
 

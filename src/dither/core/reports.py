@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dither.core.errors import ReportError, require
+from dither.errors import ReportError, require
 
 
 class Reports(np.ndarray):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dither.core.draw import TAG, Rows, Tape, below
 
 
-def subsets(d: int, m: int, tape: Tape, rows: Rows) -> NDArray[np.unsignedinteger]:
+def random_subsets(d: int, m: int, tape: Tape, rows: Rows) -> NDArray[np.unsignedinteger]:
     """For each row m of the numbers 0, ..., d - 1 in ascending order."""
     if 2 * m > d:
         return _complement(_drawn(d, d - m, tape, rows), d)

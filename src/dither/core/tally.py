@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.errors import TallyError
+from dither.errors import TallyError
 
 _FORMAT = "dither tally 1"
 
@@ -76,7 +76,7 @@ class Tally:
     def from_bytes(cls, data: bytes) -> "Tally":
         """The inverse of `to_bytes`; refuses anything that is not exactly a tally."""
         try:
-            stored = msgspec.msgpack.decode(data, type=_Stored)
+            stored = msgspec.msgpack.decode(data, type=TallyFormat)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             stored = None
         if stored is None or stored.format != _FORMAT:
@@ -97,7 +97,7 @@ class Tally:
         return Tally, (self.mechanism, self.n, self.counts, self.simulated)
 
 
-class _Stored(msgspec.Struct, forbid_unknown_fields=True):
+class TallyFormat(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     mechanism: str
     n: int

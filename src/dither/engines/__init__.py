@@ -13,15 +13,15 @@ files, threads and machines: a tally is a sum of integers, and comes out the sam
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 
 if TYPE_CHECKING:
     from dither.engines.local import Local as Local
     from dither.engines.local import Progress
-    from dither.engines.records import Records
+    from dither.engines.records import RecordStream
     from dither.engines.spark import Spark as Spark
+    from dither.planning.plan_tally import PlanTally
     from dither.planning.plans import Plan
-    from dither.planning.tallies import PlanTally
 
 ENGINES = {"local": "Local", "spark": "Spark"}
 
@@ -36,7 +36,7 @@ class Engine(Protocol):
     def randomize(
         self,
         plan: "Plan",
-        records: "Records",
+        records: "RecordStream",
         output: Any,
         *,
         seed: int | None = None,

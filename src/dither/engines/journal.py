@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from dither.core.errors import TallyError
-from dither.core.writing import write_bytes
-from dither.engines.pieces import Piece, ReportFile
-from dither.engines.rows import nothing
+from dither.core.atomic_write import write_bytes
+from dither.engines.report_files import Piece, ReportFile
+from dither.engines.report_rows import nothing
+from dither.errors import TallyError
+from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
-from dither.planning.tallies import PlanTally
 
 _FORMAT = "dither journal 1"
 _PAUSE = 2.0  # seconds between two writes
@@ -105,7 +105,7 @@ class Journal:
         total, count = self._state
         if self.path is None or not count:
             return
-        data = msgspec.msgpack.encode(_Stored(_FORMAT, self.plan, self._pieces[:count], total.to_bytes()))
+        data = msgspec.msgpack.encode(JournalFormat(_FORMAT, self.plan, self._pieces[:count], total.to_bytes()))
         write_bytes(self.path, hashlib.sha256(data).digest() + data)
         self._saved = time.monotonic()
 
@@ -123,17 +123,17 @@ def _counted(piece: Piece) -> _Counted:
     return _Counted(piece.file, piece.number, piece.rows, piece.bytes)
 
 
-class _Stored(msgspec.Struct, forbid_unknown_fields=True):
+class JournalFormat(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     plan: str
     counted: list[_Counted]
     tally: bytes
 
 
-def _read(place: Path) -> _Stored | None:
+def _read(place: Path) -> JournalFormat | None:
     """What is stored there, if it is what was written."""
     with suppress(msgspec.MsgspecError, OSError, UnicodeDecodeError):
         data = place.read_bytes()
         if hashlib.sha256(data[_DIGEST:]).digest() == data[:_DIGEST]:
-            return msgspec.msgpack.decode(data[_DIGEST:], type=_Stored)
+            return msgspec.msgpack.decode(data[_DIGEST:], type=JournalFormat)
     return None

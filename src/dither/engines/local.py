@@ -13,15 +13,15 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
-from dither.core.errors import DitherError, DomainError, ParameterError, ReportError, require
+from dither.core.atomic_write import atomic_path, write_errors
 from dither.core.parallel import as_they_come
-from dither.core.writing import explained, whole
+from dither.engines.arrow_streams import whole_stream
 from dither.engines.journal import Journal
-from dither.engines.pieces import ARROW, PARQUET, Piece, damage_explained, report_files
-from dither.engines.rows import TAG, nothing, packed, schema, tally_rows
-from dither.engines.streams import whole_stream
+from dither.engines.report_files import ARROW, PARQUET, Piece, damage_explained, report_files
+from dither.engines.report_rows import TAG, nothing, pack_rows, rows_schema, tally_rows
+from dither.errors import DitherError, DomainError, ParameterError, ReportError, require
+from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
-from dither.planning.tallies import PlanTally
 
 Progress = Callable[[int], object]
 
@@ -43,7 +43,7 @@ class Local:
         """
         if hasattr(source, "sparkSession"):
             raise ParameterError("this is a DataFrame of Spark: tally it there, with dither.engines.Spark()")
-        if is_arrow(source) or isinstance(source, Iterator):
+        if is_arrow_data(source) or isinstance(source, Iterator):
             return self._tally_batches(plan, _batches(source), progress)
         files, counted = report_files(source, plan), Journal.at(journal, plan)
         left = counted.left(files)
@@ -82,7 +82,7 @@ class Local:
         users = 0
         with _writer(plan, output) as write, closing(low(plan, records.batches())) as batches:
             for batch in batches:
-                write(packed(plan, randomized(plan, batch, seed, invalid, users)))
+                write(pack_rows(plan, randomized(plan, batch, seed, invalid, users)))
                 users += batch.num_rows
                 advance(progress, batch.num_rows)
         return users
@@ -101,7 +101,7 @@ def tallied(plan: Plan, piece: Piece) -> PlanTally:
 
 def low(plan: Plan, batches: Iterable[Any]) -> Generator[Any]:
     """The batches, cut where their reports would be more bytes than one batch should hold."""
-    widest = sorted(part.mechanism.dtype.itemsize for part in plan.parts)[-plan.reported :]
+    widest = sorted(part.mechanism.dtype.itemsize for part in plan.parts)[-plan.questions_per_user :]
     height = max(1, min(_GROUP, _GROUP_BYTES // max(1, sum(widest))))
     for batch in batches:
         yield from (batch.slice(start, height) for start in range(0, batch.num_rows, height))
@@ -120,10 +120,10 @@ def randomized(plan: Plan, batch: Any, seed: int | None, invalid: str, first: in
 
 @contextmanager
 def _writer(plan: Plan, output: Any) -> Iterator[Callable[[Any], object]]:
-    arrow, layout = require("pyarrow", "fast"), schema(plan)
+    arrow, layout = require("pyarrow", "fast"), rows_schema(plan)
     with ExitStack() as stack:
         if hasattr(output, "write") or output == STANDARD:
-            stack.enter_context(explained("the stream of reports"))
+            stack.enter_context(write_errors("the stream of reports"))
             writer = arrow.ipc.new_stream(sys.stdout.buffer if output == STANDARD else output, layout)
             yield writer.write_batch
             writer.close()  # only now: after an error, no end is written, as if all were there
@@ -131,7 +131,7 @@ def _writer(plan: Plan, output: Any) -> Iterator[Callable[[Any], object]]:
         name = str(output).lower()
         if name.endswith(PARQUET):
             parquet = require("pyarrow.parquet", "fast")
-            path = stack.enter_context(whole(output))
+            path = stack.enter_context(atomic_path(output))
             writer = stack.enter_context(
                 parquet.ParquetWriter(
                     path,
@@ -144,7 +144,7 @@ def _writer(plan: Plan, output: Any) -> Iterator[Callable[[Any], object]]:
             )
             yield stack.enter_context(_grouped(writer))
         elif name.endswith(ARROW):
-            path = stack.enter_context(whole(output))
+            path = stack.enter_context(atomic_path(output))
             yield stack.enter_context(arrow.ipc.new_file(str(path), layout)).write_batch
         else:
             raise ParameterError(
@@ -174,7 +174,7 @@ def _grouped(writer: Any) -> Iterator[Callable[[Any], object]]:
     flush()
 
 
-def is_arrow(source: Any) -> bool:
+def is_arrow_data(source: Any) -> bool:
     """Whether this is a table in memory, or a stream of one, and no path."""
     return hasattr(source, "read_next_batch") or hasattr(source, "__arrow_c_stream__") or hasattr(source, "schema")
 

@@ -8,7 +8,7 @@ import glob
 import os
 from pathlib import Path
 
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 
 
 def matched(text: str) -> list[str]:

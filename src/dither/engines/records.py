@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dither.core.errors import DomainError, ParameterError
-from dither.engines.columns import arrow_schema, converted, described, fits
-from dither.engines.queries import query_source
-from dither.engines.readers import STANDARD, file_sources, standard_source, table_source
-from dither.engines.sources import Source, even
+from dither.engines.arrow_columns import arrow_schema, converted, fits, type_in_words
+from dither.engines.duckdb_queries import query_source
+from dither.engines.record_readers import STANDARD, file_sources, standard_source, table_source
+from dither.engines.record_sources import Source, even
+from dither.errors import DomainError, ParameterError
 from dither.schema import Attribute
 
 _TAKEN = {
@@ -32,7 +32,7 @@ _TAKEN = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Records:
+class RecordStream:
     """Records that are opened and checked, and not read yet.
 
     `name` is where they are, `rows` how many there are, if that is known, and `ignored` the columns that nobody asks
@@ -69,7 +69,7 @@ class Records:
         return f"Records of {self.name}: {rows}{', '.join(self.attributes)}"
 
 
-def records(source: Any, attributes: Mapping[str, Attribute], *, sql: str | None = None) -> Records:
+def open_records(source: Any, attributes: Mapping[str, Attribute], *, sql: str | None = None) -> RecordStream:
     """Open records, and check that they have a fitting column for each attribute.
 
     `source` is the path of a file (.csv .csv.gz .parquet .arrow .feather .ipc), a pattern, a folder of Parquet files,
@@ -78,7 +78,7 @@ def records(source: Any, attributes: Mapping[str, Attribute], *, sql: str | None
     >>> import pyarrow
     >>> from dither import Categorical, Ordinal
     >>> table = pyarrow.table({"id": [7, 8], "age": [31, None], "job": ["nurse", None]})
-    >>> found = records(table, {"age": Ordinal(0, 99), "job": Categorical(["nurse", "other"])})
+    >>> found = open_records(table, {"age": Ordinal(0, 99), "job": Categorical(["nurse", "other"])})
     >>> found, found.ignored
     (Records of the table: 2 rows of age, job, ('id',))
     >>> [batch.to_pylist() for batch in found.batches()]
@@ -101,7 +101,7 @@ def records(source: Any, attributes: Mapping[str, Attribute], *, sql: str | None
     rows = [each.rows for each in sources]
     ignored = dict.fromkeys(column for each in sources for column in each.columns.names if column not in attributes)
     known = None if None in rows else sum(count or 0 for count in rows)
-    return Records(name, known, tuple(ignored), dict(attributes), tuple(sources))
+    return RecordStream(name, known, tuple(ignored), dict(attributes), tuple(sources))
 
 
 def _check(source: Source, attributes: Mapping[str, Attribute]) -> None:
@@ -115,7 +115,7 @@ def _check(source: Source, attributes: Mapping[str, Attribute]) -> None:
         kind = source.columns.field(name).type
         if not source.text and not fits(attribute, kind):
             raise DomainError(
-                f"attribute {name} is {attribute.kind}, but its column in {source.name} holds {described(kind)}; "
+                f"attribute {name} is {attribute.kind}, but its column in {source.name} holds {type_in_words(kind)}; "
                 f"it takes {_TAKEN[attribute.kind]}, which a query (--sql) can make of it"
             )
 

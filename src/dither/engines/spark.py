@@ -29,16 +29,17 @@ from operator import add
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from dither.core.errors import DitherError, MissingExtraError, ParameterError, WriteError, require
-from dither.engines import sessions, tasks
-from dither.engines.local import Local, Progress, advance, is_arrow
-from dither.engines.pieces import report_files
-from dither.engines.readers import PARQUET
-from dither.engines.records import Records, records
-from dither.engines.rows import REPORT, TAG, nothing, tally_rows
-from dither.engines.sources import Source
+from dither.engines import spark_session as sessions
+from dither.engines import spark_tasks as tasks
+from dither.engines.local import Local, Progress, advance, is_arrow_data
+from dither.engines.record_readers import PARQUET
+from dither.engines.record_sources import Source
+from dither.engines.records import RecordStream, open_records
+from dither.engines.report_files import report_files
+from dither.engines.report_rows import REPORT, TAG, nothing, tally_rows
+from dither.errors import DitherError, MissingExtraError, ParameterError, WriteError, require
+from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
-from dither.planning.tallies import PlanTally
 
 FAN_IN = 16  # tallies that are added up by one task, and by the driver
 
@@ -68,7 +69,7 @@ class Spark:
         Paths with a scheme, as in `s3a://`, are read by Spark, as Parquet. An Arrow table is in this process already,
         and tallied here.
         """
-        if not _is_frame(source) and is_arrow(source):
+        if not _is_frame(source) and is_arrow_data(source):
             return Local().tally(plan, source, progress=progress)
         with sessions.quiet():
             if _is_remote(source):
@@ -110,8 +111,8 @@ class Spark:
     ) -> int:
         """Write the reports of records to a new folder of Parquet files, once; the number of records.
 
-        `records` is a DataFrame, what `engines.records` opens if it is in files that all workers can read, or paths of
-        such files. Nothing is returned that could be evaluated again: see above.
+        `open_records` is a DataFrame, what `engines.records` opens if it is in files that all workers can read, or
+        paths of such files. Nothing is returned that could be evaluated again: see above.
         """
         path = _checked_output(output)
         text = plan.to_json()
@@ -128,7 +129,7 @@ class Spark:
                 work = tasks.RandomizeChunks(text, shares, seed, invalid)
                 reports = _numbers(session, len(shares)).mapInArrow(work, _REPORTS)
             _write(reports, path)
-            users = reports.sparkSession.read.schema(_REPORTS).parquet(path).count() // plan.reported
+            users = reports.sparkSession.read.schema(_REPORTS).parquet(path).count() // plan.questions_per_user
         advance(progress, users)
         return users
 
@@ -178,13 +179,15 @@ def _selected(frame: Any, names: Sequence[str]) -> Any:
 def _checked_records(plan: Plan, frame: Any) -> Any:
     """The columns of a DataFrame that are asked for; refuses what cannot hold the attributes."""
     names = list(plan.attributes)
-    records(_empty(_columns(frame, names)), plan.attributes)
+    open_records(_empty(_columns(frame, names)), plan.attributes)
     return _selected(frame, names)
 
 
 def _chunks(session: Any, plan: Plan, given: Any, numbered: bool) -> list[tasks.Chunk]:
     """Files of records in chunks, in order; each with the number of its first row, if rows are numbered."""
-    opened = [given] if isinstance(given, Records) else [records(path, plan.attributes) for path in _listed(given)]
+    opened = (
+        [given] if isinstance(given, RecordStream) else [open_records(path, plan.attributes) for path in _listed(given)]
+    )
     sources = [source for each in opened for source in each.sources]
     if not all(map(_is_file, sources)):
         raise ParameterError(

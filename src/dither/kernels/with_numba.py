@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dither.core import hashing
+from dither.kernels import hashing
 
 _mixed = njit(hashing.mixed, inline="always")
 _ITEMS = 4096  # categories at a time: their counters stay in the first-level cache

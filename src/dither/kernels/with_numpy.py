@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.hashing import SPREAD, buckets, halves, mixed
+from dither.kernels.hashing import SPREAD, buckets, halves, mixed
 
 _BLOCK = 1 << 17
 _FACTOR = 32  # a Hadamard matrix is a product of ones of this size

@@ -4,7 +4,7 @@ A gradient is a vector, and a vector is reported like any other value: clipped i
 estimated. Three ways of trust, three ways of training:
 
 - **local** (`LinearRegression`, `LogisticRegression`, `LinearSVC`): every user takes part in one step, with one report
-  of a clipped gradient by a mechanism of the registry (`Envelope`). Nobody is trusted.
+  of a clipped gradient by a mechanism of the registry (`VectorReporter`). Nobody is trusted.
 - **federated** (`Federation`; `learn.flower` for Flower): devices train for a few steps and report the whole update.
 - **central** (`DPSGD`): a curator holds the records; the model that comes out is (epsilon, delta)-differentially
   private.
@@ -16,7 +16,7 @@ Names are imported when they are first used: local models need no torch.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dither.core.errors import MissingExtraError
+from dither.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from dither.learn import analysis as analysis
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from dither.learn import flower as flower
     from dither.learn.dpsgd import DPSGD as DPSGD
     from dither.learn.encoding import Encoder as Encoder
-    from dither.learn.envelope import Envelope as Envelope
     from dither.learn.federated import Federation as Federation
     from dither.learn.linear import LinearRegression as LinearRegression
     from dither.learn.linear import LinearSVC as LinearSVC
     from dither.learn.linear import LogisticRegression as LogisticRegression
     from dither.learn.linear import load_model as load_model
+    from dither.learn.vector_reporter import VectorReporter as VectorReporter
 
 _HOMES = {
     "DPSGD": "dpsgd",
     "Encoder": "encoding",
-    "Envelope": "envelope",
+    "VectorReporter": "reporter",
     "Federation": "federated",
     "LinearRegression": "linear",
     "LinearSVC": "linear",

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_real, real_array
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.learn.spherical import to_spherical
 
 Numbers = NDArray[np.float64]
@@ -44,7 +44,7 @@ _TURN = 4096  # places on the circle: the density of an angle is smooth and peri
 
 @runtime_checkable
 class Noisy(Protocol):
-    """Anything that knows the variance of one report: an `Envelope`, for example."""
+    """Anything that knows the variance of one report: an `VectorReporter`, for example."""
 
     def noise(self) -> float:
         """The variance of one report, summed over coordinates."""
@@ -52,7 +52,7 @@ class Noisy(Protocol):
 
 
 @dataclass(frozen=True)
-class Moments:
+class MeanAndVariance:
     """The mean and the variance of a random number."""
 
     mean: float
@@ -68,9 +68,9 @@ class Moments:
 class EfficiencyDifference:
     """001 Theorem 6: what noise adds to the squared distance from the optimum. The items are not independent."""
 
-    item_a: Moments
-    item_b: Moments
-    total: Moments
+    item_a: MeanAndVariance
+    item_b: MeanAndVariance
+    total: MeanAndVariance
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,13 @@ def efficiency_difference(
     eta, noise = _positive("rate", rate), _positive("clip", clip) * _positive("multiplier", multiplier)
     variance = (noise / _positive("batch", batch)) ** 2
     # <n, g> and |n|^2 have no covariance: one is odd in n, the other even.
-    item_a = Moments(
+    item_a = MeanAndVariance(
         eta**2 * slope.size * variance, eta**4 * (4 * variance * float(slope @ slope) + 2 * slope.size * variance**2)
     )
-    item_b = Moments(0.0, 4 * eta**2 * variance * float(way @ way))
+    item_b = MeanAndVariance(0.0, 4 * eta**2 * variance * float(way @ way))
     shared = 4 * eta**3 * variance * float(slope @ way)
     return EfficiencyDifference(
-        item_a, item_b, Moments(item_a.mean, max(0.0, item_a.variance + item_b.variance + 2 * shared))
+        item_a, item_b, MeanAndVariance(item_a.mean, max(0.0, item_a.variance + item_b.variance + 2 * shared))
     )
 
 
@@ -136,8 +136,8 @@ def federated_efficiency(
     """The expected efficiency difference of a round of federated training (001 Theorem 13, corrected).
 
     `noise` is the variance of one device's noise summed over its coordinates: one number, one for each device, or an
-    `Envelope`, which knows its own. `bias` is the mean of the noise: one vector for all devices, or a row for each. The
-    bias must not depend on the gradients.
+    `VectorReporter`, which knows its own. `bias` is the mean of the noise: one vector for all devices, or a row for
+    each. The bias must not depend on the gradients.
 
     >>> equal = federated_efficiency([0.0], [1.0], [-1.0], rate=0.1, weights=[0.25] * 4, noise=8.0)
     >>> round(equal.total, 6)

@@ -48,16 +48,16 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real
-from dither.core.errors import ParameterError
 from dither.core.exact import float_above
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.core.randomness import Stream
+from dither.display.progress import progress as shown_progress
+from dither.display.table import TextTable
+from dither.errors import ParameterError
+from dither.learn.clipping import BOUNDS, Flat, Perturbation, Recipe, exact_sum
 from dither.learn.gradients import LOSSES, ROWS, Loss, checked_model, per_record
-from dither.learn.perturb import BOUNDS, Flat, Perturbation, Recipe, exact_sum
-from dither.learn.records import AT_ONCE, Records, outputs_of, tensor_of
+from dither.learn.labelled_records import AT_ONCE, LabelledRecords, outputs_of, tensor_of
 from dither.privacy.composition import compose, parallel
-from dither.randomness import Stream
-from dither.show.progress import progress as shown_progress
-from dither.show.table import Table
 
 Rate = float | Callable[[int], float]
 _NUMBERS_AT_ONCE = 3 << 20  # of gradients: about what a cache holds
@@ -140,8 +140,8 @@ class DPSGD:
         says that nobody among these records was in an earlier fit, so that nothing adds up.
         """
         model = copy.deepcopy(self._model)
-        records = Records.of(model, self.loss, inputs, labels)
-        public = None if validation is None else Records.of(model, self.loss, *validation)
+        records = LabelledRecords.of(model, self.loss, inputs, labels)
+        public = None if validation is None else LabelledRecords.of(model, self.loss, *validation)
         if self.batch > len(records):
             raise ParameterError(f"batch must be at most the number of records, {len(records):,}")
         stream = self._stream()
@@ -185,7 +185,7 @@ class DPSGD:
         return self.fitted.perturbation
 
     @property
-    def history(self) -> Table:
+    def history(self) -> TextTable:
         """Learning rate, and loss and score on the validation set; in simulations the loss of the batch as well."""
         return self.fitted.history
 
@@ -203,7 +203,7 @@ class DPSGD:
 
         On the training records this number is not private.
         """
-        records = Records.of(self.model, self.loss, inputs, labels)
+        records = LabelledRecords.of(self.model, self.loss, inputs, labels)
         return records.measured(self.model)[1]
 
     def explain(self) -> str:
@@ -249,7 +249,7 @@ class _Result(NamedTuple):
     perturbation: Perturbation
     promised: Guarantee
     simulated: bool
-    history: Table
+    history: TextTable
     steps: int
     records: int
     d: int
@@ -263,8 +263,8 @@ class _Training:
         self,
         asked: DPSGD,
         model: nn.Module,
-        records: Records,
-        public: Records | None,
+        records: LabelledRecords,
+        public: LabelledRecords | None,
         stream: Stream,
         advance: Callable[[int], None],
     ) -> None:
@@ -300,7 +300,7 @@ class _Training:
         self.put(mean if averaged else place)
         self.model.eval()
         names = self.lines[0] if self.lines else {}
-        history = Table({name: [line[name] for line in self.lines] for name in names})
+        history = TextTable({name: [line[name] for line in self.lines] for name in names})
         return _Result(
             self.model, self.perturbation, self.promised, self.simulated, history, self.steps, len(self.records),
             self.gradients.d, self.gradients.way,

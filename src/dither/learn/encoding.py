@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.errors import ParameterError, RowError
-from dither.planning.tables import columns_of
+from dither.errors import ParameterError, RowError
+from dither.planning.record_tables import columns_of
 from dither.schema import Attribute, Categorical, KeyValue, Ordinal, Schema
 
 

@@ -48,12 +48,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dither.core.checks import checked_count, checked_real
-from dither.core.errors import ParameterError
 from dither.core.guarantee import Guarantee
-from dither.learn.noise import LatticeNoise
-from dither.learn.perturb import Flat, quantised
+from dither.core.randomness import Stream
+from dither.errors import ParameterError
+from dither.learn.clipping import Flat, quantised_gradients
+from dither.learn.lattice_noise import LatticeNoise
 from dither.learn.spherical import from_spherical, to_spherical
-from dither.randomness import Stream
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -294,7 +294,7 @@ class BatchDirection:
     def contributions(self, gradients: Tensor) -> Tensor:
         """Clipped gradients on the lattice, as in DP-SGD."""
         norms = torch.linalg.vector_norm(gradients, dim=1)
-        return quantised(gradients, Flat(self.clip).factors(norms), self.noise.radius)
+        return quantised_gradients(gradients, Flat(self.clip).factors(norms), self.noise.radius)
 
     def joint(self, total: Integers) -> Integers:
         """The magnitude and the clipped angles of a sum of contributions, as integers.

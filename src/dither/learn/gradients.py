@@ -41,7 +41,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 from torch.nn.parameter import UninitializedParameter
 
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Span = tuple[int, int]

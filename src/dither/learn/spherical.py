@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import real_array
-from dither.core.errors import DomainError, ParameterError
+from dither.errors import DomainError, ParameterError
 
 _TINY = 2.0**-900  # below, a sum of squares may lack squares that underflowed
 

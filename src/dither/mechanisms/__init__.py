@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dither.core.errors import ParameterError
 from dither.core.mechanism import Mechanism
+from dither.errors import ParameterError
 
 if TYPE_CHECKING:
     from dither.mechanisms.additive import Gaussian, Laplace

@@ -34,16 +34,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.additive_channel import AdditiveChannel
 from dither.core.channel import Channel
 from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape, entries
-from dither.core.errors import ParameterError
 from dither.core.lattice import MOST_STEPS, ROUNDING, rounded
 from dither.core.mechanism import Mechanism, Moments, Reading
-from dither.core.shift import Shift
-from dither.mechanisms.dimensions import Dimensions
+from dither.errors import ParameterError
 from dither.mechanisms.mean import Mean
-from dither.mechanisms.noise import FINE, Cloud, gaussian_law, gaussian_scale, laplace_law, unstretched_table
+from dither.mechanisms.multi_attribute import MultiAttribute
+from dither.mechanisms.noise_tables import FINE, Cloud, gaussian_law, gaussian_scale, laplace_law, unstretched_table
 
 LEAST_DELTA = 2.0**-100
 _MOST_WEIGHTS = 1 << 20
@@ -55,7 +55,7 @@ MOST_DIMENSIONS = 1 << 12
 class Additive:
     """Clamped additive noise as a numeric protocol: how values become outputs, and outputs scores."""
 
-    law: Shift
+    law: AdditiveChannel
 
     @property
     def step(self) -> float:
@@ -144,7 +144,7 @@ class _AdditiveMechanism(Mechanism):
         pass
 
     @abstractmethod
-    def _law(self) -> Shift:
+    def _law(self) -> AdditiveChannel:
         """The table for the parameters."""
 
     def _fit(self) -> tuple[int, ...]:
@@ -163,7 +163,7 @@ class _AdditiveMechanism(Mechanism):
         """The lattice and the table of the noise."""
         assert self.weights is not None
         *table, steps, reach, stretch = self.weights
-        return Additive(Shift(tuple(table), steps, reach, stretch))
+        return Additive(AdditiveChannel(tuple(table), steps, reach, stretch))
 
     @cached_property
     def reading(self) -> Reading:
@@ -190,7 +190,7 @@ class Laplace(_AdditiveMechanism):
 
     examples = ({"epsilon": 1.0}, {"epsilon": 0.01}, {"epsilon": 4.0})
 
-    def _law(self) -> Shift:
+    def _law(self) -> AdditiveChannel:
         return laplace_law(self.epsilon)
 
 
@@ -227,7 +227,7 @@ class Gaussian(_AdditiveMechanism):
                 "delta is below what a table can resolve (2^-100); Laplace, Duchi and Piecewise need no delta at all"
             )
 
-    def _law(self) -> Shift:
+    def _law(self) -> AdditiveChannel:
         return gaussian_law(self.epsilon, self.delta)
 
     def _fit(self) -> tuple[int, ...]:
@@ -243,12 +243,12 @@ class Gaussian(_AdditiveMechanism):
             self._table(checked)
         return checked
 
-    def _table(self, weights: tuple[int, ...]) -> tuple[Shift, Fraction]:
+    def _table(self, weights: tuple[int, ...]) -> tuple[AdditiveChannel, Fraction]:
         """The table of one coordinate, and the variance of the ideal law that it stands for."""
         if len(weights) < 7 or weights[-2] != 1:
             raise ParameterError("in several dimensions the weights end with steps, reach, 1 and the variance")
         *table, steps, reach, stretch, fine = weights
-        law, s2 = Shift(tuple(table), steps, reach, stretch), Fraction(fine, FINE)
+        law, s2 = AdditiveChannel(tuple(table), steps, reach, stretch), Fraction(fine, FINE)
         own = Fraction(2 * sum(o * o * weight for o, weight in enumerate(table)), law.total)
         if not own / 2 <= s2 <= 2 * own:
             raise ParameterError("the table does not have the variance that stands beside it")
@@ -258,16 +258,16 @@ class Gaussian(_AdditiveMechanism):
     def noise(self) -> Additive:
         assert self.weights is not None
         *table, steps, reach, stretch = self.weights if self.d == 1 else self.weights[:-1]
-        return Additive(Shift(tuple(table), steps, reach, stretch))
+        return Additive(AdditiveChannel(tuple(table), steps, reach, stretch))
 
     @cached_property
-    def layout(self) -> Dimensions | None:
+    def layout(self) -> MultiAttribute | None:
         """The d coordinates; each alone keeps the guarantee of the whole."""
         if self.d == 1:
             return None
         assert self.weights is not None
         coordinate = Gaussian(self.epsilon, weights=self.weights[:-1], delta=self.delta)
-        return Dimensions((coordinate,), np.zeros(self.d, dtype=np.intp), self.d)
+        return MultiAttribute((coordinate,), np.zeros(self.d, dtype=np.intp), self.d)
 
     @cached_property
     def reading(self) -> Reading:

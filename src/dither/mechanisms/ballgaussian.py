@@ -37,19 +37,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.ball import Ball
+from dither.core.ball_domain import Ball
 from dither.core.channel import Blanket, Channel
 from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape
-from dither.core.errors import ParameterError
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import exp_below
-from dither.core.gauss import MOST_SCALE, RoundedGaussian, normal_below
 from dither.core.guarantee import Guarantee
 from dither.core.lattice import rounded
 from dither.core.mechanism import Mechanism, Moments
+from dither.core.rounded_gaussian import MOST_SCALE, RoundedGaussian, normal_below
 from dither.core.tally import Tally
-from dither.mechanisms.noise import MOST_EPSILON, analytic_sigma
+from dither.errors import ParameterError
+from dither.mechanisms.noise_tables import MOST_EPSILON, analytic_sigma
 
 MOST_DIMENSIONS = 1 << 17
 LEAST_DELTA = 1e-20
@@ -120,7 +120,7 @@ def gaussian_divergence(apart: Fraction, ratio: Fraction) -> Fraction:
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class BallMean:
     """The reading of a mean vector from sums of reports."""
 
     d: int
@@ -225,9 +225,9 @@ class BallGaussian(Mechanism):
         return Guarantee.of(self.law, min(self.epsilon, MOST_EPSILON), self.delta)
 
     @cached_property
-    def reading(self) -> Sums:
+    def reading(self) -> BallMean:
         law = self.law
-        return Sums(self.d, _length(self.d, law.radius), law.most, law.table.variance)
+        return BallMean(self.d, _length(self.d, law.radius), law.most, law.table.variance)
 
     @cached_property
     def dtype(self) -> np.dtype:

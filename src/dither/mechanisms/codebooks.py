@@ -27,9 +27,9 @@ nothing is seen, but standard errors across are 1.9 and 0.8 parts in 1,000.
 bias, about 0.8/n, are *ties*: a vector with three entries 4 : 2 : 1 has many equal products, and rows of low number are
 not a random choice among them. So a nudge of a few millionths, from the hash too, is added to every entry before.
 
-**Exact.** A vector is brought to length 2^24 and rounded to whole numbers (`whole`). Then every product is a whole
-number below 2^53, any order of additions gives the same, and which codewords are favoured is decided without rounding,
-by every implementation alike.
+**Exact.** A vector is brought to length 2^24 and rounded to whole numbers (`whole_vectors`). Then every product is a
+whole number below 2^53, any order of additions gives the same, and which codewords are favoured is decided without
+rounding, by every implementation alike.
 
 **Products.** Let N = `size`. The product of a vector of length 1 with a row of a rotation is one coordinate of a random
 point of the sphere: g / |g| for n normal numbers g, whose length is independent of its direction. So the w largest
@@ -50,7 +50,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither import kernels
-from dither.core.hashing import public_seeds
+from dither.kernels.hashing import public_seeds
 
 FIRST_ROTATED = 64  # dimensions: below, rows are drawn
 LENGTH = 1 << 24  # of a vector, in whole numbers
@@ -186,12 +186,12 @@ def sizes(d: int) -> list[int]:
     return [size for size in (least, 2 * least, 4 * least) if size <= _MOST_ROTATED or size == least]
 
 
-def whole(vectors: Floats) -> tuple[Floats, Floats]:
+def whole_vectors(vectors: Floats) -> tuple[Floats, Floats]:
     """Directions as whole numbers of length 2^24, and how long the vectors are (at most 1). Zero gets the first axis.
 
     Entries that are not finite count as zero: whatever comes in, a direction goes out that favours w codewords.
 
-    >>> whole(np.array([[0.3, 0.4], [0.0, 0.0]]))[0].tolist()
+    >>> whole_vectors(np.array([[0.3, 0.4], [0.0, 0.0]]))[0].tolist()
     [[10066330.0, 13421773.0], [16777216.0, 0.0]]
     """
     peak = np.abs(vectors).max(axis=1)

@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.domain import Categories
+from dither.core.domains import Categories
 from dither.core.estimate import SHARES, Estimate
 from dither.core.guarantee import Guarantee
-from dither.core.hashing import buckets, public_seeds
 from dither.core.mechanism import Moments
-from dither.core.simplex import onto_simplex
 from dither.core.tally import Tally
+from dither.estimation.simplex import onto_simplex
+from dither.kernels.hashing import buckets, public_seeds
 from dither.mechanisms.frequency import Frequencies, unasked_variance
 
 _MOST_WORK = 10**11  # multiplications for the whole matrix, a few seconds; beyond, it is only solved in part

@@ -35,22 +35,22 @@ from numpy.typing import NDArray
 from dither import kernels
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
-from dither.core.compose import PublicMixture
+from dither.core.composite_channels import PublicMixture
 from dither.core.draw import Rows, Tape, Words, below, count_of, positions
-from dither.core.errors import ParameterError
-from dither.core.hashed import Hashed
-from dither.core.hashing import buckets
-from dither.mechanisms.functions import Functions
-from dither.mechanisms.keycohorts import LEAST_COHORTS, CohortKeyValues, Places
+from dither.core.hashed_channel import HashedChannel
+from dither.errors import ParameterError
+from dither.kernels.hashing import buckets
+from dither.mechanisms.hash_seeds import HashSeeds
+from dither.mechanisms.keycohorts import LEAST_COHORTS, BucketPlaces, CohortKeyValues
 from dither.mechanisms.keyvalue import Hits, KeyValues, checked_goal
-from dither.mechanisms.vectors import Vectors, chosen, entry_at, number_outside
+from dither.mechanisms.sparse_base import SparseMechanism, chosen, entry_at, number_outside
 
 MOST_BUCKETS = 1 << 16
 ORDER = 4  # the lane of words that say whose turn it is in a pair
 
 
 @dataclass(frozen=True)
-class _Bucketed(Vectors):
+class _Bucketed(SparseMechanism):
     """What Collision and CoCo share: a hash function and one of t buckets."""
 
     t: int | None = None
@@ -60,7 +60,7 @@ class _Bucketed(Vectors):
 
     def _validate(self) -> None:
         super()._validate()
-        self._freeze(cohorts=Functions.checked(self.cohorts, LEAST_COHORTS).cohorts)
+        self._freeze(cohorts=HashSeeds.checked(self.cohorts, LEAST_COHORTS).cohorts)
         least = 2 * self.s + 2 if self.paired else self.s + 1
         t = self._best_buckets() if self.t is None else self.t
         self._freeze(t=checked_count("t", t, least, MOST_BUCKETS))
@@ -104,13 +104,13 @@ class _Bucketed(Vectors):
         if self.cohorts is None:
             return KeyValues(self.domain, self.hits.law())
         return CohortKeyValues(
-            self.domain, self.hits.law(), table=Places(self.functions, self.law.outputs, self._places_of)
+            self.domain, self.hits.law(), table=BucketPlaces(self.functions, self.law.outputs, self._places_of)
         )
 
     @cached_property
-    def functions(self) -> Functions:
+    def functions(self) -> HashSeeds:
         """Whose hash function it is."""
-        return Functions(self.cohorts)
+        return HashSeeds(self.cohorts)
 
     @abstractmethod
     def _places_of(self, seeds: Words) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -121,7 +121,7 @@ class _Bucketed(Vectors):
         return self.functions.dtype(self.law.outputs)
 
     def channel(self) -> PublicMixture:
-        component = Hashed(self.law, self.paired)
+        component = HashedChannel(self.law, self.paired)
         domain = self.domain
 
         def given(x: int, tag: int) -> list[Fraction]:
@@ -131,7 +131,7 @@ class _Bucketed(Vectors):
 
     @abstractmethod
     def _places(self, vector: dict[int, int], seed: int) -> dict[int, Fraction]:
-        """The places that a vector hits under a hash function, as `Hashed.given` takes them."""
+        """The places that a vector hits under a hash function, as `HashedChannel.given` takes them."""
 
     def outputs(self) -> NDArray:
         return self.functions.outputs(self.law.outputs)

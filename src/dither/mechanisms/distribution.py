@@ -1,8 +1,8 @@
 """Distributions: the share of users in each bin, read off the tally of a window mechanism.
 
 `mechanisms.em` finds the shares, by maximum likelihood (EM) or with smoothing (EMS); here is what is asked
-(`Shape`) and what is answered (`Distribution`). With smoothing the shares are found in at least 256 cells whatever
-the number of bins, and summed, so that a bin's share does not depend on how the others were cut.
+(`DistributionReading`) and what is answered (`Distribution`). With smoothing the shares are found in at least 256 cells
+whatever the number of bins, and summed, so that a bin's share does not depend on how the others were cut.
 """
 
 import math
@@ -16,25 +16,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dither.core.checks import checked_count
-from dither.core.domain import Interval
-from dither.core.errors import ParameterError, require
+from dither.core.domains import UnitInterval
 from dither.core.estimate import Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
 from dither.core.tally import Tally
-from dither.mechanisms.em import (
+from dither.errors import ParameterError, require
+from dither.estimation.em import (
     LADDER,
-    Found,
+    EMResult,
     Likelihood,
     Rung,
     Shares,
-    averaged,
+    averaged_rungs,
     climbed,
-    grouped,
+    em_smoothed,
     maximum,
+    output_groups,
     probabilities,
-    refined,
-    smoothed,
+    recut_rungs,
 )
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _numbers(name: str, given: ArrayLike) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class Shape:
+class DistributionReading:
     """The reading of a distribution over `bins` equal bins of [-1, 1].
 
     `smooth` is True (EMS, its strength read off the reports), False (EM) or a resolution: EMS with the strength of
@@ -143,9 +143,9 @@ class Shape:
                 raise ParameterError(f"smooth must be True, False, or a number from {LADDER[0]:g} to {LADDER[-1]:g}")
 
     @property
-    def domain(self) -> Interval:
+    def domain(self) -> UnitInterval:
         """Numbers from -1 to 1."""
-        return Interval()
+        return UnitInterval()
 
     @cached_property
     def cells(self) -> int:
@@ -154,7 +154,7 @@ class Shape:
 
     def likelihood(self, tally: Tally, cells: int) -> Likelihood:
         """The tally as a likelihood of the shares of `cells` equal cells."""
-        limits = grouped(self.window.law.outputs)
+        limits = output_groups(self.window.law.outputs)
         seen = np.add.reduceat(tally.counts, limits[:-1]) / tally.n
         return Likelihood(probabilities(self.window, cells, limits), seen, tally.n)
 
@@ -178,13 +178,13 @@ class Shape:
     def _smooth(self, tally: Tally, finish: Callable[..., Distribution], unasked: float) -> Distribution:
         likelihood = self.likelihood(tally, self.cells)
         if self.smooth is True:
-            rungs = refined(likelihood, climbed(self.likelihood(tally, _CELLS)))
+            rungs = recut_rungs(likelihood, climbed(self.likelihood(tally, _CELLS)))
             how = "and its neighbours, weighted by their likelihood"
         else:
             resolution = float(self.smooth)
-            rungs = [Rung(resolution, smoothed(likelihood, resolution, np.full(self.cells, 1 / self.cells)))]
+            rungs = [Rung(resolution, em_smoothed(likelihood, resolution, np.full(self.cells, 1 / self.cells)))]
             how = "as asked"
-        found, stderr = averaged(likelihood, rungs, self.bins, unasked)
+        found, stderr = averaged_rungs(likelihood, rungs, self.bins, unasked)
         resolution = max(rungs, key=lambda rung: rung.score).resolution
         notes = (
             f"EM with smoothing, as strong as (1, 2, 1)/4 on {resolution:g} bins, {how}.",
@@ -201,11 +201,13 @@ class Shape:
         raise ParameterError(_NO_AVERAGE)
 
 
-def _finished(shape: Shape, tally: Tally, guarantee: Guarantee, source: str) -> Callable[..., Distribution]:
+def _finished(
+    shape: DistributionReading, tally: Tally, guarantee: Guarantee, source: str
+) -> Callable[..., Distribution]:
     """What EM and EMS have in common once the shares are found."""
 
     def finish(
-        likelihood: Likelihood, found: Found, stderr: Shares, notes: tuple[str, ...], resolution: float | None = None
+        likelihood: Likelihood, found: EMResult, stderr: Shares, notes: tuple[str, ...], resolution: float | None = None
     ) -> Distribution:
         if not found.converged:
             notes += (f"Not converged after {found.steps:,} steps: take fewer bins, or read it with care.",)

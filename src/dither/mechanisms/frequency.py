@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.domain import Categories
+from dither.core.domains import Categories
 from dither.core.estimate import SHARES, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments

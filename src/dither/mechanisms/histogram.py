@@ -17,18 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
-from dither.core.compose import Product
-from dither.core.domain import Categories, Interval
+from dither.core.composite_channels import Product
+from dither.core.domains import Categories, UnitInterval
 from dither.core.draw import Rows, Tape
-from dither.core.errors import ParameterError
 from dither.core.estimate import SHARES, Estimate
 from dither.core.exact import share_below
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
-from dither.mechanisms.dimensions import Dimensions
+from dither.errors import ParameterError
 from dither.mechanisms.frequency import unasked_variance
-from dither.mechanisms.recipe import made, recipe, takes_delta
+from dither.mechanisms.multi_attribute import MultiAttribute
+from dither.mechanisms.spec import from_spec, normal_spec, takes_delta
 
 MOST_CATEGORIES = 1 << 12
 _CHANGED = 2  # entries in which two inputs differ
@@ -39,7 +39,7 @@ class EntryFrequencies:
     """The reading of k entries: their means, moved from [-1, 1] to [0, 1]."""
 
     k: int
-    entries: Dimensions
+    entries: MultiAttribute
 
     @property
     def domain(self) -> Categories:
@@ -100,7 +100,7 @@ class Histogram(Mechanism):
     )
 
     def _validate(self) -> None:
-        self._freeze(base=recipe(self.base), k=checked_count("k", self.k, 2, MOST_CATEGORIES))
+        self._freeze(base=normal_spec(self.base), k=checked_count("k", self.k, 2, MOST_CATEGORIES))
         if self.delta and not takes_delta(self.base):
             raise ParameterError(f"{self.base} has no delta: leave delta out")
 
@@ -112,8 +112,8 @@ class Histogram(Mechanism):
 
     def _made(self, weights: Any) -> Mechanism:
         budget = share_below(self.epsilon, _CHANGED), share_below(self.delta, _CHANGED)
-        entry = made(self.base, *budget, weights)
-        if not isinstance(entry.reading.domain, Interval) or entry.layout is not None:
+        entry = from_spec(self.base, *budget, weights)
+        if not isinstance(entry.reading.domain, UnitInterval) or entry.layout is not None:
             raise ParameterError('an entry is a number: base="Piecewise" or another numeric mechanism')
         return entry
 
@@ -123,9 +123,9 @@ class Histogram(Mechanism):
         return self._made(self.weights)
 
     @cached_property
-    def layout(self) -> Dimensions:
+    def layout(self) -> MultiAttribute:
         """The k entries."""
-        return Dimensions((self.entry,), np.zeros(self.k, dtype=np.intp), self.k)
+        return MultiAttribute((self.entry,), np.zeros(self.k, dtype=np.intp), self.k)
 
     @cached_property
     def reading(self) -> EntryFrequencies:

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
-from dither.core.compose import Announced, PublicMixture
+from dither.core.composite_channels import Announced, PublicMixture
 from dither.core.draw import TAG, Rows, Tape, below, some_of
-from dither.core.errors import ParameterError
 from dither.core.lattice import MOST_STEPS
 from dither.core.mechanism import Mechanism, Moments
+from dither.errors import ParameterError
 from dither.mechanisms.mean import Mean
 from dither.mechanisms.window import Window, fine_enough, piecewise_share
 

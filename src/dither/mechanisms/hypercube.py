@@ -46,18 +46,18 @@ from numpy.typing import NDArray
 
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
-from dither.core.compose import Repeated
-from dither.core.domain import Interval, Records
+from dither.core.composite_channels import Repeated
+from dither.core.domains import Records, UnitInterval
 from dither.core.draw import ELEMENT, Rows, Tape, Words, _settled, sides
-from dither.core.errors import ParameterError
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import share_below
 from dither.core.guarantee import Guarantee
 from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
-from dither.mechanisms.dimensions import _slot_rows
-from dither.mechanisms.packing import as_bytes, bit_counts, bits_dtype, packed, padding_is_clear
+from dither.errors import ParameterError
+from dither.mechanisms.multi_attribute import _slot_rows
+from dither.mechanisms.packing import as_bytes, bits_dtype, counted_bits, packed_bits, padding_is_clear
 
 MOST_DIMENSIONS = 1 << 12
 MOST_PARTS = 64
@@ -82,7 +82,7 @@ class Signs:
     @property
     def domain(self) -> Records:
         """Rows of d numbers from -1 to 1."""
-        return Records(self.d, (Interval(),))
+        return Records(self.d, (UnitInterval(),))
 
     @property
     def scale(self) -> float:
@@ -165,7 +165,7 @@ class Hypercube(Mechanism):
 
     def _validate(self) -> None:
         self._freeze(d=checked_count("d", self.d, 1, MOST_DIMENSIONS))
-        parts = best_parts(self.d, self.epsilon, self.delta) if self.parts is None else self.parts
+        parts = best_corners(self.d, self.epsilon, self.delta) if self.parts is None else self.parts
         self._freeze(parts=checked_count("parts", parts, 1, MOST_PARTS))
 
     def to_dict(self) -> dict[str, Any]:
@@ -227,7 +227,7 @@ class Hypercube(Mechanism):
             )
         # The last corner varies fastest, as in the channel; the first stands first in the report.
         places = np.arange(signs).reshape(self.number, self.d)[::-1].ravel()
-        return packed(np.arange(1 << signs)[:, None] >> places & 1, signs)
+        return packed_bits(np.arange(1 << signs)[:, None] >> places & 1, signs)
 
     def favours(self, x: NDArray, reports: NDArray, part: int = 0) -> NDArray[np.bool_]:
         """For each report whether the corner x favours its corner, or that of another part: public, but for x."""
@@ -268,7 +268,7 @@ class Hypercube(Mechanism):
         return padding_is_clear(reports, self.d * self.number)
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
-        return bit_counts(reports, self.d * self.number).reshape(self.number, self.d).sum(axis=0)
+        return counted_bits(reports, self.d * self.number).reshape(self.number, self.d).sum(axis=0)
 
 
 def half_space(d: int) -> int:
@@ -281,12 +281,12 @@ def half_space(d: int) -> int:
     return ((1 << d) - ties) // 2
 
 
-def best_parts(d: int, epsilon: float, delta: float = 0.0) -> int:
+def best_corners(d: int, epsilon: float, delta: float = 0.0) -> int:
     """How many corners a report has, for the least variance.
 
     With E the ratio of the two weights and f the share of favoured corners, kappa goes with (E - 1)/(f E + 1 - f).
 
-    >>> [best_parts(100, epsilon) for epsilon in (1.0, 2.0, 4.0, 8.0)]
+    >>> [best_corners(100, epsilon) for epsilon in (1.0, 2.0, 4.0, 8.0)]
     [1, 1, 2, 4]
     """
     favoured = float(Fraction(half_space(d), 1 << d))

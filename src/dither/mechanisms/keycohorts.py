@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.draw import Words
-from dither.core.hashing import public_seeds
 from dither.core.tally import Tally
-from dither.mechanisms.functions import Functions
-from dither.mechanisms.keyvalue import Found, KeyValues, Numbers
+from dither.kernels.hashing import public_seeds
+from dither.mechanisms.hash_seeds import HashSeeds
+from dither.mechanisms.keyvalue import KeyStatistics, KeyValues, Numbers
 
 LEAST_COHORTS = 8
 _BLOCK = 1 << 20
@@ -36,10 +36,10 @@ Line = tuple[Numbers, Numbers]  # what n is multiplied with, and what hits are
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class BucketPlaces:
     """Where the items of every key lie in a table of shared functions by buckets."""
 
-    functions: Functions
+    functions: HashSeeds
     buckets: int
     of: Callable[[Words], tuple[NDArray[np.intp], NDArray[np.intp]]]
 
@@ -58,9 +58,9 @@ class Places:
 class CohortKeyValues(KeyValues):
     """The reading of d keys from a table of C cohorts by t buckets."""
 
-    table: Places = None  # type: ignore[assignment]  # always given
+    table: BucketPlaces = None  # type: ignore[assignment]  # always given
 
-    def _found(self, tally: Tally, users: int) -> Found:
+    def _found(self, tally: Tally, users: int) -> KeyStatistics:
         sums = self._sums(tally)
         found = self._read(sums.hits / tally.n, np.full(self.d, float(tally.n)), users)
         scatter = self._scatter(sums, tally.n, found)
@@ -70,14 +70,14 @@ class CohortKeyValues(KeyValues):
                 shift[one, other] = max(0.0, shift[one, other])
         return replace(found, covariance={pair: found.covariance[pair] + shift[pair] for pair in shift})
 
-    def _sums(self, tally: Tally) -> "Sums":
+    def _sums(self, tally: Tally) -> "CohortSums":
         """Sums over cohorts, from one reading of the table: it is the cost."""
-        sums = Sums(0.0, np.zeros((self.d, 2)), np.zeros((self.d, 2)), np.zeros((self.d, 2, 2)))
+        sums = CohortSums(0.0, np.zeros((self.d, 2)), np.zeros((self.d, 2)), np.zeros((self.d, 2, 2)))
         for n, hits in self.table.hits(tally.counts, self.d):
             sums = sums.with_(n, hits)
         return sums
 
-    def _scatter(self, sums: "Sums", n: int, found: Found) -> dict[Pair, Numbers]:
+    def _scatter(self, sums: "CohortSums", n: int, found: KeyStatistics) -> dict[Pair, Numbers]:
         """The covariances of every key's statistics that the cohorts show."""
         cohorts = self.table.functions.count
         away = {name: (read.base, read.weights) for name, read in self.law.reads.items()}
@@ -95,7 +95,7 @@ class CohortKeyValues(KeyValues):
         )
 
 
-class Sums(NamedTuple):
+class CohortSums(NamedTuple):
     """Over cohorts: of n^2, of hits, of n hits, and of products of hits, for each key."""
 
     squares: float
@@ -103,9 +103,9 @@ class Sums(NamedTuple):
     weighted: Numbers
     products: Numbers
 
-    def with_(self, n: Numbers, hits: Numbers) -> "Sums":
+    def with_(self, n: Numbers, hits: Numbers) -> "CohortSums":
         """Some more cohorts."""
-        return Sums(
+        return CohortSums(
             self.squares + float(n @ n),
             self.hits + hits.sum(axis=0),
             self.weighted + np.einsum("c,cda->da", n, hits),

@@ -35,13 +35,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.entries import EMPTY
-from dither.core.errors import ParameterError
 from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
-from dither.core.sparse import Sparse
+from dither.core.sparse_columns import EMPTY
+from dither.core.sparse_domain import Sparse
 from dither.core.tally import Tally
+from dither.errors import ParameterError
 
 Numbers = NDArray[np.float64]
 _TRUTH = {  # of a user who lacks the key, has it with -, has it with +
@@ -122,7 +122,7 @@ class Hits(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class KeyStatistics:
     """What was read off a tally: the statistics of every key, their covariances, and what these would be if the users
     had been drawn from a larger crowd."""
 
@@ -193,18 +193,18 @@ class KeyValues:
             parts["frequency"] = part("frequency", value, stderr, share)
         return Estimates(parts)
 
-    def _found(self, tally: Tally, users: int) -> "Found":
+    def _found(self, tally: Tally, users: int) -> "KeyStatistics":
         """Values and covariances of every key."""
         return self._read(*self._rates(tally), users)
 
-    def _read(self, rates: Numbers, n: Numbers, users: int) -> "Found":
+    def _read(self, rates: Numbers, n: Numbers, users: int) -> "KeyStatistics":
         """The same, from the average counts of each key and the number of reports about it."""
         value = self.law.all_of({name: each.of(rates) for name, each in self.law.reads.items()})
         kinds = self._kinds(value)
         pairs = [(name, name) for name in value] + [("mean", "presence")] * (len(value) > 1)
         unasked = np.clip(1 - n / users, 0.0, 1.0)
         covariance = {pair: self._covariance(*pair, kinds, unasked) / n for pair in pairs}
-        return Found(value, covariance, {pair: self._covariance(*pair, kinds, 1.0) / n for pair in pairs})
+        return KeyStatistics(value, covariance, {pair: self._covariance(*pair, kinds, 1.0) / n for pair in pairs})
 
     def _rates(self, tally: Tally) -> tuple[Numbers, Numbers]:
         """For each key (rows) the average counts of the reports about it, and how many these are."""

@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 from dither import kernels
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
-from dither.core.compose import PublicMixture
+from dither.core.composite_channels import PublicMixture
 from dither.core.draw import Rows, Tape, positions
-from dither.core.hashing import MOST_CATEGORIES, buckets
 from dither.core.mechanism import Mechanism, Reading
+from dither.kernels.hashing import MOST_CATEGORIES, buckets
 from dither.mechanisms.cohorts import CohortFrequencies
 from dither.mechanisms.frequency import Frequencies
-from dither.mechanisms.functions import Functions
+from dither.mechanisms.hash_seeds import HashSeeds
 
 MOST_BUCKETS = 1 << 16
 
@@ -70,7 +70,7 @@ class LocalHash(Mechanism):
         self._freeze(k=checked_count("k", self.k, 2, MOST_CATEGORIES))
         g = best_integer(self.k, self.epsilon, self.delta) if self.g is None else self.g
         self._freeze(g=checked_count("g", g, 2, MOST_BUCKETS))
-        self._freeze(cohorts=Functions.checked(self.cohorts).cohorts)
+        self._freeze(cohorts=HashSeeds.checked(self.cohorts).cohorts)
 
     def _fit(self) -> tuple[int, ...]:
         return self.law.high, self.law.low
@@ -88,9 +88,9 @@ class LocalHash(Mechanism):
         return CohortFrequencies(self.k, g, self.cohorts, p)
 
     @cached_property
-    def functions(self) -> Functions:
+    def functions(self) -> HashSeeds:
         """Whose hash function it is."""
-        return Functions(self.cohorts)
+        return HashSeeds(self.cohorts)
 
     @cached_property
     def dtype(self) -> np.dtype:

@@ -48,11 +48,11 @@ from numpy.typing import NDArray
 from dither.core.channel import CLOSENESS
 from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape
-from dither.core.errors import ParameterError
 from dither.core.exact import exp_below, log_above
-from dither.core.hashing import MOST_CATEGORIES
-from dither.mechanisms.functions import Functions
+from dither.errors import ParameterError
+from dither.kernels.hashing import MOST_CATEGORIES
 from dither.mechanisms.grr import GRR
+from dither.mechanisms.hash_seeds import HashSeeds
 from dither.mechanisms.localhash import MOST_BUCKETS, LocalHash
 from dither.mechanisms.memoized import Memoized
 from dither.mechanisms.packing import MOST_BITS, as_bytes, coins
@@ -117,7 +117,7 @@ class LHash(Memoized):
             self._freeze(g=LocalHash(self.k, self.first).g)
         else:
             self._freeze(g=checked_count("g", self.g, 2, MOST_BUCKETS))
-        self._freeze(cohorts=Functions.checked(self.cohorts).cohorts)
+        self._freeze(cohorts=HashSeeds.checked(self.cohorts).cohorts)
 
     def _plain(self, epsilon: float, weights: tuple[int, ...] | None) -> LocalHash:
         return LocalHash(self.k, epsilon, g=self.g, cohorts=self.cohorts, weights=weights)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.domain import Interval
+from dither.core.domains import UnitInterval
 from dither.core.estimate import MEAN, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
@@ -39,9 +39,9 @@ class Mean:
     rounding: float = 0.0  # the most that rounding to the lattice adds to a variance
 
     @property
-    def domain(self) -> Interval:
+    def domain(self) -> UnitInterval:
         """Numbers from -1 to 1."""
-        return Interval()
+        return UnitInterval()
 
     def worst_variance(self, share: float = 1.0) -> float:
         """The largest variance of one report over all populations, where this share of the users is asked."""

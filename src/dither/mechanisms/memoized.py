@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from dither.core.channel import Channel, TwoLevel
 from dither.core.checks import SMALLEST_EPSILON, checked_count, checked_real
 from dither.core.draw import Rows, Tape, positions
-from dither.core.errors import ParameterError, ReportError
 from dither.core.estimate import Estimate
 from dither.core.exact import exp_below, log_above
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, Reading
 from dither.core.parallel import each_chunk
+from dither.core.randomness import Stream
 from dither.core.reports import Reports
 from dither.core.tally import Tally
+from dither.errors import ParameterError, ReportError
 from dither.mechanisms.frequency import Frequencies
-from dither.randomness import Stream
 
 INSTANTANEOUS = "instantaneous"  # the words of the second draw, apart from all words of the first
 _CHUNK_BYTES = 1 << 20
@@ -78,7 +78,7 @@ class Memoized(Mechanism):
         """What a single report promises."""
         return self.sent.guarantee
 
-    def lasting(self) -> Channel:
+    def lifetime_channel(self) -> Channel:
         """The channel of the permanent response, which bounds all that reports can ever tell."""
         return self.kept.channel()
 

@@ -34,12 +34,12 @@ def padding_is_clear(reports: NDArray, k: int) -> NDArray[np.bool_]:
     return as_bytes(reports)[:, -1] >> np.uint8(k % 8) == 0
 
 
-def bit_counts(reports: NDArray, k: int) -> NDArray[np.int64]:
+def counted_bits(reports: NDArray, k: int) -> NDArray[np.int64]:
     """How many reports have each bit set."""
     return kernels.bit_counts(as_bytes(reports), k)
 
 
-def packed(bits: NDArray, k: int) -> NDArray:
+def packed_bits(bits: NDArray, k: int) -> NDArray:
     """Reports from rows of k zeros and ones."""
     reports = np.empty(len(bits), dtype=bits_dtype(k))
     as_bytes(reports)[:] = np.packbits(np.asarray(bits, dtype=np.uint8), axis=1, bitorder="little")
@@ -73,7 +73,7 @@ def _joined(words: Words, bits: int, k: int) -> NDArray[np.uint8]:
     """The first k bits of words that hold `bits` each, as packed bytes with a clear padding."""
     if bits != 64:  # short words, in tests
         loose = words[:, :, None] >> np.arange(bits, dtype=np.uint64) & np.uint64(1)
-        return as_bytes(packed(loose.reshape(len(words), -1)[:, :k], k))
+        return as_bytes(packed_bits(loose.reshape(len(words), -1)[:, :k], k))
     if k % 64:
         words[:, -1] &= np.uint64((1 << k % 64) - 1)
     return words.astype("<u8", copy=False).view(np.uint8)[:, : -(-k // 8)]

@@ -32,15 +32,15 @@ from numpy.typing import NDArray
 
 from dither import kernels
 from dither.core.channel import Channel, Contrast, Table, TwoLevel
-from dither.core.compose import Product, PublicMixture
+from dither.core.composite_channels import Product, PublicMixture
 from dither.core.draw import COINS, TAG, Rows, Tape, below, entries, positions
-from dither.core.entries import EMPTY
-from dither.core.errors import ParameterError
 from dither.core.exact import exp_below
 from dither.core.lattice import rounded_signs
+from dither.core.sparse_columns import EMPTY
+from dither.errors import ParameterError
 from dither.mechanisms.keyvalue import Hits, KeyValues
 from dither.mechanisms.packing import coins
-from dither.mechanisms.vectors import CHOICE, Vectors, chosen, entry_at, number_outside, picked
+from dither.mechanisms.sparse_base import CHOICE, SparseMechanism, chosen, entry_at, number_outside, picked
 
 MOST_COORDINATES = 1 << 20
 _DIGITS = 10  # of b, beyond its size
@@ -49,7 +49,7 @@ _SIDE = COINS + _MOST_DIGITS  # the lane of words that give coordinates a sign
 
 
 @dataclass(frozen=True)
-class _Itemized(Vectors):
+class _Itemized(SparseMechanism):
     """What these mechanisms share: how likely items are hit is all there is to read."""
 
     @property
@@ -184,7 +184,7 @@ class PCKV_GRR(_Listed):  # noqa: N801 - the name in the literature
     def channel(self) -> PublicMixture:
         # One item of s. Users with s keys against users without: the dummy has the ratio of the law.
         def given(x: int, _: int) -> list[Fraction]:
-            return mixed([self.law.row(self._item(*each)) for each in self.padded(self.domain.vector(x))])
+            return averaged_rows([self.law.row(self._item(*each)) for each in self.padded(self.domain.vector(x))])
 
         return PublicMixture(self.law, 1, self.domain.size, given)
 
@@ -311,7 +311,7 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
     def channel(self) -> Channel:
         def given(x: int, _: int) -> list[Fraction]:
             items = [2 * key + (sign > 0) if key < self.d else 2 * self.d for key, sign in self.padded(vector(x))]
-            return mixed([self._items.row(item) for item in items])
+            return averaged_rows([self._items.row(item) for item in items])
 
         vector = self.domain.vector
         # The ratio is attained by the report that shows just the user's own items, for users with the opposite ones.
@@ -386,6 +386,6 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
         return np.stack([kernels.bit_counts(plane, self.d) for plane in self._planes(reports)], axis=1)
 
 
-def mixed(rows: list[list[Fraction]]) -> list[Fraction]:
+def averaged_rows(rows: list[list[Fraction]]) -> list[Fraction]:
     """The average of distributions."""
     return [sum(column, Fraction(0)) / len(rows) for column in zip(*rows, strict=True)]

@@ -22,16 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_epsilon
-from dither.core.compose import Announced
-from dither.core.domain import Interval
+from dither.core.composite_channels import Announced
+from dither.core.domains import UnitInterval
 from dither.core.draw import Rows, Tape, some_of
-from dither.core.errors import DomainError, ParameterError
 from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
+from dither.errors import DomainError, ParameterError
 from dither.mechanisms.mean import Mean
-from dither.mechanisms.recipe import made, recipe
+from dither.mechanisms.spec import from_spec, normal_spec
 
 MOST_GROUPS = 256
 RECORD = np.dtype([("value", np.float64), ("group", np.uint8)])
@@ -70,7 +70,7 @@ class Choices:
         low, high = (np.array([getattr(each, end) for each in self.groups])[rows["group"]] for end in ("low", "high"))
         if invalid not in ("error", "clip"):
             raise ParameterError('invalid must be "error" or "clip"')
-        rows["value"] = Interval().check(value, invalid)
+        rows["value"] = UnitInterval().check(value, invalid)
         if invalid == "clip":
             rows["value"] = np.clip(rows["value"], low, high)
         outside = (rows["value"] < low) | (rows["value"] > high)
@@ -88,7 +88,7 @@ class Choices:
 
     def spread(self) -> NDArray:
         """The ends of each group's region, its centre, and many values between."""
-        inside = (Interval().spread() + 1) / 2
+        inside = (UnitInterval().spread() + 1) / 2
         pairs = [
             (low, number)
             for number, group in enumerate(self.groups)
@@ -278,7 +278,7 @@ class Personalised(Mechanism):
     )
 
     def __post_init__(self) -> None:
-        self._freeze(base=recipe(self.base), groups=_checked_groups(self.groups))
+        self._freeze(base=normal_spec(self.base), groups=_checked_groups(self.groups))
         most = max(group.epsilon for group in self.groups)
         if self.epsilon is not None and self.epsilon != most:
             raise ParameterError("epsilon follows from the groups: leave it out")
@@ -297,7 +297,9 @@ class Personalised(Mechanism):
         return tuple(part.weights for part in self._parts(weights))
 
     def _parts(self, weights: Iterable[Any]) -> tuple[Mechanism, ...]:
-        parts = tuple(made(self.base, each.epsilon, 0.0, own) for each, own in zip(self.groups, weights, strict=True))
+        parts = tuple(
+            from_spec(self.base, each.epsilon, 0.0, own) for each, own in zip(self.groups, weights, strict=True)
+        )
         if not all(isinstance(part.reading, Mean) and part.dtype.names == ("value",) for part in parts):
             raise ParameterError("a base must report one number: Piecewise, SquareWave, Duchi or Laplace")
         return parts

@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 from dither.core.channel import Channel
 from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape
-from dither.core.errors import ParameterError
 from dither.core.exact import share_below
 from dither.core.mechanism import Mechanism
 from dither.core.tally import Tally
-from dither.mechanisms.dimensions import Dimensions
-from dither.mechanisms.recipe import made, recipe, takes_delta
+from dither.errors import ParameterError
+from dither.mechanisms.multi_attribute import MultiAttribute
+from dither.mechanisms.spec import from_spec, normal_spec, takes_delta
 
 MOST_DIMENSIONS = 1 << 16
 _SHOWN = 8
@@ -78,12 +78,12 @@ class _Recorded(Mechanism):
         if self.delta and not any(takes_delta(base) for base in bases):
             raise ParameterError(f"{bases[0]} has no delta: leave delta out")
         given = weights or [None] * len(bases)
-        return tuple(made(base, epsilon, delta, own) for base, own in zip(bases, given, strict=True))
+        return tuple(from_spec(base, epsilon, delta, own) for base, own in zip(bases, given, strict=True))
 
-    def _arranged(self, m: int, parts: tuple[Mechanism, ...]) -> Dimensions:
+    def _arranged(self, m: int, parts: tuple[Mechanism, ...]) -> MultiAttribute:
         bases = list(dict.fromkeys(self._bases))
         which = [bases.index(base) for base in self._bases]
-        return Dimensions(parts, np.resize(np.array(which, dtype=np.intp), self.d), m)
+        return MultiAttribute(parts, np.resize(np.array(which, dtype=np.intp), self.d), m)
 
     def _best_m(self) -> int:
         """The number of reported dimensions with the smallest worst-case variance."""
@@ -102,7 +102,7 @@ class _Recorded(Mechanism):
         return best
 
     @cached_property
-    def reading(self) -> Dimensions:
+    def reading(self) -> MultiAttribute:
         """The dimensions, their mechanisms and their layout."""
         return self._arranged(self._reported, self._parts(self._reported, self.weights))
 
@@ -118,7 +118,7 @@ class _Recorded(Mechanism):
         return self.reading.channel()
 
     @cached_property
-    def layout(self) -> Dimensions:
+    def layout(self) -> MultiAttribute:
         return self.reading
 
     def inputs(self) -> NDArray:
@@ -250,6 +250,6 @@ def _normal(base: Any, d: int) -> str | tuple[str, ...]:
     if isinstance(base, Sequence) and not isinstance(base, str):
         if len(base) != d:
             raise ParameterError(f"base must be one mechanism for all dimensions, or one for each of the {d}")
-        recipes = tuple(recipe(each) for each in base)
+        recipes = tuple(normal_spec(each) for each in base)
         return recipes if len(set(recipes)) > 1 else recipes[0]
-    return recipe(base)
+    return normal_spec(base)

@@ -33,10 +33,10 @@ from dither import kernels
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.draw import ELEMENT, Rows, Tape, Words, _settled, sides
-from dither.core.errors import ParameterError
 from dither.core.mechanism import Mechanism
+from dither.errors import ParameterError
 from dither.mechanisms.frequency import Frequencies
-from dither.mechanisms.packing import as_bytes, bit_counts, bits_dtype, packed, padding_is_clear
+from dither.mechanisms.packing import as_bytes, bits_dtype, counted_bits, packed_bits, padding_is_clear
 
 MOST_CATEGORIES = 1 << 16
 
@@ -113,7 +113,7 @@ class SubsetSelection(Mechanism):
         bits = np.zeros((len(subsets), self.k), dtype=np.uint8)
         for row, subset in zip(bits, subsets, strict=True):
             row[list(subset)] = 1
-        return packed(bits, self.k)
+        return packed_bits(bits, self.k)
 
     @property
     def _drawn(self) -> int:
@@ -149,4 +149,4 @@ class SubsetSelection(Mechanism):
         return padding_is_clear(reports, self.k) & (sizes == self.size)
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
-        return bit_counts(reports, self.k)
+        return counted_bits(reports, self.k)

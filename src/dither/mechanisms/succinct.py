@@ -31,23 +31,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither import kernels
+from dither.core.additive_channel import AdditiveChannel
 from dither.core.channel import Channel, TwoLevel
 from dither.core.checks import checked_count
-from dither.core.compose import PublicMixture
+from dither.core.composite_channels import PublicMixture
 from dither.core.draw import TAG, Rows, Tape, positions
-from dither.core.errors import ParameterError
-from dither.core.hashing import buckets
 from dither.core.lattice import SECOND_ROUNDING
-from dither.core.shift import Shift
+from dither.errors import ParameterError
+from dither.kernels.hashing import buckets
 from dither.mechanisms.additive import Additive, Laplace
 from dither.mechanisms.keyvalue import KeyValues, Law, Linear, Numbers
-from dither.mechanisms.vectors import Vectors, chosen
+from dither.mechanisms.sparse_base import SparseMechanism, chosen
 
 GOALS = ("frequency", "mean", "presence")
 
 
 @dataclass(frozen=True)
-class _Summed(Vectors):
+class _Summed(SparseMechanism):
     """A hash function, and what became of the sum of the signs that it gives to the user's items."""
 
     goal: str = "frequency"
@@ -238,7 +238,7 @@ class Succinct(_Summed):
         """The lattice and the table of the noise."""
         return Laplace(self.epsilon, weights=self.weights).noise
 
-    def component(self) -> Shift:
+    def component(self) -> AdditiveChannel:
         return self.noise.law
 
     def _clipped(self, total: Any) -> Any:

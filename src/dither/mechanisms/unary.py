@@ -26,13 +26,21 @@ from numpy.typing import NDArray
 
 from dither.core.channel import Contrast, Table, TwoLevel
 from dither.core.checks import checked_count
-from dither.core.compose import Product
+from dither.core.composite_channels import Product
 from dither.core.draw import Rows, Tape, positions
-from dither.core.errors import ParameterError
 from dither.core.exact import exp_below
 from dither.core.mechanism import Mechanism
+from dither.errors import ParameterError
 from dither.mechanisms.frequency import Frequencies
-from dither.mechanisms.packing import MOST_BITS, as_bytes, bit_counts, bits_dtype, coins, packed, padding_is_clear
+from dither.mechanisms.packing import (
+    MOST_BITS,
+    as_bytes,
+    bits_dtype,
+    coins,
+    counted_bits,
+    packed_bits,
+    padding_is_clear,
+)
 
 KINDS = ("optimal", "symmetric")
 
@@ -144,7 +152,7 @@ class Unary(Mechanism):
 
     def outputs(self) -> NDArray:
         words = np.arange(1 << self.k)[:, None] >> np.arange(self.k)[::-1] & 1  # the last coordinate varies fastest
-        return packed(words, self.k)
+        return packed_bits(words, self.k)
 
     @property
     def row_words(self) -> int:
@@ -161,4 +169,4 @@ class Unary(Mechanism):
         return padding_is_clear(reports, self.k)
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
-        return bit_counts(reports, self.k)
+        return counted_bits(reports, self.k)

@@ -44,19 +44,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.ball import Ball
+from dither.core.ball_domain import Ball
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
-from dither.core.compose import Independent, PublicMixture
+from dither.core.composite_channels import Independent, PublicMixture
 from dither.core.draw import TAG, Rows, Tape, positions
-from dither.core.errors import ParameterError
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import share_below
 from dither.core.guarantee import Guarantee
 from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
-from dither.mechanisms.codebooks import Codebook, Products, best, codebook, seeds_of_parts, whole
+from dither.errors import ParameterError
+from dither.mechanisms.codebooks import Codebook, Products, best, codebook, seeds_of_parts, whole_vectors
 
 MOST_DIMENSIONS = 1 << 17
 MOST_PARTS = 64
@@ -152,7 +152,7 @@ class UnitVector(Mechanism):
 
     def _validate(self) -> None:
         self._freeze(d=checked_count("d", self.d, 2, MOST_DIMENSIONS))
-        parts = best_parts(self.d, self.epsilon) if self.parts is None else self.parts
+        parts = best_codewords(self.d, self.epsilon) if self.parts is None else self.parts
         self._freeze(parts=checked_count("parts", parts, 1, MOST_PARTS))
 
     def _fit(self) -> tuple[int, ...]:
@@ -213,7 +213,7 @@ class UnitVector(Mechanism):
 
     def _given(self, x: int, tag: int) -> list[Fraction]:
         """P(codewords | vector number x, seed), the codeword of the last part varying fastest."""
-        vector, _ = whole(self.inputs()[[x]])
+        vector, _ = whole_vectors(self.inputs()[[x]])
         given = [Fraction(1)]
         for favoured in self.favoured(vector, tag):
             weights = [self.law.low] * self.law.outputs
@@ -225,7 +225,7 @@ class UnitVector(Mechanism):
     def favours(self, x: NDArray, reports: NDArray, part: int = 0) -> NDArray[np.bool_]:
         """For each report whether the vector x favours its codeword, or that of another part: public, but for x."""
         values = reports["value"].reshape(len(reports), -1)[:, part]
-        vectors = np.broadcast_to(whole(np.reshape(x, (1, self.d)))[0], (len(values), self.d))
+        vectors = np.broadcast_to(whole_vectors(np.reshape(x, (1, self.d)))[0], (len(values), self.d))
         seeds = seeds_of_parts(reports["seed"], self.number).reshape(len(reports), -1)[:, part]
         return self.book.favours(vectors, seeds, values, self.law.favoured)
 
@@ -253,7 +253,7 @@ class UnitVector(Mechanism):
         height = max(1, _BLOCK // (self.d * parts))
         for at in range(0, len(values), height):
             here = slice(at * parts, (at + height) * parts)
-            vectors, lengths = whole(values[at : at + height])
+            vectors, lengths = whole_vectors(values[at : at + height])
             own = numbers[here] if not isinstance(numbers, slice) else _part_of(numbers, here)
             plus = rounded_signs(np.repeat(lengths, parts)[:, None], slots, own)
             vectors = np.repeat(vectors, parts, axis=0) * np.where(plus, 1.0, -1.0)
@@ -268,10 +268,10 @@ class UnitVector(Mechanism):
         return self.book.sums(seeds_of_parts(reports["seed"], self.number), reports["value"].reshape(-1))
 
 
-def best_parts(d: int, epsilon: float) -> int:
+def best_codewords(d: int, epsilon: float) -> int:
     """How many codewords a report has, for the least error.
 
-    >>> best_parts(650, 8.0), best_parts(650, 30.0)
+    >>> best_codewords(650, 8.0), best_codewords(650, 30.0)
     (1, 3)
     """
     found, least = 1, float("inf")

@@ -35,7 +35,7 @@ from dither.core.draw import Rows, Tape, positions
 from dither.core.lattice import MOST_STEPS, rounded
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
-from dither.mechanisms.distribution import Distribution, Shape
+from dither.mechanisms.distribution import Distribution, DistributionReading
 from dither.mechanisms.mean import Mean
 
 _CLOSE = 5e-4
@@ -258,7 +258,7 @@ class _WindowMechanism(Mechanism):
         >>> found.labels[found.value.argmax()]
         '0.00 to 0.50'
         """
-        return cast(Distribution, self.estimate(tally, Shape(self.window, bins, smooth)))
+        return cast(Distribution, self.estimate(tally, DistributionReading(self.window, bins, smooth)))
 
 
 @dataclass(frozen=True)

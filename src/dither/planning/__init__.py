@@ -10,10 +10,10 @@
 - `trial`: a plan put to records on this machine, and conditions answered
 """
 
-from dither.planning.make import plan
+from dither.planning.plan_tally import PlanTally
+from dither.planning.planner import plan
 from dither.planning.plans import Part, Plan
 from dither.planning.prediction import Prediction
 from dither.planning.questions import Question
-from dither.planning.tallies import PlanTally
 
 __all__ = ["Part", "Plan", "PlanTally", "Prediction", "Question", "plan"]

@@ -37,15 +37,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dither.core.domain import Categories, Interval
-from dither.core.errors import ParameterError
+from dither.core.domains import Categories, UnitInterval
 from dither.core.exact import share_below
 from dither.core.mechanism import Mechanism, Reading
-from dither.core.sparse import Sparse
+from dither.core.sparse_domain import Sparse
+from dither.errors import ParameterError
 from dither.mechanisms.collision import CoCo, Collision
-from dither.mechanisms.recipe import made
+from dither.mechanisms.spec import from_spec
 from dither.planning.questions import RANGES, Question
-from dither.ranges.prediction import predicted
+from dither.ranges.error_prediction import predicted
 from dither.utility.population import Population
 
 SHARES = 1 << 20  # shares of users are rounded to this many parts
@@ -84,13 +84,13 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True)
 class Way:
-    """For each unit its mechanism and how often it is drawn; every user answers `reported` units."""
+    """For each unit its mechanism and how often it is drawn; every user answers `questions_per_user` units."""
 
     label: str
     units: tuple[Unit, ...]
     mechanisms: tuple[Mechanism, ...]
     weights: tuple[int, ...]
-    reported: int
+    questions_per_user: int
     cost: float  # the mean over questions of MSE / scale^2, for one user
 
 
@@ -117,7 +117,7 @@ class Chooser:
         if not found:
             for each in self.questions:
                 if each.statistic == RANGES:
-                    made(self._ranges(each, 1.0), self.epsilon, self.delta)  # says what is wrong, if it is this
+                    from_spec(self._ranges(each, 1.0), self.epsilon, self.delta)  # says what is wrong, if it is this
             raise ParameterError("epsilon is too small for these questions: no report would carry information")
         return sorted(found, key=lambda way: way.cost)
 
@@ -256,11 +256,11 @@ class Chooser:
 
     def _priced(self, recipe: str, unit: Unit, epsilon: float, delta: float, share: float) -> Price | None:
         try:
-            mechanism = made(recipe, epsilon, delta)
+            mechanism = from_spec(recipe, epsilon, delta)
             price = self.price_of(mechanism, unit, share)
             if self._is_dear(mechanism):
                 shared = cohorts(mechanism, min(price.variances), self.n * share, self.most_evaluations)
-                price = self.price_of(made(f"{recipe[:-1]}, cohorts={shared})", epsilon, delta), unit, share)
+                price = self.price_of(from_spec(f"{recipe[:-1]}, cohorts={shared})", epsilon, delta), unit, share)
         except ParameterError:  # the budget is too small for it
             return None
         return price
@@ -283,7 +283,7 @@ class Chooser:
             return [self._ranges(unit[0], share)]
         if isinstance(domain, Sparse):
             return self._recipes_of_keys(domain, unit)
-        if isinstance(domain, Interval):
+        if isinstance(domain, UnitInterval):
             return list(_NUMBERS) if len(unit) == 1 else [f"Hypercube(d={len(unit)})"]
         names = _CATEGORIES if domain.k <= self.most_evaluations else _COUNTED_AT_ONCE
         return [f"{name}(k={domain.k})" for name in names]

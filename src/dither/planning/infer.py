@@ -38,10 +38,10 @@ from numpy.typing import NDArray
 from dither.core import toml
 from dither.core.checks import checked_count, checked_real
 from dither.core.columns import _is_number, _is_text, _plain, floats_of
-from dither.core.entries import MOST_KEYS
-from dither.core.errors import ParameterError, require
+from dither.core.sparse_columns import MOST_KEYS
+from dither.display.table import TextTable
+from dither.errors import ParameterError, require
 from dither.schema import MOST_LABELS, Attribute, Categorical, KeyValue, Numeric, Ordinal, Schema
-from dither.show.table import Table
 
 WARNING = (
     "Domains are public: labels and ends are part of the plan, which everybody can read. These were taken from a "
@@ -96,9 +96,9 @@ class Inferred:
         """The columns that are not in the schema, and why."""
         return {guess.column: guess.why for guess in self.guesses if guess.attribute is None}
 
-    def table(self) -> Table:
+    def table(self) -> TextTable:
         """One row a column."""
-        return Table(
+        return TextTable(
             {
                 "column": [" ".join(guess.column.splitlines()) for guess in self.guesses],
                 "kind": [guess.attribute.kind if guess.attribute else "left out" for guess in self.guesses],

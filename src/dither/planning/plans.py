@@ -28,30 +28,30 @@ from numpy.typing import NDArray
 
 from dither import __version__
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
-from dither.core.compose import Independent
-from dither.core.domain import Interval, Records
+from dither.core.composite_channels import Independent
+from dither.core.domains import Records, UnitInterval
 from dither.core.draw import Tape, entries
-from dither.core.errors import DomainError, EmptyError, ParameterError, ReportError, RowError, TallyError
 from dither.core.estimate import Estimate, Estimates
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.parallel import each_chunk
+from dither.core.randomness import Stream
 from dither.core.reports import Reports
-from dither.core.sparse import Sparse
-from dither.core.subsets import subsets
+from dither.core.sparse_domain import Sparse
+from dither.core.subsets import random_subsets
 from dither.core.tally import Tally
+from dither.display.table import TextTable
+from dither.errors import DomainError, EmptyError, ParameterError, ReportError, RowError, TallyError
 from dither.mechanisms import load
 from dither.planning.choose import Unit
-from dither.planning.explaining import explained
+from dither.planning.explanation import explain_plan
+from dither.planning.plan_tally import PlanTally
 from dither.planning.prediction import NOTHING, Prediction, checked_prediction
 from dither.planning.questions import DERIVED, RANGES, Question, questions
-from dither.planning.refining import refined
-from dither.planning.tables import columns_of, record_of
-from dither.planning.tallies import PlanTally
-from dither.randomness import Stream
-from dither.ranges.collection import Values
+from dither.planning.record_tables import columns_of, record_of
+from dither.planning.refinement import refine_estimates
+from dither.ranges.collection import WholeNumberRecords
 from dither.schema import Attribute, Schema
-from dither.show.table import Table
 
 FORMAT = 1
 BESIDE = ("hash", "version", "certificate", "prediction")  # what is stored beside the plan, outside its hash
@@ -86,7 +86,7 @@ class Plan:
     delta: float
     users: int
     parts: tuple[Part, ...]
-    reported: int
+    questions_per_user: int
     prediction: Prediction = field(compare=False, repr=False)
 
     @property
@@ -98,14 +98,14 @@ class Plan:
     def shares(self) -> NDArray[np.float64]:
         """For each part the share of users who answer it."""
         weights = np.array([part.weight for part in self.parts], dtype=np.float64)
-        return self.reported * weights / weights.sum()
+        return self.questions_per_user * weights / weights.sum()
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """What all that a user reports promises together."""
-        factors = tuple(part.mechanism.lasting() for part in self.parts)
+        factors = tuple(part.mechanism.lifetime_channel() for part in self.parts)
         budgets = tuple(part.mechanism.epsilon for part in self.parts)
-        return Guarantee.of(Independent(factors, self.reported, budgets), self.epsilon, self.delta)
+        return Guarantee.of(Independent(factors, self.questions_per_user, budgets), self.epsilon, self.delta)
 
     @property
     def kept(self) -> bool:
@@ -129,7 +129,7 @@ class Plan:
         """What the plan minimises: the square root of the mean over questions of MSE / scale^2."""
         return next(iter(self.prediction.compared.values()))
 
-    def table(self) -> Table:
+    def table(self) -> TextTable:
         """One row a question."""
         rows = [
             (str(question), type(part.mechanism).__name__, part.mechanism.epsilon, f"{self.users * share:,.0f}")
@@ -138,17 +138,17 @@ class Plan:
         ]
         columns = zip(*rows, strict=True)
         named = dict(zip(("question", "mechanism", "epsilon", "users"), map(list, columns), strict=True))
-        return Table({**named, "predicted error": [self.predicted[name] for name in named["question"]]})
+        return TextTable({**named, "predicted error": [self.predicted[name] for name in named["question"]]})
 
-    def compared(self) -> Table:
+    def compared(self) -> TextTable:
         """The ways to ask that were compared, the best first; last, if known, the limit that no way can be below."""
         limit = {"limit for any plan": self.prediction.limit} if self.prediction.limit else {}
         found = {**self.prediction.compared, **limit}
-        return Table({"way to ask": list(found), "error / scale": list(found.values())})
+        return TextTable({"way to ask": list(found), "error / scale": list(found.values())})
 
     def explain(self) -> str:
         """In words: what is asked, how, and why."""
-        return explained(self)
+        return explain_plan(self)
 
     def __repr__(self) -> str:
         count = len(self.questions)
@@ -227,20 +227,22 @@ class Plan:
     def _asked(self, tape: Tape, users: int, first: int = 0) -> list[NDArray[np.intp]]:
         """For each part the rows of the table that answer it, drawn without looking at them."""
         count = len(self.parts)
-        if self.reported == count:
+        if self.questions_per_user == count:
             return [np.arange(users)] * count
         cumulative = tuple(accumulate(part.weight for part in self.parts))
         uneven = len({part.weight for part in self.parts}) > 1
-        drawn = np.empty((users, self.reported), dtype=np.min_scalar_type(count))
+        drawn = np.empty((users, self.questions_per_user), dtype=np.min_scalar_type(count))
 
         def draw(rows: slice) -> None:
             own = slice(first + rows.start, first + rows.stop)
             drawn[rows] = (
-                entries(cumulative, tape, own)[:, None] if uneven else subsets(count, self.reported, tape, own)
+                entries(cumulative, tape, own)[:, None]
+                if uneven
+                else random_subsets(count, self.questions_per_user, tape, own)
             )
 
         each_chunk(draw, users, _CHUNK)
-        order = np.argsort(drawn, axis=None, kind="stable") // self.reported
+        order = np.argsort(drawn, axis=None, kind="stable") // self.questions_per_user
         return np.split(order, np.cumsum(np.bincount(drawn.ravel(), minlength=count))[:-1])
 
     def _reports(self, part: Part, values: NDArray, rows: NDArray[np.intp], tape: Stream, first: int) -> Reports:
@@ -289,7 +291,7 @@ class Plan:
             raise TallyError("this tally belongs to another plan: plan.estimate(plan.tally(reports))")
         if set(tally.parts) != {part.name for part in self.parts}:
             raise TallyError("this tally is damaged: its questions are not those of the plan")
-        users = round(sum(part.n for part in tally.parts.values()) / self.reported)
+        users = round(sum(part.n for part in tally.parts.values()) / self.questions_per_user)
         if users == 0:
             raise EmptyError("there are no reports yet: tally at least one before estimating")
         simulated = any(part.simulated for part in tally.parts.values())
@@ -300,7 +302,7 @@ class Plan:
             for question, estimate in _estimated(part, tally.parts[part.name], guarantee, users)
         }
         if refine is not None:
-            found = refined(found, refine)
+            found = refine_estimates(found, refine)
         decoded = {str(question): question.decode(estimate) for question, estimate in found.items()}
         first = {name: str(question) for question in reversed(self.questions) for name in question.names}
         return Estimates(decoded, first)
@@ -315,7 +317,7 @@ class Plan:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "users": self.users,
-            "reported": self.reported,
+            "reported": self.questions_per_user,
             "parts": [
                 {
                     "questions": [str(question) for question in part.questions],
@@ -424,8 +426,8 @@ def _fits(part: Part) -> bool:
     """Whether a mechanism takes what its questions ask for."""
     reading: Any = part.mechanism.reading
     domain, asked = reading.domain, {question.domain for question in part.questions}
-    if isinstance(domain, Records) and not isinstance(domain, Values):
-        return domain.numeric and domain.d == len(part.columns) == len(part.questions) > 1 and asked == {Interval()}
+    if isinstance(domain, Records) and not isinstance(domain, WholeNumberRecords):
+        return domain.numeric and domain.d == len(part.columns) == len(part.questions) > 1 and asked == {UnitInterval()}
     if isinstance(domain, Sparse):
         told = {question.statistic for question in part.questions} <= set(reading.statistics)
         return told and asked == {domain} and len(part.columns) == 1

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.planning.questions import Question
 
 

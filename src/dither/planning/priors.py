@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from dither.core.checks import real_array
-from dither.core.domain import Interval
-from dither.core.errors import DomainError, ParameterError
+from dither.core.domains import UnitInterval
+from dither.errors import DomainError, ParameterError
 from dither.planning.questions import Question
 from dither.schema import Categorical, KeyValue, Ordinal, Schema
 from dither.utility.population import Population, population
@@ -81,7 +81,7 @@ def _users(question: Question, prior: Any) -> Population:
         numbers = not isinstance(attribute, Categorical | KeyValue)
         if numbers and edges is not None and len(edges) == len(values) + 1:
             edges = (edges - attribute.centre) / attribute.scale  # a histogram, in units
-            return _in_units(question, population(Interval(), (values, edges)))
+            return _in_units(question, population(UnitInterval(), (values, edges)))
     else:
         values, weights = prior, None
     encoded = question.encode(values)
@@ -99,7 +99,7 @@ def _named(question: Question, text: str) -> Population:
         except ValueError:
             mean = spread = float("nan")
         text = f"normal({(mean - attribute.centre) / attribute.scale!r}, {spread / attribute.scale!r})"
-    return _in_units(question, population(Interval(), text))
+    return _in_units(question, population(UnitInterval(), text))
 
 
 def _in_units(question: Question, users: Population) -> Population:

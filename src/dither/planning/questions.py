@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.domain import Categories, Interval
-from dither.core.errors import DomainError, ParameterError, RowError
+from dither.core.domains import Categories, UnitInterval
 from dither.core.estimate import Bounds, Estimate
-from dither.core.sparse import Sparse
+from dither.core.sparse_domain import Sparse
+from dither.errors import DomainError, ParameterError, RowError
 from dither.ranges.axes import Axes
-from dither.ranges.collection import Values
+from dither.ranges.collection import WholeNumberRecords
 from dither.schema import Attribute, KeyValue, Numeric, Ordinal, Schema
 
 BINS = 32  # cells of the distribution of a number; stored plans rely on it, and on the next
@@ -82,13 +82,13 @@ class Question:
         return self.statistic in _AVERAGES
 
     @cached_property
-    def domain(self) -> Interval | Categories | Sparse | Values:
+    def domain(self) -> UnitInterval | Categories | Sparse | WholeNumberRecords:
         """What its mechanism takes."""
         if isinstance(self.attribute, Axes):
-            return Values.sized(self.attribute.shape)
+            return WholeNumberRecords.sized(self.attribute.shape)
         if isinstance(self.attribute, KeyValue):
             return self.attribute.domain
-        return Categories(self.cells) if self.cells else Interval()
+        return Categories(self.cells) if self.cells else UnitInterval()
 
     @cached_property
     def kind(self) -> tuple[Any, str]:

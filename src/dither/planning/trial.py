@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.errors import EmptyError, ParameterError, require
+from dither.display.table import TextTable
+from dither.errors import EmptyError, ParameterError, require
+from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
 from dither.planning.questions import RANGES, Question, named
-from dither.planning.tables import columns_of
-from dither.planning.tallies import PlanTally
+from dither.planning.record_tables import columns_of
 from dither.schema import KeyValue
-from dither.show.table import Table
 
 _LEVEL = 0.95
 
@@ -34,10 +34,10 @@ class Trial:
     answers: Any
     records: int | None = None  # of a trial
 
-    def table(self) -> Table:
+    def table(self) -> TextTable:
         """One row a condition."""
         low, high = self.answers.interval(_LEVEL)
-        return Table(
+        return TextTable(
             {
                 "condition": list(self.conditions),
                 "share": [f"{value:.4f}" for value in self.answers.value],
@@ -55,7 +55,7 @@ class Trial:
 
     def explain(self) -> str:
         """Where the answers come from."""
-        from dither.ranges.estimate import reports
+        from dither.ranges.range_estimate import reports
 
         found = self.answers
         records = "" if self.records is None else f", of {self.records:,} record{'s' * (self.records != 1)}"
@@ -99,7 +99,7 @@ def answered(
 
     `progress` wraps the steps, as `rich.progress.track` does.
     """
-    from dither.engines.records import records as opened
+    from dither.engines.records import open_records as opened
 
     chosen, queries = _asked(plan, conditions, question)
     table: Any = None

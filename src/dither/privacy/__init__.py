@@ -5,8 +5,8 @@ from dither.privacy.auditing import Audit, audit, audit_table
 from dither.privacy.certificate import certify
 from dither.privacy.composition import compose, parallel
 from dither.privacy.ledger import BudgetError, Ledger, LedgerError
-from dither.privacy.sampling import noise_multiplier, subsampled_gaussian
 from dither.privacy.shuffle import amplify, bounds, local_budget, users_for
+from dither.privacy.subsampling import noise_multiplier, subsampled_gaussian
 
 __all__ = [
     "Audit",

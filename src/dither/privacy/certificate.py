@@ -9,10 +9,10 @@ from fractions import Fraction
 from typing import Protocol
 
 from dither.core.channel import Channel, Table
-from dither.core.compose import Announced
-from dither.core.errors import DitherError
+from dither.core.composite_channels import Announced
 from dither.core.exact import exp_below
 from dither.core.guarantee import Guarantee
+from dither.errors import DitherError
 
 _ENUMERATED = 1 << 14
 
@@ -34,7 +34,7 @@ class Certifiable(Protocol):
         """The exact conditional probabilities of a report."""
         ...
 
-    def lasting(self) -> Channel:
+    def lifetime_channel(self) -> Channel:
         """The channel of all that the reports about one value can tell."""
         ...
 
@@ -48,12 +48,12 @@ def certify(mechanism: Certifiable) -> Guarantee:
     >>> print(certify(GRR(k=1000, epsilon=1.0)))
     epsilon 1 (exact)
     """
-    for channel in (mechanism.channel(), mechanism.lasting()):
+    for channel in (mechanism.channel(), mechanism.lifetime_channel()):
         for block in channel.blocks if isinstance(channel, Announced) else (channel,):
             inputs, outputs = block.shape
             if inputs * outputs <= _ENUMERATED and inputs <= 64:
                 _compare(block, exp_below(mechanism.epsilon))
-    return Guarantee.of(mechanism.lasting(), mechanism.epsilon, mechanism.delta)
+    return Guarantee.of(mechanism.lifetime_channel(), mechanism.epsilon, mechanism.delta)
 
 
 def _compare(channel: Channel, ratio: Fraction) -> None:

@@ -31,12 +31,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.additive_channel import AdditiveChannel
 from dither.core.channel import Channel
 from dither.core.checks import checked_count, checked_delta
-from dither.core.errors import ParameterError
 from dither.core.exact import float_above, log_above
 from dither.core.guarantee import Guarantee
-from dither.core.shift import Shift
+from dither.errors import ParameterError
 
 MOST_REPORTS = 1 << 13
 MOST_TABLES = 1 << 8
@@ -105,12 +105,12 @@ class Losses:
         """The loss of a mechanism's worst two inputs, or of a guarantee alone."""
         if isinstance(part, Guarantee):
             return cls._promised(part.epsilon, part.delta)
-        channel: Channel = part.lasting()
+        channel: Channel = part.lifetime_channel()
         contrast = channel.contrast()
         if contrast is not None and channel.exact:
             high, low = float(contrast.spread * contrast.ratio), float(contrast.spread)
             return cls(log_above(contrast.ratio), -1, np.array([low, max(0.0, 1 - high - low), high]))
-        if isinstance(channel, Shift):
+        if isinstance(channel, AdditiveChannel):
             return cls._between(channel.row(0), channel.row(channel.shape[0] - 1))
         return cls._promised(part.guarantee.epsilon, part.guarantee.delta)
 
@@ -162,7 +162,9 @@ def compose(parts: Iterable[Any], delta: float = 0.0) -> Guarantee:
 
 def _affordable(part: Any, times: int) -> bool:
     """Whether the losses of a part can be added up: those of noise tables go through a large transform."""
-    return isinstance(part, Guarantee) or not isinstance(part.lasting(), Shift) or times <= MOST_TABLES
+    return (
+        isinstance(part, Guarantee) or not isinstance(part.lifetime_channel(), AdditiveChannel) or times <= MOST_TABLES
+    )
 
 
 def parallel(parts: Iterable[Any]) -> Guarantee:

@@ -12,7 +12,7 @@ from itertools import combinations_with_replacement
 from math import comb
 
 from dither.core.channel import Channel, Table
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 
 MOST_STEPS = 1 << 24
 

@@ -30,11 +30,11 @@ from typing import Any, NamedTuple
 
 from dither.core.channel import Channel, Contrast
 from dither.core.checks import checked_count, checked_epsilon, checked_real
-from dither.core.compose import Announced
-from dither.core.errors import DitherWarning, ParameterError
+from dither.core.composite_channels import Announced
 from dither.core.exact import exp_above, float_above
 from dither.core.guarantee import Guarantee
-from dither.privacy.pairs import Pair
+from dither.errors import DitherWarning, ParameterError
+from dither.privacy.shuffle_divergence import BlanketPair
 
 BOUNDS = ("erlingsson", "clone", "blanket", "own")
 MOST_USERS = 10**12
@@ -44,7 +44,7 @@ _NOTHING = 0.999  # of the local epsilon: whoever keeps that much has gained not
 _LARGEST = 20.0  # local epsilons beyond are not amplified
 
 
-class Randomizer(NamedTuple):
+class LocalRandomizer(NamedTuple):
     """What a bound knows of a local randomizer: its guarantee, its likelihood ratio, and perhaps more."""
 
     local: Guarantee
@@ -58,7 +58,7 @@ class Randomizer(NamedTuple):
         return Guarantee(math.nextafter(math.log(self.ratio), math.inf) if math.isfinite(self.ratio) else math.inf)
 
     @classmethod
-    def of(cls, given: Any) -> "Randomizer":
+    def of(cls, given: Any) -> "LocalRandomizer":
         """An epsilon, or a mechanism with its channel."""
         if hasattr(given, "channel"):
             channel: Channel = given.channel()
@@ -87,7 +87,7 @@ def amplify(given: Any, n: int, delta: float, bound: str = "best") -> Guarantee:
     found = bounds(given, n, delta, names)
     kept = {name: guarantee for name, guarantee in found.items() if guarantee is not None}
     if not kept:
-        randomizer = Randomizer.of(given)
+        randomizer = LocalRandomizer.of(given)
         reason = _reason(bound, randomizer, n, delta)
         warnings.warn(f"{reason}; the guarantee is the local one", DitherWarning, stacklevel=2)
         return randomizer.at(delta)
@@ -96,7 +96,7 @@ def amplify(given: Any, n: int, delta: float, bound: str = "best") -> Guarantee:
 
 def bounds(given: Any, n: int, delta: float, names: Iterable[str] = BOUNDS) -> dict[str, Guarantee | None]:
     """What each bound says; None for one that does not apply, or that gains nothing over the local guarantee."""
-    randomizer = Randomizer.of(given)
+    randomizer = LocalRandomizer.of(given)
     n, delta = checked_count("n", n, 2, MOST_USERS), _checked_delta(delta)
     return {name: _bounded(name, randomizer, n, delta) for name in names}
 
@@ -140,7 +140,7 @@ def users_for(given: Any, central: float, delta: float, bound: str = "best") -> 
     """
     central = checked_epsilon(central)
     low, high = 1, 2
-    if Randomizer.of(given).at(_checked_delta(delta)).epsilon <= central:
+    if LocalRandomizer.of(given).at(_checked_delta(delta)).epsilon <= central:
         return high
     while _quiet(given, high, delta, bound).epsilon > central:
         low, high = high, 2 * high
@@ -161,7 +161,7 @@ def _quiet(given: Any, n: int, delta: float, bound: str) -> Guarantee:
 # One bound -----------------------------------------------------------------------------------------------------------
 
 
-def _bounded(name: str, randomizer: Randomizer, n: int, delta: float) -> Guarantee | None:
+def _bounded(name: str, randomizer: LocalRandomizer, n: int, delta: float) -> Guarantee | None:
     if name == "erlingsson":
         found = _erlingsson(randomizer, n, delta)
     else:
@@ -172,20 +172,20 @@ def _bounded(name: str, randomizer: Randomizer, n: int, delta: float) -> Guarant
     return Guarantee(found, delta, "bound")
 
 
-def _curve(name: str, randomizer: Randomizer, n: int) -> Callable[[float], float] | None:
+def _curve(name: str, randomizer: LocalRandomizer, n: int) -> Callable[[float], float] | None:
     """The delta of a bound as a function of epsilon."""
     if not math.isfinite(randomizer.ratio) or randomizer.ratio > math.exp(_LARGEST):
         return None
     if name == "own":
         if randomizer.contrast is None:
             return None
-        pair = Pair.of(randomizer.contrast)
+        pair = BlanketPair.of(randomizer.contrast)
     else:
-        pair = Pair.clone(randomizer.ratio) if name == "clone" else Pair.binary(randomizer.ratio)
+        pair = BlanketPair.clone(randomizer.ratio) if name == "clone" else BlanketPair.binary(randomizer.ratio)
     return lambda epsilon: pair.delta(epsilon, n)
 
 
-def _erlingsson(randomizer: Randomizer, n: int, delta: float) -> float | None:
+def _erlingsson(randomizer: LocalRandomizer, n: int, delta: float) -> float | None:
     epsilon = math.log(randomizer.ratio) if math.isfinite(randomizer.ratio) else math.inf
     if epsilon > 0.5 or n < 1000 or delta >= 0.01:
         return None
@@ -244,7 +244,7 @@ def _checked_delta(delta: float) -> float:
     return number
 
 
-def _reason(bound: str, randomizer: Randomizer, n: int, delta: float) -> str:
+def _reason(bound: str, randomizer: LocalRandomizer, n: int, delta: float) -> str:
     if not math.isfinite(randomizer.ratio) or randomizer.ratio > math.exp(_LARGEST):
         return f"the local epsilon is infinite or above {_LARGEST:g}, where no bound is evaluated"
     if bound == "erlingsson":

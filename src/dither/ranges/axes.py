@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_real, is_real
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.schema import MOST_LABELS, Categorical, Numeric, Ordinal, Schema
 
 _SNAP = 1e-9  # of a cell: what rounding makes of an end that lies on the border of two
@@ -132,7 +132,8 @@ class Axis:
             stop = self.value(high) + (0 if self.continuous else 1)
         if start > stop or (start == stop and not self.continuous):
             raise ParameterError(
-                f"{self.name}: the range from {shown(low)} to {shown(high)} is reversed; give the lower end first"
+                f"{self.name}: the range from {value_text(low)} to {value_text(high)} is reversed; "
+                "give the lower end first"
             )
         if self.continuous and self.narrow(start, stop):
             raise ParameterError(
@@ -161,7 +162,9 @@ class Axis:
         if isinstance(self.attribute, Categorical):
             code = self._codes.get(given) if isinstance(given, str) else None
             if code is None:
-                raise ParameterError(f"{self.name}: {shown(given)} is not one of its labels: {listed(self._codes)}")
+                raise ParameterError(
+                    f"{self.name}: {value_text(given)} is not one of its labels: {listed(self._codes)}"
+                )
             return code
         number = self.number(given)
         if not self.attribute.low <= number <= self.attribute.high:
@@ -171,7 +174,7 @@ class Axis:
     def number(self, given: Any) -> Any:
         """A number, whole where the attribute is."""
         if not is_real(given):
-            raise ParameterError(f"{self.name}: {shown(given)} is {_kind(given)}; give a number")
+            raise ParameterError(f"{self.name}: {value_text(given)} is {_kind(given)}; give a number")
         number = checked_real(self.name, given)
         if math.isnan(number):
             raise ParameterError(f"{self.name}: NaN is no value; leave the attribute out, or use None for an open end")
@@ -180,7 +183,7 @@ class Axis:
         if isinstance(given, numbers.Integral):
             return int(given)
         if not number.is_integer():  # infinity is not whole either
-            raise ParameterError(f"{self.name}: {shown(given)} is not a whole number from {self._bounds}")
+            raise ParameterError(f"{self.name}: {value_text(given)} is not a whole number from {self._bounds}")
         return int(given)
 
     @property
@@ -190,7 +193,9 @@ class Axis:
 
     def outside(self, given: Any) -> ParameterError:
         """The refusal of a number beyond the ends."""
-        return ParameterError(f"{self.name}: {shown(given)} lies outside of its values, which go from {self._bounds}")
+        return ParameterError(
+            f"{self.name}: {value_text(given)} lies outside of its values, which go from {self._bounds}"
+        )
 
     # Between units and cells -----------------------------------------------------------------------------------
 
@@ -278,7 +283,7 @@ class Axes:
         chosen = tuple(schema) if attributes is None else tuple(attributes)
         for number, name in enumerate(chosen):
             if name not in schema:
-                raise ParameterError(f"there is no attribute {shown(name)} in the schema: {listed(schema)}")
+                raise ParameterError(f"there is no attribute {value_text(name)} in the schema: {listed(schema)}")
             if name in chosen[:number]:
                 raise ParameterError(f"attribute {name} is named twice")
         return cls(tuple(_axis(name, schema[name], bins) for name in chosen))
@@ -316,7 +321,7 @@ class Axes:
         >>> Axes.of_shape((8, 8)).index(5)
         Traceback (most recent call last):
         ...
-        dither.core.errors.ParameterError: there is no attribute 5; there are 2, numbered from 0
+        dither.errors.ParameterError: there is no attribute 5; there are 2, numbered from 0
         """
         if type(key) is int:  # most of them
             found = key
@@ -327,7 +332,9 @@ class Axes:
             found = int(key) if whole else None
         if found is None or not 0 <= found < len(self):
             names = f": {listed(self.names)}" if self.named else ""
-            raise ParameterError(f"there is no attribute {shown(key)}; there are {len(self)}, numbered from 0{names}")
+            raise ParameterError(
+                f"there is no attribute {value_text(key)}; there are {len(self)}, numbered from 0{names}"
+            )
         return found
 
 
@@ -392,7 +399,7 @@ def _kind(given: Any) -> str:
     return {bool: "true or false", str: "a text"}.get(type(given), f"of type {type(given).__name__}")
 
 
-def shown(given: Any) -> str:
+def value_text(given: Any) -> str:
     """A value of the analyst's in a message, not too long."""
     try:
         text = repr(given.item() if isinstance(given, np.generic) else given)
@@ -403,5 +410,5 @@ def shown(given: Any) -> str:
 
 def listed(names: Collection[str]) -> str:
     """Names or labels in a message, not too many."""
-    first = [shown(name) for name, _ in zip(names, range(_LISTED), strict=False)]
+    first = [value_text(name) for name, _ in zip(names, range(_LISTED), strict=False)]
     return ", ".join(first) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")

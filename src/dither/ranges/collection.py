@@ -32,21 +32,21 @@ from numpy.typing import NDArray
 
 from dither.core.channel import Channel
 from dither.core.checks import checked_count
-from dither.core.compose import Independent, PublicMixture
-from dither.core.domain import Categories, Interval, Records
+from dither.core.composite_channels import Independent, PublicMixture
+from dither.core.domains import Categories, Records, UnitInterval
 from dither.core.draw import TAG, Rows, Tape, below
-from dither.core.errors import DomainError, EmptyError, ParameterError, TallyError
 from dither.core.guarantee import Guarantee
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.parallel import each_chunk, small_matrices
 from dither.core.tally import Tally
-from dither.mechanisms.dimensions import Dimensions
+from dither.errors import DomainError, EmptyError, ParameterError, TallyError
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.localhash import LocalHash
-from dither.mechanisms.recipe import made
-from dither.ranges.asked import MOST_SHARES, Asked, Collected
+from dither.mechanisms.multi_attribute import MultiAttribute
+from dither.mechanisms.spec import from_spec
 from dither.ranges.grid import checked_shape
+from dither.ranges.groups import MOST_SHARES, Collected, UserGroup
 
 MOST_GROUPS = 1 << 16
 MOST_COUNTS = 1 << 26  # of all grids together: half a gigabyte
@@ -56,11 +56,11 @@ _CHECKED = 1 << 17  # values at a time
 
 
 @dataclass(frozen=True)
-class Values(Records):
+class WholeNumberRecords(Records):
     """Records of whole numbers: attribute j has the values 0, ..., sizes[j] - 1."""
 
     @classmethod
-    def sized(cls, shape: Sequence[int]) -> "Values":
+    def sized(cls, shape: Sequence[int]) -> "WholeNumberRecords":
         """Of these domain sizes."""
         return cls(len(shape), tuple(Categories(size) for size in shape))
 
@@ -96,18 +96,18 @@ class Values(Records):
 
 
 @dataclass(frozen=True, eq=False)
-class Groups(Dimensions):
+class Groups(MultiAttribute):
     """The groups as dimensions, of which a user reports one: its value is the record's cell in the group's grid."""
 
-    asked: tuple[Asked, ...]
+    asked: tuple[UserGroup, ...]
     shape: tuple[int, ...]
 
     tag: ClassVar[str] = "group"
 
     @property
-    def domain(self) -> Values:
+    def domain(self) -> WholeNumberRecords:
         """Records of whole numbers."""
-        return Values.sized(self.shape)
+        return WholeNumberRecords.sized(self.shape)
 
     # On the device ---------------------------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class Groups(Dimensions):
     @cached_property
     def _numbers(self) -> NDArray[np.bool_]:
         """Which groups have an oracle for numbers."""
-        return np.array([isinstance(self.part(group).reading.domain, Interval) for group in range(self.d)])
+        return np.array([isinstance(self.part(group).reading.domain, UnitInterval) for group in range(self.d)])
 
     @cached_property
     def _samplers(self) -> NDArray[np.intp]:
@@ -274,7 +274,7 @@ class RangeReading:
         return self.mechanism.layout.parts
 
     @property
-    def domain(self) -> Values:
+    def domain(self) -> WholeNumberRecords:
         """Records of whole numbers."""
         return self.mechanism.layout.domain
 
@@ -289,7 +289,7 @@ class RangeReading:
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Any:
         """A `RangeEstimate`."""
         from dither.ranges.axes import Axes
-        from dither.ranges.estimate import RangeEstimate  # a device has no use for it
+        from dither.ranges.range_estimate import RangeEstimate  # a device has no use for it
 
         with small_matrices():
             model = self.mechanism._model(self.mechanism.layout.collected(tally), tally.n)
@@ -316,7 +316,7 @@ class Ranges(Mechanism):
         """Check and normalise what is the method's own, with `_freeze`."""
 
     @abstractmethod
-    def _chosen(self) -> Sequence[Asked]:
+    def _chosen(self) -> Sequence[UserGroup]:
         """The groups, from public facts."""
 
     @abstractmethod
@@ -335,7 +335,7 @@ class Ranges(Mechanism):
         asked = [each.stored() for each in self._chosen()] if self.asked is None else self.asked
         if not isinstance(asked, tuple | list) or not asked:
             raise ParameterError("asked must list the groups of users, or be left out to have them chosen")
-        groups = tuple(Asked.read(each, self.shape) for each in asked)
+        groups = tuple(UserGroup.read(each, self.shape) for each in asked)
         self._freeze(asked=tuple(each.stored() for each in groups))
         vars(self)["groups"] = groups
         checked_count("the number of groups", len(groups), 1, MOST_GROUPS)
@@ -354,9 +354,9 @@ class Ranges(Mechanism):
             )
 
     @cached_property
-    def groups(self) -> tuple[Asked, ...]:
+    def groups(self) -> tuple[UserGroup, ...]:
         """What each group of users is asked."""
-        return tuple(Asked.read(each, self.shape) for each in self.asked or ())
+        return tuple(UserGroup.read(each, self.shape) for each in self.asked or ())
 
     @property
     def _recipes(self) -> list[str]:
@@ -365,7 +365,7 @@ class Ranges(Mechanism):
     def _parts(self, weights: Any = None) -> tuple[Mechanism, ...]:
         """One oracle for each different recipe, with the whole budget."""
         given = weights or [None] * len(self._recipes)
-        return tuple(made(text, self.epsilon, 0.0, own) for text, own in zip(self._recipes, given, strict=True))
+        return tuple(from_spec(text, self.epsilon, 0.0, own) for text, own in zip(self._recipes, given, strict=True))
 
     def _fit(self) -> tuple[Any, ...]:
         return tuple(part.weights for part in self._parts())

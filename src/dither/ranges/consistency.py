@@ -43,8 +43,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_real
-from dither.core.errors import ParameterError
-from dither.core.simplex import onto_simplex
+from dither.errors import ParameterError
+from dither.estimation.simplex import onto_simplex
 
 if TYPE_CHECKING:
     from dither.ranges.grid import Grid

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from dither.ranges.asked import Asked, Collected
-from dither.ranges.granularity import MOST_EVALUATIONS, grouped, noise, oracle
+from dither.ranges.granularity import MOST_EVALUATIONS, cells_of_pair, noise, oracle
 from dither.ranges.grid import Grid
+from dither.ranges.groups import Collected, UserGroup
 from dither.ranges.methods import WAVE, Readable, checked_nominal
 
 PAIR = 1  # share of a pair; with d - 1 for an attribute, two users in three report an attribute
@@ -68,27 +68,29 @@ class Copula(Readable):
     def _ordered(self, j: int) -> bool:
         return j not in self.nominal or self.shape[j] == 2  # two values are in order either way
 
-    def _chosen(self) -> Sequence[Asked]:
+    def _chosen(self) -> Sequence[UserGroup]:
         d = len(self.shape)
         self._enough(d + d * (d - 1) // 2)
-        singles = [Asked(Grid.equal((j,), self.shape, (self.shape[j],)), self._oracle(j), _single(d)) for j in range(d)]
+        singles = [
+            UserGroup(Grid.equal((j,), self.shape, (self.shape[j],)), self._oracle(j), _single(d)) for j in range(d)
+        ]
         return [*singles, *(self._pair(j, k) for j, k in combinations(range(d), 2))]
 
     def _oracle(self, j: int) -> str:
         size = self.shape[j]
         return WAVE if self._ordered(j) and size > FEW_VALUES else oracle(size, self.epsilon, MOST_EVALUATIONS)
 
-    def _pair(self, j: int, k: int) -> Asked:
+    def _pair(self, j: int, k: int) -> UserGroup:
         d = len(self.shape)
         users = self.n * PAIR / (d * _single(d) + PAIR * d * (d - 1) / 2)
         g = pair_cells(self.epsilon, users)
         grid = Grid.equal((j, k), self.shape, self._sides(j, k, g))
-        return Asked(grid, oracle(grid.size, self.epsilon, MOST_EVALUATIONS), PAIR)
+        return UserGroup(grid, oracle(grid.size, self.epsilon, MOST_EVALUATIONS), PAIR)
 
     def _sides(self, j: int, k: int, g: int) -> tuple[int, int]:
         """Attributes without an order have a cell for each value, as long as there are not too many."""
         one, other = (min(self.shape[i], g) if self._ordered(i) else self.shape[i] for i in (j, k))
-        return grouped(one, other, _MOST_CELLS)
+        return cells_of_pair(one, other, _MOST_CELLS)
 
     def _model(self, collected: list[Collected], n: int) -> Any:
         from dither.ranges.fit import copula  # a device has no use for it

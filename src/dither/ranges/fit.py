@@ -6,16 +6,16 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.density import Heard, Summed, smoothed
 from dither.core.parallel import each_chunk
-from dither.core.simplex import onto_simplex
-from dither.ranges.asked import Collected
+from dither.estimation.density import NoisySums, OutputCounts, smoothed
+from dither.estimation.normal_copula import nearest, scores, slope, tables
+from dither.estimation.simplex import onto_simplex
 from dither.ranges.consistency import processed
 from dither.ranges.grid import equal_cuts
+from dither.ranges.groups import Collected
 from dither.ranges.interaction import Seen, correlations, over, rests, trusted, with_margins
-from dither.ranges.model import Factors, Margin, Pair, Pairwise, White, refined, sums
-from dither.ranges.normal import nearest, scores, slope, tables
-from dither.ranges.response import block_ratio, spread
+from dither.ranges.model import Factors, Margin, Pair, Pairwise, White, common_cuts, sums
+from dither.ranges.response_matrix import block_ratio, spread
 from dither.ranges.windows import window_law
 
 Floats = NDArray[np.float64]
@@ -79,9 +79,9 @@ def _margin(j: int, size: int, collected: Sequence[Collected], ordered: bool) ->
     if not ordered and size > _MOST_SMOOTHED:
         return _unordered(size, about)
     shared = [each.grid.cuts[each.grid.attributes.index(j)] for each in about if each.value is not None]
-    cuts = refined([np.array(equal_cuts(size, min(size, _MOST_SMOOTHED))), *map(np.array, _few(shared, size))])
-    heard: Heard | None = None
-    summed: list[Summed] = []
+    cuts = common_cuts([np.array(equal_cuts(size, min(size, _MOST_SMOOTHED))), *map(np.array, _few(shared, size))])
+    heard: OutputCounts | None = None
+    summed: list[NoisySums] = []
     for each in about:
         if each.value is None:
             heard = window_law(each.tally, each.mechanism, size, cuts.tolist()) if each.n else None
@@ -96,7 +96,7 @@ def _few(shared: Sequence[Sequence[int]], size: int) -> list[Sequence[int]]:
     return [cuts for cuts in shared if len(cuts) - 1 <= _MOST_SMOOTHED or size <= _MOST_SMOOTHED]
 
 
-def _summed(j: int, each: Collected, cuts: Cuts) -> Summed:
+def _summed(j: int, each: Collected, cuts: Cuts) -> NoisySums:
     """The margin of a grid as evidence about the cells between the cuts."""
     axis = each.grid.attributes.index(j)
     assert each.value is not None
@@ -109,12 +109,12 @@ def _summed(j: int, each: Collected, cuts: Cuts) -> Summed:
     for number, (low, high) in enumerate(pairwise(starts)):
         rows[number, low:high] = 1.0
     beside = each.value.size // each.value.shape[axis]
-    return Summed(rows, value, each.variance_of(value, beside * cells))
+    return NoisySums(rows, value, each.variance_of(value, beside * cells))
 
 
-def _pooled(summed: Sequence[Summed]) -> list[Summed]:
+def _pooled(summed: Sequence[NoisySums]) -> list[NoisySums]:
     """Sums over the same cells as one."""
-    groups: dict[bytes, list[Summed]] = {}
+    groups: dict[bytes, list[NoisySums]] = {}
     for each in summed:
         if np.isfinite(each.variance).all():
             groups.setdefault(each.rows.tobytes(), []).append(each)
@@ -122,7 +122,7 @@ def _pooled(summed: Sequence[Summed]) -> list[Summed]:
     for group in groups.values():
         precision = sum(1 / each.variance for each in group)
         value = sum(each.value / each.variance for each in group) / precision
-        pooled.append(Summed(group[0].rows, np.asarray(value), np.asarray(1 / precision)))
+        pooled.append(NoisySums(group[0].rows, np.asarray(value), np.asarray(1 / precision)))
     return pooled
 
 
@@ -150,7 +150,7 @@ def _blocks(j: int, size: int, collected: Sequence[Collected]) -> Cuts:
     """Where the tables of an attribute's pairs are cut: finely, and wherever a grid is."""
     grids = [each for each in collected if j in each.grid.attributes and len(each.grid.attributes) == 2]
     cuts = [np.array(each.grid.cuts[each.grid.attributes.index(j)]) for each in grids]
-    return refined([np.array(equal_cuts(size, min(size, _MOST_BLOCKS))), *cuts]).astype(np.int64)
+    return common_cuts([np.array(equal_cuts(size, min(size, _MOST_BLOCKS))), *cuts]).astype(np.int64)
 
 
 def _fine(

@@ -41,8 +41,8 @@ grids do together once they agree (section 4.2 and 4.3):
 - **Pairs alone** (`TDG`) know the inside of their cells from no other grid: more is guessed, .5 instead of .045.
 - A **nominal** attribute (categories without an order) has a cell for each of its values, since nothing can be said
   about a part of a cell; then it adds no error of that kind. Only where a pair would have more than 4,096 cells, which
-  drown in noise, its neighbouring values share cells in all its pairs (`grouped`), as many as leave four cells to the
-  other attribute; inside such a cell a pair is as the margins are. Its own grid has all its values.
+  drown in noise, its neighbouring values share cells in all its pairs (`cells_of_pair`), as many as leave four cells to
+  the other attribute; inside such a cell a pair is as the margins are. Its own grid has all its values.
 - **Server.** A report of local hashing costs a hash for each cell. As the planner does for other questions, a method
   that it may take asks for more than 512 cells by Hadamard response or randomized response, which are counted at once,
   whichever is better. Hadamard response has the variance of local hashing plus one: the same below epsilon = .5, 27%
@@ -76,7 +76,7 @@ from functools import lru_cache
 from itertools import combinations_with_replacement
 
 from dither.mechanisms.localhash import best_integer
-from dither.mechanisms.recipe import made
+from dither.mechanisms.spec import from_spec
 
 ALPHA_1, ALPHA_2 = 0.7, 0.03
 OWN_1, OWN_2, OWN_ALONE, ODD = 3.0, 0.045, 0.5, 3.0
@@ -129,7 +129,7 @@ def oracle(k: int, epsilon: float, most: int | None = None) -> str:
     ('LocalHash(k=2000)', 'Hadamard(k=2000)')
     """
     recipes = (f"GRR(k={k})", f"Hadamard(k={k})" if _many(k, most) else f"LocalHash(k={k})")
-    return min(recipes, key=lambda recipe: made(recipe, epsilon, 0.0).reading.worst_variance())
+    return min(recipes, key=lambda recipe: from_spec(recipe, epsilon, 0.0).reading.worst_variance())
 
 
 def _many(k: int, most: int | None) -> bool:
@@ -222,12 +222,12 @@ def best_in_pairs(kinds: tuple[Kind, ...], epsilon: float, n: float, guessed: fl
     return found
 
 
-def grouped(one: int, other: int, most: int) -> tuple[int, int]:
+def cells_of_pair(one: int, other: int, most: int) -> tuple[int, int]:
     """The cells along both sides of a pair: as many as given, or so few that there are no more than `most` in all.
 
     A side with fewer than the square root of `most` stays as it is.
 
-    >>> grouped(20, 12, most=256), grouped(2000, 8, most=256), grouped(2000, 100, most=256)
+    >>> cells_of_pair(20, 12, most=256), cells_of_pair(2000, 8, most=256), cells_of_pair(2000, 100, most=256)
     ((20, 12), (32, 8), (16, 16))
     """
     if one * other <= most:
@@ -245,7 +245,7 @@ def in_pairs(cells: Sequence[int], nominal: Sequence[bool]) -> tuple[int, ...]:
     found = list(cells)
     for j, one in enumerate(cells):
         if nominal[j]:
-            beside = [grouped(one, other, MOST_CHOSEN)[0] for k, other in enumerate(cells) if k != j]
+            beside = [cells_of_pair(one, other, MOST_CHOSEN)[0] for k, other in enumerate(cells) if k != j]
             found[j] = min([one, *beside])
     return tuple(found)
 

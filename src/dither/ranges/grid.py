@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 
 MOST_VALUES = 1 << 20  # of one attribute
 MOST_CELLS = 1 << 20  # of one grid

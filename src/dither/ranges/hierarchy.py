@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 
 Table = NDArray[np.float64]
 Values = Mapping[tuple[int, ...], Table]

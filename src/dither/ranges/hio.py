@@ -34,18 +34,18 @@ from numpy.typing import NDArray
 
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
-from dither.core.compose import PublicMixture
+from dither.core.composite_channels import PublicMixture
 from dither.core.draw import Rows, Tape, positions
-from dither.core.errors import ParameterError
 from dither.core.guarantee import Guarantee
-from dither.core.hashing import SPREAD, halves, mixed, public_seeds
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
+from dither.errors import ParameterError
+from dither.kernels.hashing import SPREAD, halves, mixed, public_seeds
 from dither.mechanisms.frequency import Frequencies
-from dither.mechanisms.functions import Functions
+from dither.mechanisms.hash_seeds import HashSeeds
 from dither.mechanisms.localhash import MOST_BUCKETS, best_integer
 from dither.ranges.axes import Axes
-from dither.ranges.collection import MOST_USERS, Values
+from dither.ranges.collection import MOST_USERS, WholeNumberRecords
 from dither.ranges.grid import MOST_VALUES, checked_shape
 from dither.ranges.hierarchy import Hierarchy, Levels
 from dither.ranges.model import Answered
@@ -112,7 +112,7 @@ class Boxes:
         ]
 
 
-def buckets(seeds: Numbers, boxes: Numbers, g: int) -> Numbers:
+def box_buckets(seeds: Numbers, boxes: Numbers, g: int) -> Numbers:
     """The hash value of each box under the function with that seed; the two arrays broadcast.
 
     `core.hashing` hashes 32 bits. Here the upper half of a box's number goes first, and its result replaces half of
@@ -195,9 +195,9 @@ class HIO(Mechanism):
         return TwoLevel.fit(self.epsilon, favoured=1, outputs=self._g, weights=self.weights)
 
     @cached_property
-    def functions(self) -> Functions:
+    def functions(self) -> HashSeeds:
         """All hash functions: `cohorts` of the first group, then of the second, and so on."""
-        return Functions(self.boxes.groups * (self.cohorts or 1), "function")
+        return HashSeeds(self.boxes.groups * (self.cohorts or 1), "function")
 
     @cached_property
     def reading(self) -> "BoxReading":
@@ -211,7 +211,7 @@ class HIO(Mechanism):
         def given(x: int, tag: int) -> list[Fraction]:
             record = np.array([np.unravel_index(x, self.shape)])
             box = self.boxes.numbers(record, np.array([tag // (self.cohorts or 1)]))
-            return self.law.row(int(buckets(self.functions.seed(tag), box, self._g)[0]))
+            return self.law.row(int(box_buckets(self.functions.seed(tag), box, self._g)[0]))
 
         return PublicMixture(self.law, self.functions.count, prod(self.shape), given)
 
@@ -230,7 +230,7 @@ class HIO(Mechanism):
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         seeds = self.functions.draw(reports, tape, rows)
         boxes = self.boxes.numbers(values.astype(np.int64, copy=False), reports["function"] // (self.cohorts or 1))
-        y = buckets(seeds, boxes, self._g) + positions(self.law, tape, rows)
+        y = box_buckets(seeds, boxes, self._g) + positions(self.law, tape, rows)
         reports["value"] = np.where(y >= self._g, y - np.uint64(self._g), y)
 
     def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
@@ -247,9 +247,9 @@ class BoxReading:
     mechanism: HIO
 
     @property
-    def domain(self) -> Values:
+    def domain(self) -> WholeNumberRecords:
         """Records of whole numbers."""
-        return Values.sized(self.mechanism.shape)
+        return WholeNumberRecords.sized(self.mechanism.shape)
 
     @cached_property
     def plain(self) -> Frequencies:
@@ -272,7 +272,7 @@ class BoxReading:
 
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Any:
         """A `RangeEstimate`."""
-        from dither.ranges.estimate import RangeEstimate  # a device has no use for it
+        from dither.ranges.range_estimate import RangeEstimate  # a device has no use for it
 
         note = (
             f"The users were divided over {self.mechanism.boxes.groups:,} groups, one for each choice of levels; an "
@@ -396,7 +396,7 @@ class HierarchyModel:
         total = np.empty(len(boxes), dtype=np.int64)
         step = max(1, _BLOCK // len(used))
         for at in range(0, len(boxes), step):
-            y = buckets(seeds, boxes[at : at + step], g).astype(np.intp)
+            y = box_buckets(seeds, boxes[at : at + step], g).astype(np.intp)
             y += first
             total[at : at + step] = flat.take(y).sum(axis=0)
         return total

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.ranges.normal import LARGEST, scores, slope, tables
+from dither.estimation.normal_copula import LARGEST, scores, slope, tables
 
 Floats = NDArray[np.float64]
 

@@ -37,16 +37,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
-from dither.core.errors import ParameterError
-from dither.ranges.asked import Asked, Collected
+from dither.errors import ParameterError
 from dither.ranges.collection import MOST_COUNTS, Ranges
-from dither.ranges.combine import joint
 from dither.ranges.consistency import consistent
 from dither.ranges.granularity import oracle
 from dither.ranges.grid import MOST_CELLS, MOST_VALUES, Grid
+from dither.ranges.groups import Collected, UserGroup
 from dither.ranges.hierarchy import Hierarchy, Levels
 from dither.ranges.hio import deviations, supposed
 from dither.ranges.model import Answered, movable
+from dither.ranges.pair_completion import joint
 from dither.ranges.queries import Queries
 
 Floats = NDArray[np.float64]
@@ -92,7 +92,7 @@ class LHIO(Ranges):
         """The nested partitions of each attribute."""
         return tuple(Levels(size, self.branching) for size in self.shape)
 
-    def _chosen(self) -> Sequence[Asked]:
+    def _chosen(self) -> Sequence[UserGroup]:
         self._fits()
         singles = [((j,), (cuts,)) for j, each in enumerate(self.levels) for cuts in each.cuts[1:]]
         pairs = [
@@ -102,7 +102,7 @@ class LHIO(Ranges):
         ]
         self._enough(len(singles) + len(pairs))
         grids = [Grid(attributes, cuts) for attributes, cuts in [*singles, *pairs]]
-        return [Asked(grid, oracle(grid.size, self.epsilon)) for grid in grids]
+        return [UserGroup(grid, oracle(grid.size, self.epsilon)) for grid in grids]
 
     def _fits(self) -> None:
         """Refuse more cells than a tally holds, before any of them is made."""

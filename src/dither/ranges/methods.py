@@ -22,11 +22,11 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 from dither.core.checks import checked_count
-from dither.core.errors import ParameterError
-from dither.ranges.asked import Asked, Collected
+from dither.errors import ParameterError
 from dither.ranges.collection import Ranges
 from dither.ranges.granularity import MOST_EVALUATIONS, guideline, in_pairs, oracle, own, power_of_two
 from dither.ranges.grid import MOST_CELLS, Grid
+from dither.ranges.groups import Collected, UserGroup
 
 Granularity = str | tuple[int, int] | None
 WAVE = "SquareWave"
@@ -122,7 +122,7 @@ class HDG(_Gridded):
         },
     )
 
-    def _chosen(self) -> Sequence[Asked]:
+    def _chosen(self) -> Sequence[UserGroup]:
         d = len(self.shape)
         singles, pairs = self._granularities(d + d * (d - 1) // 2)
         most = MOST_EVALUATIONS
@@ -157,7 +157,7 @@ class TDG(_Gridded):
         {"shape": (7, 5), "epsilon": 2.0, "n": 1000, "granularity": "guideline"},
     )
 
-    def _chosen(self) -> Sequence[Asked]:
+    def _chosen(self) -> Sequence[UserGroup]:
         d = _at_least_two("TDG", self.shape)
         _, pairs = self._granularities(d * (d - 1) // 2, alone=True)
         return _pairs(self.shape, pairs, self.epsilon, MOST_EVALUATIONS)
@@ -187,7 +187,7 @@ class CALM(Readable):
 
     examples = ({"shape": (2, 3, 2), "epsilon": 1.0, "n": 1000}, {"shape": (8, 9), "epsilon": 1.0, "n": 1000})
 
-    def _chosen(self) -> Sequence[Asked]:
+    def _chosen(self) -> Sequence[UserGroup]:
         _at_least_two("CALM", self.shape)
         one, two = sorted(self.shape)[-2:]
         if one * two > MOST_CELLS:
@@ -222,8 +222,8 @@ class MSW(Readable):
     examples = ({"shape": (2, 3), "epsilon": 1.0, "n": 1000}, {"shape": (4,), "epsilon": 0.5, "n": 1000})
     _waves, _cells = True, False
 
-    def _chosen(self) -> Sequence[Asked]:
-        return [Asked(Grid.equal((j,), self.shape, (size,)), WAVE) for j, size in enumerate(self.shape)]
+    def _chosen(self) -> Sequence[UserGroup]:
+        return [UserGroup(Grid.equal((j,), self.shape, (size,)), WAVE) for j, size in enumerate(self.shape)]
 
     def _model(self, collected: list[Collected], n: int) -> Any:
         from dither.ranges.fit import product  # a device has no use for it
@@ -251,8 +251,8 @@ class Uniform(Ranges):
 
     examples = ({"shape": (3, 4), "epsilon": 1.0, "n": 1000},)
 
-    def _chosen(self) -> Sequence[Asked]:
-        return [Asked(Grid.equal((0,), self.shape, (2,)), "GRR(k=2)")]
+    def _chosen(self) -> Sequence[UserGroup]:
+        return [UserGroup(Grid.equal((0,), self.shape, (2,)), "GRR(k=2)")]
 
     def _model(self, collected: list[Collected], n: int) -> Any:
         from dither.ranges.fit import uniform  # a device has no use for it
@@ -260,17 +260,17 @@ class Uniform(Ranges):
         return uniform(self.shape)
 
 
-def _singles(shape: Sequence[int], cells: Sequence[int], epsilon: float, most: int | None = None) -> list[Asked]:
+def _singles(shape: Sequence[int], cells: Sequence[int], epsilon: float, most: int | None = None) -> list[UserGroup]:
     """A grid for each attribute."""
     grids = [Grid.equal((j,), shape, (cells[j],)) for j in range(len(shape))]
-    return [Asked(grid, oracle(grid.size, epsilon, most)) for grid in grids]
+    return [UserGroup(grid, oracle(grid.size, epsilon, most)) for grid in grids]
 
 
-def _pairs(shape: Sequence[int], cells: Sequence[int], epsilon: float, most: int | None = None) -> list[Asked]:
+def _pairs(shape: Sequence[int], cells: Sequence[int], epsilon: float, most: int | None = None) -> list[UserGroup]:
     """A grid for each pair of attributes."""
     pairs = combinations(range(len(shape)), 2)
     grids = [Grid.equal((i, j), shape, (cells[i], cells[j])) for i, j in pairs]
-    return [Asked(grid, oracle(grid.size, epsilon, most)) for grid in grids]
+    return [UserGroup(grid, oracle(grid.size, epsilon, most)) for grid in grids]
 
 
 def _at_least_two(method: str, shape: Sequence[int]) -> int:

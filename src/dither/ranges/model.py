@@ -25,8 +25,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.ranges.combine import joint, sensitivity
-from dither.ranges.normal import correlation_of, evenly, points
+from dither.estimation.normal_copula import correlation_of, evenly, points
+from dither.ranges.pair_completion import answer_gradients, joint
 from dither.ranges.queries import Queries
 
 Floats = NDArray[np.float64]
@@ -116,7 +116,7 @@ class Margin:
 
     def variance(self, gradients: Floats) -> Floats:
         """Of a sum of shares with these weights; inside a cell the errors are as the shares are."""
-        weights = inside(gradients, self.value, self.cuts)
+        weights = share_inside(gradients, self.value, self.cuts)
         if self.covariance.ndim == 1:
             common = (weights @ self.covariance) ** 2 / max(float(self.covariance.sum()), 1e-300)
             return np.maximum(weights**2 @ self.covariance - common, 0.0)
@@ -142,7 +142,7 @@ def sums(entries: Floats, cuts: NDArray[np.int64]) -> Floats:
     return np.add.reduceat(entries, cuts[:-1], axis=-1)
 
 
-def inside(masks: Floats, shares: Floats, cuts: NDArray[np.int64]) -> Floats:
+def share_inside(masks: Floats, shares: Floats, cuts: NDArray[np.int64]) -> Floats:
     """Which share of each cell is inside, for each row of masks; of an empty cell, of its values."""
     mass = sums(shares, cuts)
     covered = sums(masks * shares, cuts)
@@ -266,7 +266,7 @@ class Pairwise:
         # By a value's share the answer moves with the chance of being inside in the other attribute, given that value.
         by_left = np.repeat(np.minimum(along, 1.0), np.diff(pair.cuts[0]), axis=1)
         by_right = np.repeat(np.minimum(beside, 1.0), np.diff(pair.cuts[1]), axis=1)
-        inner = inside(u, left.value, pair.grid[0]), inside(v, right.value, pair.grid[1])
+        inner = share_inside(u, left.value, pair.grid[0]), share_inside(v, right.value, pair.grid[1])
         return _Part(rows, columns, np.einsum("qi,qi->q", down, along), (by_left, by_right), inner)
 
     # Errors ----------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class Pairwise:
         total = np.zeros(chosen.queries)
         for j, rows, column in chosen.attributes():
             margin = self.margins[j]
-            cut = inside(chosen.mask(j)[rows], np.ones(margin.value.size), margin.cuts)
+            cut = share_inside(chosen.mask(j)[rows], np.ones(margin.value.size), margin.cuts)
             own = ((_GUESS * sums(margin.value, margin.cuts) * 4 * cut * (1 - cut)) ** 2).sum(axis=1)
             single = singles[rows, column]
             total[rows] += own * np.divide(answer[rows], single, out=np.ones_like(single), where=single > 0) ** 2
@@ -364,7 +364,7 @@ def movable(z: Floats, singles: Floats) -> Floats:
         product = np.concatenate([product * (1 - column)[:, None], product * column[:, None]], axis=1)
     # Attribute 0 is the first digit of a state, so each column's states have to go inside those of the ones before.
     order = np.arange(z.shape[1]).reshape((2,) * singles.shape[1]).transpose().reshape(-1)
-    return sensitivity((1 - _LITTLE) * z + _LITTLE * product[:, order])
+    return answer_gradients((1 - _LITTLE) * z + _LITTLE * product[:, order])
 
 
 def _cut_mass(mass: Floats, left: Floats, right: Floats) -> Floats:
@@ -462,6 +462,6 @@ def _never(queries: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return np.zeros(queries, dtype=np.int64), np.ones(queries, dtype=bool)
 
 
-def refined(cuts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def common_cuts(cuts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """The cuts of all of them."""
     return np.unique(np.concatenate(list(cuts)))

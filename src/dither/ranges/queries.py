@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_real
-from dither.core.errors import ParameterError
-from dither.core.subsets import subsets
-from dither.randomness import Stream
+from dither.core.randomness import Stream
+from dither.core.subsets import random_subsets
+from dither.errors import ParameterError
 from dither.ranges.axes import Axes, Axis, Pieces, listed
 
 MOST_WEIGHTS = 1 << 27  # a gigabyte
@@ -130,7 +130,7 @@ class Queries:
         stream, rows = Stream.seeded(seed, "queries"), slice(0, count)
         asked = np.full((count, len(axes)), dimensions == len(axes))
         if 0 < dimensions < len(axes):
-            chosen = subsets(len(axes), dimensions, stream.spawn("attributes"), rows)
+            chosen = random_subsets(len(axes), dimensions, stream.spawn("attributes"), rows)
             np.put_along_axis(asked, chosen.astype(np.intp), True, axis=1)
         steps = []
         for j, size in enumerate(axes.shape):

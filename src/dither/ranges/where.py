@@ -22,8 +22,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dither.core.errors import ParameterError, require
-from dither.ranges.axes import GRAMMAR, AnyOf, Axes, Axis, Pieces, complement, listed, shown, union
+from dither.errors import ParameterError, require
+from dither.ranges.axes import GRAMMAR, AnyOf, Axes, Axis, Pieces, complement, listed, union, value_text
 from dither.schema import Categorical
 
 LONGEST = 100_000  # characters
@@ -74,7 +74,7 @@ def parse(axes: Axes, text: str) -> Mapping[Any, Any]:
         raise _too_deep() from None
     for j, pieces in box.items():
         if not pieces or (axes[j].continuous and all(axes[j].narrow(*piece) for piece in pieces)):
-            raise ParameterError(f"no value of {axes.names[j]} satisfies all conditions on it: {shown(text)}")
+            raise ParameterError(f"no value of {axes.names[j]} satisfies all conditions on it: {value_text(text)}")
     return {axes.key(j): _wanted(axes[j], box[j]) for j in sorted(box)}
 
 
@@ -133,7 +133,7 @@ def _word(axes: Axes, token: Any) -> str:
     if kind in ("VAR", "IDENTIFIER") or _named(axes, text):
         return '"' + text.replace('"', '""') + '"'
     what = _UNSUPPORTED.get(text.lower())
-    raise _refused(f"{what} ({text})" if what else shown(text))
+    raise _refused(f"{what} ({text})" if what else value_text(text))
 
 
 def _guarded(work: Callable[[], Any]) -> Any:
@@ -252,7 +252,7 @@ def _attribute(axes: Axes, node: Any, whole: Any) -> int:
     found = _named(axes, node.name)
     if len(found) > 1:
         names = listed([axes.names[j] for j in found])
-        raise ParameterError(f"{shown(node.name)} may be any of {names}; write it as the attribute is written")
+        raise ParameterError(f"{value_text(node.name)} may be any of {names}; write it as the attribute is written")
     return found[0] if found else axes.index(node.name)
 
 
@@ -277,7 +277,7 @@ def _read_number(text: str) -> int | float:
     try:
         return int(text) if text.isdecimal() and len(text) < 20 else float(text)
     except ValueError:
-        raise ParameterError(f"{shown(text)} is not a number") from None
+        raise ParameterError(f"{value_text(text)} is not a number") from None
 
 
 def _compared(axis: Axis, kind: str, value: Any) -> Pieces:
@@ -298,7 +298,7 @@ def _between(axis: Axis, low: Any, high: Any) -> Pieces:
     start, stop = _edge(axis, low, above=False), _edge(axis, high, above=True)
     if low > high:
         raise ParameterError(
-            f"{axis.name}: between {shown(low)} and {shown(high)} is reversed; give the lower end first"
+            f"{axis.name}: between {value_text(low)} and {value_text(high)} is reversed; give the lower end first"
         )
     return union([(start, stop)])
 
@@ -307,7 +307,7 @@ def _edge(axis: Axis, value: Any, above: bool) -> Any:
     """Where the values that are at least `value` begin, or those above it; between the ends of all."""
     first, last = axis.ends
     if isinstance(value, str):
-        raise ParameterError(f"{axis.name}: {shown(value)} is a text; write numbers without quotes")
+        raise ParameterError(f"{axis.name}: {value_text(value)} is a text; write numbers without quotes")
     edge = float(value)
     if math.isfinite(edge) and not axis.continuous:
         edge = math.floor(value) + 1 if above else math.ceil(value)

@@ -15,7 +15,7 @@ post-processing: it sees nothing but the estimate, so it costs no privacy.
 from collections.abc import Callable
 from typing import Any
 
-from dither.core.errors import ParameterError
+from dither.errors import ParameterError
 from dither.refine.auto import auto
 from dither.refine.hdr4me import hdr4me
 from dither.refine.project import base_cut, clip, norm_sub, simplex

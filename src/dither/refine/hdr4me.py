@@ -28,9 +28,9 @@ from statistics import NormalDist
 import numpy as np
 
 from dither.core.checks import checked_confidence
-from dither.core.errors import HarmWarning, ParameterError
 from dither.core.estimate import MEAN, Estimate
-from dither.refine.given import Numbers, bounds_of, refined, values_and_errors
+from dither.errors import HarmWarning, ParameterError
+from dither.refine.inputs import Numbers, bounds_of, refined_estimate, values_and_errors
 
 PENALTIES = ("l1", "l2", "adaptive")
 _LIKELY = 0.5
@@ -75,7 +75,7 @@ def hdr4me(estimate: Estimate, penalty: str = "adaptive", confidence: float = 0.
         "Standard errors are root mean squared errors, estimated without bias and averaged over items."
     )
     error = np.sqrt(np.maximum(left**2, max(float(risk), 0.0)))
-    return refined(estimate, centre + half * found, half * error, note)
+    return refined_estimate(estimate, centre + half * found, half * error, note)
 
 
 def _shrunk(penalty: str, y: Numbers, sigma: Numbers, reach: Numbers) -> tuple[Numbers, Numbers, Numbers]:

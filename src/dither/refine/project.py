@@ -18,10 +18,10 @@ projection: what it drops is wrong by its own size, and its standard errors say 
 import numpy as np
 
 from dither.core.checks import checked_real
-from dither.core.errors import ParameterError
 from dither.core.estimate import Bounds, Estimate
-from dither.core.simplex import onto_simplex
-from dither.refine.given import bounds_of, refined, values_and_errors
+from dither.errors import ParameterError
+from dither.estimation.simplex import onto_simplex
+from dither.refine.inputs import bounds_of, refined_estimate, values_and_errors
 
 
 def clip(estimate: Estimate) -> Estimate:
@@ -37,7 +37,7 @@ def clip(estimate: Estimate) -> Estimate:
     bounds = _bounds(estimate)
     inside = np.clip(value, bounds.low, bounds.high)
     moved = int((inside != value).sum())
-    return refined(
+    return refined_estimate(
         estimate, inside, stderr, f"Clipped to [{bounds.low:g}, {bounds.high:g}]: {moved:,} of {value.size:,} moved."
     )
 
@@ -67,7 +67,7 @@ def simplex(estimate: Estimate, total: float | None = None) -> Estimate:
         whole = bounds.most if bounds.total is None else bounds.total
         nearest, what = onto_simplex(value, float(whole or 1.0), bounds.high), f"{whole:g}"
     zeros = int((nearest == 0).sum())
-    return refined(
+    return refined_estimate(
         estimate,
         nearest,
         stderr,
@@ -96,7 +96,7 @@ def norm_sub(estimate: Estimate) -> Estimate:
             break
         kept &= ~negative
     found[~kept] = 0.0
-    return refined(
+    return refined_estimate(
         estimate,
         found,
         stderr,
@@ -115,7 +115,7 @@ def base_cut(estimate: Estimate, threshold: float = 2.0) -> Estimate:
     kept = value > threshold * stderr
     # What is dropped was below the threshold, and may have been as large as its upper end.
     missed = np.sqrt(stderr**2 + np.clip(value, 0.0, None) ** 2)
-    return refined(
+    return refined_estimate(
         estimate,
         np.where(kept, value, 0.0),
         np.where(kept, stderr, missed),

@@ -42,9 +42,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.errors import require
 from dither.core.estimate import Bounds, Estimate
-from dither.refine.given import Numbers, bounds_of, refined, values_and_errors
+from dither.errors import require
+from dither.refine.inputs import Numbers, bounds_of, refined_estimate, values_and_errors
 
 LEAST = 8
 _FOLDS = 5
@@ -150,7 +150,7 @@ def _likely(log: Numbers) -> Numbers:
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
+class NoisyItems:
     """What priors are fitted to: values and standard errors, how many items have them, and which fifth they are in."""
 
     y: Numbers
@@ -160,7 +160,7 @@ class Items:
     bounds: Bounds
 
     @classmethod
-    def of(cls, y: Numbers, sigma: Numbers, bounds: Bounds) -> "Items":
+    def of(cls, y: Numbers, sigma: Numbers, bounds: Bounds) -> "NoisyItems":
         """The items; if they are very many, those that are closer than a fifth of a standard error are one."""
         fold = np.arange(y.size) % _FOLDS
         if y.size <= _BINNED:
@@ -174,9 +174,9 @@ class Items:
         spread = np.sqrt(np.bincount(which, weights=sigma**2) / count)
         return cls(mean, spread, count.astype(np.float64), kinds[:, 2].astype(np.intp), bounds)
 
-    def some(self, chosen: NDArray[np.bool_]) -> "Items":
+    def some(self, chosen: NDArray[np.bool_]) -> "NoisyItems":
         """Those of them."""
-        return Items(self.y[chosen], self.sigma[chosen], self.count[chosen], self.fold[chosen], self.bounds)
+        return NoisyItems(self.y[chosen], self.sigma[chosen], self.count[chosen], self.fold[chosen], self.bounds)
 
     @cached_property
     def scale(self) -> float:
@@ -198,11 +198,11 @@ class Items:
 # The five priors -------------------------------------------------------------------------------------------------
 
 
-def _range(items: Items) -> Prior:
+def _range(items: NoisyItems) -> Prior:
     return Prior(np.zeros(1), np.full(1, np.inf), np.ones(1), items.bounds)
 
 
-def _ends(items: Items) -> Prior:
+def _ends(items: NoisyItems) -> Prior:
     """Uniform on the range, and piles at either end that are narrow or trail off."""
     ladder = items.ladder
     centres = np.concatenate([[0.0], np.full(ladder.size, items.bounds.low), np.full(ladder.size, items.bounds.high)])
@@ -213,7 +213,7 @@ def _ends(items: Items) -> Prior:
     return Prior(centres, widths, shares, items.bounds)
 
 
-def _bell(items: Items) -> Prior:
+def _bell(items: NoisyItems) -> Prior:
     """Centre and width by maximum likelihood, iterated with the precision of each item."""
     y, noise, count = items.y, items.sigma**2, items.count
     centre, width = float(np.average(y, weights=count / noise)), 0.0
@@ -230,7 +230,7 @@ def _bell(items: Items) -> Prior:
     return Prior(np.array([inside]), np.array([width]), np.ones(1), items.bounds, _doubt(precision, items))
 
 
-def _peak(items: Items) -> Prior | None:
+def _peak(items: NoisyItems) -> Prior | None:
     """One centre and a mixture of widths, the last of them the whole range; None where items are too few to object."""
     if items.count.sum() < 2 * _CLUSTERED:
         return None
@@ -255,12 +255,12 @@ def _peak(items: Items) -> Prior | None:
     return Prior(np.full(widths.size, centre), widths, shares, items.bounds, doubt)
 
 
-def _doubt(precision: Numbers, items: Items) -> float:
+def _doubt(precision: Numbers, items: NoisyItems) -> float:
     """The variance of a centre that is an average, at most that of one anywhere in the range."""
     return min(1 / float(precision.sum()), items.width**2 / 12)
 
 
-def _clusters(items: Items) -> Prior | None:
+def _clusters(items: NoisyItems) -> Prior | None:
     """Narrow normals wherever there are items, and the range; None where they would be too many."""
     step = items.scale / 2
     inside = np.clip(items.y, items.bounds.low, items.bounds.high)
@@ -275,7 +275,7 @@ def _clusters(items: Items) -> Prior | None:
     return Prior(centres, widths, shares, items.bounds)
 
 
-PRIORS: dict[str, Callable[[Items], Prior | None]] = {
+PRIORS: dict[str, Callable[[NoisyItems], Prior | None]] = {
     "range": _range,
     "ends": _ends,
     "bell": _bell,
@@ -302,7 +302,7 @@ def _middle(numbers: Numbers, count: Numbers) -> float:
 # The average -----------------------------------------------------------------------------------------------------
 
 
-def _risk(fit: Callable[[Items], Prior | None], items: Items) -> float | None:
+def _risk(fit: Callable[[NoisyItems], Prior | None], items: NoisyItems) -> float | None:
     """Stein's estimate of the squared error, in units of sigma^2, summed over items that had no part in the fit."""
     total = 0.0
     for fold in range(_FOLDS):
@@ -329,7 +329,7 @@ def shrink(estimate: Estimate) -> Estimate:
     True
     """
     y, sigma = values_and_errors(estimate, fresh=True)
-    items = Items.of(y, sigma, _span(bounds_of(estimate), y, sigma))
+    items = NoisyItems.of(y, sigma, _span(bounds_of(estimate), y, sigma))
     fits = PRIORS if y.size >= LEAST else {"range": _range}
     priors = {name: prior for name, fit in fits.items() if (prior := fit(items)) is not None}
     weights = _weights(items, list(priors)) if y.size >= LEAST else {"range": 1.0}
@@ -342,7 +342,7 @@ def shrink(estimate: Estimate) -> Estimate:
         moved += weight * (mean - near)
         second += weight * (variance + (mean - near) ** 2)
     error = np.sqrt(np.maximum(second - moved**2, (1e-6 * np.minimum(sigma, items.width)) ** 2))
-    return refined(estimate, near + moved, error, _words(y, sigma, error, weights))
+    return refined_estimate(estimate, near + moved, error, _words(y, sigma, error, weights))
 
 
 def _span(bounds: Bounds | None, y: Numbers, sigma: Numbers) -> Bounds:
@@ -355,7 +355,7 @@ def _span(bounds: Bounds | None, y: Numbers, sigma: Numbers) -> Bounds:
     return Bounds(low, high)
 
 
-def _weights(items: Items, names: Iterable[str]) -> dict[str, float]:
+def _weights(items: NoisyItems, names: Iterable[str]) -> dict[str, float]:
     """What each prior is worth."""
     risks = {name: _risk(PRIORS[name], items) for name in names}
     score = {name: AMBITION[name] - risk / _TEMPERATURE for name, risk in risks.items() if risk is not None}

@@ -13,11 +13,11 @@ where both are small.
 
 import numpy as np
 
-from dither.core.density import Summed, smoothed
-from dither.core.errors import ParameterError
 from dither.core.estimate import Estimate
 from dither.core.parallel import small_matrices
-from dither.refine.given import bounds_of, refined, values_and_errors
+from dither.errors import ParameterError
+from dither.estimation.density import NoisySums, smoothed
+from dither.refine.inputs import bounds_of, refined_estimate, values_and_errors
 
 MOST_CELLS = 256  # the work grows with the third power
 
@@ -41,6 +41,6 @@ def smooth(estimate: Estimate) -> Estimate:
             f"smooth is for the shares of 2 to {MOST_CELLS} values with an order, which add up to one; use shrink"
         )
     with small_matrices():
-        found = smoothed(value.size, None, [Summed(np.eye(value.size), value, stderr**2)])
+        found = smoothed(value.size, None, [NoisySums(np.eye(value.size), value, stderr**2)])
     errors = np.sqrt(np.maximum(np.diagonal(found.covariance), 0.0))
-    return refined(estimate, found.value, errors, "Smoothed: each value has learned from its neighbours.")
+    return refined_estimate(estimate, found.value, errors, "Smoothed: each value has learned from its neighbours.")

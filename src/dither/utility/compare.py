@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_confidence, checked_count, checked_real
-from dither.core.domain import Records
-from dither.core.errors import ParameterError
+from dither.core.domains import Records
 from dither.core.mechanism import Mechanism, Reading
-from dither.show.table import Table
+from dither.display.table import TextTable
+from dither.errors import ParameterError
 from dither.utility.deviation import MOST_REPORTS, Deviation, deviation, reading_of
 
 _ALIKE = 1e-9
@@ -84,14 +84,14 @@ class Ranking:
         error = max(self.deviations[number].normal_error for number in used)
         return Deviation(bias, variance, self.deviations[0].reports, error)
 
-    def items(self) -> Table:
+    def items(self) -> TextTable:
         """One row an item: the best candidate, and the one that comes next."""
         rmse = np.sqrt(self._stacked("bias") ** 2 + self._stacked("variance"))
         columns: dict[str, Any] = {"item": [str(item) for item in range(rmse.shape[1])]}
         for (name, size), order in zip((("best", "rmse"), ("runner-up", "runner-up rmse")), self._order, strict=False):
             columns[name] = [self.names[number] for number in order]
             columns[size] = np.take_along_axis(rmse, order[None], axis=0)[0]
-        return Table(columns)
+        return TextTable(columns)
 
     def _stacked(self, name: str) -> NDArray[np.float64]:
         """The bias or variance of all candidates (rows) for all items (columns)."""
@@ -106,7 +106,7 @@ class Ranking:
         inside = np.stack([np.atleast_1d(found.each_within(self.tolerance)) for found in self.deviations])
         return np.lexsort((cost, -inside), axis=0)
 
-    def table(self) -> Table:
+    def table(self) -> TextTable:
         """One row a candidate."""
         columns: dict[str, Any] = {
             "mechanism": list(self.names),
@@ -116,7 +116,7 @@ class Ranking:
         }
         if self.tolerance is not None:
             columns[f"within {self.tolerance:g}"] = [found.within(self.tolerance) for found in self.deviations]
-        return Table(columns)
+        return TextTable(columns)
 
     def __repr__(self) -> str:
         return str(self.table())

@@ -31,9 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_confidence, checked_count, real_array
-from dither.core.domain import Categories
-from dither.core.errors import ParameterError
+from dither.core.domains import Categories
 from dither.core.mechanism import Mechanism, Reading
+from dither.errors import ParameterError
 from dither.utility.population import Population, population
 
 MOST_REPORTS = 10**15  # a hundred thousand of everyone on earth

@@ -45,12 +45,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dither.core.ball import Ball
+from dither.core.ball_domain import Ball
 from dither.core.checks import checked_count, checked_epsilon, checked_real
-from dither.core.domain import Categories, Interval, Records
-from dither.core.errors import ParameterError
+from dither.core.domains import Categories, Records, UnitInterval
 from dither.core.mechanism import Mechanism
-from dither.core.sparse import Sparse
+from dither.core.sparse_domain import Sparse
+from dither.errors import ParameterError
 
 _LARGEST = 710.0  # of an epsilon whose K is a float; long before, what users know themselves is the limit
 _TARGETS = ("users", "population")
@@ -192,7 +192,7 @@ def limit(mechanism: Mechanism, *, users: int, of: str = "users") -> float:
     if hasattr(domain, "groups"):
         least = max(group.half**2 * least_mse(mean(), group.epsilon, of=of) for group in domain.groups)
     elif isinstance(domain, Ball):  # the largest cube inside: entries of 1/sqrt(d)
-        least = least_mse(_asked(Records(domain.d, (Interval(),))), mechanism.epsilon, of=of) / domain.d
+        least = least_mse(_asked(Records(domain.d, (UnitInterval(),))), mechanism.epsilon, of=of) / domain.d
     else:
         # Of a device with memory a single report has a smaller epsilon than all of them.
         least = least_mse(_asked(domain), getattr(mechanism, "first", mechanism.epsilon), of=of)
@@ -201,7 +201,7 @@ def limit(mechanism: Mechanism, *, users: int, of: str = "users") -> float:
 
 def _asked(domain: Any) -> tuple[Parameters, ...]:
     """The parameters of a domain, each item with the same weight."""
-    if isinstance(domain, Interval):
+    if isinstance(domain, UnitInterval):
         return mean()
     if isinstance(domain, Categories):
         return frequencies(domain.k)
@@ -221,7 +221,7 @@ def _asked(domain: Any) -> tuple[Parameters, ...]:
     return tuple(blocks)
 
 
-def _cells(kind: Categories | Interval) -> int:
+def _cells(kind: Categories | UnitInterval) -> int:
     return kind.k if isinstance(kind, Categories) else 1
 
 

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import real_array
-from dither.core.domain import Categories, Interval, Records
-from dither.core.errors import DomainError, ParameterError
+from dither.core.domains import Categories, Records, UnitInterval
 from dither.core.mechanism import Domain
+from dither.errors import DomainError, ParameterError
 
 _GRID = 2000  # cells that a named distribution is cut into
 _NARROW = 0.4  # of the users in one cell: a distribution that the cells do not show
@@ -80,7 +80,7 @@ def _shares(counts: Weights) -> Weights | None:
 def _are_counts_and_edges(domain: Domain, values: Any) -> bool:
     """Whether this is meant as a histogram: a pair of lists, where values would be numbers."""
     return (
-        isinstance(domain, Interval)
+        isinstance(domain, UnitInterval)
         and isinstance(values, tuple)
         and len(values) == 2
         and all(hasattr(part, "__len__") and not isinstance(part, str) for part in values)
@@ -119,7 +119,7 @@ def _named(domain: Domain, text: str) -> Population:
 
 
 def _distribution(domain: Domain, name: str, numbers: Sequence[float]) -> Population | None:
-    if isinstance(domain, Interval):
+    if isinstance(domain, UnitInterval):
         edges = np.linspace(-1, 1, _GRID + 1)
         values, laws, most = (edges[1:] + edges[:-1]) / 2, _DENSITIES, _NARROW
     elif isinstance(domain, Categories):

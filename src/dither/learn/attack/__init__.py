@@ -10,10 +10,10 @@ attack of scores: `curve` says how well they tell members from others, `bound` w
 shows it.
 """
 
-from dither.learn.attack.bound import RELATIONS, chance
-from dither.learn.attack.judging import FEWEST
-from dither.learn.attack.models import Numbers, Records, log_odds, losses
-from dither.learn.attack.result import FALSE_ALARMS, Attack, Rate, side_by_side
+from dither.learn.attack.evaluation import FEWEST
+from dither.learn.attack.membership_bound import RELATIONS, chance
+from dither.learn.attack.model_scores import Numbers, Records, log_odds, losses
+from dither.learn.attack.result import FALSE_ALARMS, Attack, Rate, attacks_table
 from dither.learn.attack.shadows import Train, likelihood_ratio
 from dither.learn.attack.softmax import Softmax, SoftmaxTrainer
 from dither.learn.attack.threshold import loss_threshold
@@ -29,10 +29,10 @@ __all__ = [
     "Softmax",
     "SoftmaxTrainer",
     "Train",
+    "attacks_table",
     "chance",
     "likelihood_ratio",
     "log_odds",
     "loss_threshold",
     "losses",
-    "side_by_side",
 ]

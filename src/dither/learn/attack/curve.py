@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.learn.attack.result import Rate
-from dither.privacy.auditing.bound import clopper_pearson, wilson
+from dither.privacy.auditing.epsilon_bound import clopper_pearson, wilson
 
 Numbers = NDArray[np.float64]
 

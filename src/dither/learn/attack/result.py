@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.errors import ParameterError, require
 from dither.core.guarantee import Guarantee
-from dither.show.plots import COLOURS, saved, tidy
-from dither.show.table import Table
+from dither.display.plots import COLOURS, saved, tidy
+from dither.display.table import TextTable
+from dither.errors import ParameterError, require
 
 Numbers = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ class Attack:
             return "the model was trained from a seed, so that there is no certificate to compare with"
         return f"the certificate {'is REFUTED' if self.refuted else 'stands'}"
 
-    def table(self) -> Table:
+    def table(self) -> TextTable:
         """All numbers, one a line."""
         facts = {
             "members, others": f"{self.members:,}, {self.others:,}",
@@ -88,7 +88,7 @@ class Attack:
             "certificate": str(self.certificate) if self.certificate is not None else "none given",
             "verdict": self.verdict,
         }
-        return Table({"": list(facts), self.name: list(facts.values())})
+        return TextTable({"": list(facts), self.name: list(facts.values())})
 
     def plot(self, path: Any = None) -> Any:
         """The ROC curve, both axes logarithmic: what counts is its left end."""
@@ -133,7 +133,7 @@ class Attack:
         return "\n".join(lines)
 
 
-def side_by_side(attacks: Mapping[str, Attack], accuracy: Mapping[str, float] | None = None) -> Table:
+def attacks_table(attacks: Mapping[str, Attack], accuracy: Mapping[str, float] | None = None) -> TextTable:
     """A line for each attack, beside the accuracy of the model that was attacked, if it is given."""
     rows = list(attacks.values())
     columns: dict[str, Any] = {"model": list(attacks), "attack": [each.name for each in rows]}
@@ -148,4 +148,4 @@ def side_by_side(attacks: Mapping[str, Attack], accuracy: Mapping[str, float] | 
         "epsilon at least": [round(each.epsilon, 3) for each in rows],
         "certificate": ["none" if each.certificate is None else str(each.certificate) for each in rows],
     }
-    return Table(columns)
+    return TextTable(columns)

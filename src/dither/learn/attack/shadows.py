@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
-from dither.core.errors import ParameterError
 from dither.core.guarantee import Guarantee
-from dither.learn.attack.judging import FEWEST, Settings, check_number, judged, stream_of
-from dither.learn.attack.models import Records, columns, log_odds, log_softmax, odds, pair
+from dither.core.randomness import Stream
+from dither.errors import ParameterError
+from dither.learn.attack.evaluation import FEWEST, Settings, check_number, judged, stream_of
+from dither.learn.attack.model_scores import Records, columns, log_odds, log_softmax, odds, pair
 from dither.learn.attack.result import Attack
 from dither.learn.attack.softmax import SoftmaxTrainer, fitting_threads, table_of
-from dither.randomness import Stream
 
 Numbers = NDArray[np.float64]
 Train = Callable[[Any, Any, int], Any]
@@ -79,13 +79,13 @@ def likelihood_ratio(
         np.concatenate([np.asarray(ours[1]), np.asarray(theirs[1])]),
     )
     stream = stream_of(seed).spawn("shadows")
-    inside = halves(stream, shadows, len(labels))
+    inside = shadow_halves(stream, shadows, len(labels))
     pool = (inputs, labels)
     if population is not None:
         pool = pair("population", population)
         if len(pool[1]) < FEWEST:
             raise ParameterError(f"a population needs at least {FEWEST} records")
-        half = halves(stream.spawn("population"), shadows, len(pool[1]))
+        half = shadow_halves(stream.spawn("population"), shadows, len(pool[1]))
         inside = np.zeros_like(inside)
     else:
         half = inside
@@ -97,7 +97,7 @@ def likelihood_ratio(
     return judged(name, score[: len(ours[1])], score[len(ours[1]) :], settings)
 
 
-def halves(stream: Stream, shadows: int, records: int) -> NDArray[np.bool_]:
+def shadow_halves(stream: Stream, shadows: int, records: int) -> NDArray[np.bool_]:
     """For each shadow model the records that it sees; every record is seen by exactly half of them."""
     words = stream.words(lane=0, rows=slice(0, records), width=shadows)
     return (np.argsort(np.argsort(words, axis=1, kind="stable"), axis=1) < shadows // 2).T

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_real, real_array
-from dither.core.errors import DomainError, ParameterError
 from dither.core.parallel import small_matrices
-from dither.learn.attack.models import columns, log_softmax
+from dither.errors import DomainError, ParameterError
+from dither.learn.attack.model_scores import columns, log_softmax
 
 Numbers = NDArray[np.float64]
 

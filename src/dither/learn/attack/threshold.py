@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import real_array
-from dither.core.errors import DomainError
 from dither.core.guarantee import Guarantee
-from dither.learn.attack.judging import Settings, check_number, judged
-from dither.learn.attack.models import losses, pair
+from dither.errors import DomainError
+from dither.learn.attack.evaluation import Settings, check_number, judged
+from dither.learn.attack.model_scores import losses, pair
 from dither.learn.attack.result import Attack
 
 Numbers = NDArray[np.float64]

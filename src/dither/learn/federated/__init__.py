@@ -2,7 +2,7 @@
 
 A round of federated averaging: the server sends its parameters; every device that takes part trains for a few local
 steps (`training`), clips its *whole update* to the norm `clip`, and sends one randomized report of it through an
-`Envelope`; the server tallies the reports, estimates the mean update, and moves by `server_rate` times that.
+`VectorReporter`; the server tallies the reports, estimates the mean update, and moves by `server_rate` times that.
 
 **Why the whole update.** 001 (section 6.1.1) adds noise to the last of E local steps. The transmitted model then holds
 the other E - 1 without any noise: with Gaussian noise for (1, 1e-5) and 20 steps the promise fails with probability
@@ -26,25 +26,25 @@ an error of about clip^2 d / min(epsilon, epsilon^2) a report; `explain` says wh
 many devices, few rounds.
 
 `federation` is the server, with simulated devices; `device` a real one, and what it knows beforehand. `split` says who
-has which records, `training` what an update is, `carrier` how it travels, `account` what it costs. `ldpvec` is
-001's way to report a direction.
+has which records, `local_training` what an update is, `encoders` how it travels, `round_accounting` what it costs.
+`ldpvec` is 001's way to report a direction.
 """
 
-from dither.learn.federated.carrier import DEFAULT, Carrier, carrier_for
 from dither.learn.federated.device import Device, Task, clipped
+from dither.learn.federated.encoders import DEFAULT, VectorEncoder, encoder_for
 from dither.learn.federated.federation import Federation
 from dither.learn.federated.ldpvec import LDPVec
-from dither.learn.federated.split import Devices, by_class
+from dither.learn.federated.partition import Devices, by_class
 
 __all__ = [
     "DEFAULT",
-    "Carrier",
     "Device",
     "Devices",
     "Federation",
     "LDPVec",
     "Task",
+    "VectorEncoder",
     "by_class",
-    "carrier_for",
     "clipped",
+    "encoder_for",
 ]

@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dither.core.ball import shortened_to
+from dither.core.ball_domain import shortened_to
 from dither.core.checks import checked_count
-from dither.core.errors import ParameterError, ReportError
 from dither.core.mechanism import Mechanism
+from dither.core.randomness import Stream
 from dither.core.reports import Reports
-from dither.learn.federated.carrier import Carrier
-from dither.learn.federated.split import Devices
-from dither.learn.federated.training import Local
+from dither.errors import ParameterError, ReportError
+from dither.learn.federated.encoders import VectorEncoder
+from dither.learn.federated.local_training import LocalTraining
+from dither.learn.federated.partition import Devices
 from dither.privacy.ledger import BudgetError, Ledger
-from dither.randomness import Stream
 
 Numbers = NDArray[np.float64]
 
@@ -29,8 +29,8 @@ Numbers = NDArray[np.float64]
 class Task:
     """What every device knows beforehand: how to train, how to report, and in how many rounds at most."""
 
-    local: Local
-    carrier: Carrier | None
+    local: LocalTraining
+    encoder: VectorEncoder | None
     clip: float
     rounds: int
     most: int
@@ -73,18 +73,18 @@ class Device:
 
     def report(self, task: Task, parameters: Any, turn: int) -> Reports:
         """What the device sends in round `turn`, counted from 1."""
-        if task.carrier is None:
-            raise ReportError("a device sends nothing that is not randomized: make the federation with an envelope")
+        if task.encoder is None:
+            raise ReportError("a device sends nothing that is not randomized: make the federation with a reporter")
         if checked_count("turn", turn, 1) > task.rounds:
             raise BudgetError(
                 f"{task.rounds} rounds were agreed, and round {turn} is not one of them. For more rounds agree on a "
                 "new federation, with a budget of its own"
             )
-        mechanism = task.carrier.mechanism
+        mechanism = task.encoder.mechanism
         self.ledger.reserve(mechanism, periods=task.most)
         self._check_left(task, mechanism, turn)
         update = task.update(np.asarray(parameters), self._own, np.array([0]), turn - 1, Stream.secure())
-        sent = self.ledger.report(mechanism, task.carrier.inside(update), period=f"{task.name} {turn}")
+        sent = self.ledger.report(mechanism, task.encoder.inside(update), period=f"{task.name} {turn}")
         self._last = task.name, turn
         return sent
 

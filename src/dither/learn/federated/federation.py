@@ -15,26 +15,26 @@ from numpy.typing import NDArray
 from torch import nn
 
 from dither.core.checks import checked_count, checked_delta, checked_real
-from dither.core.errors import DomainError, ParameterError, ReportError
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.core.randomness import Stream
 from dither.core.tally import Tally
-from dither.learn.federated.account import Accounts, Rota, most_rounds, per_round, shuffled_total, together
-from dither.learn.federated.carrier import CANDIDATES, DEFAULT, Carrier, carrier_for, described, noise_kind
+from dither.display.plots import COLOURS, saved, tidy
+from dither.display.progress import progress
+from dither.display.table import TextTable
+from dither.errors import DomainError, ParameterError, ReportError
 from dither.learn.federated.device import Numbers, Task, clipped
-from dither.learn.federated.split import Devices, whole_labels
-from dither.learn.federated.training import Local, check_labels, decided, loss
+from dither.learn.federated.encoders import CANDIDATES, DEFAULT, VectorEncoder, encoder_for, encoder_name, noise_kind
+from dither.learn.federated.local_training import LocalTraining, check_labels, decided, loss
+from dither.learn.federated.partition import Devices, whole_labels
+from dither.learn.federated.round_accounting import Accounts, Rota, most_rounds, per_round, shuffled_total, together
 from dither.privacy.ledger import BudgetError
-from dither.privacy.ledger.device import _times
-from dither.randomness import Stream
-from dither.show.plots import COLOURS, saved, tidy
-from dither.show.progress import progress
-from dither.show.table import Table
+from dither.privacy.ledger.ledger import _times
 
 
 class Federation:
     """Federated averaging with one randomized report a device and round.
 
-    `envelope` is the name of a mechanism for vectors (with its `options`), "LDPVec", an `Envelope` that is made
+    `mechanism` is the name of a mechanism for vectors (with its `options`), "LDPVec", a `VectorReporter` that is made
     already, or None for training without any privacy, to compare with. The default, "best", takes what has the least
     error at this budget: UnitVector, or, with a delta and little to spend in a round, BallGaussian.
 
@@ -53,13 +53,13 @@ class Federation:
     >>> federation.step(devices)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    dither.privacy.ledger.device.BudgetError: all 2 rounds are done, ...
+    dither.privacy.ledger.ledger.BudgetError: all 2 rounds are done, ...
     """
 
     def __init__(
         self,
         model: nn.Module,
-        envelope: str | Carrier | None = DEFAULT,
+        mechanism: str | VectorEncoder | None = DEFAULT,
         *,
         rounds: int,
         epsilon: float | None = None,
@@ -80,7 +80,7 @@ class Federation:
         seed: int | None = None,
     ) -> None:
         self.rounds = checked_count("rounds", rounds, 1)
-        self.local = Local(copy.deepcopy(model), local_steps, batch, rate, decay)
+        self.local = LocalTraining(copy.deepcopy(model), local_steps, batch, rate, decay)
         self.clip, self.server_rate = _positive("clip", clip), _positive("server_rate", server_rate)
         self.momentum = checked_real("momentum", momentum)
         if not 0 <= self.momentum < 1:
@@ -95,7 +95,7 @@ class Federation:
         self.participants, self.devices = participants, devices
         self.most = self.rounds if devices is None else most_rounds(devices, participants, self.rounds)
         self.delta = checked_delta(delta)
-        self.carrier = self._carrier(envelope, epsilon, budget, options or {})
+        self.encoder = self._encoder(mechanism, epsilon, budget, options or {})
         if budget == "round":
             self.delta = min(1.0, self.most * self.delta)
         elif epsilon is not None and (self.total.epsilon > epsilon or self.total.delta > self.delta):
@@ -109,44 +109,46 @@ class Federation:
         self.parameters = self.local.start()
         self.done = 0
 
-    def _carrier(self, envelope: Any, epsilon: float | None, budget: str, options: dict[str, Any]) -> Carrier | None:
-        if not isinstance(envelope, str):
+    def _encoder(
+        self, mechanism: Any, epsilon: float | None, budget: str, options: dict[str, Any]
+    ) -> VectorEncoder | None:
+        if not isinstance(mechanism, str):
             if epsilon is not None or options:
-                raise ParameterError("an envelope that is made already has its budget: leave epsilon and options out")
-            if envelope is not None and getattr(envelope, "d", None) != self.local.d:
-                raise ParameterError(f"the envelope must be made for d={self.local.d} parameters, as this model has")
-            return envelope
+                raise ParameterError("a reporter that is made already has its budget: leave epsilon and options out")
+            if mechanism is not None and getattr(mechanism, "d", None) != self.local.d:
+                raise ParameterError(f"the reporter must be made for d={self.local.d} parameters, as this model has")
+            return mechanism
         if epsilon is None:
             raise ParameterError(
                 "epsilon is missing: what a device promises over all its rounds, for example epsilon=8.0"
             )
-        if envelope != "best":
-            return self._named(envelope, epsilon, budget, options)
+        if mechanism != "best":
+            return self._named(mechanism, epsilon, budget, options)
         if options:
             raise ParameterError('options belong to a mechanism that is named, as in Federation(model, "LDPVec", ...)')
         names = CANDIDATES if self.delta else CANDIDATES[:1]
         return min((self._named(name, epsilon, budget, {}) for name in names), key=lambda each: each.error())
 
     def _named(self, name: str, epsilon: float, budget: str, options: dict[str, Any]) -> Any:
-        """The carrier of a mechanism with what its reports may cost."""
+        """The encoder of a mechanism with what its reports may cost."""
         kind = noise_kind(name, options)
         if budget == "total":
             of_one = per_round(epsilon, self.delta, self.most, kind)
         else:
             of_one = epsilon, 0.0 if kind == "pure" else self.delta
-        return carrier_for(name, self.local.d, *of_one, self.clip, options)
+        return encoder_for(name, self.local.d, *of_one, self.clip, options)
 
     # What is promised ----------------------------------------------------------------------------------------------
 
     @property
     def round_guarantee(self) -> Guarantee:
         """What one report of a device promises."""
-        return Guarantee(math.inf) if self.carrier is None else self.carrier.guarantee
+        return Guarantee(math.inf) if self.encoder is None else self.encoder.guarantee
 
     @property
     def set_aside(self) -> Guarantee:
         """What a device's ledger sets aside for all its rounds: epsilons and deltas add up."""
-        return _times(self.round_guarantee, self.most) if self.carrier is not None else Guarantee(math.inf)
+        return _times(self.round_guarantee, self.most) if self.encoder is not None else Guarantee(math.inf)
 
     @property
     def total(self) -> Guarantee:
@@ -163,7 +165,7 @@ class Federation:
     @property
     def central(self) -> Guarantee:
         """What all rounds promise to whoever sees their reports shuffled; without a shuffler, the devices' own."""
-        if self.carrier is None or not self.shuffled:
+        if self.encoder is None or not self.shuffled:
             return self.total
         crowd = self.participants if self.participants is not None else self.devices
         if crowd is None and self._rota is not None:
@@ -172,7 +174,7 @@ class Federation:
             raise ParameterError(
                 "how many reports are shuffled is not known yet: say devices and participants, or run it"
             )
-        return shuffled_total(self.carrier.mechanism, crowd, self.most, self.delta)
+        return shuffled_total(self.encoder.mechanism, crowd, self.most, self.delta)
 
     def _times(self) -> int:
         """In how many rounds so far the most frequent device took part."""
@@ -183,16 +185,16 @@ class Federation:
     def _after(self, times: int) -> Guarantee:
         if times == 0:
             return Guarantee(0.0)
-        if self.carrier is None:
+        if self.encoder is None:
             return Guarantee(math.inf)
-        return together(self.carrier.mechanism, times, self.delta)
+        return together(self.encoder.mechanism, times, self.delta)
 
     # Training ------------------------------------------------------------------------------------------------------
 
     @property
     def task(self) -> Task:
         """What a device must know to take part."""
-        return Task(self.local, self.carrier, self.clip, self.rounds, self.most)
+        return Task(self.local, self.encoder, self.clip, self.rounds, self.most)
 
     def run(self, devices: Devices, *, test: tuple[Any, Any] | None = None) -> "Federation":
         """All rounds that are left. `test` is public data: inputs and labels whose accuracy the history shows."""
@@ -224,23 +226,23 @@ class Federation:
         for number, whole in enumerate(updates):
             part = clipped(whole, self.clip)
             count += len(part)
-            if self.carrier is None:
+            if self.encoder is None:
                 total += part.sum(axis=0)
                 continue
             seed = None if self.seed is None else int(stream.spawn("reports", str(number)).below(1 << 62, 1)[0])
-            counted = self.carrier.tally(self.carrier.randomize(part, seed=seed))
+            counted = self.encoder.tally(self.encoder.randomize(part, seed=seed))
             tally = counted if tally is None else tally + counted
-        if self.carrier is None or tally is None:
+        if self.encoder is None or tally is None:
             return self._move(total / max(count, 1), count, test)
-        return self._move(self.carrier.estimate(tally).value, count, test)
+        return self._move(self.encoder.estimate(tally).value, count, test)
 
     def absorb(self, reports: NDArray | Tally, *, test: tuple[Any, Any] | None = None) -> Numbers:
         """One round of real devices: their reports, or a tally of these; gives the estimated mean update."""
         self._refuse_beyond()
-        if self.carrier is None:
-            raise ReportError("without an envelope nothing is reported: make the federation with one")
-        tally = reports if isinstance(reports, Tally) else self.carrier.tally(reports)
-        return self._move(self.carrier.estimate(tally).value, tally.n, test)
+        if self.encoder is None:
+            raise ReportError("without a reporter nothing is reported: make the federation with one")
+        tally = reports if isinstance(reports, Tally) else self.encoder.tally(reports)
+        return self._move(self.encoder.estimate(tally).value, tally.n, test)
 
     def chosen(self, devices: Devices) -> NDArray[np.int64]:
         """The devices of this round, after each has paid for it: the first half of a round."""
@@ -248,7 +250,7 @@ class Federation:
             raise ParameterError(f"this federation was planned for {self.devices} devices")
         if self._rota is None:
             self._rota = Rota(len(devices), self.participants, self.rounds, self._stream.spawn("rota"))
-            if self.carrier is not None:
+            if self.encoder is not None:
                 self._accounts = Accounts(len(devices), self.set_aside.epsilon, self.set_aside.delta)
                 self._accounts.reserve(self.round_guarantee, periods=self.most)
         who = self._rota.round(self.done)
@@ -310,7 +312,7 @@ class Federation:
     # What happened -------------------------------------------------------------------------------------------------
 
     @property
-    def history(self) -> Table:
+    def history(self) -> TextTable:
         """A row a round: how many reported, how the model did on public data, and what a device has spent by then."""
         spent = {times: self._after(times) for times in {row["reported"] for row in self._past}}
         columns: dict[str, list[Any]] = {"round": [row["round"] for row in self._past]}
@@ -320,11 +322,11 @@ class Federation:
                 columns[name] = [row.get(name, math.nan) for row in self._past]
         columns["epsilon"] = [spent[row["reported"]].epsilon for row in self._past]
         columns["delta"] = [spent[row["reported"]].delta for row in self._past]
-        return Table(columns)
+        return TextTable(columns)
 
     def plot(self, path: Any = None) -> Any:
         """The learning curve: accuracy on public data by round, and the budget that is spent."""
-        from dither.core.errors import require
+        from dither.errors import require
 
         columns = self.history.columns
         if "accuracy" not in columns:
@@ -335,7 +337,7 @@ class Federation:
         axes = figure.subplots()
         axes.plot(columns["round"], columns["accuracy"], color=COLOURS[0], linewidth=2)
         axes.set(xlabel="round", ylabel="accuracy on public data", ylim=(0, 1))
-        axes.set_title(f"{described(self.carrier)}: {self.total}", loc="left", fontsize=10)
+        axes.set_title(f"{encoder_name(self.encoder)}: {self.total}", loc="left", fontsize=10)
         tidy(axes)
         return saved(figure, path)
 
@@ -345,10 +347,10 @@ class Federation:
             f"{self.rounds:,} rounds; in each, a device takes {self.local.steps} steps of SGD on batches of "
             f"{self.local.batch} and reports its whole update: {self.local.d:,} numbers, of norm {self.clip:g} at most."
         ]
-        if self.carrier is None:
+        if self.encoder is None:
             return "\n".join([*lines, "Updates are sent as they are: there is no privacy."])
         lines += [
-            f"Reports are made by {described(self.carrier)}; one promises {self.round_guarantee}.",
+            f"Reports are made by {encoder_name(self.encoder)}; one promises {self.round_guarantee}.",
             f"A device reports in {self.most:,} rounds at most. Together they promise {self.total}; its ledger sets "
             f"aside {self.set_aside}.",
         ]
@@ -356,7 +358,7 @@ class Federation:
             lines.append("This is a simulation from a seed: its own reports protect nobody.")
         if self.shuffled and (self.devices or self._rota):
             lines.append(f"To whoever sees the reports in no order: {self.central}.")
-        error = getattr(self.carrier, "error", None)
+        error = getattr(self.encoder, "error", None)
         if error is not None:
             needed = error() / self.clip**2
             lines.append(
@@ -366,7 +368,7 @@ class Federation:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"Federation({described(self.carrier)}, round {self.done} of {self.rounds}, {self.total})"
+        return f"Federation({encoder_name(self.encoder)}, round {self.done} of {self.rounds}, {self.total})"
 
 
 def _positive(name: str, number: float) -> float:

@@ -42,13 +42,13 @@ from numpy.typing import NDArray
 
 from dither.core.channel import LARGEST_MATRIX
 from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real, real_array
-from dither.core.errors import DomainError, EmptyError, ParameterError, TallyError
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.parallel import sum_chunks
 from dither.core.reports import Reports
 from dither.core.tally import Tally
+from dither.errors import DomainError, EmptyError, ParameterError, TallyError
 from dither.learn.spherical import from_spherical, to_spherical
 
 LEVELS = 1 << 16  # a decoded coordinate is tallied as a whole number of clip / LEVELS
@@ -64,7 +64,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LDPVec:
-    """Directions by randomized angles, with the verbs of an `Envelope`.
+    """Directions by randomized angles, with the verbs of an `VectorReporter`.
 
     >>> direction = LDPVec(d=3, epsilon=12.0, clip=2.0)
     >>> reports = direction.randomize([[0.0, 5.0, 5.0]] * 10_000, seed=1)

@@ -2,27 +2,27 @@
 
 Flower runs federated learning over real devices. A client's *mod* stands between the training function and the
 network; a server's *strategy* says what is sent and how replies are put together. The two here are the ends of one
-`Envelope`:
+`VectorReporter`:
 
 - `Randomizer` (device, in `client`): clips the update as a whole, randomizes it, and sends that one report.
 - `Debiasing` (server, in `server`): checks and tallies the reports, and moves the model by the mean that they estimate.
 
 Both ends count the rounds of one public schedule, and either refuses the one after the last. A server is not trusted
-with anything: it names the fingerprint of the envelope that it expects, and a device with another one refuses. It
+with anything: it names the fingerprint of the reporter that it expects, and a device with another one refuses. It
 cannot choose epsilon. `wire` holds what travels between them, and `grid` devices in this process (`LocalGrid`).
 """
 
 import warnings
 
-from dither.core.errors import require
+from dither.errors import require
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of what Flower imports: not for our users to mend
     require("flwr.serverapp", "federated")
     from dither.learn.flower.client import FAILURES, Randomizer
-    from dither.learn.flower.grid import LocalGrid
+    from dither.learn.flower.local_grid import LocalGrid
+    from dither.learn.flower.messages import FORMAT, KEY, PLAN, ROUND, TRAIN, fingerprint
     from dither.learn.flower.server import Debiasing
-    from dither.learn.flower.wire import FORMAT, KEY, PLAN, ROUND, TRAIN, fingerprint
 
 __all__ = [
     "FAILURES",

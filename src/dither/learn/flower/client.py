@@ -31,16 +31,26 @@ from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
-from dither.core.errors import DomainError, ParameterError
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.core.randomness import Stream
 from dither.core.reports import Reports
-from dither.learn.envelope import Envelope
-from dither.learn.flower.wire import KEY, PUBLIC, TRAIN, Shape, asked, checked_names, fingerprint, sealed, shown
+from dither.errors import DomainError, ParameterError
+from dither.learn.flower.messages import (
+    KEY,
+    PUBLIC,
+    TRAIN,
+    ArrayShapes,
+    checked_names,
+    fingerprint,
+    public_metrics,
+    read_request,
+    write_report,
+)
+from dither.learn.vector_reporter import VectorReporter
 from dither.privacy.composition import compose
 from dither.privacy.ledger import BudgetError, Ledger
-from dither.privacy.ledger.device import _label
+from dither.privacy.ledger.ledger import _label
 from dither.privacy.ledger.store import keyed
-from dither.randomness import Stream
 
 FAILURES = ("zero", "raise")
 _LOG = getLogger("flwr")  # where Flower tells what it does
@@ -57,13 +67,13 @@ class Randomizer:
     through, for development. A `seed` makes simulated reports, which protect nobody and which a server refuses unless
     it is told.
 
-        app = ClientApp(mods=[Randomizer(envelope, rounds=10, ledger_path="ledger.db")])
+        app = ClientApp(mods=[Randomizer(reporter, rounds=10, ledger_path="ledger.db")])
 
-    >>> Randomizer(Envelope("Hypercube", d=4, epsilon=0.5), rounds=10).guarantee.epsilon
+    >>> Randomizer(VectorReporter("Hypercube", d=4, epsilon=0.5), rounds=10).guarantee.epsilon
     5.0
     """
 
-    envelope: Envelope
+    reporter: VectorReporter
     rounds: int
     ledger_path: str | PathLike[str] | Callable[[Context], str | PathLike[str]] | None = None
     epsilon: float | None = None
@@ -74,7 +84,7 @@ class Randomizer:
 
     def __post_init__(self) -> None:
         checked_count("rounds", self.rounds, 1, 1 << 20)
-        fingerprint(self.envelope)
+        fingerprint(self.reporter)
         if self.on_failure not in FAILURES:
             raise ParameterError(f"on_failure must be one of {', '.join(FAILURES)}")
         if self.seed is not None and self.ledger_path is not None:
@@ -90,28 +100,28 @@ class Randomizer:
         """What all rounds of a run promise together."""
         if self.seed is not None:
             return NO_GUARANTEE
-        return compose([(self.envelope.mechanism, self.rounds)])
+        return compose([(self.reporter.mechanism, self.rounds)])
 
     def __call__(self, message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
         """Train, and reply with a report; anything but a request to train gets an empty answer."""
         if message.metadata.message_type.partition(".")[0] != TRAIN:
             return Message(RecordDict(), reply_to=message)
-        before, number = asked(message, fingerprint(self.envelope))
-        shape = Shape.of(before)
-        if shape.size != self.envelope.d:
+        before, number = read_request(message, fingerprint(self.reporter))
+        shape = ArrayShapes.of(before)
+        if shape.size != self.reporter.d:
             raise ParameterError(
-                f"the model has {shape.size:,} parameters, and the envelope is for {self.envelope.d:,}"
+                f"the model has {shape.size:,} parameters, and the reporter is for {self.reporter.d:,}"
             )
         label = f"{context.run_id}/{number}"
         answered = self._answered(context, label)
         start = shape.vector(before)
         reply = self._trained(message, context, call_next)
         vector = self._guarded(lambda: self._inside(reply, shape, start), lambda: self._nothing(shape))
-        public = self._guarded(lambda: self._public(reply), lambda: shown(self.public, {}))
+        public = self._guarded(lambda: self._public(reply), lambda: public_metrics(self.public, {}))
         report = self._report(vector, context, label, label in answered)
         if label not in answered:
             context.state[KEY] = ConfigRecord({"rounds": " ".join([*answered, label])})
-        content: dict[str, Any] = {KEY: sealed(report, fingerprint(self.envelope), number)}
+        content: dict[str, Any] = {KEY: write_report(report, fingerprint(self.reporter), number)}
         if public:
             content[PUBLIC] = MetricRecord(public)  # type: ignore[arg-type]
         return Message(RecordDict(content), reply_to=message)
@@ -141,7 +151,7 @@ class Randomizer:
     def _trained(self, message: Message, context: Context, call_next: Any) -> Message | None:
         return self._guarded(lambda: call_next(message, context), lambda: None)
 
-    def _inside(self, reply: Message | None, shape: Shape, start: NDArray[np.float64]) -> NDArray:
+    def _inside(self, reply: Message | None, shape: ArrayShapes, start: NDArray[np.float64]) -> NDArray:
         """The new parameters minus the old ones, clipped; none if they are not such as came in."""
         records = list(reply.content.array_records.values()) if reply is not None and reply.has_content() else []
         arrays = []
@@ -155,18 +165,18 @@ class Randomizer:
             return self._nothing(shape)
         with np.errstate(all="ignore"):
             update = np.concatenate([array.reshape(-1).astype(np.float64) for array in arrays]) - start
-        return self.envelope.inside(update[None, :])
+        return self.reporter.inside(update[None, :])
 
-    def _nothing(self, shape: Shape) -> NDArray:
+    def _nothing(self, shape: ArrayShapes) -> NDArray:
         """What the mechanism takes for no update."""
-        return self.envelope.inside(np.zeros((1, shape.size)))
+        return self.reporter.inside(np.zeros((1, shape.size)))
 
     def _public(self, reply: Message | None) -> dict[str, float]:
         """Each public metric as a float, NaN where there is none."""
         if reply is None or not reply.has_content():
-            return shown(self.public, {})
+            return public_metrics(self.public, {})
         told = {name: value for record in reply.content.metric_records.values() for name, value in record.items()}
-        return shown(self.public, told)
+        return public_metrics(self.public, told)
 
     def _report(self, vector: NDArray, context: Context, label: str, again: bool) -> Reports:
         if self.ledger_path is not None:
@@ -174,7 +184,7 @@ class Randomizer:
         seed = None
         if self.seed is not None:
             seed = int(Stream.seeded(self.seed, "flower", str(context.node_id), label).below(1 << 62, 1)[0])
-        return self.envelope.mechanism.randomize(vector, seed=seed)
+        return self.reporter.mechanism.randomize(vector, seed=seed)
 
     def _kept(self, vector: NDArray, context: Context, label: str, again: bool) -> Reports:
         """The report that the ledger keeps for this round, or makes and charges.
@@ -187,14 +197,14 @@ class Randomizer:
             if again and not repeated:
                 raise BudgetError("this round was answered, and another one after it: a ledger keeps its last report")
             spent = ledger.spent
-            report = ledger.report(self.envelope.mechanism, vector, period=label)
+            report = ledger.report(self.reporter.mechanism, vector, period=label)
             if not repeated and ledger.spent == spent:
                 raise BudgetError("the ledger of this device has no round left; it takes no part in this one")
             return report
 
     def _is_last(self, ledger: Ledger, label: str) -> bool:
         """Whether the report that the ledger keeps was made for this round: the file knows, whatever a context says."""
-        plan = self.envelope.mechanism.fingerprint
+        plan = self.reporter.mechanism.fingerprint
         with ledger._book() as book:
             kept = book.answers.get(plan, {}).get("")
             return kept is not None and kept.made_for == keyed(book.key, plan, "", _label(label) or b"")
@@ -208,7 +218,7 @@ class Randomizer:
             epsilon, delta = epsilon or whole.epsilon, whole.delta if delta is None else delta
         ledger = Ledger(path, epsilon, delta)
         try:
-            ledger.guarantee(self.envelope.mechanism)
+            ledger.guarantee(self.reporter.mechanism)
         except ParameterError:  # nothing is reserved yet
-            ledger.reserve(self.envelope.mechanism, periods=self.rounds)
+            ledger.reserve(self.reporter.mechanism, periods=self.rounds)
         return ledger

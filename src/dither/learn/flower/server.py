@@ -3,7 +3,7 @@
 It checks each report, tallies them, estimates the mean of the clipped updates, and moves the model by it:
 arrays + rate * mean. Every device has the same weight, since how many examples it has is its own affair.
 
-**The budget** is a public schedule: so many rounds, each with one report of the envelope's guarantee, and all together
+**The budget** is a public schedule: so many rounds, each with one report of the reporter's guarantee, and all together
 what `compose` says. The server refuses to ask once more (`BudgetError`); a device refuses to answer, too.
 
 **What goes wrong.** Replies that no honest device can have sent are refused and counted by their reason, never quoted.
@@ -25,16 +25,26 @@ from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_real
-from dither.core.errors import EmptyError, ParameterError
 from dither.core.estimate import Estimate
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.core.randomness import Stream
 from dither.core.reports import Reports
-from dither.learn.envelope import Envelope
-from dither.learn.flower.wire import COUNTS, PUBLIC, TRAIN, Shape, averaged, checked_names, fingerprint, opened, request
+from dither.display.table import TextTable
+from dither.errors import EmptyError, ParameterError
+from dither.learn.flower.messages import (
+    COUNTS,
+    PUBLIC,
+    TRAIN,
+    ArrayShapes,
+    averaged_metrics,
+    checked_names,
+    fingerprint,
+    read_report,
+    write_request,
+)
+from dither.learn.vector_reporter import VectorReporter
 from dither.privacy.composition import compose
 from dither.privacy.ledger import BudgetError
-from dither.randomness import Stream
-from dither.show.table import Table
 
 _WAIT = 1.0  # seconds between two looks for devices
 _LOG = getLogger("flwr")  # where Flower tells what it does
@@ -48,15 +58,15 @@ class Debiasing(Strategy):
     `patience` seconds. `public` names the metrics that devices declare public; their means are shown beside the counts.
     `simulated=True` also takes reports that were made from a seed.
 
-        Debiasing(envelope, rounds=10).start(grid, initial_arrays=ArrayRecord(model.state_dict()), num_rounds=10)
+        Debiasing(reporter, rounds=10).start(grid, initial_arrays=ArrayRecord(model.state_dict()), num_rounds=10)
 
-    >>> print(Debiasing(Envelope("Hypercube", d=4, epsilon=0.5), rounds=4).guarantee)
+    >>> print(Debiasing(VectorReporter("Hypercube", d=4, epsilon=0.5), rounds=4).guarantee)
     epsilon 2 (exact)
     """
 
     def __init__(
         self,
-        envelope: Envelope,
+        reporter: VectorReporter,
         *,
         rounds: int,
         rate: float = 1.0,
@@ -67,8 +77,8 @@ class Debiasing(Strategy):
         public: Sequence[str] = (),
         simulated: bool = False,
     ) -> None:
-        self.plan = fingerprint(envelope)
-        self.envelope, self.simulated = envelope, bool(simulated)
+        self.plan = fingerprint(reporter)
+        self.reporter, self.simulated = reporter, bool(simulated)
         self.rounds = checked_count("rounds", rounds, 1, 1 << 20)
         self.least = checked_count("least", least, 1)
         self.rate, self.fraction = checked_real("rate", rate), checked_real("fraction", fraction)
@@ -81,25 +91,25 @@ class Debiasing(Strategy):
         self._asked: dict[int, tuple[ArrayRecord, frozenset[int]]] = {}
 
     def __repr__(self) -> str:
-        return f"Debiasing({self.envelope!r}, rounds={self.rounds})"
+        return f"Debiasing({self.reporter!r}, rounds={self.rounds})"
 
     # The budget --------------------------------------------------------------------------------------------------
 
     @property
     def guarantee(self) -> Guarantee:
         """What a device is promised that answers every round of the schedule."""
-        return NO_GUARANTEE if self.simulated else compose([(self.envelope.mechanism, self.rounds)], delta=self.delta)
+        return NO_GUARANTEE if self.simulated else compose([(self.reporter.mechanism, self.rounds)], delta=self.delta)
 
     @property
     def spent(self) -> Guarantee:
         """What the rounds that were asked for have cost a device that answered all of them."""
         if self.simulated or not self._asked:
             return NO_GUARANTEE if self.simulated else Guarantee(0.0)
-        return compose([(self.envelope.mechanism, len(self._asked))], delta=self.delta)
+        return compose([(self.reporter.mechanism, len(self._asked))], delta=self.delta)
 
-    def table(self) -> Table:
+    def table(self) -> TextTable:
         """One row a round: how many reports there were, how many were refused, and how exact the mean is."""
-        return Table(
+        return TextTable(
             {
                 "round": [place + 1 for place in range(len(self.estimates))],
                 "reports": [each.n for each in self.estimates],
@@ -116,7 +126,7 @@ class Debiasing(Strategy):
         refused = "; ".join(f"{count:,} x {reason}" for reason, count in sorted(words.items()))
         return "\n".join(
             [
-                f"Each report: {NO_GUARANTEE if self.simulated else self.envelope.guarantee}.",
+                f"Each report: {NO_GUARANTEE if self.simulated else self.reporter.guarantee}.",
                 f"A device that answers all {self.rounds} rounds: {self.guarantee}.",
                 f"Asked for so far: {len(self._asked)} rounds, {self.spent}.",
                 f"Refused: {refused or 'nothing'}.",
@@ -141,12 +151,12 @@ class Debiasing(Strategy):
             )
         if server_round in self._asked:
             raise BudgetError("this round was asked for already; whoever answers twice pays twice")
-        size = Shape.of(arrays).size
-        if size != self.envelope.d:
-            raise ParameterError(f"the model has {size:,} parameters, and the envelope is for {self.envelope.d:,}")
+        size = ArrayShapes.of(arrays).size
+        if size != self.reporter.d:
+            raise ParameterError(f"the model has {size:,} parameters, and the reporter is for {self.reporter.d:,}")
         chosen = self._chosen(grid)
         self._asked[server_round] = (arrays, frozenset(chosen))
-        content = request(arrays, config, self.plan, server_round)
+        content = write_request(arrays, config, self.plan, server_round)
         return [Message(content, dst_node_id=node, message_type=TRAIN) for node in chosen]
 
     def aggregate_train(
@@ -160,14 +170,14 @@ class Debiasing(Strategy):
         if not rows:
             reasons = "; ".join(f"{count:,} x {reason}" for reason, count in sorted(refused.items()))
             raise EmptyError(f"round {server_round} brought no report that could be used ({reasons or 'no replies'})")
-        reports = Reports.wrap(np.concatenate(rows), self.envelope.mechanism.fingerprint, self.simulated)
-        estimate = self.envelope.estimate(self.envelope.tally(reports))
+        reports = Reports.wrap(np.concatenate(rows), self.reporter.mechanism.fingerprint, self.simulated)
+        estimate = self.reporter.estimate(self.reporter.tally(reports))
         self.estimates.append(estimate)
         self._refused.append(refused)
-        shape = Shape.of(arrays)
+        shape = ArrayShapes.of(arrays)
         moved = shape.vector(arrays) + self.rate * np.asarray(estimate.value, dtype=np.float64)
         counts = dict(zip(COUNTS, (len(rows), sum(refused.values())), strict=True))
-        return shape.record(moved), MetricRecord({**averaged(self.public, public), **counts})
+        return shape.record(moved), MetricRecord({**averaged_metrics(self.public, public), **counts})
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -208,7 +218,7 @@ class Debiasing(Strategy):
                 refused["from a device that was not asked, or twice from one"] += 1
                 continue
             waited_for.discard(node)
-            found = opened(reply, self.envelope.mechanism, self.plan, server_round, self.simulated)
+            found = read_report(reply, self.reporter.mechanism, self.plan, server_round, self.simulated)
             if isinstance(found, str):
                 refused[found] += 1
                 continue

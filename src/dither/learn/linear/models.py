@@ -18,15 +18,15 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dither.core.checks import checked_real
-from dither.core.errors import DomainError, ParameterError, RowError
+from dither.errors import DomainError, ParameterError, RowError
 from dither.learn.encoding import Encoder
-from dither.learn.linear.course import PACE, Numbers
-from dither.learn.linear.local import Local, Progress
+from dither.learn.linear.base import LinearModel, Progress
+from dither.learn.linear.schedule import PACE, Numbers
 
 _TINY = 1e-6
 
 
-class Classifier(ClassifierMixin, Local):
+class Classifier(ClassifierMixin, LinearModel):
     """Two classes, of which the second is the positive one."""
 
     classes_: NDArray[Any]
@@ -120,10 +120,10 @@ class LogisticRegression(Classifier):
 
     `epsilon` and `delta` are the budget of a user's only report. `classes` are the two labels, of which the second is
     the positive one; if left out, `fit` takes them from the labels, as if these were public. `mechanism` is a name of
-    the registry (as `Envelope` takes it), a mechanism that is made already, or `"auto"`. Features are in [-1, 1] and
-    moved there if not; with an `encoder` records are tables in their own units. `invalid` says what becomes of labels
-    and values outside of their domains; `seed` makes a simulation. `progress` wraps the steps, as
-    `dither.show.progress.steps` does.
+    the registry (as `VectorReporter` takes it), a mechanism that is made already, or `"auto"`. Features are in [-1, 1]
+    and moved there if not; with an `encoder` records are tables in their own units. `invalid` says what becomes of
+    labels and values outside of their domains; `seed` makes a simulation. `progress` wraps the steps, as
+    `dither.display.progress.steps` does.
 
     >>> import numpy as np
     >>> X = np.tile([[1.0, -1.0], [-1.0, 1.0]], (2000, 1))
@@ -182,7 +182,7 @@ class LinearSVC(Classifier):
         return float(np.clip(-mean / min(clip, 1.0), -0.9, 0.9))
 
 
-class LinearRegression(RegressorMixin, Local):
+class LinearRegression(RegressorMixin, LinearModel):
     """Linear regression from one randomized gradient a user; large residuals are clipped, as in Huber's loss.
 
     `bounds` are the public ends of the target; what lies outside is refused, or with `invalid="substitute"` moved to

@@ -5,6 +5,6 @@ production code sent. The two must sandwich the truth: a lower bound above the c
 wrong, and it is never the audit but with the stated probability.
 """
 
-from dither.privacy.auditing.game import Audit, audit, audit_table, side_by_side
+from dither.privacy.auditing.audit import Audit, audit, audit_table, audits_table
 
-__all__ = ["Audit", "audit", "audit_table", "side_by_side"]
+__all__ = ["Audit", "audit", "audit_table", "audits_table"]

@@ -18,10 +18,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.compose import Independent, Product
-from dither.core.errors import ParameterError
+from dither.core.composite_channels import Independent, Product
+from dither.errors import ParameterError
 from dither.privacy.auditing.candidates import Candidate
-from dither.privacy.auditing.views import LETTERS, MOST_REPORTS, Letter, Score, View, numbered, whole
+from dither.privacy.auditing.features import (
+    BITS_AND_ENTRIES,
+    MOST_REPORTS,
+    Feature,
+    FeatureSet,
+    Score,
+    numbered,
+    whole_report,
+)
 
 _NEVER = 1e3  # the score of what is impossible under one of the inputs
 MOST_ROW = 1 << 12  # outputs of a row that is written out
@@ -29,7 +37,7 @@ _MOST_ASKED = 128  # reports whose exact likelihood is worked out one by one
 _WORDS = "exact log-likelihood ratio of the report"
 
 
-def exact(mechanism: Any, pair: tuple[int, int], found: list[View], sample: NDArray) -> Iterator[Score]:
+def exact(mechanism: Any, pair: tuple[int, int], found: list[FeatureSet], sample: NDArray) -> Iterator[Score]:
     """Scores from the channel of the mechanism, for the inputs with these numbers."""
     channel = mechanism.channel()
     if channel.shape[1] <= MOST_REPORTS and sample.dtype.itemsize <= 8:
@@ -73,7 +81,7 @@ def _by_rows(mechanism: Any, channel: Any, pair: tuple[int, int]) -> Iterator[Sc
         numbers = numbered(mechanism.outputs())
     except ParameterError:
         return
-    letter = whole(numbers)
+    letter = whole_report(numbers)
     if letter is None or len(numbers) != channel.shape[1] or len(np.unique(numbers)) != len(numbers):
         return
     one, other = (channel.row(x) for x in pair)
@@ -82,13 +90,13 @@ def _by_rows(mechanism: Any, channel: Any, pair: tuple[int, int]) -> Iterator[Sc
     yield Score(_WORDS, ((letter, weights),))
 
 
-def _by_coordinates(channel: Product | Independent, pair: tuple[int, int], found: list[View]) -> Iterator[Score]:
+def _by_coordinates(channel: Product | Independent, pair: tuple[int, int], found: list[FeatureSet]) -> Iterator[Score]:
     """Where letter number j of a report is the output of coordinate j."""
     if isinstance(channel, Product):
         factors, words = [channel.factor] * channel.coordinates, [channel.encode(x) for x in pair]
     else:
         factors, words = list(channel.factors), [channel.letters(x) for x in pair]
-    letters = next((view.letters for view in found if view.words == LETTERS), ())
+    letters = next((view.letters for view in found if view.words == BITS_AND_ENTRIES), ())
     if len(letters) < len(factors) or any(
         letter.size > factor.shape[1] for letter, factor in zip(letters, factors, strict=False)
     ):
@@ -107,16 +115,16 @@ def _by_favours(mechanism: Any, pair: tuple[int, int]) -> Score:
     high = ratio(Fraction(mechanism.law.high), Fraction(mechanism.law.low))
     weights = np.array([0.0, high, -high, 0.0])  # of those that neither, only the first, only the second, both favour
 
-    def letter(part: int) -> Letter:
+    def letter(part: int) -> Feature:
         def read(reports: NDArray) -> NDArray[Any]:
             return mechanism.favours(one, reports, part) + 2 * mechanism.favours(other, reports, part)
 
-        return Letter(4, read)
+        return Feature(4, read)
 
     return Score(_WORDS, tuple((letter(part), weights) for part in range(mechanism.number)))
 
 
-def _by_example(channel: Any, pair: tuple[int, int], letter: Letter, sample: NDArray) -> Score:
+def _by_example(channel: Any, pair: tuple[int, int], letter: Feature, sample: NDArray) -> Score:
     """The ratio of one report for each of the most frequent letters."""
     read = letter.read(sample)
     kinds, first, counts = np.unique(read, return_index=True, return_counts=True)

@@ -31,8 +31,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dither.core.errors import DitherError, ParameterError
-from dither.randomness import Stream
+from dither.core.randomness import Stream
+from dither.errors import DitherError, ParameterError
 
 APPLICATION = int.from_bytes(b"dthr")
 VERSION = 1
@@ -175,7 +175,7 @@ def _sync_directory(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def opened(path: Path, timeout: float) -> Iterator[Book]:
+def opened_book(path: Path, timeout: float) -> Iterator[Book]:
     """The content of the ledger, with nobody else in it. What is not committed at the end did not happen."""
     book, reason, connection = None, "", None
     try:
@@ -189,7 +189,7 @@ def opened(path: Path, timeout: float) -> Iterator[Book]:
     except DitherError as error:
         reason = str(error)
     except Exception as error:  # a damaged file may surprise SQLite, and us, in many ways
-        reason = explained(error, path, timeout)
+        reason = reason_of(error, path, timeout)
     try:
         if book is None:  # not raised from within the handler: what SQLite says might quote the file
             raise LedgerError(reason)
@@ -216,7 +216,7 @@ def _read(connection: sqlite3.Connection, path: Path) -> Book:
     return Book(connection)
 
 
-def explained(error: Exception, path: Path, timeout: float) -> str:
+def reason_of(error: Exception, path: Path, timeout: float) -> str:
     """What went wrong and what to do, without the words of the original, which might quote what is stored."""
     code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

@@ -1,0 +1,295 @@
+"""What a value may be, and the refusal of everything else without ever quoting it.
+
+A record of d dimensions is a row of a table. `Records` looks at a table of floats in place: it is never copied,
+since a mechanism reads only the few dimensions that it sampled.
+"""
+
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.checks import as_float, checked_count
+from dither.core.parallel import each_chunk
+from dither.errors import DomainError, ParameterError
+
+_SPREAD = 401  # numbers that stand for all of an interval
+
+
+@dataclass(frozen=True)
+class Categories:
+    """The whole numbers 0, ..., k - 1."""
+
+    k: int
+
+    def check(self, values: Any, invalid: int | str = "error") -> NDArray[np.integer]:
+        """The values as a one-dimensional integer array inside the domain.
+
+        `invalid="error"` refuses a value outside. A category number puts that category in place of anything that is
+        not a category, silently: on a device, that something was wrong is itself a fact about its user. (A float
+        that is a whole number then counts as that number, since one missing value turns a column of integers into
+        floats.)
+
+        >>> Categories(3).check([0, 2, 9, None, "x", 1.0], invalid=2)
+        array([0, 2, 2, 2, 2, 1])
+        """
+        values = _unmasked(values)
+        if invalid == "error":
+            return self._inside(_array(values))
+        if isinstance(invalid, str):
+            raise ParameterError('invalid must be "error" or the number of a category to use instead')
+        substitute = checked_count("invalid", invalid, 0, self.k - 1)
+        if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu":
+            return np.array([self._category(item, substitute) for item in _items(values)], dtype=np.int64)
+        array = _array(values)
+        return np.where((array >= 0) & (array < self.k), array, substitute)
+
+    def points(self, count: int) -> NDArray[np.int64]:
+        """The first `count` categories."""
+        return np.arange(count)
+
+    def spread(self) -> NDArray[np.int64]:
+        """All categories."""
+        return np.arange(self.k)
+
+    def _inside(self, array: NDArray) -> NDArray[np.integer]:
+        if array.dtype.kind not in "iu":
+            raise DomainError(
+                f"values must have an integer dtype, not {_KINDS.get(array.dtype.kind, 'another')}; "
+                "encode categories as 0 .. k-1 first"
+            )
+        outside = (array < 0) | (array >= self.k)
+        if outside.any():
+            raise DomainError(
+                f"row {int(outside.argmax())}: the value is not a category number from 0 to {self.k - 1}; "
+                "pass invalid=<a category> to put that category in place of such values"
+            )
+        return array
+
+    def _category(self, item: Any, substitute: int) -> int:
+        whole = isinstance(item, numbers.Integral) and not isinstance(item, bool)
+        whole = whole or (isinstance(item, float | np.floating) and float(item).is_integer())
+        number = int(item) if whole else -1
+        return number if 0 <= number < self.k else substitute
+
+
+_KINDS = {"f": "floating point", "U": "text", "S": "bytes", "b": "boolean", "O": "Python objects", "M": "dates"}
+_SHAPE = "values must be one-dimensional: one value for each user"
+
+
+def _array(values: Any) -> NDArray:
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError, OverflowError):
+        array = None  # the message of the conversion may quote a value: leave its handler before raising
+    if array is not None and array.ndim == 0:
+        array = array.reshape(1)
+    if array is None or array.ndim != 1:
+        raise DomainError(_SHAPE)
+    return array if array.size else array.astype(np.int64)
+
+
+def _unmasked(values: Any) -> Any:
+    """Masked entries as None, which no domain holds: what is under a mask is not to be read."""
+    if isinstance(values, np.ma.MaskedArray):
+        hidden = np.ma.getmaskarray(values)
+        if not hidden.any():
+            return values.data
+        shown = values.data.astype(object)
+        shown[hidden] = None
+        return shown
+    return values
+
+
+def _items(values: Any) -> list[Any]:
+    """The values one by one, as they are: an array of one type for all would turn numbers beside a text into texts."""
+    items = values.tolist() if hasattr(values, "tolist") else values
+    items = list(items) if isinstance(items, Iterable) and not isinstance(items, str | bytes) else [items]
+    if any(isinstance(item, list | tuple | np.ndarray) for item in items):
+        raise DomainError(_SHAPE)
+    return items
+
+
+@dataclass(frozen=True)
+class UnitInterval:
+    """Real numbers from -1 to 1."""
+
+    def check(self, values: Any, invalid: str = "error") -> NDArray[np.float64]:
+        """The values as floats inside the domain.
+
+        `invalid="clip"` moves what lies outside to the nearer end, and what is no number (NaN, a text) to 0.
+
+        >>> UnitInterval().check([0.5, 7.0, float("nan"), "x"], invalid="clip").tolist()
+        [0.5, 1.0, 0.0, 0.0]
+        """
+        values = _unmasked(values)
+        if invalid == "clip":
+            numbers_only = [as_float(item) for item in _items(values)] if not _is_float(values) else values
+            array = np.asarray(numbers_only, dtype=np.float64)
+            return np.clip(np.nan_to_num(array, nan=0.0), -1.0, 1.0)
+        if invalid != "error":
+            raise ParameterError('invalid must be "error" or "clip"')
+        array = _array(values)
+        if array.dtype.kind not in "iuf":
+            raise DomainError(f"values must be numbers, not {_KINDS.get(array.dtype.kind, 'another type')}")
+        outside = ~((array >= -1) & (array <= 1))  # NaN compares false, and is outside
+        if outside.any():
+            raise DomainError(
+                f"row {int(outside.argmax())}: the value is not a number from -1 to 1; scale the attribute first, "
+                'or pass invalid="clip"'
+            )
+        return array.astype(np.float64)
+
+    def points(self, count: int) -> NDArray[np.float64]:
+        """`count` equally spaced values, from -1 to 1."""
+        return np.linspace(-1.0, 1.0, count)
+
+    def spread(self) -> NDArray[np.float64]:
+        """Ends, centre, and many values between."""
+        return self.points(_SPREAD)
+
+
+def _is_float(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype.kind in "iuf" and values.ndim == 1
+
+
+@dataclass(frozen=True)
+class Records:
+    """Rows of d values, each in a domain of its own. `domains` has one entry for each dimension, or one for all."""
+
+    d: int
+    domains: tuple[Categories | UnitInterval, ...]
+
+    def of(self, dimension: int) -> Categories | UnitInterval:
+        """The domain of one dimension."""
+        return self.domains[dimension % len(self.domains)]
+
+    @property
+    def numeric(self) -> bool:
+        """Whether every dimension is a number from -1 to 1."""
+        return all(isinstance(domain, UnitInterval) for domain in self.domains)
+
+    def check(self, values: Any, invalid: Any = "error") -> NDArray:
+        """The records as a table with d columns: an array of rows, a mapping of columns, or a data frame.
+
+        `invalid` is `"error"`, `"clip"` if all dimensions are numbers, or a list with an entry for each dimension.
+        A table of floats whose dimensions are all numbers is not copied; with `"clip"` it is not even looked at
+        here, since what is read from it is clipped then.
+        """
+        if isinstance(invalid, np.ndarray):  # which does not compare as one
+            raise ParameterError(f"invalid must be a rule, or a list with one for each of the {self.d} dimensions")
+        values = _unmasked(values)
+        columns = _columns(values)
+        if columns is not None:
+            if len(columns) != self.d:
+                raise DomainError(f"records must have {self.d} columns")
+            rules = self._rules(invalid)
+            checked = [self._column(j, column, rules[j]) for j, column in enumerate(columns)]
+            if len({len(column) for column in checked}) != 1:
+                raise DomainError("the columns of a table must have the same length")
+            return np.column_stack(checked)
+        table = as_table(values, self.d, objects=invalid != "error" and not isinstance(values, np.ndarray))
+        if self.numeric and table.dtype.kind == "f" and invalid in ("error", "clip"):
+            if invalid == "error":
+                _inside_everywhere(table)
+            return table
+        rules = self._rules(invalid)
+        checked = [self._column(j, table[:, j], rules[j]) for j in range(self.d)]
+        return np.column_stack(checked) if len(table) else np.zeros((0, self.d))
+
+    def points(self, count: int) -> NDArray:
+        """`count` records that stand for all: the corners of the cube come first."""
+        columns = [self.of(j).points(2) for j in range(self.d)]
+        numbers_ = np.arange(count)
+        return np.column_stack([column[numbers_ >> (j % 60) & 1] for j, column in enumerate(columns)]).astype(float)
+
+    def spread(self) -> NDArray:
+        """Records on the diagonal: each dimension has all of its values, in turn."""
+        columns = [self.of(j).spread() for j in range(self.d)]
+        height = max(len(column) for column in columns)
+        return np.column_stack([np.resize(column, height) for column in columns]).astype(float)
+
+    def _rules(self, invalid: Any) -> list[Any]:
+        if isinstance(invalid, Sequence) and not isinstance(invalid, str):
+            if len(invalid) != self.d:
+                raise ParameterError(f"invalid must have one entry for each of the {self.d} dimensions")
+            return list(invalid)
+        if invalid == "error" or self.numeric:
+            return [invalid] * self.d
+        raise ParameterError(
+            'records of numbers and categories need a list for invalid: "clip" for each number and a category for each '
+            f"of the others, {self.d} entries"
+        )
+
+    def _column(self, j: int, column: Any, invalid: Any) -> NDArray:
+        domain, reason = self.of(j), ""
+        if invalid == "error" and isinstance(domain, Categories):
+            column = _whole(column)
+        try:
+            return domain.check(column, invalid)
+        except DomainError as error:  # never quotes a value
+            reason = str(error)
+        row, colon, rest = reason.partition(": ")
+        raise DomainError(f"{row}, dimension {j}: {rest}" if colon else f"dimension {j}: {reason}")
+
+
+def as_table(values: Any, d: int, *, objects: bool) -> NDArray:
+    """One row for each user and d columns; with `objects`, numbers beside a text stay numbers."""
+    try:
+        table = np.asarray(values, dtype=object if objects else None)
+    except (ValueError, TypeError, OverflowError):
+        table = None  # the message of the conversion may quote a value: leave its handler before raising
+    if table is not None and table.size == 0 and table.ndim <= 2:
+        return np.zeros((0, d))
+    if table is not None and table.ndim == 1 and len(table) == d:
+        table = table[None, :]  # one record
+    if table is None or table.ndim != 2 or table.shape[1] != d:
+        raise DomainError(f"values must be a table with one row for each user and {d} columns")
+    return table
+
+
+def _columns(values: Any) -> list[Any] | None:
+    """The columns of a mapping, a structured array or a data frame; None if it is a plain table."""
+    if isinstance(values, Mapping):
+        return list(values.values())
+    if isinstance(values, np.ndarray | np.void) and values.dtype.names:
+        rows = np.atleast_1d(np.asarray(values))
+        return [rows[name] for name in values.dtype.names]
+    if hasattr(values, "columns") and hasattr(values, "iloc"):  # a data frame, without importing pandas to ask
+        frame: Any = values
+        return [frame.iloc[:, j].to_numpy() for j in range(frame.shape[1])]
+    return None
+
+
+def _whole(column: Any) -> Any:
+    """Floats that are whole numbers as integers: in a table with numbers, categories are floats too."""
+    try:
+        array = np.asarray(column)
+    except (ValueError, TypeError, OverflowError):
+        return column
+    if array.dtype.kind == "f" and array.ndim == 1:
+        array = array.astype(np.float64)
+        whole = np.isfinite(array) & (np.abs(array) < 2.0**53)
+        whole &= np.where(whole, array, 0.5) == np.rint(np.where(whole, array, 0.5))
+        return np.where(whole, array, -1).astype(np.int64)  # no category is -1
+    return column
+
+
+def _inside_everywhere(table: NDArray[np.floating]) -> None:
+    """Refuse a table of floats with an entry outside [-1, 1], without making anything as large as it."""
+
+    def look(rows: slice) -> None:
+        part = table[rows]
+        # The least and the greatest of numbers with a NaN among them is NaN, which compares false.
+        if not (part.min() >= -1 and part.max() <= 1):
+            outside = ~((part >= -1) & (part <= 1))
+            row, dimension = divmod(int(outside.argmax()), part.shape[1])
+            raise DomainError(
+                f"row {rows.start + row}, dimension {dimension}: the value is not a number from -1 to 1; scale the "
+                'attribute first, or pass invalid="clip"'
+            )
+
+    each_chunk(look, len(table), max(1, (1 << 17) // max(table.shape[1], 1)))

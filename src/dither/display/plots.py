@@ -1,0 +1,84 @@
+"""Plots: lines with their names beside them, in colours that the colour-blind tell apart.
+
+Matplotlib is needed only here, and only when something is drawn.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError, require
+
+# Okabe and Ito, with dashes that can be told apart in grey.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#A0457E", "#E69F00", "#56B4E9", "#000000")
+DASHES: tuple[Any, ...] = (
+    "solid",
+    (0, (5, 2)),
+    (0, (2.2, 1)),
+    (0, (5, 1.5, 1, 1.5)),
+    (0, (1, 1.2)),
+    (0, (8, 2)),
+    "solid",
+)
+_KINDS = (".png", ".svg", ".pdf")
+
+Lines = Mapping[str, NDArray[np.float64]]
+Panel = tuple[str, NDArray[np.float64], Lines, float]  # the axis, its places, the lines, the place that is meant
+
+
+def two_panels(left: Panel, right: Panel, *, titles: tuple[str, str], label: str, faint: Sequence[str] = ()) -> Any:
+    """Two log-log pictures beside each other that share a legend; `faint` lines are background."""
+    figures = require("matplotlib.figure", "plot")
+    figure = figures.Figure(figsize=(9.6, 4.6), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    for place, (x_label, x, lines, here), title in zip(axes, (left, right), titles, strict=True):
+        for number, (name, y) in enumerate(lines.items()):
+            grey = name in faint
+            place.plot(
+                x,
+                np.where(y > 0, y, np.nan),
+                color="0.6" if grey else COLOURS[number % len(COLOURS)],
+                linestyle=(0, (1, 1.5)) if grey else DASHES[number % len(DASHES)],
+                linewidth=1.4 if grey else 2,
+                label=name,
+            )
+        place.axvline(here, color="0.8", linewidth=1, zorder=0)
+        place.set(xscale="log", yscale="log", xlabel=x_label, xlim=(x[0], x[-1]))
+        if x[-1] < 1000 * x[0]:
+            _plain_ticks(place.xaxis)
+        place.set_title(title, loc="left", fontsize=10)
+        tidy(place)
+    low = min(float(np.nanmin(y)) for name, y in left[2].items() if name not in faint)
+    high = max(float(np.nanmax(y)) for y in left[2].values())
+    axes[0].set_ylim(low / 3, high * 1.5)
+    axes[0].set_ylabel(label)
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False, fontsize=9)
+    return figure
+
+
+def _plain_ticks(axis: Any) -> None:
+    """Plain numbers where an axis has few powers of ten; those of the minor ticks would run into each other."""
+    ticker = require("matplotlib.ticker", "plot")
+    axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda number, _: f"{number:g}"))
+    axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def tidy(axes: Any) -> None:
+    """A light grid and no box."""
+    axes.grid(color="0.92", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def saved(figure: Any, path: Any = None) -> Any:
+    """The figure, written to a file if a path is given."""
+    if path is not None:
+        if Path(path).suffix not in _KINDS:
+            raise ParameterError(f"a plot is saved as {', '.join(_KINDS)}: name the file so, as in error.png")
+        figure.savefig(path, dpi=130)
+    return figure

@@ -1,0 +1,243 @@
+"""Columns as attributes take them: what type may stand for what kind, and one form for each.
+
+| kind | takes | becomes |
+| --- | --- | --- |
+| numeric, ordinal | whole numbers, floats, decimals | float64 |
+| categorical | text, whole numbers (`7` is the label "7"), booleans ("true", "false") | text |
+| keyvalue | maps, lists of (key, value), structs with a number for each key | map from text or int64 to float64 |
+
+In CSV all is text; there, the keys and values of a `KeyValue` are written as JSON, as in `{"Heat": 5}`.
+
+**What is missing is replaced here, what is wrong is not.** A null, and a NaN, which is what pandas writes for one,
+become the attribute's `substitute`; a key whose value is null is a key that the user does not have. A cell that should
+be a number and is none becomes NaN, and one that should be JSON becomes null: there is no other null or NaN behind
+this place, and `plan.randomize` refuses them with attribute and row, or replaces them, as its `invalid` says.
+"""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.checks import as_float
+from dither.errors import require
+from dither.schema import Attribute, Categorical, KeyValue
+
+_NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan(\([a-z0-9_]*\))?)$"
+_NO_KEY = -2  # a number that is no key
+_CELLS = 1 << 22  # of structs that are unfolded at once
+
+
+def arrow_schema(attributes: dict[str, Attribute]) -> Any:
+    """The columns of every batch."""
+    arrow = require("pyarrow", "fast")
+    return arrow.schema([(name, _form(attribute)) for name, attribute in attributes.items()])
+
+
+def _form(attribute: Attribute) -> Any:
+    arrow = require("pyarrow", "fast")
+    if isinstance(attribute, KeyValue):
+        return arrow.map_(arrow.string() if attribute.labels else arrow.int64(), arrow.float64())
+    return arrow.string() if isinstance(attribute, Categorical) else arrow.float64()
+
+
+def fits(attribute: Attribute, kind: Any) -> bool:
+    """Whether a column of an Arrow type can hold an attribute."""
+    types = require("pyarrow.types", "fast")
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_null(kind):
+        return True
+    if isinstance(attribute, Categorical):
+        return _is_text(kind) or types.is_integer(kind) or types.is_boolean(kind)
+    if not isinstance(attribute, KeyValue):
+        return _is_number(kind)
+    if types.is_struct(kind):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        named = attribute.labels is not None or all(field.name.isdecimal() for field in fields)
+        return named and all(_is_number(field.type) or types.is_null(field.type) for field in fields)
+    pair = _pair(kind)
+    return pair is not None and (_is_text(pair[0]) or types.is_integer(pair[0])) and _is_number(pair[1])
+
+
+def _pair(kind: Any) -> tuple[Any, Any] | None:
+    """The types of keys and values in a map, or in a list of structs with two fields."""
+    types = require("pyarrow.types", "fast")
+    if types.is_map(kind):
+        return kind.key_type, kind.item_type
+    if not (types.is_list(kind) or types.is_large_list(kind)) or not types.is_struct(kind.value_type):
+        return None
+    inner = kind.value_type
+    return (inner.field(0).type, inner.field(1).type) if inner.num_fields == 2 else None
+
+
+def _is_text(kind: Any) -> bool:
+    types = require("pyarrow.types", "fast")
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+
+
+def _is_number(kind: Any) -> bool:
+    types = require("pyarrow.types", "fast")
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+
+
+def type_in_words(kind: Any) -> str:
+    """An Arrow type in words; the parts of nested ones are not listed."""
+    types = require("pyarrow.types", "fast")
+    words = {
+        "text": _is_text,
+        "whole numbers": types.is_integer,
+        "numbers": _is_number,
+        "true and false": types.is_boolean,
+        "dates": types.is_date,
+        "points in time": types.is_timestamp,
+        "maps": types.is_map,
+        "structs": types.is_struct,
+        "categories": types.is_dictionary,
+    }
+    name = next((name for name, test in words.items() if test(kind)), None)
+    plain = str(kind).partition("<")[0]
+    return f"{name} ({plain})" if name else plain
+
+
+def converted(batch: Any, attributes: dict[str, Attribute], text: bool) -> Any:
+    """A batch in the form of `arrow_schema`, with substitutes for what is missing."""
+    arrow = require("pyarrow", "fast")
+    columns = [_column(batch.column(name), attribute, text) for name, attribute in attributes.items()]
+    return arrow.RecordBatch.from_arrays(columns, schema=arrow_schema(attributes))
+
+
+def _column(column: Any, attribute: Attribute, text: bool) -> Any:
+    arrow, types = require("pyarrow", "fast"), require("pyarrow.types", "fast")
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if isinstance(attribute, Categorical):
+        return column.cast(arrow.string()).fill_null(attribute.substitute)
+    if not isinstance(attribute, KeyValue):
+        return (_read_numbers if text else _numbers)(column, attribute.substitute)
+    if types.is_null(column.type):
+        return _maps(attribute, np.zeros(len(column), np.int64), arrow.array([], arrow.string()), np.zeros(0))
+    if text:
+        return _read_vectors(column, attribute)
+    return (_of_structs if types.is_struct(column.type) else _of_entries)(column, attribute)
+
+
+# Numbers -------------------------------------------------------------------------------------------------------------
+
+
+def _numbers(column: Any, substitute: float) -> Any:
+    arrow, compute = require("pyarrow", "fast"), require("pyarrow.compute", "fast")
+    values = column.cast(arrow.float64(), safe=False)
+    return compute.if_else(compute.is_null(values, nan_is_null=True), float(substitute), values)
+
+
+def _read_numbers(text: Any, substitute: float) -> Any:
+    """Numbers that are written as text; NaN for what is none."""
+    compute = require("pyarrow.compute", "fast")
+    text, values = _parsed(text)
+    missing = compute.or_(compute.is_null(text), compute.fill_null(compute.is_nan(values), False))
+    return compute.if_else(missing, float(substitute), values).fill_null(math.nan)
+
+
+def _parsed(text: Any) -> tuple[Any, Any]:
+    """Texts without the space around them, null where nothing is left, and their numbers, null also where none is."""
+    arrow, compute = require("pyarrow", "fast"), require("pyarrow.compute", "fast")
+    text = compute.ascii_trim_whitespace(text)
+    text = compute.if_else(compute.equal(text, ""), None, text)
+    try:
+        return text, text.cast(arrow.float64())
+    except arrow.ArrowInvalid:  # which quotes a cell, and says nothing of the others
+        pass
+    readable = compute.match_substring_regex(text, _NUMBER)
+    return text, compute.if_else(readable, text, None).cast(arrow.float64())
+
+
+# Keys and values -----------------------------------------------------------------------------------------------------
+
+
+def _maps(attribute: KeyValue, counts: NDArray[np.int64], keys: Any, values: Any, wrong: Any = None) -> Any:
+    """A column of maps with so many entries each; null where it is wrong."""
+    arrow = require("pyarrow", "fast")
+    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    mask = None if wrong is None or not wrong.any() else np.append(wrong, False)
+    if attribute.labels:
+        keys = keys.cast(arrow.string())
+    else:
+        numbers = _parsed(keys)[1] if _is_text(keys.type) else keys.cast(arrow.float64(), safe=False)
+        found = np.asarray(numbers.fill_null(math.nan).to_numpy(zero_copy_only=False))
+        whole = np.isfinite(found) & (np.abs(found) < 1 << 53) & (np.where(np.isfinite(found), found, 0.5) % 1 == 0)
+        keys = arrow.array(np.where(whole, np.where(whole, found, 0), _NO_KEY).astype(np.int64))
+    return arrow.MapArray.from_arrays(arrow.array(ends, mask=mask), keys, arrow.array(values, arrow.float64()))
+
+
+def _of_entries(column: Any, attribute: KeyValue) -> Any:
+    """From maps, or lists of pairs."""
+    arrow, types = require("pyarrow", "fast"), require("pyarrow.types", "fast")
+    offsets = np.asarray(column.offsets, dtype=np.int64)
+    first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
+    if types.is_map(column.type):
+        keys, items = column.keys.slice(first, size), column.items.slice(first, size)
+    else:
+        keys, items = column.values.slice(first, size).flatten()
+    rows = np.repeat(np.arange(len(column)), np.diff(offsets))
+    values = items.cast(arrow.float64(), safe=False).fill_null(math.nan).to_numpy(zero_copy_only=False)
+    held = _valid(column)[rows] & ~np.isnan(values) & _valid(keys)
+    counts = np.bincount(rows[held], minlength=len(column))
+    return _maps(attribute, counts, keys.filter(arrow.array(held)), values[held])
+
+
+def _of_structs(column: Any, attribute: KeyValue) -> Any:
+    """From structs with a number for each key, null where a user does not have it."""
+    arrow = require("pyarrow", "fast")
+    names = [column.type.field(place).name for place in range(column.type.num_fields)]
+    step = max(1, _CELLS // max(1, len(names)))
+    parts = []
+    for start in range(0, max(1, len(column)), step):
+        part = column.slice(start, step)
+        table = np.full((len(part), len(names)), math.nan)
+        for place, cells in enumerate(part.flatten()):
+            cells = cells.cast(arrow.float64(), safe=False).fill_null(math.nan)
+            table[:, place] = cells.to_numpy(zero_copy_only=False)
+        rows, places = np.nonzero(~np.isnan(table))
+        keys = arrow.array(names, arrow.string()).take(arrow.array(places))
+        counts = np.bincount(rows, minlength=len(part))
+        parts.append(_maps(attribute, counts, keys, table[rows, places]))
+    return arrow.concat_arrays(parts)
+
+
+def _read_vectors(text: Any, attribute: KeyValue) -> Any:
+    """From JSON, null for what is none."""
+    arrow = require("pyarrow", "fast")
+    found = [_object(cell) for cell in text.to_pylist()]
+    pairs = [pair for vector in found for pair in vector or ()]
+    counts = np.array([len(vector or ()) for vector in found], dtype=np.int64)
+    wrong = np.array([vector is None for vector in found], dtype=bool)
+    keys = arrow.array([key for key, _ in pairs], arrow.string())
+    return _maps(attribute, counts, keys, np.array([value for _, value in pairs], dtype=np.float64), wrong)
+
+
+def _object(cell: str | None) -> list[tuple[str, float]] | None:
+    """The keys of a JSON object that have values, NaN for those that are no number; None for what is no object."""
+    if cell is None or not cell.strip():
+        return []
+    try:
+        found = json.loads(
+            cell, object_pairs_hook=tuple, parse_constant=lambda name: None if name == "NaN" else math.inf
+        )
+    except (ValueError, RecursionError):
+        return None
+    if found is None:
+        return []
+    if not isinstance(found, tuple):
+        return None
+    fine = all(_is_utf8(key) for key, _ in found)
+    return [(key, as_float(value)) for key, value in found if value is not None] if fine else None
+
+
+def _is_utf8(key: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in key)  # JSON can write half of a pair
+
+
+def _valid(column: Any) -> NDArray[np.bool_]:
+    return column.is_valid().to_numpy(zero_copy_only=False)

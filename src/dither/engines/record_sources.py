@@ -1,0 +1,117 @@
+"""A place with raw records: the columns that it has, known before a row is read, and how some of them are read.
+
+**No value gets out.** Errors of readers quote what they read: a row, a cell, a line of names that was a record. So
+none of them is shown, kept as a cause, or chained: `attempted` says instead which place it is, and what to do.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dither.errors import DitherError, ParameterError, require
+
+ROWS = 1 << 17  # of a batch
+
+Read = Callable[[Sequence[str]], Iterator[Any]]
+Start = Callable[[Any], tuple[Any, Read]]  # from an open file: its columns, and how to read what is behind
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One place with records."""
+
+    name: str
+    title: str  # the name with what it is, for the start of a message
+    form: str
+    columns: Any  # an Arrow schema
+    read: Read
+    rows: int | None = None
+    text: bool = False  # numbers and keys are written as text
+
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """Record batches with these columns; what goes wrong is said without quoting anything."""
+        found = self.read(names)
+
+        def step() -> Any:
+            batch = next(found, None)
+            if batch is not None:
+                batch = batch.select(list(names))
+                batch.validate(full=True)  # offsets of a damaged file may point anywhere, and text may be none
+            return batch
+
+        while (batch := attempted(step, self.title, self.form)) is not None:
+            yield batch
+
+
+def attempted(call: Callable[[], Any], title: str, form: str) -> Any:
+    """What a call returns; if it fails, an error without its text, which may quote what was read."""
+    try:
+        return call()
+    except DitherError:
+        raise
+    except UnicodeError:
+        reason = _NOT_TEXT
+    except MemoryError:
+        reason = "needs more memory than there is"
+    except OSError as error:
+        reason = f"cannot be read: {os.strerror(error.errno) if error.errno else 'it is damaged, or was cut short'}"
+    except Exception as error:  # each format has its own, and Arrow has one for all that may be wrong
+        reason = _NOT_TEXT if "UTF8" in str(error) else f"is no {form}, or a damaged one"
+    raise ParameterError(f"{title} {reason}")
+
+
+_NOT_TEXT = "has text that is not UTF-8: write it again as UTF-8"
+
+
+def streamed(name: str, title: str, form: str, opened: Callable[[], Any], start: Start, text: bool = False) -> Source:
+    """A file that is read from its start to its end, again each time."""
+
+    def facts() -> Any:
+        with opened() as file:
+            return start(file)[0]
+
+    def read(names: Sequence[str]) -> Iterator[Any]:
+        with opened() as file:
+            yield from start(file)[1](names)
+
+    return Source(name, title, form, attempted(facts, title, form), read, text=text)
+
+
+def once(read: Read, title: str) -> Read:
+    """A way to read that is gone when it was used."""
+    left = [read]
+
+    def take(names: Sequence[str]) -> Iterator[Any]:
+        if not left:
+            raise ParameterError(f"{title} can be read only once: save the records in a file to read them again")
+        return left.pop()(names)
+
+    return take
+
+
+def sliced(batches: Any) -> Iterator[Any]:
+    """Batches that are no longer than `ROWS`."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, ROWS):
+            yield batch.slice(start, ROWS)
+
+
+def even(batches: Iterable[Any]) -> Iterator[Any]:
+    """Batches of `ROWS` rows, and what is left at the end."""
+    arrow = require("pyarrow", "fast")
+    held: list[Any] = []
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        while count >= ROWS:
+            table = arrow.Table.from_batches(held)
+            yield _joined(table.slice(0, ROWS))
+            held, count = table.slice(ROWS).to_batches(), count - ROWS
+    if count:
+        yield _joined(arrow.Table.from_batches(held))
+
+
+def _joined(table: Any) -> Any:
+    return table.combine_chunks().to_batches()[0]

@@ -1,0 +1,235 @@
+"""Files of reports, cut into pieces that can be tallied one by one, in any order and anywhere.
+
+A piece is a row group of a Parquet file or a record batch of an Arrow file: large enough to be worth a task, small
+enough that a run which was stopped loses little. Every file has an identity: the random number that dither wrote into
+it, or else its place, size and time, where other tools have dropped that. Two files of one identity are copies, and
+copies are refused, because counting a report twice is a mistake that no later check would find. Files without a number
+are copies if they are the same to the bit.
+
+Files come from anywhere. Parquet pages have checksums where dither wrote them, and they are compared; whatever else
+goes wrong while a file is read, the answer is an error that names it, and nothing of it is counted.
+"""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dither.engines.paths import files_of
+from dither.engines.report_rows import FILE, PLAN, REPORT, TAG, has_columns
+from dither.errors import DitherError, ParameterError, ReportError, require
+from dither.planning.plans import Plan
+
+PARQUET = (".parquet", ".pq")
+ARROW = (".arrow", ".feather", ".ipc")
+_STREAM = b"\xff\xff\xff\xff"  # how an Arrow stream begins
+_BATCH = 1 << 17  # rows that are decoded at once
+_BY_CHANCE = 64  # files with fewer reports, of a random bit each at least, may be equal without being copies
+_MOST_BYTES = 1 << 26
+
+
+class Piece(NamedTuple):
+    """Some consecutive rows of a file of reports: a row group, or a record batch."""
+
+    path: str
+    file: str  # the identity of the file
+    number: int
+    rows: int
+    bytes: int
+
+    def batches(self) -> Iterator[Any]:
+        """Its rows as Arrow record batches, few at a time."""
+        reader = _parquet_batches if self.path.lower().endswith(PARQUET) else _arrow_batches
+        yield from damage_explained(self.path, _all_of(self, reader(self)))
+
+
+def _all_of(piece: Piece, batches: Iterable[Any]) -> Iterator[Any]:
+    """The batches of a piece, if they have as many rows as it claims."""
+    left = piece.rows
+    for batch in batches:
+        left -= batch.num_rows
+        yield batch
+    if left:
+        raise ValueError("a piece has another number of rows than its file claims")
+
+
+@dataclass(frozen=True)
+class ReportFile:
+    """A file of reports: who it is, the plan that its metadata name, and its pieces."""
+
+    path: str
+    identity: str
+    plan: str
+    pieces: tuple[Piece, ...]
+    numbered: bool = True  # whether its identity is a number that it holds
+
+    @property
+    def rows(self) -> int:
+        """How many reports there are in it."""
+        return sum(piece.rows for piece in self.pieces)
+
+
+def report_files(source: Any, plan: Plan) -> list[ReportFile]:
+    """The files that are meant, each once; those of another plan, copies, and what is no file of reports are refused.
+
+    `source` is a path, a pattern, a folder, or a list of these.
+    """
+    files = [_opened(path) for path in paths_of(source)]
+    first: dict[str, str] = {}
+    for file, identity in zip(files, _identities(files), strict=True):
+        if file.plan and file.plan != plan.fingerprint:
+            raise ReportError(
+                f"{file.path} has reports of plan {file.plan[:12]}, not of plan {plan.fingerprint[:12]}: nothing was "
+                "tallied. Tally each plan's reports with that plan, and estimate each on its own"
+            )
+        if identity in first:
+            raise ReportError(_twice(file.path, first[identity]))
+        first[identity] = file.path
+    return files
+
+
+def _twice(path: str, other: str) -> str:
+    if os.path.samefile(path, other):
+        return f"{path} is named twice: its reports would be counted twice. Leave one out"
+    return (
+        f"{path} is a copy of {other}, or was cut from the same file: reports would be counted twice. Leave one out. "
+        f"If they share no report, write each again without the metadata {FILE.decode()}"
+    )
+
+
+def _identities(files: Iterable[ReportFile]) -> Iterator[str]:
+    """What is the same for copies: the identity; of files without a number, if some are equally long, their bytes."""
+    given = list(files)
+    sizes = [0 if file.numbered or file.rows < _BY_CHANCE else os.path.getsize(file.path) for file in given]
+    often = Counter(sizes)
+    for file, size in zip(given, sizes, strict=True):
+        if file.numbered:
+            yield file.identity
+        elif not size or often[size] == 1:
+            place = os.stat(file.path)
+            yield f"{place.st_dev} {place.st_ino}"  # the same by whatever name
+        else:
+            with open(file.path, "rb") as content:
+                yield hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def paths_of(source: Any) -> list[str]:
+    """The files that a path, a pattern, a folder, or a list of these means, in order."""
+    given = list(source) if isinstance(source, list | tuple | set | frozenset) else [source]
+    if not given or not all(isinstance(path, str | os.PathLike) for path in given):  # whatever it is, it is not quoted
+        raise ParameterError("name at least one file of reports, as in reports.parquet; or give an Arrow table of them")
+    return [path for each in given for path in _matched(os.fsdecode(each))]
+
+
+def _matched(text: str) -> list[str]:
+    found = files_of(text, PARQUET + ARROW, "reports")
+    for path in found:
+        if not path.lower().endswith(PARQUET + ARROW):
+            raise ParameterError(
+                f"{path} has an unknown ending: files of reports are {', '.join((*PARQUET[:1], *ARROW))}"
+            )
+    return found
+
+
+def _opened(path: str) -> ReportFile:
+    opened = _parquet if path.lower().endswith(PARQUET) else _arrow
+    (found,) = damage_explained(path, (opened(each) for each in (path,)))
+    return found
+
+
+def _parquet(path: str) -> ReportFile:
+    with _parquet_file(path) as file:
+        meta, facts = file.metadata, _checked_facts(path, file.schema_arrow)
+    groups = [meta.row_group(number) for number in range(meta.num_row_groups)]
+    sizes = [(group.num_rows, group.total_byte_size) for group in groups]
+    if meta.num_rows != sum(rows for rows, _ in sizes):
+        raise ValueError("a file has another number of rows than its groups have")
+    return _file(path, facts, sizes)
+
+
+def _arrow(path: str) -> ReportFile:
+    arrow = require("pyarrow", "fast")
+    with open(path, "rb") as file:
+        if file.read(len(_STREAM)) == _STREAM:
+            raise ReportError(
+                f"{path} is an Arrow stream, which may have been cut short unnoticed, and not an Arrow file: write "
+                f"reports with -o {Path(path).name}, or pipe them, dither tally plan.json - < {path}"
+            )
+    with arrow.memory_map(path) as file:
+        reader = arrow.ipc.open_file(file)
+        facts = _checked_facts(path, reader.schema)
+        batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+        # Not `nbytes`, which follows offsets that nobody has checked.
+        sizes = [(batch.num_rows, batch.get_total_buffer_size()) for batch in batches]
+    return _file(path, facts, sizes)
+
+
+def _checked_facts(path: str, schema: Any) -> dict[bytes, bytes]:
+    if not has_columns(schema):
+        raise ReportError(
+            f"{path} is no file of reports: there must be a column {TAG} and a column {REPORT}. Raw records are "
+            "randomized first: dither randomize plan.json DATA -o reports.parquet"
+        )
+    return schema.metadata or {}
+
+
+def _file(path: str, facts: dict[bytes, bytes], sizes: Iterable[tuple[int, int]]) -> ReportFile:
+    known, found = os.stat(path), _plain(facts.get(FILE, b""))
+    identity = found or f"{os.path.realpath(path)} {known.st_size} {known.st_mtime_ns}"
+    pieces = tuple(Piece(path, identity, number, rows, size) for number, (rows, size) in enumerate(sizes) if rows)
+    return ReportFile(path, identity, _plain(facts.get(PLAN, b"")), pieces, bool(found))
+
+
+def _plain(fact: bytes) -> str:
+    """A fact of a file's metadata, fit to be shown: whoever wrote the file may have put anything there."""
+    return "".join(each if each.isalnum() else "?" for each in fact.decode("ascii", "replace"))
+
+
+def _parquet_file(path: str) -> Any:
+    # Not mapped into memory: that is no faster, and a file that shrinks while it is read would kill this process.
+    parquet, now = require("pyarrow.parquet", "fast"), os.stat(path)
+    footer = _footer(path, now.st_size, now.st_mtime_ns)
+    return parquet.ParquetFile(path, metadata=footer, page_checksum_verification=True)
+
+
+@lru_cache(maxsize=8)
+def _footer(path: str, size: int, changed: int) -> Any:
+    """What a file says of its pieces: read once, and not again for each of hundreds."""
+    return require("pyarrow.parquet", "fast").read_metadata(path)
+
+
+def _parquet_batches(piece: Piece) -> Iterator[Any]:
+    height = max(1, min(_BATCH, _MOST_BYTES * piece.rows // max(1, piece.bytes)))
+    with _parquet_file(piece.path) as file:
+        yield from file.iter_batches(height, row_groups=[piece.number], columns=[TAG, REPORT], use_threads=False)
+
+
+def _arrow_batches(piece: Piece) -> Iterator[Any]:
+    arrow = require("pyarrow", "fast")
+    with arrow.memory_map(piece.path) as file:
+        batch = arrow.ipc.open_file(file).get_batch(piece.number).select([TAG, REPORT])
+        batch.validate(full=True)  # Arrow trusts the offsets of a file; a damaged one may point anywhere
+        for start in range(0, batch.num_rows, _BATCH):
+            yield batch.slice(start, _BATCH)
+
+
+def damage_explained(path: str, found: Iterable[Any]) -> Generator[Any]:
+    """What is found, with errors that name the file and say what may be wrong with it."""
+    try:
+        yield from found
+        return
+    except DitherError:
+        raise
+    except FileNotFoundError:
+        reason = "there is no such file"
+    except UnicodeEncodeError:
+        reason = "its name is not text; rename it"
+    except PermissionError:
+        reason = "it may not be read by this user"
+    except Exception:  # each format has its own, and pyarrow names no common one for a damaged file
+        reason = "it is damaged, or was cut short; nothing of it was counted. Write or copy it again, or leave it out"
+    raise ReportError(f"{path} cannot be read: {reason}")

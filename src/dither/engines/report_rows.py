@@ -1,0 +1,236 @@
+"""A plan's reports as rows of a table, one row a report: on disk, on the wire, and in a data frame.
+
+A row has two columns. `tag` says what the report answers: 63 bits of a hash of the plan, of the part of it that was
+drawn, and of whether the report is simulated. `report` has its bytes, packed and little-endian; how many there are is
+fixed by the part.
+
+So rows need nothing beside them. Files may be cut, joined, copied by other tools or read by a query engine, which all
+drop metadata: a row of another plan is recognised wherever it turns up, and what was simulated stays so. The tag of a
+row is no secret: which question a user answers is drawn without looking at the record. A table with a column for each
+question would be mostly empty, and wide where there are many attributes; here a row costs the bytes of its report, and
+the tag, which takes few values, compresses to a few bits.
+
+The hash of the plan stands in the metadata too, to explain a refusal, and so does a random number that tells a copy of
+a file from another file.
+
+Rows keep the order of the records, part by part: whoever reads them may find out which reports one user sent. The
+plan's guarantee is about all of them together, so it holds. What shuffling would add to it needs a shuffler.
+
+Rows may come from anywhere. Arrow trusts lengths and offsets that it is given, so they are checked here before memory
+is read by them.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.randomness import token
+from dither.core.reports import Reports
+from dither.errors import ReportError, require
+from dither.planning.plan_tally import PlanTally
+from dither.planning.plans import Part, Plan
+
+TAG, REPORT = "tag", "report"
+PLAN, FILE = b"dither.plan", b"dither.file"
+
+_MOST_BITS = 20
+_FOREIGN = (
+    "belongs to another plan, or to no question of this one, so nothing was tallied: reports are read with the plan "
+    "that they were made with"
+)
+_UNSOUND = "these rows are damaged: their lengths do not fit what they hold, so nothing was tallied"
+
+
+class Codes(NamedTuple):
+    """How tags are looked up: `places` by the lowest bits of a tag, `tags` to compare all of it.
+
+    Place 2 i is part i of the plan, and place 2 i + 1 the same, simulated. Where there are so many that their lowest
+    bits are not different, the mask is zero, and `places` is the order in which the tags rise.
+    """
+
+    tags: NDArray[np.int64]
+    places: NDArray[np.int32]
+    mask: np.int64
+
+    def find(self, tags: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The place of each tag; -1 for one that is not of this plan."""
+        if self.mask:
+            found = self.places[tags & self.mask]
+        else:
+            after = np.searchsorted(self.tags, tags, sorter=self.places)
+            found = self.places[np.minimum(after, len(self.tags) - 1)]
+        return np.where(self.tags[found] == tags, found, np.int32(-1))
+
+
+def rows_schema(plan: Plan) -> Any:
+    """The Arrow schema of a new file with reports of this plan."""
+    arrow = require("pyarrow", "fast")
+    facts = {PLAN: plan.fingerprint.encode(), FILE: token(16).encode()}
+    fields = [arrow.field(TAG, arrow.int64(), nullable=False), arrow.field(REPORT, arrow.binary(), nullable=False)]
+    return arrow.schema(fields, metadata=facts)
+
+
+def pack_rows(plan: Plan, reports: Mapping[str, Reports]) -> Any:
+    """The reports of a plan as an Arrow record batch, part by part."""
+    arrow = require("pyarrow", "fast")
+    known = codes(plan).tags
+    tags, lengths, data = [], [], []
+    for place, part in enumerate(plan.parts):
+        some = _own(plan, part, reports)
+        tags.append(np.full(len(some), known[2 * place + bool(some.simulated)]))
+        lengths.append(np.full(len(some), part.mechanism.dtype.itemsize, dtype=np.int32))
+        data.append(np.asarray(some).astype(_portable(part), copy=False).tobytes())
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)])
+    if offsets[-1] >= 1 << 31:
+        raise ReportError("these are more bytes of reports than one batch holds: randomize fewer rows at a time")
+    buffers = [None, arrow.py_buffer(offsets.astype(np.int32)), arrow.py_buffer(b"".join(data))]
+    column = arrow.Array.from_buffers(arrow.binary(), len(offsets) - 1, buffers)
+    fields = arrow.schema([arrow.field(TAG, arrow.int64(), False), arrow.field(REPORT, arrow.binary(), False)])
+    return arrow.record_batch([arrow.array(np.concatenate(tags)), column], schema=fields)
+
+
+def _own(plan: Plan, part: Part, reports: Any) -> Reports:
+    """The reports of a part. What is of another plan must not get a tag of this one."""
+    some = reports.get(part.name) if isinstance(reports, Mapping) else None
+    expected = (plan.tag(part), part.mechanism.dtype, 1)
+    if isinstance(some, Reports) and (some.mechanism, some.dtype, some.ndim) == expected:
+        return some
+    raise ReportError("these are not reports of this plan: pack what plan.randomize or plan.report made")
+
+
+def unpack_rows(plan: Plan, batch: Any) -> dict[str, Reports]:
+    """The inverse of `pack_rows`, for rows in any order; refuses whatever is no report of this plan."""
+    tags, offsets, data = _columns(batch)
+    known = codes(plan)
+    places = known.find(tags)
+    foreign = places < 0
+    if foreign.any():
+        raise ReportError(f"row {int(foreign.argmax())} {_FOREIGN}")
+    order = _order(places, len(known.tags))
+    ends = np.searchsorted(places if order is None else places[order], np.arange(len(known.tags) + 1))
+    return {
+        part.name: _gathered(plan, part, slice(ends[2 * i], ends[2 * i + 1]), slice(ends[2 * i + 1], ends[2 * i + 2]),
+                             order, offsets, data)
+        for i, part in enumerate(plan.parts)
+    }  # fmt: skip
+
+
+def tally_rows(plan: Plan, batch: Any) -> PlanTally:
+    """The sums over these rows. Any cut of the rows gives, merged with `+`, the same tally to the bit."""
+    return plan.tally(unpack_rows(plan, batch))
+
+
+def nothing(plan: Plan) -> PlanTally:
+    """The tally of no reports."""
+    return plan.tally({part.name: np.empty(0, dtype=part.mechanism.dtype) for part in plan.parts})
+
+
+@lru_cache(maxsize=8)
+def _codes(names: tuple[str, ...], fingerprint: str) -> Codes:
+    tags = np.array([_tag(fingerprint, name, kind) for name in names for kind in ("", " simulated")], dtype=np.int64)
+    for bits in range(4, _MOST_BITS):
+        mask = np.int64((1 << bits) - 1)
+        if len(set((tags & mask).tolist())) == len(tags):
+            places = np.full(1 << bits, -1, dtype=np.int32)
+            places[tags & mask] = np.arange(len(tags))
+            return Codes(tags, places, mask)
+    return Codes(tags, np.argsort(tags).astype(np.int32), np.int64(0))
+
+
+def codes(plan: Plan) -> Codes:
+    """The tags of the parts of a plan."""
+    return _codes(tuple(part.name for part in plan.parts), plan.fingerprint)
+
+
+def _tag(fingerprint: str, name: str, kind: str) -> int:
+    digest = hashlib.sha256(f"{fingerprint} {name}{kind}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def _portable(part: Part) -> np.dtype:
+    """The fields of a report in the byte order of the file."""
+    return part.mechanism.dtype.newbyteorder("<")
+
+
+def has_columns(found: Any) -> bool:
+    """Whether an Arrow schema has the two columns of rows, each once."""
+    try:
+        names = found.names
+    except UnicodeDecodeError:  # Arrow looks at what a name holds only now
+        return False
+    return [names.count(name) for name in (TAG, REPORT)] == [1, 1]
+
+
+def _columns(batch: Any) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.uint8]]:
+    """Tags, where each report begins and the last ends, and the bytes of all of them."""
+    arrow = require("pyarrow", "fast")
+    if not has_columns(batch.schema):
+        raise ReportError(f"these are no reports: there must be one column {TAG} and one column {REPORT}")
+    tags, column = batch[TAG], batch[REPORT]
+    kinds = arrow.types
+    if not kinds.is_integer(tags.type):
+        raise ReportError(f"these are no reports: the column {TAG} must hold whole numbers, not {tags.type}")
+    plain = kinds.is_binary(column.type) or kinds.is_large_binary(column.type)
+    if not (plain or kinds.is_binary_view(column.type) or kinds.is_fixed_size_binary(column.type)):
+        raise ReportError(f"these are no reports: the column {REPORT} must hold bytes, not {column.type}")
+    _refuse_unsound(arrow, tags, column, full=not plain)
+    if tags.null_count or column.null_count:
+        raise ReportError("a report is missing in a row: these rows were changed, or are of several plans")
+    if not len(column):  # without rows there need not be offsets
+        return np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint8)
+    if not plain:
+        column = column.cast(arrow.large_binary())
+    width = np.int64 if kinds.is_large_binary(column.type) else np.int32
+    _, offsets, data = column.buffers()
+    starts = np.frombuffer(offsets, dtype=width, count=len(column) + 1, offset=column.offset * np.dtype(width).itemsize)
+    held = np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.empty(0, dtype=np.uint8)
+    if starts.min() < 0 or starts.max() > len(held):  # so that no difference of two overflows either
+        raise ReportError(_UNSOUND)
+    return tags.to_numpy().astype(np.int64, copy=False), starts, held
+
+
+def _refuse_unsound(arrow: Any, tags: Any, column: Any, full: bool) -> None:
+    """Refuse columns whose buffers are shorter than they claim; `full` where Arrow will read what they point to."""
+    sound = len(tags) == len(column)
+    try:
+        tags.validate()
+        column.validate(full=full)
+    except arrow.ArrowException:
+        sound = False
+    if not sound:
+        raise ReportError(_UNSOUND)
+
+
+def _order(places: NDArray[np.int32], count: int) -> NDArray[np.intp] | None:
+    """The rows part by part; None if they are so already, as `pack_rows` leaves them."""
+    if (places[1:] >= places[:-1]).all():
+        return None
+    return np.argsort(places.astype(np.min_scalar_type(count)), kind="stable")
+
+
+def _gathered(
+    plan: Plan,
+    part: Part,
+    real: slice,
+    simulated: slice,
+    order: NDArray[np.intp] | None,
+    offsets: NDArray[np.integer],
+    data: NDArray[np.uint8],
+) -> Reports:
+    """The reports of one part: both kinds, simulated if any of them is."""
+    rows = slice(real.start, simulated.stop)
+    starts = offsets[:-1][rows] if order is None else offsets[order[rows]]
+    stops = offsets[1:][rows] if order is None else offsets[order[rows] + 1]
+    stored = _portable(part)
+    if ((stops - starts) != stored.itemsize).any():
+        raise ReportError(f"a report about {part.name} has the wrong length, so no honest client sent it")
+    if len(starts):  # a window on every byte: one step copies each report from wherever it begins
+        windows = np.ndarray((len(data) - stored.itemsize + 1,), stored, data, strides=(1,))
+        found = windows[starts].astype(part.mechanism.dtype, copy=False)
+    else:
+        found = np.empty(0, dtype=part.mechanism.dtype)
+    return Reports.wrap(found, plan.tag(part), simulated.stop > simulated.start)

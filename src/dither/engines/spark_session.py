@@ -1,0 +1,130 @@
+"""The Spark session that an engine runs on: the one that is there, or a quiet one on this machine.
+
+A session of this process, or of the server that `SPARK_REMOTE` names, is taken as it is: its settings are its owner's.
+Without one, a session on all cores of this machine is made, which listens to this machine only. It stays until the
+process ends, because to start Java takes seconds.
+"""
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dither.core.parallel import threads
+from dither.errors import MissingExtraError, require
+
+JAVA = 17  # the oldest that Spark 4 runs on
+
+_HERE = "127.0.0.1"
+_LOG = Path(__file__).with_name("spark-log4j2.properties")
+_SETTINGS = {
+    "spark.app.name": "dither",
+    "spark.driver.bindAddress": _HERE,
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG.as_uri()}",
+    "spark.driver.host": _HERE,
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 17),
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_INSTALL = (
+    f"install it (Debian and Ubuntu: apt install openjdk-{JAVA}-jre-headless; macOS: brew install openjdk@{JAVA}), or "
+    "set JAVA_HOME to the folder of one. The local engine (--engine local) works without Java"
+)
+
+
+def current() -> Any:
+    """The session of this process, or a new one."""
+    sql = require("pyspark.sql", "spark")
+    with quiet():
+        found = _active(sql)
+        if found is not None:
+            return found
+        remote = os.environ.get("SPARK_REMOTE", "")
+        if not remote or remote.startswith("local"):
+            check_java()
+        if remote:
+            return _connected(sql)
+        if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit, which has its own settings
+            return sql.SparkSession.builder.getOrCreate()
+        return _made(sql)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what pyspark says on its own account: a warning about pandas, and a copy of each error in its log."""
+    log = logging.getLogger("SQLQueryContextLogger")
+    before = log.disabled
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        log.disabled = True
+        try:
+            yield
+        finally:
+            log.disabled = before
+
+
+def check_java() -> None:
+    """Refuse to start Spark where there is no Java, or one that is too old: its own error would not say what to do."""
+    java = _java()
+    version = None if java is None else _version(java)
+    if java is None or version is None:
+        home = os.environ.get("JAVA_HOME")
+        where = f"in JAVA_HOME ({home})" if home else "on this machine"
+        raise MissingExtraError(f"Spark needs Java {JAVA} or newer, and there is none {where}: {_INSTALL}")
+    if version < JAVA:
+        raise MissingExtraError(f"Spark needs Java {JAVA} or newer, and {java} is Java {version}: {_INSTALL}")
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    if home:  # Spark looks nowhere else then
+        return shutil.which("java", path=str(Path(home) / "bin"))
+    return shutil.which("java")
+
+
+def _version(java: str) -> int | None:
+    """The number that `java -version` tells; None where it does not run, as the stub of macOS."""
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    return int(found[1]) if found else JAVA  # an unknown way to say it: let Spark try
+
+
+def _active(sql: Any) -> Any:
+    try:
+        return sql.SparkSession.active()
+    except Exception:  # pyspark has another error for it in each version
+        return None
+
+
+def _connected(sql: Any) -> Any:
+    try:
+        return sql.SparkSession.builder.getOrCreate()
+    except ImportError:
+        pass
+    raise MissingExtraError(
+        "SPARK_REMOTE names a Spark Connect server, which needs more: pip install 'pyspark[connect]'"
+    )
+
+
+def _made(sql: Any) -> Any:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers take the first python of the path
+    builder = sql.SparkSession.builder.master(f"local[{threads()}]")
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    given = os.environ.get("SPARK_LOCAL_IP")
+    os.environ["SPARK_LOCAL_IP"] = given or _HERE  # or Spark wonders, aloud, which of the addresses to take
+    try:
+        return builder.getOrCreate()
+    finally:
+        if given is None:
+            del os.environ["SPARK_LOCAL_IP"]

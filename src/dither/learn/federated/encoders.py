@@ -1,0 +1,73 @@
+"""How an update travels: the encoders there are, by name, and how their reports add up over rounds."""
+
+import math
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from dither.core.estimate import Estimate
+from dither.core.guarantee import Guarantee
+from dither.core.mechanism import Mechanism
+from dither.core.reports import Reports
+from dither.core.tally import Tally
+from dither.learn.federated.ldpvec import LDPVec
+from dither.learn.vector_reporter import VectorReporter
+
+DEFAULT = "best"
+CANDIDATES = ("UnitVector", "BallGaussian")  # for the best; the second needs a delta
+_GAUSSIAN = ("BallGaussian",)
+_WITH_DELTA = ("Gaussian",)
+
+
+class VectorEncoder(Protocol):
+    """How a vector travels: a `VectorReporter`, an `LDPVec`, or anything with their verbs."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised for one report."""
+        ...
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """Who draws a report."""
+        ...
+
+    def inside(self, vectors: Any) -> NDArray:
+        """The rows as the mechanism takes them."""
+        ...
+
+    def randomize(self, vectors: Any, *, seed: int | None = None) -> Reports:
+        """One report for each row."""
+        ...
+
+    def tally(self, reports: NDArray) -> Tally:
+        """The sum over reports."""
+        ...
+
+    def estimate(self, tally: Tally) -> Estimate:
+        """The mean of the vectors."""
+        ...
+
+
+def encoder_for(name: str, d: int, epsilon: float, delta: float, clip: float, options: dict[str, Any]) -> VectorEncoder:
+    """The reporter for updates of norm `clip`, by name; signs get the size that s of them of this norm have."""
+    if name == "LDPVec":
+        return LDPVec(d, epsilon, delta, clip, **options)  # type: ignore[return-value]  # a cached property is one
+    if "s" in options:
+        return VectorReporter(name, d=d, epsilon=epsilon, delta=delta, clip=clip / math.sqrt(options["s"]), **options)
+    return VectorReporter(name, d=d, epsilon=epsilon, delta=delta, clip=clip, **{"norm": "l2", **options})
+
+
+def noise_kind(name: str, options: dict[str, Any]) -> str:
+    """How reports of this mechanism add up over rounds: see `per_round`."""
+    if name == "LDPVec":
+        return "gaussian" if options.get("base") == "Gaussian" else "pure"
+    used = options.get("base", name)
+    return "gaussian" if used in _GAUSSIAN else "delta" if used in _WITH_DELTA else "pure"
+
+
+def encoder_name(encoder: VectorEncoder | None) -> str:
+    """Its name, for people."""
+    if encoder is None:
+        return "no noise"
+    return encoder.base + " angles" if isinstance(encoder, LDPVec) else type(encoder.mechanism).__name__

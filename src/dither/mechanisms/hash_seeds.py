@@ -1,0 +1,83 @@
+"""Whose hash function: one of the user's own, drawn for the report, or one of C that all users share (cohorts).
+
+A function of its own in every report makes accidental collisions average out, and costs the server a hash evaluation
+for every report and category. C shared functions let the server count each (function, value) first, in a table that
+takes C evaluations a category to read, however many reports there are; but collisions then come again and again, and
+whoever reads the table has to own up to them (`mechanisms.cohorts`, `mechanisms.keycohorts`).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.checks import checked_count
+from dither.core.draw import TAG, Rows, Tape, Words, below
+from dither.errors import ParameterError
+from dither.kernels.hashing import public_seeds
+
+MOST_COHORTS = 1 << 24
+
+
+@dataclass(frozen=True)
+class HashSeeds:
+    """The hash functions of a mechanism: `cohorts` shared ones, or one of 2^64 for every report.
+
+    `name` is what a report calls the number of a shared one.
+    """
+
+    cohorts: int | None = None
+    name: str = "cohort"
+
+    @classmethod
+    def checked(cls, cohorts: int | None, least: int = 1) -> "HashSeeds":
+        """So many shared ones, if that is a number."""
+        return cls(None if cohorts is None else checked_count("cohorts", cohorts, least, MOST_COHORTS))
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.cohorts or 1 << 64
+
+    def dtype(self, outputs: int) -> np.dtype:
+        """A report: a function, and one of so many values."""
+        value = ("value", np.min_scalar_type(outputs - 1))
+        if self.cohorts is None:
+            return np.dtype([("seed", np.uint64), value])
+        return np.dtype([(self.name, np.min_scalar_type(self.cohorts - 1)), value])
+
+    @cached_property
+    def _shared(self) -> Words:
+        return public_seeds(self.cohorts or 0)
+
+    def draw(self, reports: NDArray, tape: Tape, rows: Rows) -> Words:
+        """Put a function into every report; its seed is returned."""
+        if self.cohorts is None:
+            reports["seed"] = seeds = tape.words(TAG, rows)[:, 0]
+            return seeds
+        reports[self.name] = cohort = below(self.cohorts, tape, rows, lane=TAG)
+        return self._shared[cohort.astype(np.intp)]
+
+    def seed(self, number: int) -> Words:
+        """The seed of the function with this number, as an array of one."""
+        return np.array([number], dtype=np.uint64) if self.cohorts is None else self._shared[[number]]
+
+    def valid(self, reports: NDArray, outputs: int) -> NDArray[np.bool_]:
+        """Which reports name a function and a value that there are."""
+        fine = reports["value"] < outputs
+        return fine if self.cohorts is None else fine & (reports[self.name] < self.cohorts)
+
+    def table(self, reports: NDArray, outputs: int) -> NDArray[np.int64]:
+        """How many reports have each shared function (rows) and value (columns)."""
+        assert self.cohorts is not None
+        cells = reports[self.name].astype(np.intp) * outputs + reports["value"]
+        return np.bincount(cells, minlength=self.cohorts * outputs).reshape(self.cohorts, outputs)
+
+    def outputs(self, outputs: int) -> NDArray:
+        """Every possible report, function by function."""
+        if self.cohorts is None:
+            raise ParameterError("there are 2^64 hash functions: too many reports to list")
+        reports = np.empty(self.cohorts * outputs, dtype=self.dtype(outputs))
+        reports[self.name], reports["value"] = np.divmod(np.arange(len(reports)), outputs)
+        return reports

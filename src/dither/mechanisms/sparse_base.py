@@ -1,0 +1,104 @@
+"""Mechanisms for sparse vectors: what they share, whichever way they go about it.
+
+A user has a few of d keys, each with a number from -1 to 1 (`core.sparse`). What is reported on is always s keys with a
+sign each: numbers are rounded to signs without bias, users with fewer keys are padded with dummies d, d + 1, ... that
+nobody asks about, and of more keys s are drawn. Key j with its sign is one of the *items* 2j (minus) and 2j + 1 (plus).
+
+Mechanisms that report on all s keys at once take them from `chosen`; those that report on a single one from `picked`,
+which is a uniform choice from the same s.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.checks import checked_count
+from dither.core.draw import Rows, Tape, below, count_of, some_of
+from dither.core.lattice import rounded_signs
+from dither.core.mechanism import Mechanism
+from dither.core.sparse_columns import EMPTY, MOST_KEYS
+from dither.core.sparse_domain import Sparse
+from dither.errors import ParameterError
+
+MOST_ITEMS = 1 << 12
+CHOICE = 3  # the lane of words that say which keys are reported where there are too many
+
+Keys = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class SparseMechanism(Mechanism):
+    """A mechanism for vectors with s of d keys; with `sample=True` users may have more."""
+
+    d: int
+    s: int
+    epsilon: float
+    sample: bool = field(default=False, kw_only=True)
+    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    family = "keyvalue"
+
+    def _validate(self) -> None:
+        self._freeze(d=checked_count("d", self.d, 1, MOST_KEYS))
+        self._freeze(s=checked_count("s", self.s, 1, min(self.d, MOST_ITEMS)))
+        if not isinstance(self.sample, bool):
+            raise ParameterError("sample must be True or False: whether users may have more than s keys")
+
+    @property
+    def domain(self) -> Sparse:
+        """What a vector may be."""
+        return Sparse(self.d, self.s, self.sample)
+
+    def padded(self, vector: dict[int, int]) -> list[tuple[int, int]]:
+        """The s keys and signs of a vector of signs with at most s keys, as `chosen` pads them."""
+        return [*vector.items(), *((self.d + slot, 1) for slot in range(len(vector), self.s))]
+
+
+def chosen(domain: Sparse, values: NDArray, tape: Tape, rows: Rows) -> tuple[Keys, Flags]:
+    """For each user exactly s keys and whether their signs are plus: dummies fill up, too many are sampled down."""
+    key, value = _sampled(domain.s, values, tape, rows)
+    keys = np.where(key == EMPTY, domain.d + np.arange(domain.s), key).astype(np.int64)
+    return keys, rounded_signs(np.where(key == EMPTY, 1.0, value), tape, rows)
+
+
+def picked(domain: Sparse, values: NDArray, tape: Tape, rows: Rows) -> tuple[Keys, Flags]:
+    """For each user one of these s keys, drawn uniformly, and its sign; `domain.d` stands for any dummy."""
+    count = np.maximum((values["key"] != EMPTY).sum(axis=1), domain.s).astype(np.uint64)
+    slot = below(count[:, None], tape, rows, lane=CHOICE, width=1).reshape(-1).astype(np.intp)
+    row = np.arange(count_of(rows))
+    key, value = values["key"][row, slot].astype(np.int64), values["value"][row, slot]
+    dummy = key == EMPTY
+    plus = rounded_signs(np.where(dummy, 1.0, value)[:, None], tape, rows)[:, 0]
+    return np.where(dummy, domain.d, key), plus
+
+
+def _sampled(s: int, values: NDArray, tape: Tape, rows: Rows) -> tuple[NDArray, NDArray]:
+    key, value = values["key"], values["value"]
+    many = np.flatnonzero((key != EMPTY).sum(axis=1) > s) if key.shape[1] > s else np.empty(0, dtype=np.intp)
+    if many.size:
+        key, value = key.copy(), value.copy()
+        counts = (key[many] != EMPTY).sum(axis=1).astype(np.uint64)
+        bounds = counts[:, None] - np.arange(s, dtype=np.uint64)
+        draws = below(bounds, tape, some_of(rows, many), lane=CHOICE, width=s).reshape(-1, s).astype(np.intp)
+        for slot in range(s):  # Fisher and Yates, for all such users at once
+            other = slot + draws[:, slot]
+            for table in (key, value):
+                table[many, slot], table[many, other] = table[many, other], table[many, slot].copy()
+    return key[:, :s], value[:, :s]
+
+
+def entry_at(table: Keys, counted: Flags, place: Keys) -> Keys:
+    """In each row the entry with this number among those that are counted (any, if there is none)."""
+    number = np.cumsum(counted, axis=1, dtype=np.int16)
+    column = np.argmax(counted & (number == (place + 1).astype(np.int16)[:, None]), axis=1)
+    return table[np.arange(len(table)), column]
+
+
+def number_outside(members: Keys, counted: Flags, place: Keys) -> Keys:
+    """In each row the whole number with this place among those that are no members; members ascend."""
+    found = place.copy()
+    for column in range(members.shape[1]):
+        found += counted[:, column] & (members[:, column] <= found)
+    return found

@@ -1,0 +1,273 @@
+"""A card for each question: what was asked, the answer with its error bars, how many reports it is from."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.estimate import Estimate, Estimates
+from dither.display.markup import Markup, element, given, joined
+from dither.display.significant_digits import number, percent, percent_size, plain_number, plus_minus, size, span
+from dither.errors import ParameterError
+from dither.page.export import LEVEL, names, rms
+from dither.page.figures import ErrorBars, bars, bars_and_whiskers, between, distribution, domain, heat_map, whiskers
+from dither.planning import Plan, Question
+from dither.planning.questions import DERIVED, RANGES
+from dither.ranges.axes import Axis
+from dither.ranges.range_estimate import RangeEstimate, reports
+from dither.schema import KeyValue, Ordinal
+
+Floats = NDArray[np.float64]
+
+NOBODY = "Nobody was asked yet, so nothing is known."
+_MOST_BARS, _MOST_KEYS, _MOST_PAIRS = 20, 15, 6
+_FEW_VALUES = 12  # whole numbers up to so many are bars with a name each
+_LISTED = 40  # pairs that are not drawn
+_HEADINGS = {
+    "means": "Means",
+    "shares": "Shares of users",
+    "keys": "Keys and their values",
+    "ranges": "Several attributes together",
+}
+_TENTH = 0.004  # an error for which a share has one digit behind the point
+
+
+@dataclass(frozen=True)
+class Cards:
+    """The cards of all questions of a plan, in groups."""
+
+    plan: Plan
+    estimates: Estimates
+    truth: Mapping[str, Floats]
+
+    @cached_property
+    def anchors(self) -> dict[str, str]:
+        """For each question the name of its place on the page."""
+        return {question: f"question-{number}" for number, question in enumerate(self.estimates, 1)}
+
+    @cached_property
+    def _questions(self) -> dict[str, Question]:
+        asked = {str(question): question for question in self.plan.questions}
+        for question in self.plan.questions:
+            if isinstance(question.attribute, KeyValue):
+                for name in DERIVED:
+                    derived = Question(question.name, name, question.attribute)
+                    asked.setdefault(str(derived), derived)
+        return asked
+
+    @cached_property
+    def groups(self) -> list[tuple[str, str, dict[str, Markup]]]:
+        """Headings, how their cards are set, and for each question its card."""
+        ways = {"means": self._mean, "shares": self._shares, "keys": self._keys, "ranges": self._ranges}
+        found: dict[str, dict[str, Markup]] = {kind: {} for kind in ways}
+        for question in map(self._questions.get, self.estimates):
+            if question is not None and self._own_card(question):
+                kind = _group(question)
+                found[kind][str(question)] = ways[kind](question)
+        return [(_HEADINGS[kind], kind, cards) for kind, cards in found.items() if cards]
+
+    def _own_card(self, question: Question) -> bool:
+        """Not for what stands beside who has which key, nor for its parts at the lower and the upper end."""
+        beside = question.statistic == "conditional_mean" and f"presence({question.name})" in self.estimates
+        return not beside and question.statistic != "frequency"
+
+    # One card ----------------------------------------------------------------------------------------------------
+
+    def _card(self, question: Question, kind: str, n: int, body: Sequence[Any], notes: Sequence[str] = ()) -> Markup:
+        asked = str(question)
+        source = self.estimates[asked].source
+        told = f" by {source}, from {reports(n)}" if source else f" from {reports(n)}"
+        return element(
+            "article",
+            element("h4", element("span", kind, class_="kind"), given(question.name)),
+            *(body if n else [element("p", NOBODY, class_="nobody")]),
+            element("p", element("code", given(asked)), told, class_="source"),
+            self._details(notes),
+            id=self.anchors[asked],
+            class_="card",
+        )
+
+    @staticmethod
+    def _details(notes: Sequence[str]) -> Markup:
+        if not notes:
+            return Markup("")
+        return element(
+            "details",
+            element("summary", "How it was estimated"),
+            element("ul", joined(element("li", note) for note in notes)),
+        )
+
+    def _items(self, question: str, estimate: Estimate, most: int | None = None) -> ErrorBars:
+        """With intervals for each number, or if only the `most` largest of more are shown, for all at once.
+
+        Of many numbers the largest are in part the luckiest. Refining has drawn these back already.
+        """
+        chosen = most is not None and np.size(estimate.value) > most and estimate.original is None
+        low, high = estimate.interval(LEVEL, simultaneous=chosen)
+        value, error = np.ravel(estimate.value), np.ravel(estimate.stderr)
+        return ErrorBars(names(estimate), value, error, np.ravel(low), np.ravel(high), self.truth.get(question))
+
+    @staticmethod
+    def _refined(estimate: Estimate, *, share: bool) -> list[Markup]:
+        """What it was before refining."""
+        before = estimate.original
+        if before is None or not np.isfinite(before.stderr).any():
+            return []
+        if np.ndim(estimate.value) == 0:
+            told = f"Refined. Before: {plus_minus(float(before.value), float(before.stderr))}."
+        else:
+            was, now = ((percent_size if share else size)(rms(each.stderr)) for each in (before, estimate))
+            told = f"Refined: the standard error is {now} on average" + (
+                f", and was {was}." if was != now else ", as before."
+            )
+        return [element("p", told, class_="refined")]
+
+    # Kinds of cards ----------------------------------------------------------------------------------------------
+
+    def _mean(self, question: Question) -> Markup:
+        estimate = self.estimates[str(question)]
+        items = self._items(str(question), estimate)
+        value, error, low, high = (float(part[0]) for part in (items.value, items.error, items.low, items.high))
+        body = [
+            element("p", number(value, error), class_="big"),
+            element("p", f"95% interval: {span(low, high, error)}"),
+            between(items, 0, question.ends),
+            domain(question.ends),
+            *self._refined(estimate, share=False),
+        ]
+        return self._card(question, "mean", estimate.n, body, estimate.notes)
+
+    def _shares(self, question: Question) -> Markup:
+        estimate = self.estimates[str(question)]
+        histogram = question.statistic == "histogram"
+        items = self._items(str(question), estimate, _MOST_BARS if histogram else None)
+        if histogram:
+            kind, body = "shares of users", self._top(items, estimate)
+        elif isinstance(question.attribute, Ordinal) and question.cells <= _FEW_VALUES:
+            kind, body = "distribution", [bars(items, range(question.cells))]
+        else:
+            axis = Axis(question.name, question.cells, question.attribute)
+            kind, body = "distribution", [distribution(axis, items)] if estimate.n else []
+        return self._card(question, kind, estimate.n, [*body, *self._refined(estimate, share=True)], estimate.notes)
+
+    @staticmethod
+    def _top(items: ErrorBars, estimate: Estimate) -> list[Markup]:
+        """The largest shares; how many more there are, and what they have together."""
+        rows = items.largest(_MOST_BARS)
+        rest = len(items.value) - len(rows)
+        found = [bars(items, rows)]
+        if rest:
+            together = float(np.sum(items.value) - np.sum(items.value[rows]))
+            sensible = f", together {percent(together, _TENTH)}" if 0 <= together <= 1 else ""
+            told = f"And {rest:,} more{sensible}.{_at_once(estimate)}"
+            found.append(element("p", told, class_="rest"))
+        return found
+
+    def _keys(self, question: Question) -> Markup:
+        """Who holds which key, with the mean of those who do; or a mean of each key."""
+        asked, ends = str(question), _ends(question)
+        estimate = self.estimates[asked]
+        items = self._items(asked, estimate, _MOST_KEYS)
+        rows = items.largest(_MOST_KEYS)
+        among = f"conditional_mean({question.name})"
+        if question.statistic == "presence" and among in self.estimates:
+            means = self._items(among, self.estimates[among])
+            low, high = map(plain_number, ends)
+            told = f"Of each key the share of users who have it, and the mean of their values, from {low} to {high}."
+            kind, body = "who has which", [element("p", told), bars_and_whiskers(items, means, rows, ends)]
+        elif question.statistic == "presence":
+            kind, body = "who has which", [bars(items, rows)]
+        elif question.statistic == "mean":
+            rows = items.farthest(question.attribute.centre, _MOST_KEYS)
+            told = f"Who does not have a key counts as {plain_number(question.attribute.centre)}, the middle."
+            told += " These keys are farthest from it." if len(rows) < len(items.value) else ""
+            kind, body = "mean over all users", [element("p", told), whiskers(items, rows, ends), domain(ends)]
+        else:
+            kind, body = "mean among those who have it", [whiskers(items, rows, ends), domain(ends)]
+        rest = len(items.value) - len(rows)
+        if rest:
+            body.append(element("p", f"And {rest:,} more keys.{_at_once(estimate)}", class_="rest"))
+        body += self._refined(estimate, share=not question.averages)
+        return self._card(question, kind, estimate.n, body, estimate.notes)
+
+    # Ranges ------------------------------------------------------------------------------------------------------
+
+    def _ranges(self, question: Question) -> Markup:
+        estimate: Any = self.estimates[str(question)]
+        body = [self._marginals(estimate), *_pairs(estimate)] if estimate.n else []
+        return self._card(question, "answers any ranges", estimate.n, body, estimate.notes)
+
+    def _marginals(self, estimate: RangeEstimate) -> Markup:
+        return element(
+            "div", joined(self._marginal(axis, estimate[axis.name]) for axis in estimate.axes), class_="figures"
+        )
+
+    def _marginal(self, axis: Axis, estimate: Estimate) -> Markup:
+        items = self._items("", estimate, _MOST_BARS if axis.labelled else None)
+        caption = element("figcaption", given(axis.name))
+        if axis.labelled:
+            return element("figure", caption, *self._top(items, estimate))
+        if not axis.continuous and axis.size <= _FEW_VALUES:
+            return element("figure", caption, bars(items, range(axis.size)))
+        return element("figure", caption, distribution(axis, items))
+
+
+def _at_once(estimate: Estimate) -> str:
+    """Why the largest of many have wider intervals."""
+    if estimate.original is not None:
+        return ""
+    return " The largest of many are in part the luckiest, so these intervals are wider: 95% for all at once."
+
+
+def _group(question: Question) -> str:
+    """With which others a question stands."""
+    if question.statistic == RANGES:
+        return "ranges"
+    if isinstance(question.attribute, KeyValue):
+        return "keys"
+    return "shares" if question.cells else "means"
+
+
+def _ends(question: Question) -> tuple[float, float]:
+    """Of the values of a key."""
+    return question.attribute.low, question.attribute.high
+
+
+def _pairs(estimate: RangeEstimate) -> list[Markup]:
+    """Heat maps of the pairs that depend on each other most; the others by name."""
+    pairs = list(combinations(estimate.axes, 2))
+    strengths = {pair: _strength(estimate, pair) for pair in pairs}
+    known = [pair for pair in pairs if strengths[pair] is not None]
+    if len(known) > _MOST_PAIRS:
+        known = sorted(known, key=lambda pair: -(strengths[pair] or 0.0))[:_MOST_PAIRS]
+    drawn = [heat_map(first, second, estimate.table(first.name, second.name)) for first, second in known]
+    found = [element("div", joined(drawn), class_="figures")] if drawn else []
+    rest = [pair for pair in pairs if pair not in known]
+    if rest:
+        listed = joined((joined((given(a.name), " with ", given(b.name))) for a, b in rest[:_LISTED]), ", ")
+        more = f" and {len(rest) - _LISTED:,} more" if len(rest) > _LISTED else ""
+        why = "Drawn are the pairs that depend on each other most. Not drawn: " if drawn else "Too large to be drawn: "
+        found.append(element("p", why, listed, more, ".", class_="rest"))
+    return found
+
+
+def _strength(estimate: RangeEstimate, pair: tuple[Axis, Axis]) -> float | None:
+    """How much two attributes depend on each other; None if their table is too large. Tables are not kept."""
+    try:
+        return _dependence(estimate.table(pair[0].name, pair[1].name))
+    except ParameterError:
+        return None
+
+
+def _dependence(table: Floats) -> float:
+    """The mutual information of two attributes: 0 if they are independent."""
+    joint = np.maximum(table, 0.0)
+    joint = joint / max(float(joint.sum()), 1e-300)
+    apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+    some = joint > 0
+    return float(np.sum(joint[some] * np.log(joint[some] / apart[some]))) if some.any() else -math.inf

@@ -1,0 +1,413 @@
+"""The results of a collection on one page, for a person who has never heard of differential privacy and for an expert.
+
+The page is one file. It needs no network, no script and no font; it fits a phone, a desktop and paper, light and dark.
+Every text that comes from data goes through `markup.element`, which escapes it, and the page's own policy forbids
+scripts, should anything slip through.
+
+The order is that of questions a reader has: what was collected and what was promised to those who reported, what came
+out, how far that can be trusted, how it was done, and what it does not tell.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from importlib import resources
+from typing import Any
+
+from dither.core.estimate import Estimates
+from dither.core.exact import upward
+from dither.core.guarantee import Guarantee
+from dither.display.markup import Markup, element, given, joined
+from dither.display.plots import COLOURS
+from dither.display.significant_digits import UNKNOWN, percent, percent_size, plain_number, size, span
+from dither.errors import ParameterError
+from dither.page.cards import Cards
+from dither.page.export import checked, checked_truth, compared, people
+from dither.planning import Plan, Question
+from dither.planning.questions import RANGES
+from dither.schema import Attribute, Categorical, Numeric, Ordinal
+
+Query = tuple[str, float, float, float, float | None]
+
+TITLE = "What the reports tell"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_Z = 1.96
+
+
+def html_page(
+    plan: Plan,
+    estimates: Estimates,
+    *,
+    truth: Mapping[str, Any] | None = None,
+    title: str | None = None,
+    queries: Iterable[Query] | None = None,
+) -> str:
+    """One HTML page with all results of a plan, its guarantee, and its errors.
+
+    `truth` maps questions to their true numbers, in trials; `queries` are conditions with their answers: the text, the
+    share of users, the ends of its 95% interval, and the true share or None. Truths are exact, and nothing protects
+    them: a page with any says so, and is not for others.
+    """
+    checked(plan, estimates)
+    known = checked_truth(estimates, truth)
+    asked = _checked_queries(queries)
+    trial = bool(known) or any(query[4] is not None for query in asked)
+    heading = title or TITLE
+    body = [
+        _head(plan, estimates, heading, trial),
+        element(
+            "main",
+            _promise(plan, estimates.guarantee, trial),
+            _results(Cards(plan, estimates, known), asked, trial),
+            _errors(plan, estimates, truth),
+            _plan(plan, estimates),
+            _limits(estimates, trial),
+        ),
+        _foot(plan),
+    ]
+    return "<!DOCTYPE html>\n" + element("html", _meta(heading), "\n", element("body", joined(body, "\n")), lang="en")
+
+
+def _meta(title: str) -> Markup:
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="robots", content="noindex"),
+        element("title", title),
+        element("style", _style()),
+    )
+
+
+def _style() -> Markup:
+    """The style sheet, with the colours of all plots."""
+    blue, vermilion, _, _, _, sky, _ = COLOURS
+    colours = f":root {{ --blue: {blue}; --vermilion: {vermilion}; --sky: {sky}; }}\n"
+    return Markup(colours + resources.files("dither.page").joinpath("page.css").read_text(encoding="utf-8"))
+
+
+# What was collected, and what was promised ---------------------------------------------------------------------------
+
+
+def _head(plan: Plan, estimates: Estimates, title: str, truth: bool) -> Markup:
+    users = people(plan, estimates)
+    count = len(plan.questions)
+    promised = "none" if estimates.guarantee.simulated else upward(estimates.guarantee.epsilon)
+    facts = {
+        "people who reported": f"{users:,}",
+        "question" + "s" * (count != 1): f"{count:,}",
+        "attribute" + "s" * (len(plan.attributes) != 1): f"{len(plan.attributes):,}",
+        ("privacy of the reports: epsilon" if truth else "privacy: epsilon"): promised,
+    }
+    reports = f"the reports of {users:,} {'person' if users == 1 else 'people'}"
+    chance = "answers that chance had a hand in before they were sent"
+    if truth:
+        intro = (
+            f"This is a trial. The estimates below are what {reports} tell together: {chance}. The truths beside them "
+            "are from the raw records, which only a trial has."
+        )
+    else:
+        intro = (
+            f"No answers were collected, only reports: {chance}. The numbers below are what {reports} tell together."
+        )
+    return element(
+        "header",
+        element("h1", given(title, 200)),
+        element("p", intro, class_="prose"),
+        element(
+            "dl",
+            *(element("div", element("dt", name), element("dd", fact)) for name, fact in facts.items()),
+            class_="facts",
+        ),
+        class_="head",
+    )
+
+
+def _promise(plan: Plan, given_now: Guarantee, truth: bool) -> Markup:
+    promised = plan.guarantee
+    parts: list[Markup] = [element("h2", "What is promised to each person", id="promise")]
+    if given_now.simulated:
+        told = (
+            "These reports were made from a seed, for a trial. Whoever knows the seed knows the noise, so nothing on "
+            "this page was protected by it. In a real collection with this plan the following would hold."
+        )
+        parts.append(_warning("Simulated: no guarantee.", told))
+    if truth:
+        told = (
+            "The truths marked on this page were computed from raw records. They are exact, and nothing protects them. "
+            "What is promised below is promised of the reports, not of this page: it is for a trial, and must not be "
+            "given away as private."
+        )
+        parts.append(_warning("With the truth: not a private page.", told))
+    parts.append(element("div", *(element("p", line) for line in promise_in_words(promised)), class_="box"))
+    return element("section", *parts, class_="prose")
+
+
+def _warning(title: str, told: str) -> Markup:
+    return element(
+        "div", element("p", element("strong", title)), element("p", told), class_="box simulated", role="note"
+    )
+
+
+def promise_in_words(guarantee: Guarantee) -> list[str]:
+    """A guarantee for somebody who has never heard of epsilon. All roundings go up.
+
+    >>> print(promise_in_words(Guarantee(1.0))[0])  # doctest: +NORMALIZE_WHITESPACE
+    Whatever somebody's answers are, the probability of any report changes at most by a factor of e^1 = 2.72 if the
+    answers are replaced by any others.
+    """
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    if not math.isfinite(epsilon):
+        return ["Nothing is promised."]
+    factor = upward(math.exp(epsilon), 3) if epsilon < 700 else "a number without any meaning"
+    beyond = f", and beyond that by at most delta = {upward(delta)}" if delta else ""
+    guess = 1 / (1 + math.exp(-epsilon)) + delta / (1 + math.exp(min(epsilon, 700)))
+    ways = {
+        "exact": "Exact: computed from the whole numbers that the randomisation uses, and attained by some answers.",
+        "bound": "A bound: proved from the whole numbers that the randomisation uses; the real loss may be smaller.",
+    }
+    return [
+        f"Whatever somebody's answers are, the probability of any report changes at most by a factor of "
+        f"e^{upward(epsilon)} = {factor} if the answers are replaced by any others{beyond}.",
+        f"What that means: somebody who sees all that a person reported, and guesses which of two equally likely "
+        f"answers it hides, is right at most {upward(min(100.0, 100 * guess), 3)}% of the time. A coin is right 50% of "
+        "the time.",
+        "It holds for every person, whatever else is known, and it does not depend on trust in whoever collects: the "
+        "answer was randomised before it left. It is for this collection; others about the same answers add up.",
+        f"In the terms of the field: local differential privacy, {guarantee}. {ways[guarantee.established]}",
+    ]
+
+
+# What came out -------------------------------------------------------------------------------------------------------
+
+
+def _results(cards: Cards, queries: Sequence[Query], truth: bool) -> Markup:
+    links = [
+        element("li", element("a", given(question, 40), href=f"#{cards.anchors[question]}"))
+        for _, _, some in cards.groups
+        for question in some
+    ]
+    told = (
+        "Every number has a 95% interval: nineteen of twenty such intervals hold the true number, that of all who "
+        "reported. For refined numbers this is so on average over kinds of data; for some they hold less often."
+    )
+    parts: list[Markup] = [element("h2", "What came out", id="results"), element("p", told, class_="prose")]
+    if truth:
+        line = element("line", class_="truth", x1="50%", x2="50%", y1=0, y2="100%")
+        mark = element("svg", line, aria_hidden="true")
+        parts.append(element("p", mark, " marks the truth, which is known in trials only.", class_="key"))
+    if len(links) > 1:
+        parts.append(element("nav", element("ul", *links, class_="contents"), aria_label="Questions"))
+    for heading, kind, some in cards.groups:
+        parts += [element("h3", heading), element("div", *some.values(), class_=f"cards {kind}")]
+    if queries:
+        parts += [element("h3", "Answers to queries"), _answers(queries)]
+    return element("section", *parts)
+
+
+def _checked_queries(queries: Iterable[Query] | None) -> list[Query]:
+    found = [tuple(query) for query in queries or ()]
+    if not all(len(query) == 5 and isinstance(query[0], str) for query in found):
+        raise ParameterError(
+            "a query is its text, the share of users, the two ends of its interval, and the truth or None"
+        )
+    return found  # type: ignore[return-value]
+
+
+def _answers(queries: Sequence[Query]) -> Markup:
+    rows = []
+    known = any(query[4] is not None for query in queries)
+    for text, value, low, high, truth in queries:
+        error = (high - low) / (2 * _Z)
+        row = [given(text, 200), percent(value, error), span(low, high, error, share=True)]
+        if known:
+            row += ["", ""] if truth is None else [percent(truth, error), "yes" if low <= truth <= high else "no"]
+        rows.append(row)
+    heads = ["users for whom", "share", "95% interval", *(["truth", "inside"] if known else [])]
+    return _table("Answers to queries", heads, rows)
+
+
+# How far it can be trusted -------------------------------------------------------------------------------------------
+
+
+def _errors(plan: Plan, estimates: Estimates, truth: Mapping[str, Any] | None) -> Markup:
+    table = compared(plan, estimates, truth).columns
+    heads = {"predicted": "predicted", "stated": "stated by the data", "refined": "after refining"}
+    if truth:
+        heads |= {"real before": "real, before refining", "real": "real", "inside": "intervals that hold the truth"}
+    heads = {name: head for name, head in heads.items() if any(map(math.isfinite, table[name]))}
+    if all(math.isnan(number) for number in table["refined"]):
+        heads.pop("real before", None)  # it is the same
+    rows = []
+    for row, question in enumerate(plan.questions):
+        numbers = [_error(question, name, table[name][row]) for name in heads]
+        rows.append([given(question), f"{table['numbers'][row]:,}", *numbers])
+    told = [
+        "These are standard errors: two numbers of three are nearer to the truth than that, and nineteen of twenty are "
+        "nearer than twice that. Of several numbers it is the root of the mean square. Of shares it is in percentage "
+        "points.",
+        f"Predicted is what the plan expected before anything was collected, for {plan.users:,} users, "
+        + (
+            "like those that were assumed. "
+            if plan.prediction.informed
+            else "and for the worst answers they could have. "
+        )
+        + "Stated is what the reports themselves say. Where it is far above the prediction, fewer people reported than "
+        "planned.",
+    ]
+    if any(question.statistic == RANGES for question in plan.questions):
+        told.append(
+            "Of ranges it is the error of queries about half of the values of each of two attributes, predicted for "
+            "data that are far from smooth."
+        )
+    if truth:
+        told.append(
+            "Real is the distance from the truth. About 95% of the intervals should hold it; of few numbers, all may, "
+            "or by chance far fewer. Refined intervals are right on average over many kinds of truths, not for each."
+        )
+    return element(
+        "section",
+        element("h2", "Predicted and realised error", id="errors"),
+        _table("Errors", ["question", "numbers", *heads.values()], rows),
+        *(element("p", line, class_="prose") for line in told),
+    )
+
+
+def _error(question: Question, name: str, error: float) -> str:
+    if not math.isfinite(error):
+        return "\u2013" if name != "stated" else UNKNOWN
+    if name == "inside":
+        return f"{100 * error:.0f}%"
+    return size(error) if question.averages else percent_size(error)
+
+
+# How it was done -----------------------------------------------------------------------------------------------------
+
+
+def _plan(plan: Plan, estimates: Estimates) -> Markup:
+    rows = []
+    for part, share in zip(plan.parts, plan.shares, strict=True):
+        for question in part.questions:
+            estimate: Any = estimates[str(question)]
+            expected = plan.predicted.get(str(question), math.nan)
+            rows.append(
+                [
+                    given(question),
+                    type(part.mechanism).__name__,
+                    upward(part.mechanism.epsilon),
+                    f"{plan.users * share:,.0f}",
+                    f"{estimate.n:,}",
+                    _error(question, "predicted", expected),
+                    str(part.mechanism.guarantee),
+                ]
+            )
+    heads = ["question", "mechanism", "epsilon", "users planned", "reports", "predicted error", "certificate"]
+    substitutes = [[given(name), *_counts_as(attribute)] for name, attribute in plan.attributes.items()]
+    counted = ["attribute", "values", "a missing value counts as", "one that does not fit counts as"]
+    identity = [
+        f"Version {_version()} of dither. The hash of the plan is ",
+        element("code", plan.fingerprint),
+        "; reports and tallies carry it, and those of another plan are refused.",
+    ]
+    return element(
+        "section",
+        element("h2", "The plan", id="plan"),
+        element("div", *(element("p", line) for line in plan.explain().splitlines()), class_="prose"),
+        element("h3", "Who is asked what"),
+        _table("The plan", heads, rows, texts=(0, 1, 6)),
+        element(
+            "p", "A certificate is computed from the integers that the mechanism samples, not measured.", class_="prose"
+        ),
+        element("h3", "What counts as what"),
+        element(
+            "p",
+            "Everybody reports, also who has no answer, since silence would tell something: there are substitutes.",
+            class_="prose",
+        ),
+        _table("What counts as what", counted, substitutes, texts=range(4)),
+        element("p", *identity, class_="prose"),
+    )
+
+
+def _counts_as(attribute: Attribute) -> list[Any]:
+    """Its values, what a missing one counts as, and what one does that does not fit."""
+    if isinstance(attribute, Numeric):
+        ends = f"{plain_number(attribute.low)} to {plain_number(attribute.high)}"
+        return [ends, plain_number(attribute.substitute), "the nearer end"]
+    if isinstance(attribute, Ordinal):
+        ends = f"whole numbers, {plain_number(attribute.low)} to {plain_number(attribute.high)}"
+        return [
+            ends,
+            plain_number(attribute.substitute),
+            f"the nearer end; {plain_number(attribute.substitute)} if it is not whole",
+        ]
+    if isinstance(attribute, Categorical):
+        return [f"{attribute.k:,} labels", given(attribute.substitute), given(attribute.other)]
+    ends = f"{plain_number(attribute.low)} to {plain_number(attribute.high)}"
+    held = f"up to {attribute.size:,} of {attribute.d:,} keys, with a value from {ends}"
+    return [held, "no keys", "without the unknown keys; values at the nearer end; some of too many keys, at random"]
+
+
+# What it does not tell -----------------------------------------------------------------------------------------------
+
+
+def _limits(estimates: Estimates, truth: bool) -> Markup:
+    told = [
+        "One interval in twenty misses. Who looks at a hundred of them sees about five that do.",
+        "Intervals are normal approximations, and cover the randomness of the reports only: not who chose to report, "
+        "and not whether answers are honest.",
+        "The truth meant is that of the people who reported, not of a larger population.",
+        "Answers outside of an attribute's values were moved to the nearer end, or counted as a substitute. A mean is "
+        "that of the answers after this.",
+    ]
+    if truth:
+        told.append(
+            "The truths come from the raw records, and nothing protects them: whoever knows all but one of the records "
+            "can compute that one from them. Keep this page to yourself."
+        )
+    else:
+        told.append("It is about many people. Nothing on it is about one of them.")
+    if any(getattr(each, "original", None) is not None for each in estimates.values()):
+        told.insert(
+            1,
+            "Refined numbers learn from each other. Their errors are smaller on average; that of a number which is "
+            "unlike the others may be larger than stated.",
+        )
+    return element(
+        "section",
+        element("h2", "What this does not tell", id="limits"),
+        element("ul", *(element("li", line) for line in told)),
+        class_="prose",
+    )
+
+
+def _foot(plan: Plan) -> Markup:
+    return element(
+        "footer",
+        f"Made on {date.today().isoformat()} with dither {_version()}; plan {plan.fingerprint[:12]}.",
+        class_="foot",
+    )
+
+
+def _version() -> str:
+    from dither import __version__
+
+    return __version__
+
+
+def _table(name: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], texts: Iterable[int] = (0,)) -> Markup:
+    """A table that scrolls inside itself; `texts` are the columns that hold no numbers."""
+    words = set(texts)
+    kinds = [None if place in words else "right" for place in range(len(heads))]
+    head = (element("th", text, scope="col", class_=kind) for text, kind in zip(heads, kinds, strict=True))
+    lines = (
+        element(
+            "tr",
+            element("th", row[0], scope="row"),
+            *(element("td", cell, class_=kind) for cell, kind in zip(row[1:], kinds[1:], strict=True)),
+        )
+        for row in rows
+    )
+    table = element("table", element("thead", element("tr", *head)), element("tbody", *lines))
+    return element("div", table, class_="scroll", tabindex=0, role="region", aria_label=name)

@@ -1,0 +1,243 @@
+"""`dither.plan`: from public facts to the best plan.
+
+Everything that a caller gives is checked here; `choose` compares the ways to ask; what comes out is a `Plan` with
+its prediction, and a warning where the budget is too small to learn anything.
+
+A way to ask whose reports would not keep the declared guarantee, all of a user's together and as far as it can be
+proved, is never taken: what `dither.plan` returns is what `Plan.from_json` reads.
+"""
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dither.core.checks import checked_count, checked_delta, checked_epsilon
+from dither.core.sparse_domain import Sparse
+from dither.errors import BudgetWarning, ParameterError
+from dither.planning.choose import Chooser, Way
+from dither.planning.plans import Part, Plan
+from dither.planning.prediction import NOTHING, Prediction
+from dither.planning.priors import checked_prior, users_like
+from dither.planning.questions import RANGES, Question, named, questions
+from dither.schema import Schema
+from dither.utility.limits import Parameters, frequencies, least_mse, mean, sparse
+from dither.utility.population import Population
+
+_WEIGHTS = (1e-9, 1e9)  # in sums of them none is lost, and none is infinite
+
+
+def plan(
+    schema: Schema,
+    epsilon: float,
+    *,
+    users: int,
+    delta: float = 0.0,
+    ask: Iterable[str] | None = None,
+    prior: Mapping[str, Any] | None = None,
+    weights: Mapping[str, float] | None = None,
+    most_evaluations: int = 500,
+) -> Plan:
+    """The best plan for these attributes, this budget and this many users.
+
+    `ask` names the questions, as in `["mean(income)", "histogram(job)"]`; by default every attribute's first, and of
+    a `KeyValue` both, which one report answers. `"ranges(age, income)"` asks for any ranges of these attributes: its
+    result answers queries (`dither.ranges`), each about at most 16 of them. `prior` says what is publicly known
+    about attributes (`planning.priors`); `weights` how much questions matter, 1 if not named.
+
+    >>> from dither import Categorical, Numeric, Schema
+    >>> schema = Schema({"income": Numeric(0, 200_000), "job": Categorical(["nurse", "driver", "other"])})
+    >>> best = plan(schema, epsilon=1.0, users=100_000)
+    >>> [part.name for part in best.parts], best.questions_per_user
+    (['mean(income)', 'histogram(job)'], 1)
+    """
+    users = checked_count("users", users, 1)
+    chooser = chooser_of(schema, epsilon, users, delta, ask, prior, weights, most_evaluations)
+    made = _made(schema, chooser, kept_ways(schema, chooser, users), users)
+    _warn(made)
+    return made
+
+
+def chooser_of(
+    schema: Schema,
+    epsilon: float,
+    users: int,
+    delta: float,
+    ask: Iterable[str] | None,
+    prior: Mapping[str, Any] | None,
+    weights: Mapping[str, float] | None,
+    most_evaluations: int,
+) -> Chooser:
+    """What compares the ways to ask, with everything checked."""
+    if not isinstance(schema, Schema):
+        raise ParameterError(
+            "a plan starts from a schema: dither.plan(dither.Schema({...}), epsilon=1.0, users=100_000)"
+        )
+    epsilon, delta = checked_epsilon(epsilon), checked_delta(delta)
+    asked = questions(schema, ask)
+    most = checked_count("most_evaluations", most_evaluations, 0)
+    known = _known(asked, checked_prior(schema, prior))
+    return Chooser(asked, _importance(asked, weights), known, epsilon, delta, users, most)
+
+
+def _importance(asked: tuple[Question, ...], weights: Mapping[str, float] | None) -> dict[Question, float]:
+    if weights is not None and not isinstance(weights, Mapping):
+        raise ParameterError('weights maps questions to numbers, as in weights={"mean(income)": 2.0}')
+    known = {str(each) for each in asked}
+    meant = [(first_of(asked, name), weight) for name, weight in (weights or {}).items()]
+    given: dict[str, float] = dict(meant)
+    if len(given) < len(meant):
+        raise ParameterError("weights: the same question has two; an attribute's name means its first question")
+    least, most = _WEIGHTS
+    for name, weight in given.items():
+        if name not in known:
+            raise ParameterError(f"weights: no such question is asked; there are {', '.join(map(str, asked[:12]))}")
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not least <= weight <= most:
+            raise ParameterError(
+                f"the weight of {name} must be a number from {least:g} to {most:g}; leave out what does not matter"
+            )
+    return {each: float(given.get(str(each), 1.0)) for each in asked}
+
+
+def first_of(asked: tuple[Question, ...], name: str) -> str:
+    """The name of an attribute stands for the first question about it; of a question, any way to write it will do."""
+    first = next((each for each in asked if name in each.names), None)
+    meant = named(asked, name) if first is None and isinstance(name, str) else first
+    return name if meant is None else str(meant)
+
+
+def _known(asked: tuple[Question, ...], prior: dict[str, Any]) -> dict[Question, Population]:
+    """For each question the users that its attribute's prior describes; one object for equal descriptions."""
+    _refuse_unused(asked, prior)
+    made: dict[Any, Population] = {}
+    known = {}
+    for each in asked:
+        if each.statistic != RANGES and each.name in prior:
+            about = prior[each.name]
+            # Questions about keys are about the same vectors.
+            keys = each.name if isinstance(each.domain, Sparse) else each
+            key = (each.statistic, each.attribute, about) if isinstance(about, str) else keys
+            if key not in made:
+                made[key] = users_like(each, about)
+            known[each] = made[key]
+    return known
+
+
+def _refuse_unused(asked: tuple[Question, ...], prior: dict[str, Any]) -> None:
+    """A prior of an attribute that only ranges are asked of: their errors are predicted without it."""
+    used = {each.name for each in asked if each.statistic != RANGES}
+    for each in asked:
+        unused = [name for name in each.names if name in prior and name not in used]
+        if unused:
+            raise ParameterError(
+                f"the prior of attribute {unused[0]} would change nothing: it is asked by {each} alone, whose error "
+                "is predicted for data that are far from smooth; leave that prior out"
+            )
+
+
+def kept_ways(schema: Schema, chooser: Chooser, users: int) -> list[Way]:
+    """The ways to ask whose finished plan keeps what is declared, the best first."""
+    kept = [way for way in chooser.ways() if _plan(schema, chooser, way, users, NOTHING).kept]
+    if not kept:
+        raise ParameterError("no way to ask these questions keeps this epsilon and delta; try delta=0")
+    return kept
+
+
+def _plan(schema: Schema, chooser: Chooser, way: Way, users: int, prediction: Prediction) -> Plan:
+    parts = tuple(Part(*part) for part in zip(way.units, way.mechanisms, way.weights, strict=True))
+    return Plan(schema, chooser.epsilon, chooser.delta, users, parts, way.questions_per_user, prediction)
+
+
+def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int) -> Plan:
+    best = ways[0]
+    compared = {way.label: math.sqrt(way.cost / users) for way in reversed(ways)}
+    parts = _plan(schema, chooser, best, users, NOTHING).parts
+    shares = [best.questions_per_user * part.weight / sum(best.weights) for part in parts]
+    errors: dict[str, float] = {}
+    for part, share in zip(parts, shares, strict=True):
+        price = chooser.price_of(part.mechanism, part.questions, share)
+        for each, variance in zip(part.questions, price.variances, strict=True):
+            errors[str(each)] = math.sqrt(variance / (users * share)) * each.unit
+    prediction = Prediction(
+        {str(each): errors[str(each)] for each in chooser.questions},
+        dict(sorted(compared.items(), key=lambda pair: pair[1])),
+        limit_of(chooser, users),
+        bool(chooser.users),
+        tuple(str(each) for each in chooser.questions if each in chooser.users),
+    )
+    return _plan(schema, chooser, best, users, prediction)
+
+
+def limit_of(chooser: Chooser, users: int) -> float:
+    """What no plan for these questions can be below (`utility.limits`), by the measure of `Plan.rmse`.
+
+    It is known for delta = 0 and for all users: with a delta or a prior it is 0, and so it is where ranges are asked
+    for, of which no limit is known. It is one of many users. With few,
+    it is better to answer some questions without asking anybody, which costs at most `_unasked`; so they are left
+    out one kind after the other, those that cost least first, as far as that makes the limit smaller.
+    """
+    if chooser.delta > 0 or chooser.users or any(each.statistic == RANGES for each in chooser.questions):
+        return 0.0
+    total = sum(chooser.importance[each] for each in chooser.questions)
+    left = {each: chooser.importance[each] / total for each in chooser.questions}
+    least, constant = math.inf, 0.0
+    kinds = {each.kind: _unasked(each) for each in left}
+    for kind in sorted(kinds, key=kinds.__getitem__):
+        least = min(least, _asked(left, chooser.epsilon) / users + constant)
+        dropped = [each for each in left if each.kind == kind]
+        constant += sum(left.pop(each) for each in dropped) * kinds[kind]
+    return math.sqrt(min(least, constant))
+
+
+def _asked(weights: Mapping[Question, float], epsilon: float) -> float:
+    """The least error of these questions together.
+
+    The mean of keys tells apart all that their presence does, so these two are not independent questions: what is
+    known of independent ones alone does not bound them together, and is used without the presence.
+    """
+    also = [each for each in weights if each.statistic == "presence" and _mean_too(each, weights)]
+    alone = [block for each, weight in weights.items() if each not in also for block in _parameters(each, weight)]
+    joined = [replace(block, cells=None, signs=False) for each in also for block in _parameters(each, weights[each])]
+    return max(least_mse(alone + joined, epsilon), least_mse(alone, epsilon))
+
+
+def _mean_too(question: Question, asked: Iterable[Question]) -> bool:
+    return any(each.name == question.name and each.statistic == "mean" for each in asked)
+
+
+def _parameters(question: Question, weight: float) -> tuple[Parameters, ...]:
+    if isinstance(question.domain, Sparse):
+        return sparse(question.domain.d, question.domain.s, question.statistic, weight)
+    return frequencies(question.cells, weight) if question.cells else mean(weight)
+
+
+def _unasked(question: Question) -> float:
+    """The largest MSE / scale^2 of a constant: of the centre for a mean, of 1/k for each of k frequencies.
+
+    Of d keys users hold at most s, so the squares of their presences, or of their means, add up to at most s. With
+    h = s/d, the centre costs h for means; for presences h, but at most 1/2, costs h (1 - h).
+    """
+    if isinstance(question.domain, Sparse):
+        held = question.domain.s / question.domain.d
+        return held if question.averages else (1 - min(held, 0.5)) * min(held, 0.5)
+    return (1 - 1 / question.cells) / question.cells if question.cells else 1.0
+
+
+def _warn(made: Plan) -> None:
+    """Say so where a result would tell no more than the domain does."""
+    asked = [question for part in made.parts for question in part.questions]
+    weak = [each for each in asked if made.predicted[str(each)] > each.useless]
+    if weak:
+        worst = max(weak, key=lambda each: made.predicted[str(each)] / each.useless)
+        others = len(weak) - 1
+        domain = "from {:g} to {:g}".format(*worst.ends) if worst.averages else "between 0 and 1"
+        more = (max(made.predicted[str(each)] / each.useless for each in weak) * 4) ** 2
+        warnings.warn(
+            f"epsilon {made.epsilon:g} with {made.users:,} users is too little to learn from: {worst} will have a "
+            f"standard error of {made.predicted[str(worst)]:.3g}, for a value {domain}"
+            + (f", and {others} more likewise" if others else "")
+            + f". Ask for less, raise epsilon, or find some {math.ceil(more):,} times as many users.",
+            BudgetWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,110 @@
+"""Records from whatever holds them: the named columns of a table, and how many rows it has.
+
+A table is a mapping from names to columns, a data frame (pandas, Polars), an Arrow table or record batch, a list of
+dictionaries, one for each user, or one dictionary. Columns are found by name, never by place; what is not in the
+plan is not looked at.
+
+The column of a `KeyValue` holds a vector for each user, so it may be a table itself: an array of two dimensions, or a
+SciPy CSR matrix. A column of structs, as Arrow and Polars make of dictionaries, has a place for every key, and null
+where there is none. A column of lists of structs with two fields holds keys and values, in this order, as files without
+maps write them.
+
+A dictionary whose values are lists is a table of many users. A device, which does not know what a record may hold,
+must not count as many, and so it has `record_of`: one user, whatever there is.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dither.core.columns import arrow_items, is_arrow
+from dither.errors import DomainError
+from dither.schema import Attribute, KeyValue
+
+
+def columns_of(table: Any, attributes: Mapping[str, Attribute]) -> tuple[dict[str, Any], int]:
+    """The columns of some attributes, by their names, and the number of rows."""
+    if isinstance(table, Mapping):
+        kinds = {_is_column(table[name]) for name in attributes if name in table}
+        if len(kinds) > 1:
+            raise DomainError(
+                "some attributes hold a column and some a single value, so this is neither a table nor one record; "
+                "plan.report(record) takes the record of one user, whatever it holds"
+            )
+        if kinds == {False}:
+            table = [table]  # one record; what is missing in it is a missing value
+    if isinstance(table, Sequence) and not isinstance(table, str | bytes):
+        if not all(isinstance(record, Mapping) for record in table):
+            raise DomainError("a list of records is a list of dictionaries, one for each user")
+        return {name: [record.get(name) for record in table] for name in attributes}, len(table)
+    columns = {
+        name: (_vectors if isinstance(attribute, KeyValue) else _values)(_column(table, name), name)
+        for name, attribute in attributes.items()
+    }
+    sizes = {_rows(column) for column in columns.values()}
+    if len(sizes) > 1:
+        raise DomainError("the columns of a table must have the same length")
+    return columns, sizes.pop()
+
+
+def record_of(record: Any, attributes: Mapping[str, Attribute]) -> dict[str, list[Any]]:
+    """The columns of some attributes of one user; what cannot be had is missing, and nothing is ever refused."""
+    return {name: [_value(record, name)] for name in attributes}
+
+
+def _value(record: Any, name: str) -> Any:
+    try:
+        return record.get(name) if isinstance(record, Mapping) else record[name]
+    except Exception:  # that a record is odd is a fact about its user
+        return None
+
+
+def _column(table: Any, name: str) -> Any:
+    try:
+        column = table[name]
+    except Exception:  # each kind of table has its own error for it, and some quote what they hold
+        column = None
+    if column is None or not _is_column(column):
+        raise DomainError(f"the table has no column for attribute {name}")
+    return column
+
+
+def _values(column: Any, name: str) -> Any:
+    """A column with one value for each user: an array, a list, or a column of Arrow, which attributes know."""
+    if is_arrow(column):
+        return column
+    if hasattr(column, "to_numpy"):
+        column = column.to_numpy()
+    if getattr(column, "ndim", 1) != 1:  # also two columns of one name
+        raise DomainError(f"attribute {name}: a column is one-dimensional, with one value for each user")
+    return column
+
+
+def _vectors(column: Any, name: str) -> Any:
+    """A column with one vector for each user, as `KeyValue` takes it."""
+    if hasattr(column, "iloc") and getattr(column, "ndim", 1) != 1:  # two columns of one name
+        raise DomainError(f"attribute {name}: the table has several columns of this name")
+    if hasattr(column, "to_arrow"):  # Polars
+        nested = str(column.dtype).startswith(("Struct", "List(Struct"))
+        column = column.to_arrow() if nested else column.to_list()
+    if not is_arrow(column) or str(column.type).startswith("map"):
+        return column
+    return [_held(vector) for vector in arrow_items(column)]
+
+
+def _held(vector: Any) -> Any:
+    """One user's keys and values: those of a struct that are not null, or the pairs of a list of structs."""
+    if isinstance(vector, dict):
+        return {key: value for key, value in vector.items() if value is not None}
+    if isinstance(vector, list) and all(isinstance(entry, dict) and len(entry) == 2 for entry in vector):
+        return [tuple(entry.values()) for entry in vector]
+    return vector
+
+
+def _rows(column: Any) -> int:
+    shape = getattr(column, "shape", None)  # a sparse matrix has no length
+    return shape[0] if shape else len(column)
+
+
+def _is_column(value: Any) -> bool:
+    """Whether this holds many values: a dictionary is one value."""
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes | bytearray | memoryview | Mapping)

@@ -1,0 +1,52 @@
+"""Refining the results of a plan: means of different attributes learn from each other, frequencies among themselves.
+
+In units of half their domain, means of different attributes are many numbers of which much is alike: most lie away
+from the ends, and their errors are known. `auto` shrinks them together (`dither.refine.shrink`); the fewer they are,
+the less it does. Frequencies of a question are refined on their own, and so are statistics of keys. The values of a
+*distribution* have an order, which says more about them than that they are many: they are smoothed. What is derived
+from these (`questions.DERIVED`) stays as it is: a mean among the few who hold a key is not known of every key. So do
+the answers to ranges, which are a posterior already.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dither.core.estimate import MEAN, Estimate
+from dither.planning.questions import DERIVED, RANGES, Question
+from dither.refine import auto, by_name
+from dither.refine.smooth import MOST_CELLS, smooth
+
+
+def refine_estimates(found: dict[Question, Estimate], method: str) -> dict[Question, Estimate]:
+    """Every estimate, refined; those that lack reports, and those that are derived, stay as they are."""
+    apply = by_name(method)
+    known = {
+        question: estimate
+        for question, estimate in found.items()
+        if question.statistic not in (*DERIVED, RANGES) and np.isfinite(estimate.value).all()
+    }
+    together = {question: each for question, each in known.items() if question.cells == 0} if apply is auto else {}
+    better = _shrunk_together(together) if len(together) > 1 else {}
+    alone = {
+        question: (smooth if apply is auto and _ordered(question) else apply)(each)
+        for question, each in known.items()
+        if question not in better
+    }
+    return {**found, **alone, **better}
+
+
+def _ordered(question: Question) -> bool:
+    return question.statistic == "distribution" and question.cells <= MOST_CELLS
+
+
+def _shrunk_together(means: dict[Question, Estimate]) -> dict[Question, Estimate]:
+    first = next(iter(means.values()))
+    value, stderr = (np.array([float(getattr(each, name)) for each in means.values()]) for name in ("value", "stderr"))
+    whole = auto(replace(first, value=value, stderr=stderr, bounds=MEAN, labels=None, notes=()))
+    return {
+        question: replace(
+            each, value=whole.value[place], stderr=whole.stderr[place], notes=(*each.notes, *whole.notes), original=each
+        )
+        for place, (question, each) in enumerate(means.items())
+    }

@@ -1,0 +1,321 @@
+"""A device that is asked again: it repeats itself, or it pays.
+
+Every fresh report of a value costs a plan's whole guarantee once more, and noise that is drawn afresh averages out. So
+a device keeps what it has sent (*permanent response*). Which questions it answers is drawn once for each plan. A
+question about an unchanged value gets the same report, to the bit. A changed value gets a fresh one, which is charged.
+
+**Rounds.** A round is one report to every question that the device answers, and costs the plan's guarantee (epsilon,
+delta). A question's first report is of round 1, its next one of round 2, and so on; round i is charged when the first
+of its reports is made. With c changes a question goes through 1 + c rounds at most, then it keeps its last report.
+
+**What is promised.** A history is what a record holds each time that it is asked. The draw and the times of asking are
+public. All that the device ever sends about a plan is the rounds, arranged by the times of the changes:
+
+1. *At the same times.* Two histories in which each answer changes at the same times, up to the c-th change, give
+   transcripts that are ((1 + c) epsilon, (1 + c) delta)-indistinguishable. Proof: the arrangement is the same for both.
+   The reports of round i are a part of the plan's report of one record, made of the i-th values, or of another, and
+   rounds are drawn independently. Later changes alter nothing. (Histories must not depend on the noise.)
+2. *Without changes* (`changes=0`): any two histories, epsilon. Only the first value is ever looked at.
+3. *By periods* (`periods=r`): any two histories, r epsilon. Here a fresh report is made once in each period, whether
+   the value has changed or not. The arrangement is public, since the periods are.
+
+**What is not.** Under 1, *that* a value changed is not hidden, nor when. The histories (A, A) and (A, B) are told apart
+with certainty as soon as two different reports are seen: (y, z) has probability 0 under the first. No epsilon covers
+this, and no memoization by value can. If the times of changes matter, take 2 or 3. (Mechanisms that randomize a kept
+response a second time, `mechanisms.longitudinal`, keep it themselves: the ledger repeats a whole report.)
+
+**Going back.** After A, B, A the third report is fresh, and paid for. It would be cheaper to keep a report for each
+value, as RAPPOR does: k values would cost k epsilon for ever. But then the transcript shows who went back to what, at
+every time, without end: A, B, A and A, B, C are told apart with certainty. So only the last report is kept, at most c
+times of change are ever shown, and the file holds nothing about values of the past.
+
+**Whether a device sends** must not depend on its values. So a plan *reserves* its budget, (1 + c) rounds, before its
+first answer, and a plan is turned down (`BudgetError`) if the reservations, which are public, leave too little.
+Nothing that was reserved is given back: what is left over says how often values changed. Rounds used up, or a report
+that cannot be stored: the device repeats its last report, since falling silent would tell that the value has changed.
+
+**What is stored**: of each answer the last report, and a keyed digest of what it was made for. No value. The key
+stands in the same file, so whoever has the file can test guesses: keep it as private as the values themselves.
+"""
+
+import os
+from collections.abc import Iterable
+from fractions import Fraction
+from math import inf
+from pathlib import Path
+from typing import Any, overload
+
+from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real
+from dither.core.exact import float_above
+from dither.core.guarantee import Guarantee
+from dither.core.mechanism import Mechanism
+from dither.core.reports import Reports
+from dither.display.table import TextTable
+from dither.errors import DitherError, ParameterError
+from dither.privacy.ledger import store
+from dither.privacy.ledger.prompt import Outline, PlanLike, Prompt, canonical, outlined, prompted
+from dither.privacy.ledger.store import Answer, Book, LedgerError, Reserved
+
+CHANGES, PERIODS = "changes", "periods"
+MOST_ROUNDS = 1 << 53
+_NOT_YET = Answer(0, b"", b"")
+
+
+class BudgetError(DitherError, ValueError):
+    """A plan for which too little of the budget is left; it depends on public facts only."""
+
+
+class Ledger:
+    """What a device has spent, in a file that survives crashes; it answers plans with the reports that it keeps.
+
+    >>> import tempfile
+    >>> from dither import GRR
+    >>> mechanism = GRR(k=4, epsilon=1.0)
+    >>> with tempfile.TemporaryDirectory() as place, Ledger(f"{place}/ledger.db", epsilon=2.0) as ledger:
+    ...     same = ledger.report(mechanism, 3) == ledger.report(mechanism, 3)
+    ...     print(same, ledger.spent)
+    [ True] epsilon 1 (bound)
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        timeout: float = 30.0,
+    ) -> None:
+        """Open a ledger, or make one with a budget. A budget that was promised is not changed."""
+        self._path = store.checked_path(path)
+        self._timeout = checked_real("timeout", timeout)
+        self._closed = False
+        if not 0 <= self._timeout < 1e6:
+            raise ParameterError("timeout is in seconds, for example timeout=30")
+        wanted = None if epsilon is None else checked_epsilon(epsilon), None if delta is None else checked_delta(delta)
+        if not os.path.lexists(self._path):
+            if wanted[0] is None:
+                raise ParameterError("a new ledger needs a budget for all plans together, for example epsilon=4.0")
+            store.create(self._path, wanted[0], wanted[1] or 0.0)
+        found = self.budget
+        if wanted[0] not in (None, found.epsilon) or wanted[1] not in (None, found.delta):
+            raise ParameterError(
+                f"this ledger was made with {found}, and what was promised is not changed; leave epsilon and delta out"
+            )
+
+    # On the device ---------------------------------------------------------------------------------------------
+
+    @overload
+    def report(self, plan: Mechanism, record: Any, *, period: str | int | None = None) -> Reports: ...
+    @overload
+    def report(self, plan: PlanLike, record: Any, *, period: str | int | None = None) -> dict[str, Reports]: ...
+    def report(
+        self, plan: PlanLike | Mechanism, record: Any, *, period: str | int | None = None
+    ) -> dict[str, Reports] | Reports:
+        """What the device sends: as `plan.report(record)`, but kept, repeated and charged.
+
+        `period` is a public label, such as the week: a fresh report is made in each, whether the value has changed or
+        not. A plan that was not reserved for takes all that is left of the budget. For a mechanism `record` is the
+        value of one user, and the result its report.
+        """
+        outline, question = outlined(plan), prompted(plan, record)
+        kept = self._kept(outline, question, _label(period))
+        reports = question.reports(kept)
+        return reports[""] if isinstance(plan, Mechanism) else reports
+
+    def _kept(self, outline: Outline, question: Prompt, label: bytes | None) -> dict[str, bytes]:
+        """For each drawn part the report to send. Whatever it is, it is on the disk."""
+        plan, failure = outline.fingerprint, ""
+        with self._book() as book:
+            reserved = _reservation(book, outline, CHANGES if label is None else PERIODS, None)
+            before = book.answers.get(plan, {})
+            after = dict(before or dict.fromkeys(question.drawn, _NOT_YET))
+            for part, answer in after.items():
+                subject = canonical(question.values[part]) if label is None else label
+                made_for = store.keyed(book.key, plan, part, subject)
+                if answer.made_for != made_for and answer.round < reserved.rounds:
+                    after[part] = Answer(answer.round + 1, made_for, question.fresh(part))
+            try:
+                book.write(plan, reserved, after)
+            except store.STORING as error:
+                failure = store.reason_of(error, self._path, self._timeout)
+        if failure and not before:
+            raise LedgerError(failure)
+        return {part: answer.report for part, answer in (before if failure else after).items()}
+
+    # The budget ------------------------------------------------------------------------------------------------
+
+    def reserve(
+        self, plan: PlanLike | Mechanism, *, changes: int | None = None, periods: int | None = None
+    ) -> Guarantee:
+        """Set aside, before the first answer, what a plan will need: for so many changes, or so many periods.
+
+        Without a number it is what is reserved already, or else all that is left. To say the same again is fine; a
+        reservation is not changed.
+        """
+        kind, rounds = _rounds(changes, periods)
+        outline, failure = outlined(plan), ""
+        with self._book() as book:
+            reserved = _reservation(book, outline, kind, rounds)
+            try:
+                book.write(outline.fingerprint, reserved, {})
+            except store.STORING as error:
+                failure = store.reason_of(error, self._path, self._timeout)
+        if failure:
+            raise LedgerError(failure)
+        return _times(outline.guarantee, reserved.rounds)
+
+    def guarantee(
+        self, plan: PlanLike | Mechanism, *, changes: int | None = None, periods: int | None = None
+    ) -> Guarantee:
+        """What is promised for so many changes, or periods; without a number, for those that are reserved.
+
+        For periods, and for `changes=0`, it holds for any two histories. Otherwise it holds for two histories that
+        change at the same times: that a value has changed is not hidden.
+        """
+        outline = outlined(plan)
+        _, rounds = _rounds(changes, periods)
+        if rounds is None:
+            with self._book() as book:
+                there = book.reserved.get(outline.fingerprint)
+            if there is None:
+                raise ParameterError("nothing is reserved for this plan yet; say for how many changes, or periods")
+            rounds = there.rounds
+        return _times(outline.guarantee, rounds)
+
+    @property
+    def budget(self) -> Guarantee:
+        """What is promised for all plans together."""
+        with self._book() as book:
+            return _budget(book)
+
+    @property
+    def reserved(self) -> Guarantee:
+        """What is set aside. It is public: it depends on the plans alone."""
+        with self._book() as book:
+            return _total(book.reserved.values())
+
+    @property
+    def spent(self) -> Guarantee:
+        """What was paid for. It is private, since it tells how often values have changed: do not send it."""
+        with self._book() as book:
+            return _total(Reserved("", 1, epsilon, delta) for _, _, epsilon, delta in book.charges)
+
+    def table(self) -> TextTable:
+        """One row a plan. As private as `spent`."""
+        with self._book() as book:
+            paid = [sum(1 for charged, *_ in book.charges if charged == plan) for plan in book.reserved]
+            rows = list(book.reserved.values())
+            return TextTable(
+                {
+                    "plan": [plan[:12] for plan in book.reserved],
+                    "answers": [len(book.answers.get(plan, ())) for plan in book.reserved],
+                    "reserved for": [_named(row) for row in rows],
+                    "rounds": paid,
+                    "spent": [_product(row.epsilon, used) for row, used in zip(rows, paid, strict=True)],
+                    "reserved": [_product(row.epsilon, row.rounds) for row in rows],
+                }
+            )
+
+    # The file --------------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """Where it is kept."""
+        return self._path
+
+    def close(self) -> None:
+        """Use it no more. Nothing has to be written: whatever was handed out is on the disk."""
+        self._closed = True
+
+    def __enter__(self) -> "Ledger":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self._path)!r}{', closed' if self._closed else ''})"
+
+    def _book(self):
+        if self._closed:
+            raise ParameterError("this ledger is closed; open it again with Ledger(path)")
+        return store.opened_book(self._path, self._timeout)
+
+
+def _label(period: Any) -> bytes | None:
+    """A period as bytes; 1 and "1" are two periods."""
+    if period is None:
+        return None
+    if isinstance(period, bool) or not isinstance(period, int | str):
+        raise ParameterError('a period is a public label, a text or a whole number, as in period="2026-W47"')
+    return f"{type(period).__name__} {period}".encode(errors="surrogatepass")
+
+
+def _rounds(changes: int | None, periods: int | None) -> tuple[str | None, int | None]:
+    if changes is not None and periods is not None:
+        raise ParameterError("give changes or periods, not both")
+    if periods is not None:
+        return PERIODS, checked_count("periods", periods, 1, MOST_ROUNDS)
+    if changes is not None:
+        return CHANGES, 1 + checked_count("changes", changes, 0, MOST_ROUNDS - 1)
+    return None, None
+
+
+def _reservation(book: Book, outline: Outline, kind: str | None, rounds: int | None) -> Reserved:
+    """What is reserved for a plan, or would be: it depends on the plans alone, not on what was spent."""
+    guarantee, there = outline.guarantee, book.reserved.get(outline.fingerprint)
+    if there is not None:
+        if kind not in (None, there.kind) or rounds not in (None, there.rounds):
+            raise ParameterError(
+                f"for this plan {_named(there)} are reserved, and what was promised is not changed; periods are asked "
+                "for with report(..., period=...), changes without"
+            )
+        return there
+    budget, taken = _budget(book), _total(book.reserved.values())
+    most = min(
+        _fitting(budget.epsilon, guarantee.epsilon, [(row.epsilon, row.rounds) for row in book.reserved.values()]),
+        _fitting(budget.delta, guarantee.delta, [(row.delta, row.rounds) for row in book.reserved.values()]),
+    )
+    if not (rounds or 1) <= most:
+        raise BudgetError(
+            f"{_times(guarantee, rounds or 1)} does not fit: the device promises {budget}, and {taken} is reserved for "
+            f"{len(book.reserved)} plans. It takes no part in this one. To share a budget, reserve less for each plan, "
+            "before it is first answered: ledger.reserve(plan, changes=1)"
+        )
+    return Reserved(kind or CHANGES, rounds or most, guarantee.epsilon, guarantee.delta)
+
+
+def _fitting(budget: float, price: float, taken: list[tuple[float, int]]) -> int:
+    """How many rounds at this price fit into what is not taken; exactly, since sums of floats may round down."""
+    if price == 0:
+        return MOST_ROUNDS
+    left = Fraction(budget) - sum((Fraction(each) * rounds for each, rounds in taken), Fraction(0))
+    return 0 if price == inf else min(MOST_ROUNDS, int(left // Fraction(price)))
+
+
+def _named(reserved: Reserved) -> str:
+    if reserved.kind == PERIODS:
+        return f"{reserved.rounds:,} periods"
+    return f"{reserved.rounds - 1:,} changes"
+
+
+def _product(number: float, times: int) -> float:
+    return float_above(Fraction(number) * times)
+
+
+def _times(guarantee: Guarantee, rounds: int) -> Guarantee:
+    """Basic composition, rounded up; that of several rounds it is attained is not said."""
+    if rounds == 1:
+        return guarantee
+    return Guarantee(_product(guarantee.epsilon, rounds), min(1.0, _product(guarantee.delta, rounds)), "bound")
+
+
+def _total(rows: Iterable[Reserved]) -> Guarantee:
+    epsilon, delta = Fraction(0), Fraction(0)
+    for row in rows:
+        epsilon, delta = epsilon + Fraction(row.epsilon) * row.rounds, delta + Fraction(row.delta) * row.rounds
+    return Guarantee(float_above(epsilon), min(1.0, float_above(delta)), "bound")
+
+
+def _budget(book: Book) -> Guarantee:
+    return Guarantee(book.facts["epsilon"], book.facts["delta"], "bound")

@@ -1,0 +1,94 @@
+"""One group of users: what they are asked, and what came back.
+
+`UserGroup` is a grid, the oracle that reports its cells, and how often the group is drawn; it is stored with a
+mechanism as plain whole numbers and recipes. `Collected` is what the reports of such a group say, before anything is
+done to it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.checks import checked_count
+from dither.core.mechanism import Mechanism
+from dither.core.tally import Tally
+from dither.errors import ParameterError
+from dither.mechanisms.spec import normal_spec
+from dither.ranges.grid import Grid, equal_cuts
+
+MOST_SHARES = 1 << 20
+
+
+@dataclass(frozen=True)
+class UserGroup:
+    """One group of users: what they are asked, how, and how often compared with the others.
+
+    >>> asked = UserGroup(Grid.equal((0, 1), (64, 64), (4, 4)), "LocalHash(k=16)")
+    >>> asked.stored()
+    ((0, 1), (4, 4), 'LocalHash(k=16)', 1)
+    >>> UserGroup.read(asked.stored(), shape=(64, 64)) == asked
+    True
+    """
+
+    grid: Grid
+    recipe: str
+    share: int = 1
+
+    def stored(self) -> tuple[Any, ...]:
+        """Attributes, cuts, recipe and share; equal cells are stored by their number."""
+        cuts = tuple(len(each) - 1 if each == equal_cuts(each[-1], len(each) - 1) else each for each in self.grid.cuts)
+        return self.grid.attributes, cuts, self.recipe, self.share
+
+    @classmethod
+    def read(cls, stored: Any, shape: Sequence[int]) -> "UserGroup":
+        """The inverse of `stored`, for records of these domain sizes; refuses what does not fit them."""
+        if not isinstance(stored, tuple | list) or len(stored) != 4 or not isinstance(stored[0], tuple | list):
+            raise ParameterError("asked must list attributes, cuts, recipe and share of each group, or be left out")
+        attributes, cuts, text, share = stored
+        attributes = tuple(checked_count("an attribute", each, 0, len(shape) - 1) for each in attributes)
+        if not isinstance(cuts, tuple | list) or len(cuts) != len(attributes):
+            raise ParameterError("asked must have cuts for each attribute of a group")
+        sizes = [shape[each] for each in attributes]
+        listed = [
+            equal_cuts(size, each) if isinstance(each, int) else each for size, each in zip(sizes, cuts, strict=True)
+        ]
+        grid = Grid(attributes, tuple(listed))
+        if grid.sizes != tuple(sizes):
+            raise ParameterError("the cuts of a group must end at the size of their attribute")
+        return cls(grid, normal_spec(text), checked_count("a share", share, 1, MOST_SHARES))
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """What came back about one grid.
+
+    `value` holds unbiased frequencies in the shape of the grid, and `variance` is that of a rare cell: the oracle's
+    exact noise variance over the number of reports. Where nobody answered, frequencies are equal and their variance
+    is infinite. An oracle for numbers (the square wave) has no frequencies: `value` is None and `variance` NaN, and
+    what it has is in its `tally`.
+    """
+
+    grid: Grid
+    value: NDArray[np.float64] | None
+    variance: float
+    n: int
+    tally: Tally
+    mechanism: Mechanism
+    users: int | None = None  # among whom these were drawn; None if they are all there are
+    held: float = 0.0  # how much more the variance of a cell is that everybody is in
+
+    def variance_of(self, share: Any, cells: Any = 1) -> Any:
+        """The variance of a sum over cells that has this share: noise, and the chance of who was asked."""
+        held = np.clip(share, 0.0, 1.0)
+        drawn = 1 / self.n - 1 / self.users if self.n and self.users else 0.0
+        return np.maximum(self.variance * cells + held * self.held, 0.0) + held * (1 - held) * drawn
+
+    @property
+    def spread(self) -> float:
+        """The variance of a cell, on the average over cells."""
+        if self.value is None or not self.n:
+            return self.variance
+        return float(np.mean(self.variance_of(self.value)))

@@ -1,0 +1,506 @@
+"""`RangeEstimate`: what can be asked of the reports of a method for range queries.
+
+It is a mapping from each attribute to its marginal distribution, and it answers queries: `answer` and `answers` take
+ranges, `where` takes the words of SQL, `marginal` gives the table of one attribute or two, `quantile` what lies below,
+`plot` draws, and `sample` makes records to be used with any tool.
+
+An answer's `stderr` has two parts that it also states one by one: `noise`, from the randomness of the reports, and
+`doubt`, an estimate of what was guessed (inside cells that a query cuts, and about three attributes or more at a time).
+
+Nothing is worked out before it is asked for. Where a model is even inside some pieces of an attribute, all values of a
+piece have the same answer, and a table asks for one of them.
+"""
+
+import html
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dither.core.checks import checked_count
+from dither.core.estimate import SHARES, Bounds, Estimate, Estimates, Interval
+from dither.core.guarantee import Guarantee
+from dither.core.randomness import Stream
+from dither.errors import ParameterError, UnknownError, require
+from dither.ranges.axes import Axes, Axis
+from dither.ranges.model import COMPLETIONS, Answered, Model, Pairwise, common_cuts
+from dither.ranges.queries import Queries, describe
+from dither.schema import Categorical
+
+Floats = NDArray[np.float64]
+Cuts = NDArray[np.int64]
+
+_MOST_TABLE = 1 << 22  # entries of the table of a pair
+_MOST_AT_ONCE, _WEIGHTS_AT_ONCE = 1 << 12, 1 << 22  # queries, and the weights of their values
+_SINGLY = SHARES._replace(total=None)  # the shares of queries do not add up to anything
+_HAIR = 1e-12  # of a share: what rounding does to a sum
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Answers(Estimate):
+    """The share of users inside each query. `stderr` is `noise` and `doubt` together.
+
+    `iterations` and `converged` tell how the tables of three attributes or more were found. Intervals end at 0 and 1,
+    beyond which no share is; the value of an unbiased method (`HIO`) may lie outside.
+    """
+
+    noise: Floats = field(kw_only=True)
+    doubt: Floats = field(kw_only=True)
+    iterations: NDArray[np.int64] = field(kw_only=True)
+    converged: NDArray[np.bool_] = field(kw_only=True)
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
+        """Normal intervals, as far as they lie from 0 to 1: of each answer, or of all at once if `simultaneous`."""
+        low, high = super().interval(level, simultaneous=simultaneous)
+        return Interval(np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0))
+
+    def __repr__(self) -> str:
+        if np.ndim(self.value) or self.labels is None:
+            return super().__repr__()
+        parts = f"noise {float(self.noise):.2g}, doubt {float(self.doubt):.2g}"
+        return (
+            f"Share of users with {self.labels[0]}: {float(self.value):.4g}\n"
+            f"Standard error {float(self.stderr):.2g} ({parts}), from {reports(self.n)}; {self.guarantee}"
+        )
+
+    def _repr_html_(self) -> str:
+        if np.ndim(self.value) or self.labels is None:
+            return super()._repr_html_()
+        return "".join(f"<p>{html.escape(line)}</p>" for line in repr(self).split("\n"))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RangeEstimate(Estimates):
+    """Answers to queries about any attributes, from one report of each user.
+
+    >>> from dither.ranges import Copula
+    >>> mechanism = Copula(shape=(64, 64), epsilon=1.0, n=20_000)
+    >>> people = np.random.default_rng(1).integers(0, 64, (20_000, 2))
+    >>> estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(people, seed=1)))
+    >>> answer = estimate.answer({0: (0, 31), 1: (16, None)})
+    >>> abs(float(answer.value) - 0.375) < 4 * float(answer.stderr)
+    True
+    >>> estimate.sample(3, seed=1).shape
+    (3, 2)
+    """
+
+    model: Any = field(kw_only=True)
+    axes: Axes = field(kw_only=True)
+    n: int = field(kw_only=True)
+    promised: Guarantee = field(kw_only=True)
+    source: str = field(default="", kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @classmethod
+    def of(
+        cls, model: Model, axes: Axes, n: int, guarantee: Guarantee, source: str = "", notes: tuple[str, ...] = ()
+    ) -> "RangeEstimate":
+        """The estimate of a model."""
+        if tuple(axes.shape) != tuple(model.shape):
+            raise ParameterError("these attributes have other numbers of values than those that were collected")
+        margins = _Margins(model, axes, n, guarantee, source, notes)
+        names = {name: axes.key(j) for j, name in enumerate(axes.names)}
+        return cls(margins, names, model=model, axes=axes, n=n, promised=guarantee, source=source, notes=notes)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of each report."""
+        return self.promised
+
+    def on(self, axes: Axes) -> "RangeEstimate":
+        """The same estimate with the names and units of these attributes."""
+        return RangeEstimate.of(self.model, axes, self.n, self.guarantee, self.source, self.notes)
+
+    def completed(self, by: str) -> "RangeEstimate":
+        """The same estimate, with another way to put pairs together to answers about three attributes or more.
+
+        `"copula"`: of all tables with these pairs, the one nearest to a normal copula; `"entropy"`: the one of largest
+        entropy (004 appendix A.8); `"weighted update"`: Algorithm 2 of 004.
+        """
+        if by not in COMPLETIONS or not isinstance(self.model, Pairwise):
+            raise ParameterError(
+                f"by must be one of {', '.join(map(repr, COMPLETIONS))}, for a method that has marginals and pairs"
+            )
+        return replace(self, model=replace(self.model, completion=by))
+
+    def __getitem__(self, key: Any) -> Estimate:
+        """The marginal of an attribute, by its name or its number."""
+        try:
+            place = self.axes.index(key)
+        except ParameterError as error:
+            reason = str(error)
+        else:
+            return self.parts[self.axes.key(place)]
+        raise UnknownError(reason)
+
+    # Queries ---------------------------------------------------------------------------------------------------
+
+    def answer(self, query: Mapping[Any, Any]) -> Answers:
+        """The share of users inside all the ranges of a query.
+
+        `{0: (8, 39), "job": ["nurse", "driver"], 3: (None, 31)}`: both ends are inside, None is an open end, a list is
+        a set of values.
+        """
+        if not isinstance(query, Mapping):
+            raise ParameterError("a query maps attributes to ranges, as in {0: (8, 39), 3: (None, 31)}")
+        found = self.answers([query])
+        names = "value", "stderr", "noise", "doubt", "iterations", "converged"
+        return replace(found, **{name: getattr(found, name)[0] for name in names})
+
+    def answers(self, queries: Sequence[Mapping[Any, Any]] | Queries) -> Answers:
+        """The answers of many queries, in one go."""
+        asked = queries if isinstance(queries, Queries) else Queries.of(self.axes, queries)
+        if asked.shape != self.axes.shape:
+            raise ParameterError("these queries are about attributes with other numbers of values")
+        found = _answered(self.model, asked)
+        return Answers(
+            found.value,
+            found.stderr,
+            self.n,
+            self.guarantee,
+            "share",
+            _Texts(self.axes, asked),
+            self.source,
+            (*self.notes, *_about(found)),
+            _SINGLY,
+            noise=found.noise,
+            doubt=found.doubt,
+            iterations=found.iterations,
+            converged=found.converged,
+        )
+
+    def where(self, text: str) -> Answers:
+        """The share of users for whom a condition holds, as in `where("age between 20 and 40 and job = 'nurse'")`."""
+        from dither.ranges.where import parse
+
+        return self.answer(parse(self.axes, text))
+
+    # Tables ----------------------------------------------------------------------------------------------------
+
+    def marginal(self, *attributes: str | int) -> Estimate:
+        """The shares of all values of one attribute, or the table of two: a row for each value of the first."""
+        places = [self.axes.index(each) for each in attributes]
+        if len(places) == 1:
+            return self[places[0]]
+        if len(places) != 2 or places[0] == places[1]:
+            raise ParameterError("marginal takes one attribute or two different ones; ask for more with answers()")
+        self._refuse_large(*places)
+        labels = _Crossed(*(_Values(self.axes[place]) for place in places))
+        value, (_, stderr) = self.table(*places), _points(self.model, places)
+        return Estimate(value, stderr, self.n, self.guarantee, "share", labels, self.source, self.notes, SHARES)
+
+    def table(self, first: str | int, second: str | int) -> Floats:
+        """The shares of all pairs of values, without error bars: `marginal` has them."""
+        j, k = self.axes.index(first), self.axes.index(second)
+        if j == k:
+            raise ParameterError("a table has two different attributes")
+        self._refuse_large(j, k)
+        if not hasattr(self.model, "table"):
+            return _points(self.model, [j, k])[0]
+        return self.model.table(j, k) if j < k else self.model.table(k, j).T
+
+    def _refuse_large(self, j: int, k: int) -> None:
+        size = self.axes.shape[j] * self.axes.shape[k]
+        if size > _MOST_TABLE:
+            raise ParameterError(f"this table has {size:,} entries: ask for ranges with answers() instead")
+
+    def quantile(self, attribute: str | int, q: ArrayLike) -> Estimate:
+        """The least value with at least a share q of users at or below it, in the attribute's own units.
+
+        Inside a cell of a continuous attribute users are taken to be spread evenly. The standard error is half the
+        distance of the quantiles one standard error of the share below and above q (Woodruff 1952), where users with
+        the same whole number are spread evenly around it: with many of them it is below one.
+        """
+        j = self.axes.index(attribute)
+        axis = self.axes[j]
+        if axis.labelled:
+            raise ParameterError(f"{axis.name}: labels have no order, so there are no quantiles")
+        try:
+            shares = np.asarray(q, dtype=np.float64)
+        except (TypeError, ValueError):
+            shares = np.full((1,), np.nan)
+        if shares.ndim > 1 or not ((shares >= 0) & (shares <= 1)).all():
+            raise ParameterError("a quantile is asked for a share from 0 to 1, for example 0.5 for the median")
+        asked = shares.reshape(-1)
+        place, within, error = self._crossing(j, asked)
+        ends = [self._crossing(j, np.clip(asked + sign * error, 0, 1)) for sign in (-1, 1)]
+        low, high = ((at + part) for at, part, _ in ends)
+        first, last = (float(end) for end in axis.ends)
+        unit = (last - first) / axis.size
+        within = within if axis.continuous else np.zeros_like(within)
+        value, stderr = first + unit * (place + within), unit * (high - low) / 2
+        return Estimate(
+            value.reshape(shares.shape),
+            stderr.reshape(shares.shape),
+            self.n,
+            self.guarantee,
+            f"quantile of {axis.name}",
+            [f"{share:g}" for share in asked.tolist()],
+            self.source,
+            self.notes,
+            Bounds(first, last if axis.continuous else last - 1),
+        )
+
+    def _crossing(self, j: int, shares: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """The code at which each share is reached; how far in; and the standard error of the share."""
+        below = np.concatenate([[0.0], np.maximum.accumulate(np.cumsum(self[j].value))])
+        below[-1] = 1.0
+        high = np.minimum(np.searchsorted(below[1:], shares - _HAIR), self.axes.shape[j] - 1)
+        before, share = below[high], below[high + 1] - below[high]
+        within = np.divide(shares - before, share, out=np.full(len(shares), 0.5), where=share > 0)
+        return high, np.clip(within, 0.0, 1.0), np.maximum(self._error_below(j, high - 1), self._error_below(j, high))
+
+    def _error_below(self, j: int, places: NDArray[np.int64]) -> Floats:
+        """The standard error of the share of users at or below each code."""
+        weights = np.arange(self.axes.shape[j]) <= places[:, None]
+        found = _answered(self.model, _about_some(self.axes.shape, {j: weights.astype(np.float64)}))
+        outside = (places < 0) | (places >= self.axes.shape[j] - 1)
+        return np.where(outside, 0.0, found.stderr)
+
+    # Records and pictures ---------------------------------------------------------------------------------------
+
+    def sample(self, n: int, *, seed: int | None = None) -> Any:
+        """n synthetic records of the fitted model: of no user, and as private as the reports were.
+
+        One row a record, in codes from 0; with attributes of a schema a mapping from name to column, in their units,
+        as `pandas.DataFrame` takes it. Numbers are spread evenly inside the cells of a continuous attribute.
+        """
+        from dither.ranges.synthetic_records import fractions, sampled_records
+
+        if not isinstance(self.model, Pairwise):
+            raise ParameterError("this method has no model of whole records to draw from: take Copula or HDG")
+        drawn = sampled_records(self.model, checked_count("n", n, 0), seed)
+        if not self.axes.named:
+            return drawn
+        stream = Stream.secure() if seed is None else Stream.seeded(seed, "inside cells")
+        columns = {}
+        for j, axis in enumerate(self.axes):
+            codes: NDArray = drawn[:, j]
+            if axis.continuous:
+                codes = codes + fractions(stream, j, slice(0, len(codes)))[:, 0]
+            columns[axis.name] = _decoded(axis, codes)
+        return columns
+
+    def plot(self, *attributes: str | int, ax: Any = None) -> Any:
+        """The distribution of one attribute with its 95% band, or the heat map of two; on `ax`, or on new axes."""
+        from dither.display.distribution_plots import draw_heat_map, draw_marginal
+
+        if len(attributes) not in (1, 2):
+            raise ParameterError("plot takes one attribute or two")
+        places = [self.axes.index(each) for each in attributes]
+        drawn = self[places[0]] if len(places) == 1 else self.table(*places)
+        if ax is None:
+            figure = require("matplotlib.figure", "plot").Figure(layout="constrained")
+            ax = figure.subplots()
+        if isinstance(drawn, Estimate):
+            return draw_marginal(ax, self.axes[places[0]], drawn)
+        return draw_heat_map(ax, [self.axes[place] for place in places], drawn)
+
+    # In words ---------------------------------------------------------------------------------------------------
+
+    def explain(self) -> str:
+        """What was collected, how, and what can be asked."""
+        lines = [
+            f"Range queries about {len(self.axes)} attribute{'s' * (len(self.axes) > 1)}, from {reports(self.n)}.",
+            f"Collected with {self.source}." if self.source else "",
+            f"Privacy of each report: {self.guarantee}.",
+            "Ask with answer({attribute: (low, high)}), where('...'), marginal, quantile, sample, plot.",
+            "Standard errors: the randomness of the reports (noise), and an estimate of what was guessed inside cells "
+            "and about three attributes or more at a time (doubt).",
+            *self.notes,
+        ]
+        return "\n".join(line for line in lines if line)
+
+    def __repr__(self) -> str:
+        rows = [f"  {axis.name}: {_described(axis)}" for axis in self.axes]
+        shown = rows[:10] + [f"  ... and {len(rows) - 10} more"] * (len(rows) > 10)
+        return "\n".join([f"RangeEstimate from {reports(self.n)}; {self.guarantee}", *shown])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+# Asking a model --------------------------------------------------------------------------------------------------
+
+
+def _answered(model: Model, queries: Queries) -> Answered:
+    """The answers of a model, so many at a time that they fit into memory."""
+    step = min(_MOST_AT_ONCE, max(1, _WEIGHTS_AT_ONCE // sum(queries.shape)))
+    found = [model.answers(queries[low : low + step]) for low in range(0, len(queries), step)]
+    if found:
+        return found[0] if len(found) == 1 else Answered(*map(np.concatenate, zip(*found, strict=True)))
+    none = np.zeros(0)
+    return Answered(none, none, none, none.astype(np.int64), none.astype(bool))
+
+
+def _about_some(shape: tuple[int, ...], weights: Mapping[int, Floats]) -> Queries:
+    """Queries that restrict these attributes, with a row of weights each."""
+    rows = len(next(iter(weights.values())))
+    masks = tuple(weights.get(j, np.broadcast_to(1.0, (rows, size))) for j, size in enumerate(shape))
+    return Queries(shape, (tuple(sorted(weights)),) * rows, masks)
+
+
+def _pieces(model: Model, j: int, others: Sequence[int]) -> Cuts:
+    """Where attribute j is cut so that all values in a piece have the same answers, alone or with the others."""
+    if not isinstance(model, Pairwise):
+        return np.arange(model.shape[j] + 1)
+    cuts = [model.margins[j].cuts]
+    for pair in ((min(j, other), max(j, other)) for other in others):
+        if pair in model.pairs:
+            side, known = pair.index(j), model.pairs[pair]
+            cuts += [known.cuts[side], known.grid[side]]
+    return common_cuts(cuts)
+
+
+def _points(model: Model, places: Sequence[int]) -> tuple[Floats, Floats]:
+    """The share of each value, or of each pair of values, and its standard error."""
+    shape = tuple(model.shape)
+    cuts = [_pieces(model, j, [other for other in places if other != j]) for j in places]
+    firsts = np.stack([each.ravel() for each in np.meshgrid(*(each[:-1] for each in cuts), indexing="ij")], axis=1)
+    step = min(_MOST_AT_ONCE, max(1, _WEIGHTS_AT_ONCE // sum(shape)))
+    parts = []
+    for low in range(0, len(firsts), step):
+        some = firsts[low : low + step]
+        weights = {j: (np.arange(shape[j]) == some[:, i, None]).astype(np.float64) for i, j in enumerate(places)}
+        parts.append(model.answers(_about_some(shape, weights)))
+    found = []
+    for name in ("value", "stderr"):
+        entries = np.concatenate([getattr(part, name) for part in parts]).reshape([len(each) - 1 for each in cuts])
+        for axis, each in enumerate(cuts):
+            entries = np.repeat(entries, np.diff(each), axis=axis)
+        found.append(entries)
+    return found[0], found[1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Margins(Mapping[Any, Estimate]):
+    """The marginals, each made when it is first asked for."""
+
+    model: Any
+    axes: Axes
+    n: int
+    guarantee: Guarantee
+    source: str
+    notes: tuple[str, ...]
+    made: dict[Any, Estimate] = field(default_factory=dict)
+
+    def __getitem__(self, key: Any) -> Estimate:
+        if key not in self.made:
+            if key not in list(self):
+                raise KeyError(key)
+            j = self.axes.index(key)
+            own = getattr(self.model, "marginal", None)  # of models whose answers about values are no distribution
+            value, stderr = _points(self.model, [j]) if own is None else own(j)
+            self.made[key] = Estimate(
+                value,
+                stderr,
+                self.n,
+                self.guarantee,
+                "share",
+                _Values(self.axes[j]),
+                self.source,
+                self.notes,
+                SHARES,
+            )
+        return self.made[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.axes.key, range(len(self.axes)))
+
+    def __len__(self) -> int:
+        return len(self.axes)
+
+
+# Words -----------------------------------------------------------------------------------------------------------
+
+
+def reports(n: int) -> str:
+    """So many reports, in words."""
+    return f"{n:,} report{'s' * (n != 1)}"
+
+
+def _about(found: Answered) -> tuple[str, ...]:
+    unsettled = int((~found.converged).sum())
+    rounds = int(found.iterations.max(initial=0))
+    if unsettled:
+        return (f"{unsettled} answers had not settled after {rounds:,} rounds: their pairs contradict each other.",)
+    return (f"The tables of more than two attributes settled within {rounds:,} rounds.",) if rounds else ()
+
+
+class _Lazy(Sequence[str]):
+    """Texts that are written when they are read."""
+
+    @abstractmethod
+    def text(self, place: int) -> str:
+        """The text at this place."""
+
+    def __getitem__(self, place: Any) -> Any:
+        chosen = range(len(self))[place]  # an IndexError if there is no such place
+        return [self.text(each) for each in chosen] if isinstance(chosen, range) else self.text(chosen)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self[:3]))
+        return f"[{shown}{', ...' * (len(self) > 3)}]"
+
+
+class _Texts(_Lazy):
+    """Queries."""
+
+    def __init__(self, axes: Axes, queries: Queries) -> None:
+        self.axes, self.queries = axes, queries
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def text(self, place: int) -> str:
+        return describe(self.axes, self.queries[place])
+
+
+class _Values(_Lazy):
+    """The values of an attribute in its own units."""
+
+    def __init__(self, axis: Axis) -> None:
+        self.axis = axis
+
+    def __len__(self) -> int:
+        return self.axis.size
+
+    def text(self, place: int) -> str:
+        if self.axis.continuous:
+            return f"{self.axis.units(place):g} to {self.axis.units(place + 1):g}"
+        attribute = self.axis.attribute
+        return attribute.labels[place] if isinstance(attribute, Categorical) else str(self.axis.units(place))
+
+
+class _Crossed(_Lazy):
+    """Pairs of values, row by row."""
+
+    def __init__(self, rows: Sequence[str], columns: Sequence[str]) -> None:
+        self.rows, self.columns = rows, columns
+
+    def __len__(self) -> int:
+        return len(self.rows) * len(self.columns)
+
+    def text(self, place: int) -> str:
+        row, column = divmod(place, len(self.columns))
+        return f"{self.rows[row]}, {self.columns[column]}"
+
+
+def _described(axis: Axis) -> str:
+    if axis.labelled:
+        return f"{axis.size:,} labels"
+    first, last = axis.ends
+    if axis.continuous:
+        return f"from {first:g} to {last:g}, in {axis.size:,} cells"
+    return f"{axis.size:,} values, from {first:,} to {last - 1:,}"
+
+
+def _decoded(axis: Axis, codes: NDArray) -> NDArray:
+    """Codes in the attribute's own units."""
+    if isinstance(axis.attribute, Categorical):
+        return np.array(axis.attribute.labels)[codes]
+    first, last = axis.ends
+    return np.clip(first + codes * ((last - first) / axis.size), first, last) if axis.continuous else first + codes
