@@ -96,11 +96,12 @@ def row_of(mechanism: Any, x: int, bits: int) -> dict[bytes, Fraction]:
 
 
 def check_sampler(mechanism: Any, bits: int) -> None:
-    """Over all tapes one round has exactly the law of the channel, and a permanent response that of
-    `lifetime_channel`.""" for x in range(mechanism.k): kept = law_of(lambda n, tape, x=x:
-    (mechanism.kept.drawn(np.full(n, x), tape),), bits) assert {report: odds for (report,), odds in kept.items()} ==
-    row_of(mechanism.kept, x, bits) made = law_of(lambda n, tape, x=x: (mechanism.drawn(np.full(n, x), tape),), bits)
-    assert {report: odds for (report,), odds in made.items()} == row_of(mechanism, x, bits)
+    """Over all tapes one round has exactly the law of the channel; a permanent response that of `lifetime_channel`."""
+    for x in range(mechanism.k):
+        kept = law_of(lambda n, tape, x=x: (mechanism.kept.drawn(np.full(n, x), tape),), bits)
+        assert {report: odds for (report,), odds in kept.items()} == row_of(mechanism.kept, x, bits)
+        made = law_of(lambda n, tape, x=x: (mechanism.drawn(np.full(n, x), tape),), bits)
+        assert {report: odds for (report,), odds in made.items()} == row_of(mechanism, x, bits)
 
 
 @short

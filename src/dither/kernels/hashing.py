@@ -9,7 +9,7 @@ The 32-bit result is cut into g buckets of equal size (to within one part in 2^3
 sixteen of them fit into one vector instruction.
 
 The hash carries no privacy: it is public, and certificates hold for the worst function of the family. What it
-carries is the estimator's q = 1/g; `tests/core/test_hashing.py` tests uniformity and independence of up to four
+carries is the estimator's q = 1/g; `tests/kernels/test_hashing.py` tests uniformity and independence of up to four
 items.
 
 `mixed` is written so that NumPy runs it on arrays and Numba compiles the same lines.

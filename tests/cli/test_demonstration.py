@@ -19,7 +19,7 @@ from dither.cli import example_data as example
 from dither.cli import main
 from dither.errors import MissingExtraError, WriteError
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FLIGHTS = (27004, 24951, 28834, 28330, 28796, 28243, 29425, 29327, 27574, 28889, 27268, 28135)  # as published, by month
 PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", "FORCE_COLOR": None, "DITHER_TRACEBACK": "1"}
 
