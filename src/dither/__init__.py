@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from dither import learn as learn
     from dither import mechanisms as mechanisms
     from dither import privacy as privacy
-    from dither import randomness as randomness
     from dither import ranges as ranges
     from dither import utility as utility
     from dither.core.channel import Channel as Channel
@@ -90,7 +89,7 @@ _HOMES = {
     "plan": "dither.planning",
     "registry": "dither.mechanisms",
 }
-_ROOMS = ("engines", "learn", "mechanisms", "planning", "privacy", "randomness", "ranges", "refine", "utility")
+_ROOMS = ("engines", "learn", "mechanisms", "planning", "privacy", "ranges", "refine", "utility")
 
 
 def __getattr__(name: str) -> Any:

@@ -257,8 +257,8 @@ def test_a_folder_that_cannot_be_settled(tmp_path, monkeypatch):
 SCRIPT = """
 import sys
 from pathlib import Path
-from dither.core.atomic_write import whole
-with whole(sys.argv[1]) as temporary, temporary.open("wb") as file:
+from dither.core.atomic_write import atomic_path
+with atomic_path(sys.argv[1]) as temporary, temporary.open("wb") as file:
     file.write(b"half of"); file.flush()
     print("ready", flush=True)
     sys.stdin.read()

@@ -419,7 +419,7 @@ def floats_in(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("module", ["randomness.py", "core/draw.py"])
+@pytest.mark.parametrize("module", ["core/randomness.py", "core/draw.py"])
 def test_no_float_takes_part_in_sampling(module):
     assert floats_in((SOURCE / module).read_text()) == []
 
@@ -449,7 +449,7 @@ def sources_in(source: str) -> list[str]:
 def test_no_other_module_makes_randomness():
     found = {path.relative_to(SOURCE).as_posix(): sources_in(path.read_text()) for path in SOURCE.rglob("*.py")}
     assert len(found) > 20
-    assert {module for module, uses in found.items() if uses} == {"randomness.py"}
+    assert {module for module, uses in found.items() if uses} == {"core/randomness.py"}
 
 
 @pytest.mark.parametrize(

@@ -535,7 +535,7 @@ def test_a_changed_hash_is_compiled_again(tmp_path):
         return subprocess.run(script, env=environment, capture_output=True, text=True, check=True).stdout.strip()
 
     first = agree()
-    hashing = copy / "core" / "hashing.py"
+    hashing = copy / "kernels" / "hashing.py"
     source = hashing.read_text()
     hashing.write_text(source.replace("0xED5AD4BB", "0xED5AD4BD"))
     assert source != hashing.read_text()

@@ -399,7 +399,7 @@ def test_printing(smooth):
 
 def test_a_run_that_is_cut_short_says_so(monkeypatch):
     mechanism = SquareWave(1.0)
-    monkeypatch.setattr("dither.estimation.em.smoothed.__defaults__", (5,))
+    monkeypatch.setattr("dither.estimation.em.em_smoothed.__defaults__", (5,))
     found = mechanism.distribution(tallied(mechanism), 12, smooth=64.0)
     assert not found.converged
     assert "Not converged" in found.explain()

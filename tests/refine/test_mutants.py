@@ -18,8 +18,8 @@ from refine import test_hdr4me as recalibrating
 from refine import test_project as projecting
 from refine import test_shrink as shrinks
 
-shrinking, hdr4me, project, given = (
-    importlib.import_module(f"dither.refine.{name}") for name in ("shrink", "hdr4me", "project", "given")
+shrinking, hdr4me, project, inputs = (
+    importlib.import_module(f"dither.refine.{name}") for name in ("shrink", "hdr4me", "project", "inputs")
 )
 Patch = pytest.MonkeyPatch
 real: dict[str, Any] = vars(shrinking) | {"beyond": vars(hdr4me)["_beyond"], "shrunk": vars(hdr4me)["_shrunk"]}
@@ -74,7 +74,7 @@ def mass_of_the_prior_forgotten(patch: Patch) -> None:
 
 def sigma_off_by_a_tenth(patch: Patch) -> None:
     def values_and_errors(estimate, **options):
-        value, stderr = given.values_and_errors(estimate, **options)
+        value, stderr = inputs.values_and_errors(estimate, **options)
         return value, 1.1 * stderr
 
     for module in (shrinking, hdr4me):
@@ -159,10 +159,10 @@ def too_many_clusters_still_weigh(patch: Patch) -> None:
 
 def original_lost(patch: Patch) -> None:
     def refined(estimate, *parts):
-        return replace(given.refined(estimate, *parts), original=estimate)
+        return replace(inputs.refined_estimate(estimate, *parts), original=estimate)
 
     for module in (shrinking, project, hdr4me):
-        patch.setattr(module, "refined", refined)
+        patch.setattr(module, "refined_estimate", refined)
 
 
 # The others ----------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def negative_values_set_to_zero_and_scaled(patch: Patch) -> None:
 def norm_sub_that_does_not_drop(patch: Patch) -> None:
     def norm_sub(estimate):
         found = estimate.value - (estimate.value.sum() - estimate.bounds.total) / estimate.value.size
-        return given.refined(estimate, found, estimate.stderr, "")
+        return inputs.refined_estimate(estimate, found, estimate.stderr, "")
 
     patch.setattr("dither.refine.norm_sub", norm_sub)
 

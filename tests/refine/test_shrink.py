@@ -180,11 +180,11 @@ def check_stein(name: str = "bell", size: int = 25, draws: int = 80) -> None:
     truth, sigma = rng.uniform(-0.6, 0.4, size), rng.uniform(0.2, 0.4, size)
     fit, gap = shrinking.PRIORS[name], []
     for _ in range(draws):
-        items = shrinking.Items.of(truth + sigma * rng.normal(size=size), sigma, MEAN)
+        items = shrinking.NoisyItems.of(truth + sigma * rng.normal(size=size), sigma, MEAN)
         total = 0.0
         for fold in range(5):
             out = np.arange(size) % 5 == fold
-            prior = fit(shrinking.Items.of(items.y[~out], sigma[~out], MEAN))
+            prior = fit(shrinking.NoisyItems.of(items.y[~out], sigma[~out], MEAN))
             mean, _ = prior.posterior(items.y[out], sigma[out])
             total += float((((mean - truth[out]) / sigma[out]) ** 2).sum())
         gap.append(shrinking._risk(fit, items) - total)
@@ -203,7 +203,7 @@ def check_weights() -> None:
     wrong = shrinking.Prior(np.array([0.0]), np.array([0.1]), np.ones(1), MEAN)
     kept = shrinking.PRIORS, shrinking.AMBITION
     truth = rng.choice([-0.4, 0.5], size=200, p=[0.3, 0.7])
-    items = shrinking.Items.of(truth + 0.4 * rng.normal(size=200), np.full(200, 0.4), MEAN)
+    items = shrinking.NoisyItems.of(truth + 0.4 * rng.normal(size=200), np.full(200, 0.4), MEAN)
     weights = shrinking._weights(items, list(shrinking.PRIORS))
     assert sum(weights.values()) == pytest.approx(1, abs=1e-12)
     try:
