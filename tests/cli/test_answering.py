@@ -134,7 +134,7 @@ def test_query_says_what_is_wrong(asked, schema, case):
         (["age,income,job", '20,5,"nurse'], "is no CSV file, or a damaged one"),
         (["age,job", "20,nurse"], "no column for attribute income"),
         (["age,income,job,age", "20,5,nurse,987654321"], "several columns for attribute age"),
-        (["age,income,job"], "there are no reports yet"),
+        (["age,income,job"], "there are no records"),
         ([], "no column for attribute age"),
     ],
     ids=str,
@@ -162,7 +162,7 @@ def test_query_needs_ranges_in_the_plan(schema, tmp_path):
     run("plan", schema, "--epsilon", "1", "--users", "1000", "-o", target)
     result = run("query", target, "--records", "people.csv", "age > 20")
     assert result.exit_code == 1
-    assert '--ask "ranges(age, income)"' in result.stderr
+    assert 'ask for them when planning, as in "ranges(age, income)"' in words(result.stderr)
 
 
 def test_query_reads_keys_as_json(tmp_path):

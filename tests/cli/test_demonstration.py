@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import dither
-from dither import demo as demonstration
+from dither.cli import demonstration
 from dither.cli import example_data as example
 from dither.cli import main
 from dither.errors import MissingExtraError, WriteError

@@ -454,7 +454,7 @@ WRONG_TYPES = {
         "attribute age is ordinal, but its column in FILE holds text (string)",
     ),
     "ordinal bool": (AGE, [True], pa.bool_(), "holds true and false (bool); it takes numbers"),
-    "ordinal date": (AGE, [1], pa.date32(), "holds dates (date32[day]); it takes numbers, which a query (--sql)"),
+    "ordinal date": (AGE, [1], pa.date32(), "holds dates (date32[day]); it takes numbers, which a query (SQL)"),
     "numeric text": (INCOME, [SECRET], pa.string(), "attribute income is numeric, but its column in FILE holds text"),
     "numeric bool": (INCOME, [True], pa.bool_(), "holds true and false"),
     "numeric time": (INCOME, [1], pa.timestamp("us"), "holds points in time (timestamp[us])"),

@@ -424,7 +424,7 @@ def test_damaged_records_are_refused_and_not_quoted(engine: Spark, people: pa.Ta
 
 def test_records_that_are_in_no_file_are_refused(engine: Spark, people: pa.Table, tmp_path: Path) -> None:
     opened = open_records(people, PLAN.attributes)
-    assert "--engine local" in refused(ParameterError, lambda: engine.randomize(PLAN, opened, tmp_path / "reports"))
+    assert "the local engine" in refused(ParameterError, lambda: engine.randomize(PLAN, opened, tmp_path / "reports"))
 
 
 def test_an_unexpected_error_of_a_worker_is_not_quoted() -> None:

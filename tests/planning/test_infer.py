@@ -171,7 +171,7 @@ def test_limits_of_whole_numbers():
 
 def test_times_are_derived():
     moment, day = dt.datetime(2013, 1, 1, 5), dt.date(2013, 1, 1)
-    assert of([moment, None], name="t").endswith('with --sql, as in dayofweek("t") or hour("t")')
+    assert of([moment, None], name="t").endswith('with a query (SQL), as in dayofweek("t") or hour("t")')
     assert of([day, day], name="t").endswith('as in dayofweek("t")')
     assert of([dt.time(5), dt.time(6)], name="t").endswith('as in hour("t")')
     assert of([dt.timedelta(5), dt.timedelta(6)], name="t").endswith('as in epoch("t")')

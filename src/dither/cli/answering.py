@@ -26,11 +26,12 @@ from dither.cli.common import (
     writable,
     write,
 )
-from dither.display.progress import progress, track
+from dither.display.progress import progress
 from dither.display.table import TextTable, cell
 
 if TYPE_CHECKING:
     from dither.core.estimate import Estimate, Estimates
+    from dither.engines.records import RecordStream
     from dither.planning import Plan
 
 _LONG, _TOP = 12, 5  # a list of more numbers is cut to the largest few
@@ -126,13 +127,16 @@ def _truths(made: "Plan", found: "Estimates", source: str, outputs: Sequence[str
     for output in outputs:
         checked_output(output, given.files)
 
-    def batches() -> Iterator[Any]:
-        with progress("Reading the truth", given.rows, unit="records") as advance:
-            for batch in given.batches():
-                yield batch
-                advance(batch.num_rows)
+    read = _watched(given, "Reading the truth")
+    return {question: each for question, each in truths(made, read).items() if question in found}
 
-    return {question: each for question, each in truths(made, batches()).items() if question in found}
+
+def _watched(given: "RecordStream", what: str) -> Iterator[Any]:
+    """The batches of records, with a bar that tells how far they are."""
+    with progress(what, given.rows, unit="records") as advance:
+        for batch in given.batches():
+            yield batch
+            advance(batch.num_rows)
 
 
 def _table(made: "Plan", found: "Estimates", truth: dict[str, Any]) -> TextTable:
@@ -253,8 +257,12 @@ def query(
     if records is None:
         found = answers(made, read_tally(str(source), made), asked, question=question)
     else:
-        bar = track("Asking")
-        found = answered(made, records, asked, question=question, seed=seed, invalid=invalid, progress=bar)
+        from dither.engines.records import open_records
+
+        def read() -> Iterator[Any]:  # once the conditions are known to be fine
+            yield from _watched(open_records(records, made.attributes), "Asking")
+
+        found = answered(made, read(), asked, question=question, seed=seed, invalid=invalid)
     if as_json:
         facts(found.to_dict())
         return

@@ -211,6 +211,7 @@ def tally(
     dither randomize plan.json data.csv -o - | dither tally plan.json - -o part.tally
     """
     from dither.engines import engine
+    from dither.engines.journal import JournalError
     from dither.engines.local import Local
 
     if bool(reports) == (sql is not None):
@@ -239,12 +240,14 @@ def tally(
     checked_output(output, [plan_file, *counting.paths], as_json=as_json, binary=True)
     if restart:
         counting.restart()
-    before = counting.done()
     try:
+        before = counting.done()
         with progress("Tallying", counting.rows, unit="reports") as advance:
             found = Local().tally(made, counting.paths, progress=advance, journal=counting.journal)
     except KeyboardInterrupt:
         raise Stopped(counting.stopped()) from None
+    except JournalError as error:
+        raise TallyError(f"{error}; --restart does") from None
     _finish(plan_file, found, output, len(counting.paths), time.monotonic() - began, as_json, before)
     counting.forget()
 

@@ -29,7 +29,11 @@ from dither.planning.plans import Plan
 _FORMAT = "dither journal 1"
 _PAUSE = 2.0  # seconds between two writes
 _DIGEST = 32  # bytes
-_ANEW = "remove the journal, or pass --restart, to begin anew"
+_ANEW = "remove the journal to begin anew"
+
+
+class JournalError(TallyError):
+    """A journal that a tally cannot go on from: it is damaged, of another plan, or its files have changed."""
 
 
 @dataclass
@@ -50,16 +54,16 @@ class Journal:
             return cls(place, plan.fingerprint, (nothing(plan), 0))
         stored = _read(place)
         if stored is None or stored.format != _FORMAT:
-            raise TallyError(f"{place} is no journal of a tally, or is damaged; {_ANEW}")
+            raise JournalError(f"{place} is no journal of a tally, or is damaged; {_ANEW}")
         if stored.plan != plan.fingerprint:
-            raise TallyError(
+            raise JournalError(
                 f"{place} is the journal of an interrupted tally for plan {stored.plan[:12]}, not for plan "
-                f"{plan.fingerprint[:12]}; choose another output, or pass --restart to forget it"
+                f"{plan.fingerprint[:12]}; choose another output, or {_ANEW}"
             )
         pieces = stored.counted
         total = nothing(plan) + PlanTally.from_bytes(stored.tally)
         if sum(part.n for part in total.parts.values()) != sum(piece.rows for piece in pieces):
-            raise TallyError(f"{place} is damaged: its tally is not of the pieces that it names; {_ANEW}")
+            raise JournalError(f"{place} is damaged: its tally is not of the pieces that it names; {_ANEW}")
         return cls(place, stored.plan, (total, len(pieces)), pieces)
 
     @property
@@ -81,7 +85,7 @@ class Journal:
         counted = self._pieces[: self._state[1]]
         gone = len({piece.file for piece in counted} - {file.identity for file in given})
         if gone:
-            raise TallyError(
+            raise JournalError(
                 f"the interrupted run has counted {gone} file{'s' * (gone > 1)} of those that are not named now, or "
                 f"were written anew; name the same files again; or {_ANEW}"
             )
@@ -89,7 +93,7 @@ class Journal:
         for done in counted:
             if pieces.pop(done, None) is None:
                 path = next(file.path for file in given if file.identity == done.file)
-                raise TallyError(f"{path} was written anew since the interrupted run has counted some of it; {_ANEW}")
+                raise JournalError(f"{path} was written anew since the interrupted run has counted some of it; {_ANEW}")
         return list(pieces.values())
 
     def add(self, piece: Piece, tally: PlanTally) -> None:

@@ -187,7 +187,7 @@ def incoming(file: Any) -> Any:
         return arrow.RecordBatchReader.from_batches(layout, batches)
     except (arrow.ArrowInvalid, OSError):
         pass
-    raise ReportError("this is no Arrow stream of reports; dither randomize ... -o - writes one")
+    raise ReportError("this is no Arrow stream of reports: randomize records into one first")
 
 
 def _not_whole(reason: str) -> ReportError:

@@ -116,7 +116,7 @@ def _check(source: Source, attributes: Mapping[str, Attribute]) -> None:
         if not source.text and not fits(attribute, kind):
             raise DomainError(
                 f"attribute {name} is {attribute.kind}, but its column in {source.name} holds {type_in_words(kind)}; "
-                f"it takes {_TAKEN[attribute.kind]}, which a query (--sql) can make of it"
+                f"it takes {_TAKEN[attribute.kind]}, which a query (SQL) can make of it"
             )
 
 

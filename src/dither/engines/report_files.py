@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from dither.engines.paths import files_of
@@ -157,7 +156,7 @@ def _arrow(path: str) -> ReportFile:
         if file.read(len(_STREAM)) == _STREAM:
             raise ReportError(
                 f"{path} is an Arrow stream, which may have been cut short unnoticed, and not an Arrow file: write "
-                f"reports with -o {Path(path).name}, or pipe them, dither tally plan.json - < {path}"
+                "reports to a file by its name, or tally the stream from an open file"
             )
     with arrow.memory_map(path) as file:
         reader = arrow.ipc.open_file(file)
@@ -172,7 +171,7 @@ def _checked_facts(path: str, schema: Any) -> dict[bytes, bytes]:
     if not has_columns(schema):
         raise ReportError(
             f"{path} is no file of reports: there must be a column {TAG} and a column {REPORT}. Raw records are "
-            "randomized first: dither randomize plan.json DATA -o reports.parquet"
+            "randomized first"
         )
     return schema.metadata or {}
 

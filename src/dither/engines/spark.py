@@ -192,7 +192,7 @@ def _chunks(session: Any, plan: Plan, given: Any, numbered: bool) -> list[tasks.
     if not all(map(_is_file, sources)):
         raise ParameterError(
             f"workers of Spark read files, and {opened[0].name} is none: save these records to a file, pass a "
-            "DataFrame, or take the local engine (--engine local)"
+            "DataFrame, or take the local engine"
         )
     found = [(chunk, rows) for source in sources for chunk, rows in _cut(source)]
     unknown = [place for place, (_, rows) in enumerate(found) if rows is None]

@@ -35,7 +35,7 @@ _SETTINGS = {
 }
 _INSTALL = (
     f"install it (Debian and Ubuntu: apt install openjdk-{JAVA}-jre-headless; macOS: brew install openjdk@{JAVA}), or "
-    "set JAVA_HOME to the folder of one. The local engine (--engine local) works without Java"
+    "set JAVA_HOME to the folder of one. The local engine works without Java"
 )
 
 

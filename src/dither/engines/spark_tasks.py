@@ -259,7 +259,7 @@ def _only_refusals(work: Callable[[Iterable[Any]], Iterator[Any]], batches: Iter
     except Exception as error:
         kind, reason = "DitherError", (
             f"randomizing failed in a worker of Spark, by an unexpected {type(error).__name__}. Its text is not shown, "
-            "since it may quote a record; the local engine (--engine local) may say more"
+            "since it may quote a record; the local engine may say more"
         )  # fmt: skip
     raise RefusedError(kind, reason)
 

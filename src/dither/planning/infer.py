@@ -55,7 +55,7 @@ _HELD = 0.99  # of users hold at most `size` keys
 _ROW_NUMBERS = 20  # as many numbers that follow one another are no accident
 _RUN_TOGETHER = (
     "its numbers are too large or too close together to be told apart as floating point numbers; subtract what they "
-    "have in common with --sql"
+    "have in common with a query (SQL)"
 )
 _WIDTH = 100
 _SHOWN = 3
@@ -226,7 +226,9 @@ def _labels(name: str, column: Any, rows: int, limits: Limits) -> tuple[Attribut
         return None, "every value is the same"
     if len(seen) > limits.labels or 2 * len(seen) > rows:
         reason = f"{len(seen):,} different texts in {rows:,} rows: an identifier or free text"
-        return None, reason + (f"; they are numbers: cast({_quoted(name)} as double) with --sql" * _all_numbers(seen))
+        return None, reason + (
+            f"; they are numbers: cast({_quoted(name)} as double) in a query (SQL)" * _all_numbers(seen)
+        )
     texts = sorted(seen.to_pylist())
     why = f"{len(texts):,} labels seen{_absent(column.null_count, rows)}"
     return _categorical(texts, column.null_count, "other"), why
@@ -479,7 +481,7 @@ def _derived(name: str, kind: Any) -> str:
         way = f"hour({column})"
     elif types.is_duration(kind) or types.is_interval(kind):
         way = f"epoch({column})"
-    return f"a time is not asked about as it stands; derive a number with --sql, as in {way}"
+    return f"a time is not asked about as it stands; derive a number with a query (SQL), as in {way}"
 
 
 def _quoted(name: str) -> str:

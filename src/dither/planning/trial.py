@@ -7,14 +7,13 @@ the `truths` that estimates can be compared with.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.display.table import TextTable
-from dither.errors import EmptyError, ParameterError, require
+from dither.errors import EmptyError, ParameterError
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
 from dither.planning.questions import RANGES, Question, named
@@ -87,38 +86,24 @@ class Trial:
 
 def answered(
     plan: Plan,
-    records: str | Path,
+    batches: Iterable[Any],
     conditions: Sequence[str],
     *,
     question: str | None = None,
     seed: int | None = None,
     invalid: str = "error",
-    progress: Callable[[Iterable], Iterable] | None = None,
 ) -> Trial:
-    """Randomize the records of a file, tally, estimate, and answer conditions in the words of SQL.
-
-    `progress` wraps the steps, as `rich.progress.track` does.
-    """
-    from dither.engines.records import open_records as opened
-
+    """Randomize and tally records, a batch at a time, estimate, and answer conditions in the words of SQL."""
     chosen, queries = _asked(plan, conditions, question)
-    table: Any = None
-    users = 0
-    found: Any = None
-    for step in (progress or iter)(("read", "randomize", "tally", "estimate", "answer")):
-        if step == "read":
-            source = opened(records, plan.attributes)
-            table = require("pyarrow", "fast").Table.from_batches(source.batches(), source.schema)
-            users = table.num_rows
-        elif step == "randomize":
-            found = plan.randomize(table, seed=seed, invalid=invalid)
-        elif step == "tally":
-            found = plan.tally(found)
-        elif step == "estimate":
-            found = plan.estimate(found)[str(chosen)]
-        else:
-            found = found.answers(queries)
-    return Trial(plan, chosen, tuple(conditions), found, users)
+    tally, users = None, 0
+    for batch in batches:
+        counted = plan.tally(plan.randomize(batch, seed=seed, invalid=invalid, first=users))
+        tally = counted if tally is None else tally + counted
+        users += len(batch)
+    if tally is None:
+        raise EmptyError("there are no records: a trial needs some to randomize")
+    estimate: Any = plan.estimate(tally)[str(chosen)]
+    return Trial(plan, chosen, tuple(conditions), estimate.answers(queries), users)
 
 
 def answers(plan: Plan, tally: PlanTally, conditions: Sequence[str], *, question: str | None = None) -> Trial:
@@ -151,13 +136,13 @@ def _chosen(plan: Plan, text: str | None) -> Question:
     asked = [question for question in plan.questions if question.statistic == RANGES]
     if not asked:
         raise ParameterError(
-            "this plan asks for no ranges, so it answers no conditions; plan them with "
-            '--ask "ranges(age, income)", naming your attributes'
+            "this plan asks for no ranges, so it answers no conditions; ask for them when planning, as in "
+            '"ranges(age, income)", naming your attributes'
         )
     chosen = named(asked, text) if text is not None else asked[0] if len(asked) == 1 else None
     if chosen is None:
         names = ", ".join(map(str, asked))
-        raise ParameterError(f"which ranges are meant? This plan asks for {names}: name one with --question")
+        raise ParameterError(f"which ranges are meant? This plan asks for {names}: name one of them as the question")
     return chosen
 
 

@@ -62,5 +62,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     except (OSError, ValueError):
         found = None
     if not isinstance(found, Mapping):
-        raise ParameterError(f"the model file {path} cannot be read; dither train ... -o {path} writes one")
+        raise ParameterError(
+            f"the model file {path} cannot be read; a model file is what model.to_dict() gives, as JSON"
+        )
     return found
