@@ -27,7 +27,8 @@ from dither.display.distribution_plots import draw_heat_map
 from dither.planning.error_curves import error_curves
 from dither.privacy.amplification_curves import curves
 
-MARK = re.compile(r"<!-- drawing: (\w+): (.+?) -->", re.DOTALL)
+MARK = re.compile(r"<!--\s*drawing:\s*(\w+):\s*(.+?)\s*-->", re.DOTALL)
+LEFT_OVER = re.compile(r"<!--\s*drawing\b[^>]{0,60}")
 FOLDER = "drawings"
 DELTA_TEXT = "1e-6"
 
@@ -175,8 +176,9 @@ def heat() -> Figure:
     truth = np.bincount(people[:, 0] * size + people[:, 1], minlength=size * size).reshape(size, size) / users
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    draw_heat_map(left, list(estimate.axes), truth).set_title("the users", loc="left", fontsize=10)
-    draw_heat_map(right, list(estimate.axes), estimate.table(0, 1)).set_title("the estimate", loc="left", fontsize=10)
+    sides = [axis.side for axis in estimate.axes]
+    draw_heat_map(left, *sides, truth).set_title("the users", loc="left", fontsize=10)
+    draw_heat_map(right, *sides, estimate.table(0, 1)).set_title("the estimate", loc="left", fontsize=10)
     return figure
 
 
@@ -249,9 +251,20 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """The drawing stands where the page asks for it. A name that nobody draws is a broken link: MkDocs refuses it."""
+    """The drawing stands where the page asks for it. A comment that asks in vain stops the build."""
+    from mkdocs.exceptions import PluginError
+
+    def placed(found: re.Match[str]) -> str:
+        if found[1] not in DRAWINGS:
+            raise PluginError(f"{page.file.src_uri}: nobody draws {found[1]}; there are {', '.join(DRAWINGS)}")
+        return f"![{' '.join(found[2].split())}]({up}{FOLDER}/{found[1]}.svg)"
+
     up = "../" * page.file.src_uri.count("/")
-    return MARK.sub(lambda found: f"![{' '.join(found[2].split())}]({up}{FOLDER}/{found[1]}.svg)", markdown)
+    drawn_page = MARK.sub(placed, markdown)
+    left = LEFT_OVER.search(drawn_page)
+    if left is not None:
+        raise PluginError(f"{page.file.src_uri}: a drawing is asked for in a way that is not understood: {left[0]}")
+    return drawn_page
 
 
 if __name__ == "__main__":

@@ -14,9 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import dither
-from dither.cli import demonstration
+from dither.cli import demonstration, main
 from dither.cli import example_data as example
-from dither.cli import main
 from dither.errors import MissingExtraError, WriteError
 
 ROOT = Path(__file__).parents[2]

@@ -1,17 +1,13 @@
 """Distributions as pictures: one attribute as steps with a band, labels as bars, two attributes as a heat map."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.display.plots import COLOURS, tidy
 from dither.errors import require
-
-if TYPE_CHECKING:
-    from dither.core.estimate import Estimate
-    from dither.ranges.axes import Axis
 
 Floats = NDArray[np.float64]
 
@@ -21,47 +17,44 @@ _LONGEST = 20  # letters of a label
 _UNEVEN = 20  # the largest share over the mean: from here on few cells would take all colours
 
 
-def draw_marginal(ax: Any, axis: "Axis", estimate: "Estimate") -> Any:
-    """The shares of an attribute's values with 95% intervals: steps, or bars where values are labels."""
-    low, high = (np.clip(end, 0.0, 1.0) for end in estimate.interval(0.95))
-    if axis.labelled:
+class Side(NamedTuple):
+    """What stands along a side of a picture: a name, where cells begin and end, and labels where values have some."""
+
+    name: str
+    edges: Floats
+    labels: Sequence[str] | None = None
+    unit: str = "value"  # what a cell is: a single value, or a "cell" of several
+
+
+def draw_marginal(ax: Any, side: Side, value: Floats, low: Floats, high: Floats, title: str) -> Any:
+    """Shares with their intervals: steps, or bars where values are labels."""
+    low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+    if side.labels is not None:
         tidy(ax)
-        _bars(ax, estimate, low, high)
-        ax.set_ylabel(_name(axis))
+        _bars(ax, side.labels, value, low, high)
+        ax.set_ylabel(side.name)
     else:
-        _steps(ax, _edges(axis), estimate.value, low, high)
-        ax.set(xlabel=_name(axis), ylabel="share of users per cell" if axis.continuous else "share of users per value")
+        _steps(ax, side.edges, value, low, high)
+        ax.set(xlabel=side.name, ylabel=f"share of users per {side.unit}")
         ax.set_ylim(bottom=0)
         tidy(ax)
-    ax.set_title(f"from {estimate.n:,} reports, with 95% intervals", loc="left", fontsize=10)
+    ax.set_title(title, loc="left", fontsize=10)
     return ax
 
 
-def draw_heat_map(ax: Any, axes: Sequence["Axis"], table: Floats) -> Any:
-    """The table of two attributes, the first along x, in their own units; colours are shares of users."""
-    first, second = axes
+def draw_heat_map(ax: Any, first: Side, second: Side, table: Floats) -> Any:
+    """A table of shares, the first side along x; colours are shares of users."""
     rare = float(table.max()) > _UNEVEN * float(table.mean())
     norm = require("matplotlib.colors", "plot").PowerNorm(0.5 if rare else 1.0, vmin=0.0, vmax=float(table.max()))
-    drawn = ax.pcolormesh(_edges(first), _edges(second), table.T, cmap="cividis", norm=norm, rasterized=True)
+    drawn = ax.pcolormesh(first.edges, second.edges, table.T, cmap="cividis", norm=norm, rasterized=True)
     bar = ax.figure.colorbar(drawn, ax=ax, label="share of users")
     bar.outline.set_visible(False)
-    ax.set(xlabel=_name(first), ylabel=_name(second))
-    for side, axis in ((ax.xaxis, first), (ax.yaxis, second)):
-        if axis.labelled:
-            _label_ticks(side, axis)
+    ax.set(xlabel=first.name, ylabel=second.name)
+    for axis, side in ((ax.xaxis, first), (ax.yaxis, second)):
+        if side.labels is not None:
+            _label_ticks(axis, side.labels)
     ax.spines[:].set_visible(False)
     return ax
-
-
-def _name(axis: "Axis") -> str:
-    return f"attribute {axis.name}" if axis.name.isdigit() else axis.name
-
-
-def _edges(axis: "Axis") -> Floats:
-    """Where the cells of all values begin and end; whole numbers and labels stand in the middle of theirs."""
-    first, last = axis.ends
-    edges = np.linspace(float(first), float(last), axis.size + 1)
-    return edges if axis.continuous else edges - 0.5
 
 
 def _steps(ax: Any, edges: Floats, value: Floats, low: Floats, high: Floats) -> None:
@@ -74,8 +67,7 @@ def _steps(ax: Any, edges: Floats, value: Floats, low: Floats, high: Floats) -> 
     ax.set_xlim(edges[0], edges[-1])
 
 
-def _bars(ax: Any, estimate: "Estimate", low: Floats, high: Floats) -> None:
-    value = estimate.value
+def _bars(ax: Any, labels: Sequence[str], value: Floats, low: Floats, high: Floats) -> None:
     shown = np.arange(len(value))
     if len(value) > _MOST_BARS:
         shown = np.sort(np.argsort(-value, kind="stable")[:_MOST_BARS])
@@ -83,7 +75,6 @@ def _bars(ax: Any, estimate: "Estimate", low: Floats, high: Floats) -> None:
     reach = np.abs(np.stack([value - low, high - value]))[:, shown]
     ax.barh(places, value[shown], color=COLOURS[0], alpha=0.5, height=0.7)
     ax.errorbar(value[shown], places, xerr=reach, fmt="none", ecolor="0.25", elinewidth=1.2, capsize=2)
-    labels = estimate.labels or [str(number) for number in range(len(value))]
     ax.set_yticks(places, [_short(labels[int(number)]) for number in shown], fontsize=_size(len(shown)))
     ax.grid(visible=False, axis="y")
     ax.invert_yaxis()
@@ -92,12 +83,11 @@ def _bars(ax: Any, estimate: "Estimate", low: Floats, high: Floats) -> None:
     ax.set_xlim(left=0)
 
 
-def _label_ticks(side: Any, axis: "Axis") -> None:
-    labels = axis.attribute.labels  # type: ignore[union-attr]
+def _label_ticks(axis: Any, labels: Sequence[str]) -> None:
     places = range(0, len(labels), -(-len(labels) // _TICKS))
-    slanted = side.axis_name == "x" and sum(map(len, labels)) > 40
+    slanted = axis.axis_name == "x" and sum(map(len, labels)) > 40
     turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
-    side.set_ticks(list(places), [_short(labels[place]) for place in places], fontsize=_size(len(places)), **turned)
+    axis.set_ticks(list(places), [_short(labels[place]) for place in places], fontsize=_size(len(places)), **turned)
 
 
 def _size(labels: int) -> float:

@@ -135,7 +135,7 @@ def distribution(axis: Axis, items: ErrorBars) -> Markup:
     Very many values are drawn in groups: their mean share, and a band that holds all their intervals.
     """
     starts = _groups(axis.size)
-    edges = np.append(edges_of(axis)[starts], edges_of(axis)[-1])
+    edges = np.append(axis.edges[starts], axis.edges[-1])
     sizes = np.diff(np.append(starts, axis.size))
     value = np.add.reduceat(items.value, starts) / sizes
     low = np.minimum.reduceat(np.clip(items.low, 0.0, 1.0), starts)
@@ -154,13 +154,6 @@ def distribution(axis: Axis, items: ErrorBars) -> Markup:
         shapes.append(truth_steps(edges, true, top))
     grid = [(height / top, percent(height)) for height in heights]
     return _placed(field(shapes, told), _number_ticks(axis, edges), grid, "plot")
-
-
-def edges_of(axis: Axis) -> Floats:
-    """Where the cells of all values begin and end; whole numbers stand in the middle of theirs."""
-    first, last = axis.ends
-    edges = np.linspace(float(first), float(last), axis.size + 1)
-    return edges if axis.continuous else edges - 0.5
 
 
 def _number_ticks(axis: Axis, edges: Floats, letters: int = _LETTERS) -> Words:
@@ -232,7 +225,7 @@ def _side(axis: Axis, table: Floats, side: int) -> tuple[Words, Floats]:
         return list(zip((1 - places if side else places).tolist(), labels, strict=True)), table.take(kept, axis=side)
     if axis.size > _MOST_CELLS:
         table = np.add.reduceat(table, _groups(axis.size), axis=side)
-    return _number_ticks(axis, edges_of(axis), _LETTERS if side else _FEW_LETTERS), table
+    return _number_ticks(axis, axis.edges, _LETTERS if side else _FEW_LETTERS), table
 
 
 def _groups(size: int) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_real, is_real
+from dither.display.distribution_plots import Side
 from dither.errors import ParameterError
 from dither.schema import MOST_LABELS, Categorical, Numeric, Ordinal, Schema
 
@@ -75,6 +76,19 @@ class Axis:
         if isinstance(self.attribute, Categorical):
             return 0, self.size
         return self.attribute.low, self.attribute.high + (0 if self.continuous else 1)
+
+    @cached_property
+    def edges(self) -> NDArray[np.float64]:
+        """Where the cells of all values begin and end; whole numbers and labels stand in the middle of theirs."""
+        edges = np.linspace(*map(float, self.ends), self.size + 1)
+        return edges if self.continuous else edges - 0.5
+
+    @property
+    def side(self) -> Side:
+        """What stands along the side of a picture."""
+        name = f"attribute {self.name}" if self.name.isdigit() else self.name
+        labels = self.attribute.labels if isinstance(self.attribute, Categorical) else None
+        return Side(name, self.edges, labels, "cell" if self.continuous else "value")
 
     @cached_property
     def _codes(self) -> dict[str, int]:

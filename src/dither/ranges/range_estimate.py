@@ -291,13 +291,15 @@ class RangeEstimate(Estimates):
         if len(attributes) not in (1, 2):
             raise ParameterError("plot takes one attribute or two")
         places = [self.axes.index(each) for each in attributes]
-        drawn = self[places[0]] if len(places) == 1 else self.table(*places)
+        sides = [self.axes[place].side for place in places]
         if ax is None:
             figure = require("matplotlib.figure", "plot").Figure(layout="constrained")
             ax = figure.subplots()
-        if isinstance(drawn, Estimate):
-            return draw_marginal(ax, self.axes[places[0]], drawn)
-        return draw_heat_map(ax, [self.axes[place] for place in places], drawn)
+        if len(places) == 2:
+            return draw_heat_map(ax, *sides, self.table(*places))
+        marginal = self[places[0]]
+        title = f"from {marginal.n:,} reports, with 95% intervals"
+        return draw_marginal(ax, *sides, marginal.value, *marginal.interval(0.95), title)
 
     # In words ---------------------------------------------------------------------------------------------------
 
