@@ -5,6 +5,8 @@ would expect (`ValueError`, `TypeError`, `ImportError`), so ordinary handlers wo
 attribute, a rule and a row; it never quotes what stood in that row, because messages end up in logs.
 """
 
+from typing import Any
+
 
 class DitherError(Exception):
     """Anything that dither refuses."""
@@ -19,14 +21,35 @@ class DomainError(DitherError, ValueError):
 
 
 class RowError(DomainError):
-    """A value of a row does not fit. Rows count from 0, and the rule that is broken never quotes the value."""
+    """A value of a row does not fit. Rows count from 0, and the rule that is broken never quotes the value.
 
-    def __init__(self, row: int, rule: str, attribute: str = "") -> None:
-        self.row, self.rule, self.attribute = row, rule, attribute
-        super().__init__(f"attribute {attribute}, row {row}: {rule}" if attribute else f"row {row}: {rule}")
+    `column` says where in the row, if it has no attribute with a name; `advice` what to do with such values, and
+    `substitute` what to pass to put something in their place.
+
+    >>> print(RowError(3, "the value is no number", column="dimension 2", advice="leave it out", substitute="pass 0"))
+    row 3, dimension 2: the value is no number; leave it out, or pass 0
+    """
+
+    def __init__(
+        self, row: int, rule: str, attribute: str = "", *, column: str = "", advice: str = "", substitute: str = ""
+    ) -> None:
+        self.row, self.rule, self.attribute, self.column = row, rule, attribute, column
+        self.advice, self.substitute = advice, substitute
+        super().__init__(row, rule, attribute)
+
+    def but(self, **changes: Any) -> "RowError":
+        """The same error with something else about it, such as the name of the attribute."""
+        names = ("row", "rule", "attribute", "column", "advice", "substitute")
+        return RowError(**{**{name: vars(self)[name] for name in names}, **changes})
 
     def __reduce__(self):
-        return RowError, (self.row, self.rule, self.attribute)
+        return RowError, (self.row, self.rule, self.attribute), vars(self)
+
+    def __str__(self) -> str:
+        where = f"attribute {self.attribute}, row {self.row}" if self.attribute else f"row {self.row}"
+        place = f"{where}, {self.column}" if self.column and not self.attribute else where
+        hints = ", or ".join(filter(None, [self.advice, self.substitute]))
+        return f"{place}: {self.rule}; {hints}" if hints else f"{place}: {self.rule}"
 
 
 class ReportError(DitherError, ValueError):

@@ -245,7 +245,7 @@ def _read(path: str, schema: "Schema", task: LearningTask, invalid: str) -> Labe
     try:
         numbers = attribute.encode(column, invalid)
     except RowError as error:
-        wrong = RowError(error.row, error.rule, task.label)
+        wrong = error.but(attribute=task.label)
     else:
         if task.classes is None:
             scaled = attribute.low + numbers if attribute.kind == "ordinal" else None

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dither.core.checks import as_float
 from dither.core.domains import _KINDS, _columns, _unmasked, as_table
 from dither.core.parallel import each_chunk
-from dither.errors import DomainError, ParameterError
+from dither.errors import DomainError, ParameterError, RowError
 
 TOLERANCE = 1e-9
 _CHUNK = 1 << 17  # numbers
@@ -52,9 +52,11 @@ class Ball:
         if invalid == "error":
             outside = ~(lengths <= 1 + TOLERANCE)  # NaN compares false, and is outside
             if outside.any():
-                raise DomainError(
-                    f"row {int(outside.argmax())}: the values are not {self.d} numbers whose squares add up to at most "
-                    '1; divide by a public bound on the length first, or pass invalid="clip"'
+                raise RowError(
+                    int(outside.argmax()),
+                    f"the values are not {self.d} numbers whose squares add up to at most 1",
+                    advice="divide by a public bound on the length first",
+                    substitute='pass invalid="clip"',
                 )
         return _shortened(table, lengths, 1.0)
 

@@ -7,16 +7,21 @@ since a mechanism reads only the few dimensions that it sampled.
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import as_float, checked_count
 from dither.core.parallel import each_chunk
-from dither.errors import DomainError, ParameterError
+from dither.errors import DomainError, ParameterError, RowError
 
 _SPREAD = 401  # numbers that stand for all of an interval
+_NO_NUMBER = {
+    "rule": "the value is not a number from -1 to 1",
+    "advice": "scale the attribute first",
+    "substitute": 'pass invalid="clip"',
+}
 
 
 @dataclass(frozen=True)
@@ -63,9 +68,10 @@ class Categories:
             )
         outside = (array < 0) | (array >= self.k)
         if outside.any():
-            raise DomainError(
-                f"row {int(outside.argmax())}: the value is not a category number from 0 to {self.k - 1}; "
-                "pass invalid=<a category> to put that category in place of such values"
+            raise RowError(
+                int(outside.argmax()),
+                f"the value is not a category number from 0 to {self.k - 1}",
+                substitute="pass invalid=<a category> to put that category in place of such values",
             )
         return array
 
@@ -137,10 +143,7 @@ class UnitInterval:
             raise DomainError(f"values must be numbers, not {_KINDS.get(array.dtype.kind, 'another type')}")
         outside = ~((array >= -1) & (array <= 1))  # NaN compares false, and is outside
         if outside.any():
-            raise DomainError(
-                f"row {int(outside.argmax())}: the value is not a number from -1 to 1; scale the attribute first, "
-                'or pass invalid="clip"'
-            )
+            raise RowError(int(outside.argmax()), **_NO_NUMBER)
         return array.astype(np.float64)
 
     def points(self, count: int) -> NDArray[np.float64]:
@@ -162,6 +165,8 @@ class Records:
 
     d: int
     domains: tuple[Categories | UnitInterval, ...]
+
+    dimension: ClassVar[str] = "dimension"  # what a column is called in errors
 
     def of(self, dimension: int) -> Categories | UnitInterval:
         """The domain of one dimension."""
@@ -225,15 +230,20 @@ class Records:
         )
 
     def _column(self, j: int, column: Any, invalid: Any) -> NDArray:
-        domain, reason = self.of(j), ""
+        domain = self.of(j)
         if invalid == "error" and isinstance(domain, Categories):
             column = _whole(column)
         try:
             return domain.check(column, invalid)
+        except RowError as error:
+            wrong = self._placed(error, j)
         except DomainError as error:  # never quotes a value
-            reason = str(error)
-        row, colon, rest = reason.partition(": ")
-        raise DomainError(f"{row}, dimension {j}: {rest}" if colon else f"dimension {j}: {reason}")
+            wrong = DomainError(f"{self.dimension} {j}: {error}")
+        raise wrong
+
+    def _placed(self, error: RowError, j: int) -> DomainError:
+        """An error in one column, which says in which."""
+        return error.but(column=f"{self.dimension} {j}")
 
 
 def as_table(values: Any, d: int, *, objects: bool) -> NDArray:
@@ -287,9 +297,6 @@ def _inside_everywhere(table: NDArray[np.floating]) -> None:
         if not (part.min() >= -1 and part.max() <= 1):
             outside = ~((part >= -1) & (part <= 1))
             row, dimension = divmod(int(outside.argmax()), part.shape[1])
-            raise DomainError(
-                f"row {rows.start + row}, dimension {dimension}: the value is not a number from -1 to 1; scale the "
-                'attribute first, or pass invalid="clip"'
-            )
+            raise RowError(rows.start + row, column=f"dimension {dimension}", **_NO_NUMBER)
 
     each_chunk(look, len(table), max(1, (1 << 17) // max(table.shape[1], 1)))

@@ -126,7 +126,7 @@ def _encoded(name: str, attribute: Attribute, column: Any, invalid: str) -> NDAr
             column = attribute.low + attribute.encode(column, invalid)
         return number.encode(column, invalid)[:, None]
     except RowError as error:  # never quotes a value
-        wrong = RowError(error.row, error.rule, name)
+        wrong = error.but(attribute=name)
     raise wrong
 
 

@@ -29,7 +29,7 @@ from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
-from dither.errors import DomainError, ParameterError
+from dither.errors import DomainError, ParameterError, RowError
 from dither.mechanisms.mean import Mean
 from dither.mechanisms.spec import from_spec, normal_spec
 
@@ -75,9 +75,11 @@ class Choices:
             rows["value"] = np.clip(rows["value"], low, high)
         outside = (rows["value"] < low) | (rows["value"] > high)
         if outside.any():
-            raise DomainError(
-                f"row {int(outside.argmax())}: the value is outside the region of its group; let the user choose "
-                'another group, or pass invalid="clip"'
+            raise RowError(
+                int(outside.argmax()),
+                "the value is outside the region of its group",
+                advice="let the user choose another group",
+                substitute='pass invalid="clip"',
             )
         return rows
 

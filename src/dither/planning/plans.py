@@ -176,7 +176,7 @@ class Plan:
             values = {part.name: self._checked(part, columns, users, invalid) for part in self.parts}
             return self._all_reports(values, users, tape, first)
         except RowError as error:
-            wrong = RowError(first + error.row, error.rule, error.attribute)
+            wrong = error.but(row=first + error.row)
         raise wrong
 
     def report(self, record: Any, *, seed: int | None = None) -> dict[str, Reports]:

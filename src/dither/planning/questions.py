@@ -132,7 +132,7 @@ class Question:
         try:
             encoded: NDArray = coder.encode(column, invalid)
         except RowError as error:
-            wrong: DomainError = RowError(error.row, error.rule, self.name)
+            wrong: DomainError = error.but(attribute=self.name)
         except DomainError as error:  # never quotes a value
             wrong = DomainError(f"attribute {self.name}, {error}")
         else:

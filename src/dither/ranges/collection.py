@@ -40,7 +40,7 @@ from dither.core.lattice import split
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.parallel import each_chunk, small_matrices
 from dither.core.tally import Tally
-from dither.errors import DomainError, EmptyError, ParameterError, TallyError
+from dither.errors import DomainError, EmptyError, ParameterError, RowError, TallyError
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.localhash import LocalHash
 from dither.mechanisms.multi_attribute import MultiAttribute
@@ -59,6 +59,8 @@ _CHECKED = 1 << 17  # values at a time
 class WholeNumberRecords(Records):
     """Records of whole numbers: attribute j has the values 0, ..., sizes[j] - 1."""
 
+    dimension: ClassVar[str] = "attribute"
+
     @classmethod
     def sized(cls, shape: Sequence[int]) -> "WholeNumberRecords":
         """Of these domain sizes."""
@@ -69,14 +71,11 @@ class WholeNumberRecords(Records):
         plain = isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray)
         if plain and invalid == "error" and values.ndim == 2 and values.dtype.kind in "iu" and self._inside(values):
             return values
-        reason = ""
-        try:
-            return super().check(values, invalid)
-        except DomainError as error:  # never quotes a value
-            reason = str(error)
-        advice = f"pass invalid=[...] with a category for each of the {self.d} attributes, to put it"
-        reason = reason.replace("pass invalid=<a category> to put that category", advice)
-        raise DomainError(reason.replace("dimension", "attribute"))
+        return super().check(values, invalid)
+
+    def _placed(self, error: RowError, j: int) -> DomainError:
+        listed = f"pass invalid=[...] with a category for each of the {self.d} attributes, to put it in place of such"
+        return super()._placed(error.but(substitute=f"{listed} values"), j)
 
     def _inside(self, table: NDArray[np.integer]) -> bool:
         """Whether all values of a table of integers are inside."""

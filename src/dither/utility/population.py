@@ -9,7 +9,6 @@ stands for the worst one, which `deviation` looks for.
 
 import ast
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +19,11 @@ from numpy.typing import NDArray
 from dither.core.checks import real_array
 from dither.core.domains import Categories, Records, UnitInterval
 from dither.core.mechanism import Domain
-from dither.errors import DomainError, ParameterError
+from dither.errors import ParameterError, RowError
 
 _GRID = 2000  # cells that a named distribution is cut into
 _NARROW = 0.4  # of the users in one cell: a distribution that the cells do not show
 _SUM = 1e-9
-_SUBSTITUTES = re.compile("(, or|;) pass invalid=.*")  # advice for collecting: a prediction has no such parameter
 
 Weights = NDArray[np.float64]
 
@@ -55,9 +53,9 @@ def population(domain: Domain, values: Any, weights: Any = None) -> Population:
 def _inside(domain: Domain, values: Any) -> NDArray:
     try:
         return np.asarray(domain.check(values))
-    except DomainError as error:  # never quotes a value
-        reason = _SUBSTITUTES.sub("", str(error))
-    raise DomainError(reason)
+    except RowError as error:
+        wrong = error.but(substitute="")  # it is for collecting: a prediction has no such parameter
+    raise wrong
 
 
 def _checked(weights: Any, count: int) -> Weights:
