@@ -6,9 +6,6 @@ Statistical tests have fixed seeds and thresholds of six standard errors (a fals
 import math
 from dataclasses import replace
 from functools import lru_cache
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -21,22 +18,12 @@ from dither.learn.geodp import BatchDirection, GeoDP, RecordAngles, Region, defa
 from dither.learn.lattice_noise import LatticeNoise
 from dither.learn.spherical import from_spherical, to_spherical
 from dither.privacy.subsampling import gaussian_epsilon
+from papers_by_path import paper
 
 RANDOM = np.random.default_rng
 SETTINGS = {"epsilon": 2.0, "delta": 1e-5, "rate": 0.2, "steps": 10, "batch": 64}
 each_region = pytest.mark.parametrize("region", ["middle", "printed"])
 each_beta = pytest.mark.parametrize("beta", [0.1, 0.5, 1.0])
-
-
-def paper(name: str) -> ModuleType:
-    """A script of papers/001; the folder's name starts with a digit, so it is found by its path."""
-    path = Path(__file__).parents[2] / "papers" / "001" / f"{name}.py"
-    spec = spec_from_file_location(f"paper_001_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @lru_cache
@@ -330,7 +317,7 @@ def test_a_model_is_trained(form):
 
 @pytest.mark.parametrize("batch", [2, 3, 1024, 1025])
 def test_the_printed_sensitivity_is_off_by_the_batch_size(batch):
-    printed = paper("as_printed")
+    printed = paper("001", "as_printed")
     first, second = printed.flipped(batch)
     assert (first[:-1] == second[:-1]).all()  # one record apart
     (_, one), (_, other) = printed.direction(first, 1.0, 1.0), printed.direction(second, 1.0, 1.0)
@@ -339,7 +326,7 @@ def test_the_printed_sensitivity_is_off_by_the_batch_size(batch):
 
 
 def test_the_printed_certificate_is_false():
-    printed = paper("as_printed")
+    printed = paper("001", "as_printed")
     found = printed.refutation(batch=1024, multiplier=5.0, delta=1e-5)
     assert found.claimed_sensitivity == pytest.approx(0.0061, abs=5e-5)
     assert found.change == pytest.approx(math.pi)
@@ -354,7 +341,7 @@ def test_the_printed_certificate_is_false():
 
 
 def test_the_sound_form_keeps_its_promise_on_the_same_batches():
-    printed = paper("as_printed")
+    printed = paper("001", "as_printed")
     made = GeoDP("batch", beta=1.0)(2, epsilon=1.0, delta=1e-5, rate=1.0, steps=1, batch=1024)
     assert isinstance(made, BatchDirection)
     joints = []
@@ -366,7 +353,7 @@ def test_the_sound_form_keeps_its_promise_on_the_same_batches():
 
 
 def test_the_case_study():
-    study = paper("case_study")
+    study = paper("001", "case_study")
     assert study.by_its_equation() == pytest.approx(
         {"Laplace": 154_796, "Piecewise": 99_340, "Gaussian": 0.737}, rel=1e-3
     )

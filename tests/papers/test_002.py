@@ -1,11 +1,8 @@
 """002 as printed, measured: Mechanism-1 delivers C_d times its delta, and Remark 1 has another scale than printed."""
 
 from fractions import Fraction
-from importlib.util import module_from_spec, spec_from_file_location
 from itertools import product
 from math import comb
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -14,20 +11,9 @@ from dither.core.channel import hockey_stick
 from dither.core.exact import exp_below
 from dither.errors import ParameterError
 from dither.mechanisms.hypercube import half_space
+from papers_by_path import paper
 
-
-def _as_printed() -> ModuleType:
-    """The folder's name starts with a digit, so it is found by its path."""
-    path = Path(__file__).parents[2] / "papers" / "002" / "as_printed.py"
-    spec = spec_from_file_location("paper_002_as_printed", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-printed = _as_printed()
+printed = paper("002", "as_printed")
 EPSILON, DELTA = 1.0, 1e-3
 E = exp_below(EPSILON)
 SIZES = {3: 4, 4: 5, 5: 16, 6: 22, 7: 64, 8: 93}

@@ -8,7 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dither.errors import ParameterError
-from dither.ranges.response_matrix import block_ratio, closed_form, response_matrix, spread
+from dither.ranges.response_matrix import block_ratio, spread
+from papers_by_path import paper
+
+algorithm = paper("004", "response_matrix")
+closed_form, response_matrix = algorithm.closed_form, algorithm.response_matrix
 
 often = settings(max_examples=50, deadline=None, derandomize=True)
 seeds = st.integers(0, 10**6)
