@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dither import Categorical, Plan, Schema, plan
-from dither.engines import rows as rows_module
+from dither.engines import report_rows as rows_module
 from dither.engines.report_rows import (
     FILE,
     PLAN,
