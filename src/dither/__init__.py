@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from dither.schema import Ordinal as Ordinal
     from dither.schema import Schema as Schema
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Categorical": "dither.schema",
