@@ -42,7 +42,7 @@ from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.kernels.hashing import SPREAD, halves, mixed, public_seeds
 from dither.mechanisms.frequency import Frequencies
-from dither.mechanisms.hash_seeds import HashSeeds
+from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
 from dither.mechanisms.localhash import MOST_BUCKETS, best_integer
 from dither.ranges.axes import Axes
 from dither.ranges.collection import MOST_USERS, WholeNumberRecords
@@ -204,8 +204,8 @@ class HIO(Mechanism):
         return BoxReading(self)
 
     @cached_property
-    def dtype(self) -> np.dtype:
-        return self.functions.dtype(self._g)
+    def layout(self) -> HashedReports:
+        return HashedReports(self.functions, self._g)
 
     def channel(self) -> PublicMixture:
         def given(x: int, tag: int) -> list[Fraction]:
@@ -220,9 +220,6 @@ class HIO(Mechanism):
             return np.array(list(product(*(range(size) for size in self.shape))))
         return self.reading.domain.points(16).astype(np.int64)
 
-    def outputs(self) -> NDArray:
-        return self.functions.outputs(self._g)
-
     @property
     def row_words(self) -> int:
         return 2
@@ -232,12 +229,6 @@ class HIO(Mechanism):
         boxes = self.boxes.numbers(values.astype(np.int64, copy=False), reports["function"] // (self.cohorts or 1))
         y = box_buckets(seeds, boxes, self._g) + positions(self.law, tape, rows)
         reports["value"] = np.where(y >= self._g, y - np.uint64(self._g), y)
-
-    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
-        return self.functions.valid(reports, self._g)
-
-    def _count(self, reports: NDArray) -> NDArray[np.int64]:
-        return self.functions.table(reports, self._g)
 
 
 @dataclass(frozen=True, eq=False)
