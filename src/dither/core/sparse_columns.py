@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dither.core.checks import as_float
 from dither.core.columns import LabelCodes, floats_of, is_text
-from dither.core.domains import _unmasked
+from dither.core.domains import unmasked
 from dither.errors import DomainError, RowError
 
 EMPTY = -1  # in structured rows: no key
@@ -82,7 +82,7 @@ def _entries(column: Any, d: int, mend: bool, names: Sequence[str] | None) -> En
     if isinstance(column, np.ndarray) and column.dtype.kind in _PLAIN and column.ndim == 2:
         return _of_table(np.asarray(np.ma.filled(column, 0)), d)
     if isinstance(column, np.ndarray) and column.dtype.kind == "O" and column.ndim in (1, 2):
-        column = (_unmasked(column) if column.ndim == 1 else np.ma.filled(column, 0)).tolist()
+        column = (unmasked(column) if column.ndim == 1 else np.ma.filled(column, 0)).tolist()
     elif hasattr(column, "tolist") and not isinstance(column, np.ndarray):  # a pandas column
         column = column.tolist()
     if isinstance(column, Sequence) and not isinstance(column, str | bytes):
