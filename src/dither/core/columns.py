@@ -1,8 +1,8 @@
 """The forms that a column of single values comes in, brought to two: floats, and the places of labels.
 
 A column is a list, a NumPy array, a pandas column, or an Arrow array of any type. (Columns of vectors are in
-`core.entries`.) What is no number is NaN. What is no label is `UNKNOWN`, and what is not there at all is `MISSING`:
-null, None, NaN, or under a mask.
+`core.sparse_columns`.) What is no number is NaN. What is no label is `UNKNOWN`, and what is not there at all is
+`MISSING`: null, None, NaN, or under a mask.
 
 **The text of a value.** Labels are texts. So that a column of codes or of yes and no need not be rewritten, a whole
 number is the label that is its decimal text (1, and 1.0 where a missing value turned a column into floats, is "1" and

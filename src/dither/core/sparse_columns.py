@@ -3,8 +3,8 @@
 A dense table (0 means absent), a SciPy CSR matrix, an Arrow column of maps, structured rows, or a list with a vector
 for each user: a dictionary, pairs (key, value), a dense row, or a single row of one of the forms before. Keys are
 numbers, or names that are given numbers here. Whether keys and values are as they should be is for the domain to say
-(`core.sparse`); here is refused, or left out with `mend`, only what is no vector at all, a key that is no name or has
-no value, and what is under a mask. (In a dense table what is under a mask is absent.)
+(`core.sparse_domain`); here is refused, or left out with `mend`, only what is no vector at all, a key that is no name
+or has no value, and what is under a mask. (In a dense table what is under a mask is absent.)
 
 **No value gets out.** Conversions that fail or warn quote what they were given, or tell of it: all of them are caught.
 That an array has the wrong type is said also with `mend`, since the type is the program's choice and no user's.

@@ -1,8 +1,8 @@
 """Sparse vectors: a few of many keys, each with a number from -1 to 1. The domain of key-value mechanisms.
 
-Whatever form the vectors come in (`core.entries`), they become one array with a row for each user: `key` and `value`,
-as wide as the user with the most keys, but at least s; empty places have the key -1. In a dense table 0 means absent;
-in the other forms every stored key is present, also with the value 0.
+Whatever form the vectors come in (`core.sparse_columns`), they become one array with a row for each user: `key` and
+`value`, as wide as the user with the most keys, but at least s; empty places have the key -1. In a dense table 0 means
+absent; in the other forms every stored key is present, also with the value 0.
 
 **Bad vectors.** `invalid="error"` refuses a key outside 0 .. d-1, a key that stands twice, a value outside [-1, 1], and
 more than s keys unless the mechanism samples them down, with the row and the rule, never the key or the value.

@@ -2,8 +2,8 @@
 
 **Collision** (Definition 5). A user's s items, key and sign, are hashed into t buckets by a hash function of the
 user's own. The buckets that they hit are favoured, with weight A each under the fixed total W = s A + (t - s) B
-(`core.hashed`); the report is the hash function and one bucket. An item that the user has is hit with probability
-A/W, any other with 1/t.
+(`core.hashed_channel`); the report is the hash function and one bucket. An item that the user has is hit with
+probability A/W, any other with 1/t.
 
 **CoCo** (Algorithm 1 and 2). Buckets come in pairs z, z + t/2. The hash of a *key* names a pair and a side; the item
 j+ stands for one bucket of the pair and j- for the other, so a user who has one of them speaks against the other one.
@@ -17,7 +17,7 @@ mean better: by a sixth at epsilon .5, more below and less above.
 
 **t.** The variance is a known function of t, and `t=None` takes its exact minimum (the closed forms of 003 Theorem 4
 and 7 miss it by a few buckets). A hash function must behave like independent values of its s + 1 items, which
-`core.hashing` does and pairwise independent families do not.
+`kernels.hashing` does and pairwise independent families do not.
 
 **Cohorts.** With a hash function of its own in every report the server evaluates 2 n d of them. `cohorts=C` shares C
 functions, and the tally is a table of C by t (003 section 7.2); `mechanisms.keycohorts` reads it.
@@ -69,10 +69,10 @@ class _Bucketed(Mechanism):
     def _validate(self) -> None:
         self._freeze(d=self.domain.d, s=self.domain.s)
         self._freeze(cohorts=HashSeeds.checked(self.cohorts, LEAST_COHORTS).cohorts)
-        least = 2 * self.s + 2 if self.paired else self.s + 1
-        t = self._best_buckets() if self.t is None else self.t
-        self._freeze(t=checked_count("t", t, least, MOST_BUCKETS))
-        if self.paired and self.t is not None and self.t % 2:
+        least, step = (2 * self.s + 2, 2) if self.paired else (self.s + 1, 1)
+        t = checked_count("t", self._best_buckets(least, step) if self.t is None else self.t, least, MOST_BUCKETS)
+        self._freeze(t=t)
+        if t % step:
             raise ParameterError("t must be even: buckets come in pairs")
 
     @cached_property
@@ -104,11 +104,10 @@ class _Bucketed(Mechanism):
     def _cost(self, hits: Hits) -> Any:
         """The variance that the number of buckets is to keep small."""
 
-    def _best_buckets(self) -> int:
+    def _best_buckets(self, least: int, step: int) -> int:
         """The number of buckets with the smallest variance, by trying them all."""
         ratio = float(np.exp(min(self.epsilon, 12.0)))
         most = int(min(MOST_BUCKETS, 4 * self.s * (ratio + 3) + 16))
-        least, step = (2 * self.s + 2, 2) if self.paired else (self.s + 1, 1)
         t = np.arange(least, max(most, least + 8) + 1, step, dtype=np.float64)
         return int(t[np.argmin(self._cost(self._hits(ratio, 1.0, t)))])
 

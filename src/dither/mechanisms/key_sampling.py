@@ -1,8 +1,9 @@
 """Which keys of a sparse vector are reported on, and with which signs: the first draws of all key-value mechanisms.
 
-A user has a few of d keys, each with a number from -1 to 1 (`core.sparse`). What is reported on is always s keys with a
-sign each: numbers are rounded to signs without bias, users with fewer keys are padded with dummies d, d + 1, ... that
-nobody asks about, and of more keys s are drawn. Key j with its sign is one of the *items* 2j (minus) and 2j + 1 (plus).
+A user has a few of d keys, each with a number from -1 to 1 (`core.sparse_domain`). What is reported on is always s keys
+with a sign each: numbers are rounded to signs without bias, users with fewer keys are padded with dummies d, d + 1, ...
+that nobody asks about, and of more keys s are drawn. Key j with its sign is one of the *items* 2j (minus) and 2j + 1
+(plus).
 
 Mechanisms that report on all s keys at once take them from `chosen`; those that report on a single one from `picked`,
 which is a uniform choice from the same s.

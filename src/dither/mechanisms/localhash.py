@@ -3,7 +3,7 @@
 Each report carries its own public hash function (a 64-bit seed) and one bucket. The favoured output is the bucket
 of the value, w = 1 of g, so the guarantee is that of randomized response over g values, for the worst hash
 function. The report supports every category that its hash sends to its bucket: p = A / W for the true one, q = 1/g
-for any other (002 eq. 55; the hash must behave like independent values for this, see `core.hashing`).
+for any other (002 eq. 55; the hash must behave like independent values for this, see `kernels.hashing`).
 
 The best g balances the loss from hashing against the noise of many buckets. For rare categories it is the root of
 002 eq. 57 (e^epsilon + 1 for delta = 0); the printed closed form cancels for small delta, and `best_buckets` is the

@@ -10,11 +10,11 @@ It is a baseline: nothing is assumed about the data, answers are unbiased, and w
 in each. 64 values of 6 attributes in parts of 4 make 4,095 groups.
 
 **Shared functions.** A group may have 2^36 boxes, so its frequencies cannot be written down, and a tally must be a sum.
-So C numbered hash functions of each group are shared by its users (`mechanisms.functions`): the tally counts reports by
-function and hash value, and the support of any box is read off it when a query asks. With C at least about the number
-of users in a group, few of them share a function. What collisions still do is part of the standard errors: over the
-choice of functions each box has a variance of at most 1 / ((g - 1) C) from them (`mechanisms.cohorts`, with the sum of
-squared frequencies at its largest, one).
+So C numbered hash functions of each group are shared by its users (`mechanisms.hash_seeds`): the tally counts reports
+by function and hash value, and the support of any box is read off it when a query asks. With C at least about the
+number of users in a group, few of them share a function. What collisions still do is part of the standard errors: over
+the choice of functions each box has a variance of at most 1 / ((g - 1) C) from them (`mechanisms.cohorts`, with the sum
+of squared frequencies at its largest, one).
 
 **Noise.** The supports of two boxes by one report are independent, so all variances add up: for a group of m reports,
 weight^2 times the variance of the oracle over m, for each box. That its users stand for all adds F (1 - F) / m, where F
@@ -115,7 +115,7 @@ class Boxes:
 def box_buckets(seeds: Numbers, boxes: Numbers, g: int) -> Numbers:
     """The hash value of each box under the function with that seed; the two arrays broadcast.
 
-    `core.hashing` hashes 32 bits. Here the upper half of a box's number goes first, and its result replaces half of
+    `kernels.hashing` hashes 32 bits. Here the upper half of a box's number goes first, and its result replaces half of
     the seed under which the lower half is hashed: two boxes meet before the last step with a chance of 2^-32.
     """
     low, high = halves(seeds)
