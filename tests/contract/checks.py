@@ -37,11 +37,11 @@ from dither.kernels.hashing import buckets
 from dither.mechanisms.codebooks import Rotated, seeds_of_parts, whole_vectors
 from dither.mechanisms.collision import ORDER
 from dither.mechanisms.frequency import Frequencies
+from dither.mechanisms.key_sampling import CHOICE
 from dither.mechanisms.keyvalue import Hits, KeyValues
 from dither.mechanisms.memoized import Memoized
 from dither.mechanisms.multi_attribute import MultiAttribute
 from dither.mechanisms.personalised import RECORD, Choices, Pooled
-from dither.mechanisms.sparse_base import CHOICE
 from dither.ranges.collection import Ranges
 
 MOST_TAPE_BITS = 18

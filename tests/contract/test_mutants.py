@@ -65,7 +65,7 @@ def test_no_rejection(monkeypatch, victim):
     def settled(place, tape, rows, width, lane):
         return np.minimum(place(tape.words(lane, rows, width), slice(None))[0], 3)
 
-    monkeypatch.setattr(draw, "_settled", settled)
+    monkeypatch.setattr(draw, "rejection_sampled", settled)
     assert caught(checks.check_sampler, victim)
 
 
@@ -149,7 +149,7 @@ def test_subsets_without_rejection(monkeypatch):
     def settled(place, tape, rows, width, lane):
         return place(tape.words(lane, rows, width), slice(None))[0]
 
-    monkeypatch.setattr(subset, "_settled", settled)
+    monkeypatch.setattr(subset, "rejection_sampled", settled)
     assert caught(checks.check_sampler, SUBSET)
 
 

@@ -23,10 +23,12 @@ from dither.core import draw
 from dither.core.additive_channel import AdditiveChannel
 from dither.core.draw import TAG
 from dither.core.exact import log_above
+from dither.core.mechanism import Mechanism
+from dither.core.sparse_domain import Sparse
+from dither.mechanisms import key_sampling as vectors
 from dither.mechanisms import pckv, succinct
-from dither.mechanisms import sparse_base as vectors
+from dither.mechanisms.key_sampling import CHOICE
 from dither.mechanisms.keyvalue import KeyValues
-from dither.mechanisms.sparse_base import CHOICE
 
 BOTH: dict[int, float] = {0: 1.0, 1: -1.0}
 ALONE: dict[int, float] = {2: -1.0}
@@ -132,7 +134,7 @@ def test_a_key_drawn_from_the_own_ones(monkeypatch, make):
 def test_a_key_drawn_from_the_own_ones_everywhere(monkeypatch, make):
     # Channel and sampler agree, and it is as private; but users with few keys count too much.
     own_keys_only(monkeypatch)
-    monkeypatch.setattr(type(make()), "padded", lambda self, vector: list(vector.items()) or [(self.d, 1)])
+    monkeypatch.setattr(Sparse, "padded", lambda self, vector: list(vector.items()) or [(self.d, 1)])
     assert not sampled(make(), ALONE)
     assert misread(make())
 
@@ -368,7 +370,7 @@ def test_a_gain_for_one_term_more(monkeypatch, make):
 @each_sum
 @pytest.mark.parametrize("shift", [-1, 1])
 def test_values_counted_from_beside_the_middle(monkeypatch, make, shift):
-    retype(monkeypatch, succinct._Summed, "_count", "shape[1] - 1)", f"shape[1] - 1 + {shift})")
+    retype(monkeypatch, succinct._Summed, "_support", "shape[1] - 1)", f"shape[1] - 1 + {shift})")
     assert misread(make())
 
 
@@ -397,7 +399,7 @@ def test_minus_and_plus_swapped(monkeypatch, make):
 
 @pytest.mark.parametrize("make", LISTED)
 def test_the_dummy_counted_as_a_key(monkeypatch, make):
-    retype(monkeypatch, pckv._Listed, "_count", 'reports["value"],', 'reports["value"] % (2 * self.d),')
+    retype(monkeypatch, Mechanism, "_count", 'reports["value"],', 'reports["value"] % (2 * self.d),')
     assert misread(make())
 
 

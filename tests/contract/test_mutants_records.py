@@ -179,9 +179,7 @@ def test_slots_that_share_one_tape(monkeypatch):
     # Every slot reads the words of its user.
     split = dither.Split("GRR(k=3)", d=2, epsilon=1.0)
     check_slots(split)
-    monkeypatch.setattr(
-        dimensions, "_slot_rows", lambda rows, m, here: np.arange(rows.start, rows.stop).repeat(m)[here]
-    )
+    monkeypatch.setattr(dimensions, "slot_rows", lambda rows, m, here: np.arange(rows.start, rows.stop).repeat(m)[here])
     assert caught(check_slots, split)
     assert caught(checks.check_sampler, split)
 
@@ -226,7 +224,7 @@ def test_noise_that_depends_on_the_chunk(monkeypatch):
         assert (whole == halves).all()
 
     check()
-    monkeypatch.setattr(dimensions, "_slot_rows", lambda rows, m, here: slice(0, (rows.stop - rows.start) * m))
+    monkeypatch.setattr(dimensions, "slot_rows", lambda rows, m, here: slice(0, (rows.stop - rows.start) * m))
     assert caught(check)
 
 

@@ -17,12 +17,13 @@ from contract.sparse import caught, sampled
 from dither.core import draw
 from dither.core.draw import ELEMENT
 from dither.core.hashed_channel import HashedChannel
+from dither.core.sparse_domain import Sparse
 from dither.kernels.hashing import buckets
 from dither.mechanisms import collision
-from dither.mechanisms import sparse_base as vectors
+from dither.mechanisms import key_sampling as vectors
 from dither.mechanisms.collision import ORDER
+from dither.mechanisms.key_sampling import CHOICE
 from dither.mechanisms.keyvalue import KeyValues
-from dither.mechanisms.sparse_base import CHOICE
 
 CONFLICT: dict[int, float] = {0: 1.0, 1: -1.0}
 ALONE: dict[int, float] = {2: -1.0}
@@ -189,7 +190,7 @@ def test_dummies_left_out_of_the_sampler(monkeypatch, make):
 def test_dummies_left_out_everywhere(monkeypatch):
     # Channel and sampler agree; a key that is alone is overwritten less often than the estimator thinks.
     leave_out_dummies(monkeypatch)
-    monkeypatch.setattr(dither.CoCo, "padded", lambda self, vector: list(vector.items()) or [(self.d, 1)])
+    monkeypatch.setattr(Sparse, "padded", lambda self, vector: list(vector.items()) or [(self.d, 1)])
     assert not sampled(paired(), ALONE)
     assert simulated(paired(epsilon=3.0), [{0: 1}, {1: -1}, {2: 1}])
 

@@ -356,13 +356,13 @@ def test_mutants_of_the_channel_are_killed(mutant):
 def mutated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Break the draw in one place."""
     draw._guide.cache_clear()
-    original = draw._exact_entries
+    original = draw.exact_entries
     if name == "edge on the wrong side":
         monkeypatch.setattr(draw, "bisect_right", draw_left)
     elif name == "second word ignored":
-        monkeypatch.setattr(draw, "_exact_entries", lambda c, b, cells, w: original(c, b, cells, [0] * len(w)))
+        monkeypatch.setattr(draw, "exact_entries", lambda c, b, cells, w: original(c, b, cells, [0] * len(w)))
     elif name == "ties not noticed":
-        monkeypatch.setattr(draw, "_exact_entries", lambda c, b, cells, w: original(c, b, cells, [c[-1] - 1] * len(w)))
+        monkeypatch.setattr(draw, "exact_entries", lambda c, b, cells, w: original(c, b, cells, [c[-1] - 1] * len(w)))
     elif name == "second word below another total":
         below = draw.below
         monkeypatch.setattr(draw, "below", lambda bound, *a, **k: below(max(1, bound - 1), *a, **k))

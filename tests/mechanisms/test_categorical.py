@@ -146,7 +146,7 @@ def test_subsets_drawn_wrong_are_noticed(monkeypatch):
     with monkeypatch.context() as patch:  # rows with rejected words are kept as they are
         patch.setattr(
             subset,
-            "_settled",
+            "rejection_sampled",
             lambda place, tape, rows, width, lane: place(tape.words(lane, rows, width), slice(None))[0],
         )
         assert caught(4, 1)

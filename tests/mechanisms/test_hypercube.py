@@ -485,7 +485,7 @@ def change_place(monkeypatch, accept) -> None:
             chosen[negated] ^= whole
             return chosen, right | negated
 
-        return hypercube._settled(place, tape, rows, whole.size, ELEMENT)
+        return hypercube.rejection_sampled(place, tape, rows, whole.size, ELEMENT)
 
     monkeypatch.setattr(Hypercube, "_agreements", agreements)
 
@@ -609,7 +609,7 @@ def test_one_rounding_for_all_parts(monkeypatch):
 
 def test_one_noise_for_all_parts(monkeypatch):
     monkeypatch.setattr(
-        hypercube, "_slot_rows", lambda rows, m, here: np.repeat(np.arange(rows.start, rows.stop), m) * m
+        hypercube, "slot_rows", lambda rows, m, here: np.repeat(np.arange(rows.start, rows.stop), m) * m
     )
     assert caught(checks.check_sampler, SEVERAL[0])
     assert caught(checks.check_plumbing, SEVERAL[1])

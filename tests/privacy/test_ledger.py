@@ -737,7 +737,7 @@ def test_mutant_that_falls_silent(tmp_path, monkeypatch):
 def test_mutant_that_never_stops(path, monkeypatch):
     from dither.privacy.ledger import ledger as device
 
-    monkeypatch.setattr(device, "_fitting", lambda *_: 1 << 50)
+    monkeypatch.setattr(device, "affordable_rounds", lambda *_: 1 << 50)
     with pytest.raises(AssertionError):
         test_a_changed_value_is_charged_and_over_budget_the_last_report_is_repeated(path)
 

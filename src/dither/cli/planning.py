@@ -26,7 +26,7 @@ from dither.errors import ParameterError, require
 if TYPE_CHECKING:
     from dither.engines.record_sources import Source
 
-_MOST_ROWS = 1_000_000
+MOST_ROWS = 1_000_000
 
 
 @click.command()
@@ -34,7 +34,7 @@ _MOST_ROWS = 1_000_000
 @click.option("-o", "--output", metavar="FILE", help="Write the schema to this file (.toml); - is standard output.")
 @click.option("--sql", metavar="QUERY", help="Take the rows from a DuckDB query instead of DATA.")
 @click.option(
-    "--rows", type=click.IntRange(min=1), default=_MOST_ROWS, show_default=True, help="Look at this many rows at most."
+    "--rows", type=click.IntRange(min=1), default=MOST_ROWS, show_default=True, help="Look at this many rows at most."
 )
 @json_option()
 def infer(data: str | None, output: str | None, sql: str | None, rows: int, as_json: bool) -> None:
@@ -55,7 +55,7 @@ def infer(data: str | None, output: str | None, sql: str | None, rows: int, as_j
     checked_output(output, [data] if data else [], as_json=as_json)
     writable(output)
     refuse_pipes([data], "the rows")
-    found = inferred(_sample(data, sql, rows, output))
+    found = inferred(first_rows(data, sql, rows, output))
     if as_json:
         facts(
             {
@@ -79,7 +79,7 @@ def infer(data: str | None, output: str | None, sql: str | None, rows: int, as_j
         tell("next: the same with -o schema.toml")
 
 
-def _sample(data: str | None, sql: str | None, most: int, output: str | None) -> Any:
+def first_rows(data: str | None, sql: str | None, most: int, output: str | None) -> Any:
     """The first rows of a source, as an Arrow table; none of its files may be the output."""
     from dither.engines.duckdb_queries import may_read, query_source
     from dither.engines.record_readers import file_sources, standard_source

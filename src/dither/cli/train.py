@@ -158,10 +158,10 @@ def _schema(data: str, schema_file: str | None) -> "Schema":
         return dither.Schema.read(schema_file)
     if data == STREAM:
         raise ParameterError("standard input is read once, so no schema can be guessed from it: give one with --schema")
-    from dither.cli.planning import _MOST_ROWS, _sample
+    from dither.cli.planning import MOST_ROWS, first_rows
     from dither.planning.infer import WARNING, infer
 
-    found = infer(_sample(data, None, _MOST_ROWS, None))
+    found = infer(first_rows(data, None, MOST_ROWS, None))
     tell(f"Warning: {WARNING}")
     tell(
         f"next: dither infer {shell_quoted(data)} -o schema.toml; read and edit it; then the same with "

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import as_float
-from dither.core.domains import _KINDS, _columns, _unmasked, as_table
+from dither.core.domains import DTYPE_NAMES, as_table, named_columns, unmasked
 from dither.core.parallel import each_chunk
 from dither.errors import DomainError, ParameterError, RowError
 
@@ -47,7 +47,7 @@ class Ball:
         """
         if invalid not in ("error", "clip"):
             raise ParameterError('invalid must be "error" or "clip"')
-        table = self._table(_unmasked(values), lenient=invalid == "clip")
+        table = self._table(unmasked(values), lenient=invalid == "clip")
         lengths = _lengths(table, 1.0)
         if invalid == "error":
             outside = ~(lengths <= 1 + TOLERANCE)  # NaN compares false, and is outside
@@ -82,7 +82,7 @@ class Ball:
         return rows
 
     def _table(self, values: Any, lenient: bool) -> NDArray[np.float64]:
-        columns = _columns(values)
+        columns = named_columns(values)
         if columns is not None:
             values = _stacked(columns)
         table = as_table(values, self.d, objects=lenient and isinstance(values, list | tuple))
@@ -90,7 +90,7 @@ class Ball:
             with np.errstate(all="ignore"):  # wider floats may have no place in these
                 return table.astype(np.float64, copy=False)
         if not lenient and table.dtype.kind != "O":
-            raise DomainError(f"values must be numbers, not {_KINDS.get(table.dtype.kind, 'another type')}")
+            raise DomainError(f"values must be numbers, not {DTYPE_NAMES.get(table.dtype.kind, 'another type')}")
         return np.array([as_float(item) for item in table.ravel()], dtype=np.float64).reshape(table.shape)
 
 

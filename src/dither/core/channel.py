@@ -204,6 +204,11 @@ class TwoLevel(Channel):
         return self.favoured * self.high + (self.outputs - self.favoured) * self.low
 
     @property
+    def probabilities(self) -> tuple[Fraction, Fraction]:
+        """Of one favoured output, and of one other."""
+        return Fraction(self.high, self.total), Fraction(self.low, self.total)
+
+    @property
     def inside(self) -> Fraction:
         """The probability that the report falls into the favoured set."""
         return Fraction(self.favoured * self.high, self.total)

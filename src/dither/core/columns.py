@@ -1,8 +1,8 @@
 """The forms that a column of single values comes in, brought to two: floats, and the places of labels.
 
 A column is a list, a NumPy array, a pandas column, or an Arrow array of any type. (Columns of vectors are in
-`core.entries`.) What is no number is NaN. What is no label is `UNKNOWN`, and what is not there at all is `MISSING`:
-null, None, NaN, or under a mask.
+`core.sparse_columns`.) What is no number is NaN. What is no label is `UNKNOWN`, and what is not there at all is
+`MISSING`: null, None, NaN, or under a mask.
 
 **The text of a value.** Labels are texts. So that a column of codes or of yes and no need not be rewritten, a whole
 number is the label that is its decimal text (1, and 1.0 where a missing value turned a column into floats, is "1" and
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import as_float, is_real
-from dither.core.domains import _unmasked
+from dither.core.domains import unmasked
 from dither.errors import DomainError
 
 UNKNOWN, MISSING = -1, -2
@@ -38,7 +38,7 @@ def floats_of(column: Any) -> NDArray[np.float64]:
     """A column as floats; what is no number is NaN."""
     if is_arrow(column):
         return _joined(_arrow_floats, column, np.float64)
-    column = _unmasked(column)
+    column = unmasked(column)
     if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and column.ndim == 1:
         with np.errstate(over="ignore"):  # a warning would be a fact about a value
             return np.asarray(column).astype(np.float64)
@@ -59,7 +59,7 @@ class LabelCodes:
         """The place of each value; `UNKNOWN` or `MISSING` where there is none."""
         if is_arrow(column):
             return _joined(self._of_arrow, column, np.int64)
-        column = _unmasked(column)
+        column = unmasked(column)
         if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind not in "OUT":
             return self._of_array(np.asarray(column))
         return self._of_items(_items(column))
@@ -123,8 +123,8 @@ class LabelCodes:
         if types.is_null(kind):
             return np.full(len(piece), MISSING)
         if types.is_dictionary(kind):
-            return _taken(self._of_arrow(_plain(piece.dictionary)), piece.indices, MISSING)
-        if _is_text(kind):
+            return _taken(self._of_arrow(unwrapped(piece.dictionary)), piece.indices, MISSING)
+        if is_text_type(kind):
             coded = piece.dictionary_encode()
             found = self._of_items(arrow_items(coded.dictionary))  # nulls are not in it: None is what cannot be read
             return _taken(np.where(found == MISSING, UNKNOWN, found), coded.indices, MISSING)
@@ -132,7 +132,7 @@ class LabelCodes:
             found = self._of_array(piece.fill_null(False).to_numpy(zero_copy_only=False))
         elif types.is_integer(kind):
             found = self._of_array(piece.fill_null(0).to_numpy(zero_copy_only=False))
-        elif _is_number(kind):
+        elif is_number_type(kind):
             found = self._of_array(_arrow_floats(piece))
         else:
             found = np.full(len(piece), UNKNOWN)
@@ -151,12 +151,12 @@ def is_arrow(column: Any) -> bool:
 def _joined(read: Callable[[Any], NDArray], column: Any, dtype: Any) -> NDArray:
     """What is read of each piece of an Arrow column, one after the other."""
     pieces = column.chunks if hasattr(column, "chunks") else [column]
-    found = [read(_plain(piece)) for piece in pieces]
+    found = [read(unwrapped(piece)) for piece in pieces]
     return found[0].astype(dtype, copy=False) if len(found) == 1 else np.concatenate([np.empty(0, dtype), *found])
 
 
-def _plain(piece: Any) -> Any:
-    """Without what only wraps the values: names for types, and runs of equal values."""
+def unwrapped(piece: Any) -> Any:
+    """A piece of an Arrow column without what only wraps the values: names for types, and runs of equal values."""
     import pyarrow as pa
     from pyarrow.compute import call_function
 
@@ -172,10 +172,10 @@ def _arrow_floats(piece: Any) -> NDArray[np.float64]:
 
     kind, types = piece.type, pa.types
     if types.is_dictionary(kind):
-        return _taken(_arrow_floats(_plain(piece.dictionary)), piece.indices, np.nan)
+        return _taken(_arrow_floats(unwrapped(piece.dictionary)), piece.indices, np.nan)
     if types.is_decimal(kind):
         piece = piece.cast(pa.float64(), safe=False)
-    elif not _is_number(kind):
+    elif not is_number_type(kind):
         return np.full(len(piece), np.nan)
     return piece.to_numpy(zero_copy_only=False).astype(np.float64)  # a null is NaN
 
@@ -190,14 +190,16 @@ def _taken(values: NDArray, indices: Any, absent: float) -> NDArray:
 
 def is_text(column: Any) -> bool:
     """Whether an Arrow column holds texts."""
-    return _is_text(column.type.value_type if hasattr(column.type, "value_type") else column.type)
+    return is_text_type(column.type.value_type if hasattr(column.type, "value_type") else column.type)
 
 
-def _is_text(kind: Any) -> bool:
+def is_text_type(kind: Any) -> bool:
+    """Whether an Arrow type is one of texts."""
     return str(kind) in ("string", "large_string", "string_view")
 
 
-def _is_number(kind: Any) -> bool:
+def is_number_type(kind: Any) -> bool:
+    """Whether an Arrow type is one of numbers."""
     import pyarrow as pa
 
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)

@@ -41,7 +41,7 @@ class Categories:
         >>> Categories(3).check([0, 2, 9, None, "x", 1.0], invalid=2)
         array([0, 2, 2, 2, 2, 1])
         """
-        values = _unmasked(values)
+        values = unmasked(values)
         if invalid == "error":
             return self._inside(_array(values))
         if isinstance(invalid, str):
@@ -63,7 +63,7 @@ class Categories:
     def _inside(self, array: NDArray) -> NDArray[np.integer]:
         if array.dtype.kind not in "iu":
             raise DomainError(
-                f"values must have an integer dtype, not {_KINDS.get(array.dtype.kind, 'another')}; "
+                f"values must have an integer dtype, not {DTYPE_NAMES.get(array.dtype.kind, 'another')}; "
                 "encode categories as 0 .. k-1 first"
             )
         outside = (array < 0) | (array >= self.k)
@@ -82,7 +82,7 @@ class Categories:
         return number if 0 <= number < self.k else substitute
 
 
-_KINDS = {"f": "floating point", "U": "text", "S": "bytes", "b": "boolean", "O": "Python objects", "M": "dates"}
+DTYPE_NAMES = {"f": "floating point", "U": "text", "S": "bytes", "b": "boolean", "O": "Python objects", "M": "dates"}
 _SHAPE = "values must be one-dimensional: one value for each user"
 
 
@@ -98,7 +98,7 @@ def _array(values: Any) -> NDArray:
     return array if array.size else array.astype(np.int64)
 
 
-def _unmasked(values: Any) -> Any:
+def unmasked(values: Any) -> Any:
     """Masked entries as None, which no domain holds: what is under a mask is not to be read."""
     if isinstance(values, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(values)
@@ -131,7 +131,7 @@ class UnitInterval:
         >>> UnitInterval().check([0.5, 7.0, float("nan"), "x"], invalid="clip").tolist()
         [0.5, 1.0, 0.0, 0.0]
         """
-        values = _unmasked(values)
+        values = unmasked(values)
         if invalid == "clip":
             numbers_only = [as_float(item) for item in _items(values)] if not _is_float(values) else values
             array = np.asarray(numbers_only, dtype=np.float64)
@@ -140,7 +140,7 @@ class UnitInterval:
             raise ParameterError('invalid must be "error" or "clip"')
         array = _array(values)
         if array.dtype.kind not in "iuf":
-            raise DomainError(f"values must be numbers, not {_KINDS.get(array.dtype.kind, 'another type')}")
+            raise DomainError(f"values must be numbers, not {DTYPE_NAMES.get(array.dtype.kind, 'another type')}")
         outside = ~((array >= -1) & (array <= 1))  # NaN compares false, and is outside
         if outside.any():
             raise RowError(int(outside.argmax()), **_NO_NUMBER)
@@ -186,8 +186,8 @@ class Records:
         """
         if isinstance(invalid, np.ndarray):  # which does not compare as one
             raise ParameterError(f"invalid must be a rule, or a list with one for each of the {self.d} dimensions")
-        values = _unmasked(values)
-        columns = _columns(values)
+        values = unmasked(values)
+        columns = named_columns(values)
         if columns is not None:
             if len(columns) != self.d:
                 raise DomainError(f"records must have {self.d} columns")
@@ -261,7 +261,7 @@ def as_table(values: Any, d: int, *, objects: bool) -> NDArray:
     return table
 
 
-def _columns(values: Any) -> list[Any] | None:
+def named_columns(values: Any) -> list[Any] | None:
     """The columns of a mapping, a structured array or a data frame; None if it is a plain table."""
     if isinstance(values, Mapping):
         return list(values.values())

@@ -97,7 +97,7 @@ def positions(
         np.copyto(drawn, first, where=u < edge)
         return drawn, u <= last
 
-    drawn = _settled(place, tape, rows, 1, DRAW)
+    drawn = rejection_sampled(place, tape, rows, 1, DRAW)
     if favoured is None:
         return drawn
     spoken = favoured if opposed is None else favoured + opposed
@@ -128,7 +128,7 @@ def sides(law: TwoLevel, tape: Tape, rows: Rows) -> NDArray[np.bool_]:
     def place(words: Words, _) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         return _less(words, edge), ~_less(end, words)
 
-    return _settled(place, tape, rows, width, DRAW)
+    return rejection_sampled(place, tape, rows, width, DRAW)
 
 
 def below(bound: int | Words, tape: Tape, rows: Rows, *, lane: int, width: int = 1) -> NDArray:
@@ -156,7 +156,7 @@ def below(bound: int | Words, tape: Tape, rows: Rows, *, lane: int, width: int =
         tail = (top % limits + np.uint64(1)) % limits  # 2^bits mod bound: the words past the last full round
         return _remainders(words, limits), np.all(words <= top - tail, axis=1)
 
-    drawn = _settled(place, tape, rows, width, lane)
+    drawn = rejection_sampled(place, tape, rows, width, lane)
     return drawn[:, 0] if width == 1 else drawn
 
 
@@ -191,11 +191,11 @@ def entries(cumulative: tuple[int, ...], tape: Tape, rows: Rows) -> NDArray[np.i
     if tied.size:
         numbers = rows.start + tied if isinstance(rows, slice) else rows[tied]
         within = below(cumulative[-1], tape, numbers, lane=ELEMENT)
-        drawn[tied] = _exact_entries(cumulative, tape.bits, words[tied].tolist(), within.tolist())
+        drawn[tied] = exact_entries(cumulative, tape.bits, words[tied].tolist(), within.tolist())
     return drawn
 
 
-def _exact_entries(cumulative: tuple[int, ...], bits: int, cells: list[int], within: list[int]) -> list[int]:
+def exact_entries(cumulative: tuple[int, ...], bits: int, cells: list[int], within: list[int]) -> list[int]:
     """How many edges lie at or below u + v/total, for each cell u and place v in it: all in integers."""
     edges, total = [edge << bits for edge in cumulative], cumulative[-1]
     return [bisect_right(edges, u * total + v) for u, v in zip(cells, within, strict=True)]
@@ -216,8 +216,8 @@ def _guide(cumulative: tuple[int, ...], bits: int) -> tuple[NDArray[np.int32], i
     return np.where(before == through, before, -1).astype(np.int32), shift, leading
 
 
-def _settled(place: Callable, tape: Tape, rows: Rows, width: int, lane: int) -> NDArray:
-    """Apply `place` to each row's words; rows whose words were rejected read the next attempt until all are settled."""
+def rejection_sampled(place: Callable, tape: Tape, rows: Rows, width: int, lane: int) -> NDArray:
+    """Rejection sampling: what `place` makes of each row's words; where it rejects them, of those of later attempts."""
     words = tape.words(lane, rows, width)
     result, accepted = place(words, slice(None))
     attempt = 0
@@ -240,7 +240,7 @@ def _big_below(bound: int, tape: Tape, rows: Rows, lane: int) -> NDArray[np.obje
             numbers = numbers * (1 << tape.bits) + column.astype(object)
         return numbers % bound, np.asarray(numbers < limit, dtype=bool)
 
-    return _settled(place, tape, rows, width, lane)
+    return rejection_sampled(place, tape, rows, width, lane)
 
 
 def _digits(number: int, width: int, bits: int) -> Words:

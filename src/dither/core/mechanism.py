@@ -85,7 +85,7 @@ class Reading(Protocol):
 
 
 class Layout(Protocol):
-    """What a report of several reports looks like."""
+    """What a report looks like that is more than one number."""
 
     @property
     def dtype(self) -> np.dtype:
@@ -143,7 +143,7 @@ class Mechanism(ABC):
 
     @cached_property
     def layout(self) -> Layout | None:
-        """How several reports make one; None where a report is a single one."""
+        """What a report looks like; None where it is one number, an output of the channel."""
         return None
 
     @cached_property

@@ -44,7 +44,7 @@ from itertools import accumulate, chain, pairwise, repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.draw import DRAW, ELEMENT, Rows, Tape, Words, _exact_entries, below, count_of, some_of
+from dither.core.draw import DRAW, ELEMENT, Rows, Tape, Words, below, count_of, exact_entries, some_of
 from dither.errors import ParameterError
 
 MOST_SCALE = 1 << 17
@@ -151,7 +151,7 @@ class RoundedGaussian:
         tied = np.flatnonzero(edge == words)
         if tied.size:
             within = below(1 << self.bits, tape, some_of(rows, tied), lane=ELEMENT)
-            drawn[tied] = _exact_entries(self.cumulative, tape.bits, words[tied].tolist(), within.tolist())
+            drawn[tied] = exact_entries(self.cumulative, tape.bits, words[tied].tolist(), within.tolist())
         drawn -= self.reach
 
     def _guide(self, bits: int) -> tuple[NDArray[np.int32], Words, int]:

@@ -3,8 +3,8 @@
 A dense table (0 means absent), a SciPy CSR matrix, an Arrow column of maps, structured rows, or a list with a vector
 for each user: a dictionary, pairs (key, value), a dense row, or a single row of one of the forms before. Keys are
 numbers, or names that are given numbers here. Whether keys and values are as they should be is for the domain to say
-(`core.sparse`); here is refused, or left out with `mend`, only what is no vector at all, a key that is no name or has
-no value, and what is under a mask. (In a dense table what is under a mask is absent.)
+(`core.sparse_domain`); here is refused, or left out with `mend`, only what is no vector at all, a key that is no name
+or has no value, and what is under a mask. (In a dense table what is under a mask is absent.)
 
 **No value gets out.** Conversions that fail or warn quote what they were given, or tell of it: all of them are caught.
 That an array has the wrong type is said also with `mend`, since the type is the program's choice and no user's.
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dither.core.checks import as_float
 from dither.core.columns import LabelCodes, floats_of, is_text
-from dither.core.domains import _unmasked
+from dither.core.domains import unmasked
 from dither.errors import DomainError, RowError
 
 EMPTY = -1  # in structured rows: no key
@@ -82,7 +82,7 @@ def _entries(column: Any, d: int, mend: bool, names: Sequence[str] | None) -> En
     if isinstance(column, np.ndarray) and column.dtype.kind in _PLAIN and column.ndim == 2:
         return _of_table(np.asarray(np.ma.filled(column, 0)), d)
     if isinstance(column, np.ndarray) and column.dtype.kind == "O" and column.ndim in (1, 2):
-        column = (_unmasked(column) if column.ndim == 1 else np.ma.filled(column, 0)).tolist()
+        column = (unmasked(column) if column.ndim == 1 else np.ma.filled(column, 0)).tolist()
     elif hasattr(column, "tolist") and not isinstance(column, np.ndarray):  # a pandas column
         column = column.tolist()
     if isinstance(column, Sequence) and not isinstance(column, str | bytes):

@@ -1,8 +1,8 @@
 """Sparse vectors: a few of many keys, each with a number from -1 to 1. The domain of key-value mechanisms.
 
-Whatever form the vectors come in (`core.entries`), they become one array with a row for each user: `key` and `value`,
-as wide as the user with the most keys, but at least s; empty places have the key -1. In a dense table 0 means absent;
-in the other forms every stored key is present, also with the value 0.
+Whatever form the vectors come in (`core.sparse_columns`), they become one array with a row for each user: `key` and
+`value`, as wide as the user with the most keys, but at least s; empty places have the key -1. In a dense table 0 means
+absent; in the other forms every stored key is present, also with the value 0.
 
 **Bad vectors.** `invalid="error"` refuses a key outside 0 .. d-1, a key that stands twice, a value outside [-1, 1], and
 more than s keys unless the mechanism samples them down, with the row and the rule, never the key or the value.
@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.checks import checked_count
 from dither.core.parallel import sum_chunks
-from dither.core.sparse_columns import EMPTY, Entries, entries_of, refuse_first
+from dither.core.sparse_columns import EMPTY, MOST_KEYS, Entries, entries_of, refuse_first
 from dither.errors import ParameterError
 
 MOST_LISTED = 1 << 16
+MOST_PRESENT = 1 << 12  # keys that a mechanism reports on
 _CHUNK = 1 << 13
 RULES = ("error", "substitute")
 
@@ -35,6 +37,15 @@ class Sparse:
     d: int
     s: int
     sample: bool = False
+
+    @classmethod
+    def checked(cls, d: int, s: int, sample: bool) -> "Sparse":
+        """The vectors that a mechanism with these parameters takes, if there is one."""
+        d = checked_count("d", d, 1, MOST_KEYS)
+        s = checked_count("s", s, 1, min(d, MOST_PRESENT))
+        if not isinstance(sample, bool):
+            raise ParameterError("sample must be True or False: whether users may have more than s keys")
+        return cls(d, s, sample)
 
     def check(self, values: Any, invalid: Any = "error") -> NDArray:
         """The vectors as one array, or an error that does not quote them."""
@@ -111,6 +122,10 @@ class Sparse:
         chosen, signs = divmod(number, 2**count)
         keys = next(each for place, each in enumerate(combinations(range(self.d), count)) if place == chosen)
         return {key: 2 * (signs >> bit & 1) - 1 for bit, key in enumerate(keys)}
+
+    def padded(self, vector: dict[int, int]) -> list[tuple[int, int]]:
+        """Exactly s keys with their signs: those of a vector with at most s, filled up with dummies d, d + 1, ..."""
+        return [*vector.items(), *((self.d + slot, 1) for slot in range(len(vector), self.s))]
 
     def points(self, count: int) -> NDArray:
         """`count` vectors of signs."""

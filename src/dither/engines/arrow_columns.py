@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import as_float
+from dither.core.columns import is_number_type, is_text_type
 from dither.errors import require
 from dither.schema import Attribute, Categorical, KeyValue
 
@@ -50,15 +51,15 @@ def fits(attribute: Attribute, kind: Any) -> bool:
     if types.is_null(kind):
         return True
     if isinstance(attribute, Categorical):
-        return _is_text(kind) or types.is_integer(kind) or types.is_boolean(kind)
+        return is_text_type(kind) or types.is_integer(kind) or types.is_boolean(kind)
     if not isinstance(attribute, KeyValue):
-        return _is_number(kind)
+        return is_number_type(kind)
     if types.is_struct(kind):
         fields = [kind.field(place) for place in range(kind.num_fields)]
         named = attribute.labels is not None or all(field.name.isdecimal() for field in fields)
-        return named and all(_is_number(field.type) or types.is_null(field.type) for field in fields)
+        return named and all(is_number_type(field.type) or types.is_null(field.type) for field in fields)
     pair = _pair(kind)
-    return pair is not None and (_is_text(pair[0]) or types.is_integer(pair[0])) and _is_number(pair[1])
+    return pair is not None and (is_text_type(pair[0]) or types.is_integer(pair[0])) and is_number_type(pair[1])
 
 
 def _pair(kind: Any) -> tuple[Any, Any] | None:
@@ -72,23 +73,13 @@ def _pair(kind: Any) -> tuple[Any, Any] | None:
     return (inner.field(0).type, inner.field(1).type) if inner.num_fields == 2 else None
 
 
-def _is_text(kind: Any) -> bool:
-    types = require("pyarrow.types", "fast")
-    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-
-
-def _is_number(kind: Any) -> bool:
-    types = require("pyarrow.types", "fast")
-    return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
-
-
 def type_in_words(kind: Any) -> str:
     """An Arrow type in words; the parts of nested ones are not listed."""
     types = require("pyarrow.types", "fast")
     words = {
-        "text": _is_text,
+        "text": is_text_type,
         "whole numbers": types.is_integer,
-        "numbers": _is_number,
+        "numbers": is_number_type,
         "true and false": types.is_boolean,
         "dates": types.is_date,
         "points in time": types.is_timestamp,
@@ -164,7 +155,7 @@ def _maps(attribute: KeyValue, counts: NDArray[np.int64], keys: Any, values: Any
     if attribute.labels:
         keys = keys.cast(arrow.string())
     else:
-        numbers = _parsed(keys)[1] if _is_text(keys.type) else keys.cast(arrow.float64(), safe=False)
+        numbers = _parsed(keys)[1] if is_text_type(keys.type) else keys.cast(arrow.float64(), safe=False)
         found = np.asarray(numbers.fill_null(math.nan).to_numpy(zero_copy_only=False))
         whole = np.isfinite(found) & (np.abs(found) < 1 << 53) & (np.where(np.isfinite(found), found, 0.5) % 1 == 0)
         keys = arrow.array(np.where(whole, np.where(whole, found, 0), _NO_KEY).astype(np.int64))

@@ -253,9 +253,9 @@ def _rows(vectors: Any, d: int) -> NDArray[np.float64]:
 def _vector_mechanism(name: str, d: int, epsilon: Any, delta: float, options: dict[str, Any]) -> Mechanism:
     """A mechanism of the registry for d coordinates; one for a single number goes under `Sampled`."""
     from dither.mechanisms import registry
-    from dither.mechanisms.spec import _parsed, normal_spec, takes_delta
+    from dither.mechanisms.spec import normal_spec, parsed_spec, takes_delta
 
-    kind, own = _parsed(name)
+    kind, own = parsed_spec(name)
     if kind.family == "numeric" and "d" not in {each.name for each in fields(kind)}:  # type: ignore[arg-type]
         kind, own = registry["Sampled"], {"base": name}
     options = _CHOSEN.get(kind.__name__, {}) | own | options

@@ -2,8 +2,8 @@
 
 **Collision** (Definition 5). A user's s items, key and sign, are hashed into t buckets by a hash function of the
 user's own. The buckets that they hit are favoured, with weight A each under the fixed total W = s A + (t - s) B
-(`core.hashed`); the report is the hash function and one bucket. An item that the user has is hit with probability
-A/W, any other with 1/t.
+(`core.hashed_channel`); the report is the hash function and one bucket. An item that the user has is hit with
+probability A/W, any other with 1/t.
 
 **CoCo** (Algorithm 1 and 2). Buckets come in pairs z, z + t/2. The hash of a *key* names a pair and a side; the item
 j+ stands for one bucket of the pair and j- for the other, so a user who has one of them speaks against the other one.
@@ -17,14 +17,14 @@ mean better: by a sixth at epsilon .5, more below and less above.
 
 **t.** The variance is a known function of t, and `t=None` takes its exact minimum (the closed forms of 003 Theorem 4
 and 7 miss it by a few buckets). A hash function must behave like independent values of its s + 1 items, which
-`core.hashing` does and pairwise independent families do not.
+`kernels.hashing` does and pairwise independent families do not.
 
 **Cohorts.** With a hash function of its own in every report the server evaluates 2 n d of them. `cohorts=C` shares C
 functions, and the tally is a table of C by t (003 section 7.2); `mechanisms.keycohorts` reads it.
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -38,34 +38,47 @@ from dither.core.checks import checked_count
 from dither.core.composite_channels import PublicMixture
 from dither.core.draw import Rows, Tape, Words, below, count_of, positions
 from dither.core.hashed_channel import HashedChannel
+from dither.core.mechanism import Mechanism
+from dither.core.sparse_domain import Sparse
 from dither.errors import ParameterError
 from dither.kernels.hashing import buckets
-from dither.mechanisms.hash_seeds import HashSeeds
+from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
+from dither.mechanisms.key_sampling import chosen, entry_at, number_outside
 from dither.mechanisms.keycohorts import LEAST_COHORTS, BucketPlaces, CohortKeyValues
 from dither.mechanisms.keyvalue import Hits, KeyValues, checked_goal
-from dither.mechanisms.sparse_base import SparseMechanism, chosen, entry_at, number_outside
 
 MOST_BUCKETS = 1 << 16
 ORDER = 4  # the lane of words that say whose turn it is in a pair
 
 
 @dataclass(frozen=True)
-class _Bucketed(SparseMechanism):
+class _Bucketed(Mechanism):
     """What Collision and CoCo share: a hash function and one of t buckets."""
 
+    d: int
+    s: int
+    epsilon: float
+    sample: bool = field(default=False, kw_only=True)
+    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
     t: int | None = None
     cohorts: int | None = None
 
+    family = "keyvalue"
     paired = False
 
     def _validate(self) -> None:
-        super()._validate()
+        self._freeze(d=self.domain.d, s=self.domain.s)
         self._freeze(cohorts=HashSeeds.checked(self.cohorts, LEAST_COHORTS).cohorts)
-        least = 2 * self.s + 2 if self.paired else self.s + 1
-        t = self._best_buckets() if self.t is None else self.t
-        self._freeze(t=checked_count("t", t, least, MOST_BUCKETS))
-        if self.paired and self.t is not None and self.t % 2:
+        least, step = (2 * self.s + 2, 2) if self.paired else (self.s + 1, 1)
+        t = checked_count("t", self._best_buckets(least, step) if self.t is None else self.t, least, MOST_BUCKETS)
+        self._freeze(t=t)
+        if t % step:
             raise ParameterError("t must be even: buckets come in pairs")
+
+    @cached_property
+    def domain(self) -> Sparse:
+        """What a vector may be."""
+        return Sparse.checked(self.d, self.s, self.sample)
 
     def _fit(self) -> tuple[int, ...]:
         return self.law.high, self.law.low
@@ -91,11 +104,10 @@ class _Bucketed(SparseMechanism):
     def _cost(self, hits: Hits) -> Any:
         """The variance that the number of buckets is to keep small."""
 
-    def _best_buckets(self) -> int:
+    def _best_buckets(self, least: int, step: int) -> int:
         """The number of buckets with the smallest variance, by trying them all."""
         ratio = float(np.exp(min(self.epsilon, 12.0)))
         most = int(min(MOST_BUCKETS, 4 * self.s * (ratio + 3) + 16))
-        least, step = (2 * self.s + 2, 2) if self.paired else (self.s + 1, 1)
         t = np.arange(least, max(most, least + 8) + 1, step, dtype=np.float64)
         return int(t[np.argmin(self._cost(self._hits(ratio, 1.0, t)))])
 
@@ -104,49 +116,33 @@ class _Bucketed(SparseMechanism):
         if self.cohorts is None:
             return KeyValues(self.domain, self.hits.law())
         return CohortKeyValues(
-            self.domain, self.hits.law(), table=BucketPlaces(self.functions, self.law.outputs, self._places_of)
+            self.domain, self.hits.law(), table=BucketPlaces(self.layout.functions, self.law.outputs, self._places_of)
         )
-
-    @cached_property
-    def functions(self) -> HashSeeds:
-        """Whose hash function it is."""
-        return HashSeeds(self.cohorts)
 
     @abstractmethod
     def _places_of(self, seeds: Words) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """For hash functions (rows) and keys (columns), the buckets that hit the items - and +."""
 
     @cached_property
-    def dtype(self) -> np.dtype:
-        return self.functions.dtype(self.law.outputs)
+    def layout(self) -> HashedReports:
+        return HashedReports(HashSeeds(self.cohorts), self.law.outputs, self._support)
 
     def channel(self) -> PublicMixture:
         component = HashedChannel(self.law, self.paired)
         domain = self.domain
 
         def given(x: int, tag: int) -> list[Fraction]:
-            return component.given(self._places(domain.vector(x), int(self.functions.seed(tag)[0])))
+            return component.given(self._places(domain.vector(x), int(self.layout.functions.seed(tag)[0])))
 
-        return PublicMixture(component, self.functions.count, domain.size, given)
+        return PublicMixture(component, self.layout.functions.count, domain.size, given)
 
     @abstractmethod
     def _places(self, vector: dict[int, int], seed: int) -> dict[int, Fraction]:
         """The places that a vector hits under a hash function, as `HashedChannel.given` takes them."""
 
-    def outputs(self) -> NDArray:
-        return self.functions.outputs(self.law.outputs)
-
     @property
     def row_words(self) -> int:
         return 4 + 2 * self.s
-
-    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
-        return self.functions.valid(reports, self.law.outputs)
-
-    def _count(self, reports: NDArray) -> NDArray[np.int64]:
-        if self.cohorts is not None:
-            return self.functions.table(reports, self.law.outputs)
-        return self._support(reports["seed"], reports["value"])
 
     @abstractmethod
     def _support(self, seeds: Words, values: NDArray) -> NDArray[np.int64]:
@@ -182,12 +178,12 @@ class Collision(_Bucketed):
         return (self.s * own + (2 * self.d - self.s) * other) / (hits.true - hits.false) ** 2
 
     def _places(self, vector: dict[int, int], seed: int) -> dict[int, Fraction]:
-        items = np.array([2 * key + (sign > 0) for key, sign in self.padded(vector)])
+        items = np.array([2 * key + (sign > 0) for key, sign in self.domain.padded(vector)])
         hit = buckets(np.array([seed], dtype=np.uint64), items, self.law.outputs)
         return dict.fromkeys(sorted({int(bucket) for bucket in hit}), Fraction(1))
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
-        seeds = self.functions.draw(reports, tape, rows)
+        seeds = self.layout.functions.draw(reports, tape, rows)
         keys, signs = chosen(self.domain, values, tape, rows)
         hit = np.sort(buckets(seeds[:, None], 2 * keys + signs, self.law.outputs).astype(np.int64), axis=1)
         new = np.ones(hit.shape, dtype=bool)
@@ -247,7 +243,7 @@ class CoCo(_Bucketed):
     def _places(self, vector: dict[int, int], seed: int) -> dict[int, Fraction]:
         """For each pair that is hit, the share of its keys that favour its first bucket: one of them counts."""
         t = self.law.outputs
-        padded = self.padded(vector)
+        padded = self.domain.padded(vector)
         hashed = buckets(np.array([seed], dtype=np.uint64), np.array([key for key, _ in padded]), t)
         sides: dict[int, list[int]] = {}
         for bucket, (_, sign) in zip(hashed.tolist(), padded, strict=True):
@@ -256,7 +252,7 @@ class CoCo(_Bucketed):
         return {pair: Fraction(sum(first), len(first)) for pair, first in sorted(sides.items())}
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
-        seeds = self.functions.draw(reports, tape, rows)
+        seeds = self.layout.functions.draw(reports, tape, rows)
         keys, signs = chosen(self.domain, values, tape, rows)
         t, half = self.law.outputs, self.law.outputs // 2
         hashed = buckets(seeds[:, None], keys, t).astype(np.int64)

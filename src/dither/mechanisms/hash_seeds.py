@@ -6,6 +6,7 @@ takes C evaluations a category to read, however many reports there are; but coll
 whoever reads the table has to own up to them (`mechanisms.cohorts`, `mechanisms.keycohorts`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,13 +41,6 @@ class HashSeeds:
         """How many there are."""
         return self.cohorts or 1 << 64
 
-    def dtype(self, outputs: int) -> np.dtype:
-        """A report: a function, and one of so many values."""
-        value = ("value", np.min_scalar_type(outputs - 1))
-        if self.cohorts is None:
-            return np.dtype([("seed", np.uint64), value])
-        return np.dtype([(self.name, np.min_scalar_type(self.cohorts - 1)), value])
-
     @cached_property
     def _shared(self) -> Words:
         return public_seeds(self.cohorts or 0)
@@ -63,21 +57,45 @@ class HashSeeds:
         """The seed of the function with this number, as an array of one."""
         return np.array([number], dtype=np.uint64) if self.cohorts is None else self._shared[[number]]
 
-    def valid(self, reports: NDArray, outputs: int) -> NDArray[np.bool_]:
-        """Which reports name a function and a value that there are."""
-        fine = reports["value"] < outputs
-        return fine if self.cohorts is None else fine & (reports[self.name] < self.cohorts)
 
-    def table(self, reports: NDArray, outputs: int) -> NDArray[np.int64]:
-        """How many reports have each shared function (rows) and value (columns)."""
-        assert self.cohorts is not None
-        cells = reports[self.name].astype(np.intp) * outputs + reports["value"]
-        return np.bincount(cells, minlength=self.cohorts * outputs).reshape(self.cohorts, outputs)
+@dataclass(frozen=True, eq=False)
+class HashedReports:
+    """The layout of a report that is a hash function and one of so many `values`.
 
-    def outputs(self, outputs: int) -> NDArray:
+    Reports with shared functions are counted by function (rows) and value (columns); those with functions of their own
+    as `support` does, given their seeds and values; where all are shared, it may be left out.
+    """
+
+    functions: HashSeeds
+    values: int
+    support: Callable[[Words, NDArray], NDArray[np.int64]] | None = None
+
+    @property
+    def dtype(self) -> np.dtype:
+        """A function, and a value."""
+        value = ("value", np.min_scalar_type(self.values - 1))
+        if self.functions.cohorts is None:
+            return np.dtype([("seed", np.uint64), value])
+        return np.dtype([(self.functions.name, np.min_scalar_type(self.functions.cohorts - 1)), value])
+
+    def outputs(self) -> NDArray:
         """Every possible report, function by function."""
-        if self.cohorts is None:
+        if self.functions.cohorts is None:
             raise ParameterError("there are 2^64 hash functions: too many reports to list")
-        reports = np.empty(self.cohorts * outputs, dtype=self.dtype(outputs))
-        reports[self.name], reports["value"] = np.divmod(np.arange(len(reports)), outputs)
+        reports = np.empty(self.functions.cohorts * self.values, dtype=self.dtype)
+        reports[self.functions.name], reports["value"] = np.divmod(np.arange(len(reports)), self.values)
         return reports
+
+    def valid(self, reports: NDArray) -> NDArray[np.bool_]:
+        """Which reports name a function and a value that there are."""
+        fine, cohorts = reports["value"] < self.values, self.functions.cohorts
+        return fine if cohorts is None else fine & (reports[self.functions.name] < cohorts)
+
+    def count(self, reports: NDArray) -> NDArray[np.int64]:
+        """The counts of these reports."""
+        cohorts = self.functions.cohorts
+        if cohorts is None:
+            assert self.support is not None
+            return self.support(reports["seed"], reports["value"])
+        cells = reports[self.functions.name].astype(np.intp) * self.values + reports["value"]
+        return np.bincount(cells, minlength=cohorts * self.values).reshape(cohorts, self.values)

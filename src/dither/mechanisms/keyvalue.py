@@ -101,6 +101,11 @@ class Hits(NamedTuple):
     false: Fraction  # an item of a key that the user does not have
     both_false: Fraction  # both items of such a key
 
+    @classmethod
+    def one(cls, true: Fraction, false: Fraction) -> "Hits":
+        """Of reports that hit at most one item, and one that the user has not as likely as any other."""
+        return cls(true, false, Fraction(0), false, Fraction(0))
+
     def outcomes(self) -> Numbers:
         """For each kind (absent, -, +) the probabilities of: none, only -, only +, both."""
         absent = (1 - 2 * self.false + self.both_false, self.false - self.both_false, self.false - self.both_false)

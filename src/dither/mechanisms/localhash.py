@@ -3,7 +3,7 @@
 Each report carries its own public hash function (a 64-bit seed) and one bucket. The favoured output is the bucket
 of the value, w = 1 of g, so the guarantee is that of randomized response over g values, for the worst hash
 function. The report supports every category that its hash sends to its bucket: p = A / W for the true one, q = 1/g
-for any other (002 eq. 55; the hash must behave like independent values for this, see `core.hashing`).
+for any other (002 eq. 55; the hash must behave like independent values for this, see `kernels.hashing`).
 
 The best g balances the loss from hashing against the noise of many buckets. For rare categories it is the root of
 002 eq. 57 (e^epsilon + 1 for delta = 0); the printed closed form cancels for small delta, and `best_buckets` is the
@@ -34,7 +34,7 @@ from dither.core.mechanism import Mechanism, Reading
 from dither.kernels.hashing import MOST_CATEGORIES, buckets
 from dither.mechanisms.cohorts import CohortFrequencies
 from dither.mechanisms.frequency import Frequencies
-from dither.mechanisms.hash_seeds import HashSeeds
+from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
 
 MOST_BUCKETS = 1 << 16
 
@@ -88,40 +88,27 @@ class LocalHash(Mechanism):
         return CohortFrequencies(self.k, g, self.cohorts, p)
 
     @cached_property
-    def functions(self) -> HashSeeds:
-        """Whose hash function it is."""
-        return HashSeeds(self.cohorts)
-
-    @cached_property
-    def dtype(self) -> np.dtype:
-        return self.functions.dtype(self.law.outputs)
+    def layout(self) -> HashedReports:
+        g = self.law.outputs
+        return HashedReports(
+            HashSeeds(self.cohorts), g, lambda seeds, values: kernels.hash_support(seeds, values, self.k, g)
+        )
 
     def channel(self) -> PublicMixture:
         def given(x: int, tag: int) -> list[Fraction]:
-            return self.law.row(int(buckets(self.functions.seed(tag), np.array([x]), self.law.outputs)[0]))
+            return self.law.row(int(buckets(self.layout.functions.seed(tag), np.array([x]), self.law.outputs)[0]))
 
-        return PublicMixture(self.law, self.functions.count, self.k, given)
-
-    def outputs(self) -> NDArray:
-        return self.functions.outputs(self.law.outputs)
+        return PublicMixture(self.law, self.layout.functions.count, self.k, given)
 
     @property
     def row_words(self) -> int:
         return 2
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
-        seeds = self.functions.draw(reports, tape, rows)
+        seeds = self.layout.functions.draw(reports, tape, rows)
         g = np.uint64(self.law.outputs)
         y = buckets(seeds, values, self.law.outputs) + positions(self.law, tape, rows)
         reports["value"] = np.where(y >= g, y - g, y)
-
-    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
-        return self.functions.valid(reports, self.law.outputs)
-
-    def _count(self, reports: NDArray) -> NDArray[np.int64]:
-        if self.cohorts is not None:
-            return self.functions.table(reports, self.law.outputs)
-        return kernels.hash_support(reports["seed"], reports["value"], self.k, self.law.outputs)
 
 
 def best_buckets(epsilon: float, delta: float = 0.0) -> float:

@@ -100,7 +100,7 @@ class MultiAttribute:
         for number, here in self._turns(chosen, len(values)):
             part = self.parts[number]
             own = np.empty(len(flat[here]), dtype=part.dtype)
-            part._fill(own, _within(part, flat[here]), tape.slots(str(number), self.m), _slot_rows(rows, self.m, here))
+            part._fill(own, _within(part, flat[here]), tape.slots(str(number), self.m), slot_rows(rows, self.m, here))
             self._store(slots, here, own)
         reports[self.dtype.names[-1]] = slots.reshape(-1, self.m)  # type: ignore[index]
 
@@ -329,7 +329,7 @@ def _within(part: Mechanism, values: NDArray) -> NDArray:
     return inside
 
 
-def _slot_rows(rows: Rows, m: int, here: Here) -> Rows:
+def slot_rows(rows: Rows, m: int, here: Here) -> Rows:
     """The rows of a slotted tape that belong to these slots."""
     if isinstance(rows, slice):
         if isinstance(here, slice):

@@ -21,7 +21,7 @@ optimum, where the own coordinate shows in half of the reports. b is rounded to 
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
@@ -36,11 +36,13 @@ from dither.core.composite_channels import Product, PublicMixture
 from dither.core.draw import COINS, TAG, Rows, Tape, below, entries, positions
 from dither.core.exact import exp_below
 from dither.core.lattice import rounded_signs
+from dither.core.mechanism import Mechanism
 from dither.core.sparse_columns import EMPTY
+from dither.core.sparse_domain import Sparse
 from dither.errors import ParameterError
+from dither.mechanisms.key_sampling import CHOICE, chosen, entry_at, number_outside, picked
 from dither.mechanisms.keyvalue import Hits, KeyValues
 from dither.mechanisms.packing import coins
-from dither.mechanisms.sparse_base import CHOICE, SparseMechanism, chosen, entry_at, number_outside, picked
 
 MOST_COORDINATES = 1 << 20
 _DIGITS = 10  # of b, beyond its size
@@ -49,8 +51,25 @@ _SIDE = COINS + _MOST_DIGITS  # the lane of words that give coordinates a sign
 
 
 @dataclass(frozen=True)
-class _Itemized(SparseMechanism):
-    """What these mechanisms share: how likely items are hit is all there is to read."""
+class _Itemized(Mechanism):
+    """What these mechanisms share: their parameters, and that how likely items are hit is all there is to read."""
+
+    d: int
+    s: int
+    epsilon: float
+    sample: bool = field(default=False, kw_only=True)
+    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    family = "keyvalue"
+    examples = ({"d": 2, "s": 1, "epsilon": 1.0}, {"d": 3, "s": 2, "epsilon": 0.5})
+
+    def _validate(self) -> None:
+        self._freeze(d=self.domain.d, s=self.domain.s)
+
+    @cached_property
+    def domain(self) -> Sparse:
+        """What a vector may be."""
+        return Sparse.checked(self.d, self.s, self.sample)
 
     @property
     @abstractmethod
@@ -67,8 +86,12 @@ class _Itemized(SparseMechanism):
 
 
 @dataclass(frozen=True)
-class _TwoLevels(_Itemized):
-    """What those that sample a two-level law share."""
+class PrivKV(_Itemized):
+    """s of d keys with signs, by what one random key is: absent, minus or plus.
+
+    >>> print(PrivKV(d=128, s=8, epsilon=0.5).guarantee)
+    epsilon 0.5 (exact)
+    """
 
     def _fit(self) -> tuple[int, ...]:
         return self.law.high, self.law.low
@@ -76,35 +99,12 @@ class _TwoLevels(_Itemized):
     @cached_property
     def law(self) -> TwoLevel:
         """The integers and their meaning, as the sampler and the certificate read them."""
-        return self._fitted()
-
-    @abstractmethod
-    def _fitted(self) -> TwoLevel:
-        """The law for the parameters."""
-
-    def _shares(self) -> tuple[Fraction, Fraction, Fraction]:
-        """The probabilities of a favoured and of another output, and zero."""
-        return Fraction(self.law.high, self.law.total), Fraction(self.law.low, self.law.total), Fraction(0)
-
-
-@dataclass(frozen=True)
-class PrivKV(_TwoLevels):
-    """s of d keys with signs, by what one random key is: absent, minus or plus.
-
-    >>> print(PrivKV(d=128, s=8, epsilon=0.5).guarantee)
-    epsilon 0.5 (exact)
-    """
-
-    examples = ({"d": 2, "s": 1, "epsilon": 1.0}, {"d": 3, "s": 2, "epsilon": 0.5})
-
-    def _fitted(self) -> TwoLevel:
         return TwoLevel.fit(self.epsilon, favoured=1, outputs=3, weights=self.weights)
 
     @property
     def hits(self) -> Hits:
         """How likely items are hit by a report about their key."""
-        high, low, none = self._shares()
-        return Hits(high, low, none, low, none)
+        return Hits.one(*self.law.probabilities)
 
     @cached_property
     def reading(self) -> KeyValues:
@@ -149,56 +149,41 @@ class PrivKV(_TwoLevels):
 
 
 @dataclass(frozen=True)
-class _Listed(_TwoLevels):
-    """A report is the number of an item or of a dummy."""
-
-    @cached_property
-    def dtype(self) -> np.dtype:
-        return np.dtype([("value", np.min_scalar_type(self.law.outputs - 1))])
-
-    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
-        return reports["value"] < self.law.outputs
-
-    def _count(self, reports: NDArray) -> NDArray[np.int64]:
-        return np.bincount(reports["value"], minlength=self.law.outputs)[: 2 * self.d].reshape(self.d, 2)
-
-
-@dataclass(frozen=True)
-class PCKV_GRR(_Listed):  # noqa: N801 - the name in the literature
+class PCKV_GRR(_Itemized):  # noqa: N801 - the name in the literature
     """s of d keys with signs, by randomized response over the item of one of them.
 
     >>> PCKV_GRR(d=128, s=8, epsilon=0.5).dtype.itemsize   # bytes a report
     2
     """
 
-    examples = ({"d": 2, "s": 1, "epsilon": 1.0}, {"d": 3, "s": 2, "epsilon": 0.5})
+    def _fit(self) -> tuple[int, ...]:
+        return self.law.high, self.law.low
 
-    def _fitted(self) -> TwoLevel:
+    @cached_property
+    def law(self) -> TwoLevel:
+        """The integers and their meaning, as the sampler and the certificate read them."""
         return TwoLevel.fit(self.epsilon, favoured=1, outputs=2 * self.d + 1, weights=self.weights)
 
     @property
     def hits(self) -> Hits:
-        high, low, none = self._shares()
-        return Hits((high + (self.s - 1) * low) / self.s, low, none, low, none)
+        high, low = self.law.probabilities
+        return Hits.one((high + (self.s - 1) * low) / self.s, low)
 
     def channel(self) -> PublicMixture:
-        # One item of s. Users with s keys against users without: the dummy has the ratio of the law.
-        def given(x: int, _: int) -> list[Fraction]:
-            return averaged_rows([self.law.row(self._item(*each)) for each in self.padded(self.domain.vector(x))])
-
-        return PublicMixture(self.law, 1, self.domain.size, given)
-
-    def _item(self, key: int, sign: int) -> int:
-        return 2 * key + (sign > 0) if key < self.d else 2 * self.d
+        # Users with s keys against users without: the dummy has the ratio of the law.
+        return one_item_of_s(self.law, self.domain)
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         key, plus = picked(self.domain, values, tape, rows)
         item = np.where(key == self.d, 2 * self.d, 2 * key + plus)
         reports["value"] = (item + positions(self.law, tape, rows).astype(np.int64)) % self.law.outputs
 
+    def _count(self, reports: NDArray) -> NDArray[np.int64]:
+        return super()._count(reports)[: 2 * self.d].reshape(self.d, 2)  # dummies are no key's
+
 
 @dataclass(frozen=True)
-class PCKV_AGRR(_Listed):  # noqa: N801 - the name in the literature
+class PCKV_AGRR(_Itemized):  # noqa: N801 - the name in the literature
     """s of d keys with signs, by one item of which the own s are favoured: amplified by drawing one of s.
 
     Better than `PCKV_GRR` throughout, and than `Collision` where s is large against d and epsilon is large.
@@ -208,23 +193,25 @@ class PCKV_AGRR(_Listed):  # noqa: N801 - the name in the literature
     epsilon 0.5 (exact)
     """
 
-    examples = ({"d": 2, "s": 1, "epsilon": 1.0}, {"d": 3, "s": 2, "epsilon": 0.5})
+    def _fit(self) -> tuple[int, ...]:
+        return self.law.high, self.law.low
 
-    def _fitted(self) -> TwoLevel:
+    @cached_property
+    def law(self) -> TwoLevel:
+        """The integers and their meaning, as the sampler and the certificate read them."""
         return TwoLevel.fit(
             self.epsilon,
             favoured=self.s,
             outputs=2 * self.d + self.s,
             apart=self.s,  # the same keys with other signs
             inputs=self.domain.size,
-            members=lambda x: [self._item(*each) for each in self.padded(self.domain.vector(x))],
+            members=lambda x: [self._item(*each) for each in self.domain.padded(self.domain.vector(x))],
             weights=self.weights,
         )
 
     @property
     def hits(self) -> Hits:
-        high, low, none = self._shares()
-        return Hits(high, low, none, low, none)
+        return Hits.one(*self.law.probabilities)
 
     def channel(self) -> TwoLevel:
         return self.law
@@ -240,6 +227,9 @@ class PCKV_AGRR(_Listed):  # noqa: N801 - the name in the literature
         outside = number_outside(items, all_, place - self.s)
         reports["value"] = np.where(place < self.s, entry_at(items, all_, np.minimum(place, self.s - 1)), outside)
 
+    def _count(self, reports: NDArray) -> NDArray[np.int64]:
+        return super()._count(reports)[: 2 * self.d].reshape(self.d, 2)  # dummies are no key's
+
 
 @dataclass(frozen=True)
 class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
@@ -249,7 +239,6 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
     32
     """
 
-    examples = ({"d": 2, "s": 1, "epsilon": 1.0}, {"d": 3, "s": 2, "epsilon": 0.5})
     weight_count = 4
 
     def _validate(self) -> None:
@@ -308,14 +297,9 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
         size = -(-self.d // 8)
         return np.dtype([("minus", f"V{size}"), ("plus", f"V{size}")])
 
-    def channel(self) -> Channel:
-        def given(x: int, _: int) -> list[Fraction]:
-            items = [2 * key + (sign > 0) if key < self.d else 2 * self.d for key, sign in self.padded(vector(x))]
-            return averaged_rows([self._items.row(item) for item in items])
-
-        vector = self.domain.vector
+    def channel(self) -> PublicMixture:
         # The ratio is attained by the report that shows just the user's own items, for users with the opposite ones.
-        return PublicMixture(self._items, 1, self.domain.size, given, attained=self.s == 1)
+        return one_item_of_s(self._items, self.domain, attained=self.s == 1)
 
     @cached_property
     def _items(self) -> Product:
@@ -386,6 +370,12 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
         return np.stack([kernels.bit_counts(plane, self.d) for plane in self._planes(reports)], axis=1)
 
 
-def averaged_rows(rows: list[list[Fraction]]) -> list[Fraction]:
-    """The average of distributions."""
-    return [sum(column, Fraction(0)) / len(rows) for column in zip(*rows, strict=True)]
+def one_item_of_s(law: Channel, domain: Sparse, *, attained: bool = True) -> PublicMixture:
+    """The channel of reports on one of a user's s items, given that of an item; item 2d stands for any dummy."""
+
+    def given(x: int, _: int) -> list[Fraction]:
+        padded = domain.padded(domain.vector(x))
+        rows = [law.row(2 * key + (sign > 0) if key < domain.d else 2 * domain.d) for key, sign in padded]
+        return [sum(column, Fraction(0)) / len(rows) for column in zip(*rows, strict=True)]
+
+    return PublicMixture(law, 1, domain.size, given, attained=attained)

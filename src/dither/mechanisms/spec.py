@@ -27,7 +27,7 @@ def normal_spec(base: Any) -> str:
     >>> normal_spec("grr( k = 5 )"), normal_spec({"mechanism": "GRR", "k": 5})
     ('GRR(k=5)', 'GRR(k=5)')
     """
-    cls, parameters = _parsed(base)
+    cls, parameters = parsed_spec(base)
     if cls.family == "longitudinal":
         raise ParameterError(f"{cls.__name__} keeps a response on the device: as a base it would be drawn again")
     parameters = {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
@@ -43,12 +43,12 @@ def normal_spec(base: Any) -> str:
 
 def takes_delta(text: str) -> bool:
     """Whether the mechanism of a recipe has a delta."""
-    return any(field.name == "delta" for field in fields(_parsed(text)[0]))  # type: ignore[arg-type]
+    return any(field.name == "delta" for field in fields(parsed_spec(text)[0]))  # type: ignore[arg-type]
 
 
 def from_spec(text: str, epsilon: float, delta: float, weights: Any = None) -> Mechanism:
     """The mechanism of a recipe with a budget, and with the integers of a stored plan if there are some."""
-    cls, parameters = _parsed(text)
+    cls, parameters = parsed_spec(text)
     budget: dict[str, Any] = {"epsilon": epsilon, "weights": weights}
     if takes_delta(text):
         budget["delta"] = delta
@@ -64,7 +64,8 @@ def _own(known: list[str]) -> list[str]:
     return [name for name in known if name not in _BUDGET]
 
 
-def _parsed(base: Any) -> tuple[type[Mechanism], dict[str, Any]]:
+def parsed_spec(base: Any) -> tuple[type[Mechanism], dict[str, Any]]:
+    """The mechanism that a recipe names, and the parameters that it gives."""
     from dither.mechanisms import registry  # the registry's mechanisms import this module
 
     if isinstance(base, str):
@@ -74,7 +75,7 @@ def _parsed(base: Any) -> tuple[type[Mechanism], dict[str, Any]]:
         parameters = {str(name): value for name, value in base.items()}
         return registry.find(str(parameters.pop("mechanism", ""))), parameters
     if isinstance(base, functools.partial) and not base.args:
-        return _parsed(base.func)[0], dict(base.keywords)
+        return parsed_spec(base.func)[0], dict(base.keywords)
     if isinstance(base, type) and registry.get(base.__name__) is base:
         return base, {}
     raise ParameterError(f"base must be a mechanism without its budget: {_ADVICE}")

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from dither import kernels
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
-from dither.core.draw import ELEMENT, Rows, Tape, Words, _settled, sides
+from dither.core.draw import ELEMENT, Rows, Tape, Words, rejection_sampled, sides
 from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
 from dither.mechanisms.frequency import Frequencies
@@ -142,7 +142,7 @@ class SubsetSelection(Mechanism):
         def place(words: Words, pending: Rows) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
             return kernels.subsets(words, tape.bits // 2, values[pending], held[pending], self.k, self._drawn)
 
-        return _settled(place, tape, rows, -(-self._drawn // 2), ELEMENT)
+        return rejection_sampled(place, tape, rows, -(-self._drawn // 2), ELEMENT)
 
     def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
         sizes = np.bitwise_count(as_bytes(reports)).sum(axis=1, dtype=np.int64)

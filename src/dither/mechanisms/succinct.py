@@ -21,7 +21,7 @@ needed. eta is odd as well. The Laplace noise is that of `mechanisms.additive`: 
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import comb
@@ -35,27 +35,42 @@ from dither.core.additive_channel import AdditiveChannel
 from dither.core.channel import Channel, TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import PublicMixture
-from dither.core.draw import TAG, Rows, Tape, positions
+from dither.core.draw import Rows, Tape, Words, positions
 from dither.core.lattice import SECOND_ROUNDING
+from dither.core.mechanism import Mechanism
+from dither.core.sparse_domain import Sparse
 from dither.errors import ParameterError
 from dither.kernels.hashing import buckets
 from dither.mechanisms.additive import Additive, Laplace
+from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
+from dither.mechanisms.key_sampling import chosen
 from dither.mechanisms.keyvalue import KeyValues, Law, Linear, Numbers
-from dither.mechanisms.sparse_base import SparseMechanism, chosen
 
 GOALS = ("frequency", "mean", "presence")
 
 
 @dataclass(frozen=True)
-class _Summed(SparseMechanism):
+class _Summed(Mechanism):
     """A hash function, and what became of the sum of the signs that it gives to the user's items."""
 
+    d: int
+    s: int
+    epsilon: float
+    sample: bool = field(default=False, kw_only=True)
+    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
     goal: str = "frequency"
 
+    family = "keyvalue"
+
     def _validate(self) -> None:
-        super()._validate()
+        self._freeze(d=self.domain.d, s=self.domain.s)
         if self.goal not in GOALS:
             raise ParameterError(f"goal must be one of {', '.join(GOALS)}")
+
+    @cached_property
+    def domain(self) -> Sparse:
+        """What a vector may be."""
+        return Sparse.checked(self.d, self.s, self.sample)
 
     @property
     def terms(self) -> int:
@@ -79,18 +94,17 @@ class _Summed(SparseMechanism):
         """The reported values."""
 
     @cached_property
-    def dtype(self) -> np.dtype:
-        return np.dtype([("seed", np.uint64), ("value", np.min_scalar_type(self.component().shape[1] - 1))])
+    def layout(self) -> HashedReports:
+        return HashedReports(HashSeeds(), self.component().shape[1], self._support)
 
     # On the device -----------------------------------------------------------------------------------------------
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
-        seeds = tape.words(TAG, rows)[:, 0]
+        seeds = self.layout.functions.draw(reports, tape, rows)
         keys, plus = chosen(self.domain, values, tape, rows)
         if self.s % 2 == 0:
             keys = np.pad(keys, [(0, 0), (0, 1)], constant_values=self.d + self.s)
             plus = np.pad(plus, [(0, 0), (0, 1)], constant_values=True)
-        reports["seed"] = seeds
         reports["value"] = self._noisy(self._total(seeds[:, None], keys, plus), tape, rows)
 
     def _total(self, seeds: NDArray[np.uint64], keys: NDArray[np.int64], plus: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -101,15 +115,11 @@ class _Summed(SparseMechanism):
 
     def channel(self) -> PublicMixture:
         def given(x: int, tag: int) -> list[Fraction]:
-            padded = [*self.padded(self.domain.vector(x)), *[(self.d + self.s, 1)] * (1 - self.s % 2)]
-            keys, signs = np.array(padded).T
+            keys, signs = np.array(Sparse(self.d, self.terms).padded(self.domain.vector(x))).T
             total = self._total(np.array([[tag]], dtype=np.uint64), keys[None], signs[None] > 0)
             return self._law(int(total[0]))
 
-        return PublicMixture(self.component(), 1 << 64, self.domain.size, given)
-
-    def outputs(self) -> NDArray:
-        raise ParameterError("there are 2^64 hash functions: too many reports to list")
+        return PublicMixture(self.component(), self.layout.functions.count, self.domain.size, given)
 
     @property
     def row_words(self) -> int:
@@ -117,14 +127,11 @@ class _Summed(SparseMechanism):
 
     # On the server -----------------------------------------------------------------------------------------------
 
-    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
-        return reports["value"] < self.component().shape[1]
-
-    def _count(self, reports: NDArray) -> NDArray[np.int64]:
+    def _support(self, seeds: Words, values: NDArray) -> NDArray[np.int64]:
         """For each key or item, the sum of its sign times the reported value, which is counted from the middle."""
-        centred = 2 * reports["value"].astype(np.int64) - (self.component().shape[1] - 1)
+        centred = 2 * values.astype(np.int64) - (self.component().shape[1] - 1)
         items = 2 * self.d if self.goal == "frequency" else self.d
-        return kernels.hash_sums(reports["seed"], centred, items).reshape(self.d, -1)
+        return kernels.hash_sums(seeds, centred, items).reshape(self.d, -1)
 
     @cached_property
     def reading(self) -> KeyValues:

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from dither.core import toml
 from dither.core.checks import checked_count, checked_real
-from dither.core.columns import _is_number, _is_text, _plain, floats_of
+from dither.core.columns import floats_of, is_number_type, is_text_type, unwrapped
 from dither.core.sparse_columns import MOST_KEYS
 from dither.display.table import TextTable
 from dither.errors import ParameterError, require
@@ -188,9 +188,9 @@ def _guess(name: str, column: Any, rows: int, limits: Limits) -> Guess:
 def _decoded(column: Any) -> Any:
     """A column without dictionaries, runs and extensions."""
     pa = require("pyarrow", "fast")
-    chunks = [_plain(chunk) for chunk in column.chunks]
+    chunks = [unwrapped(chunk) for chunk in column.chunks]
     while pa.types.is_dictionary(chunks[0].type):
-        chunks = [_plain(chunk.dictionary_decode()) for chunk in chunks]
+        chunks = [unwrapped(chunk.dictionary_decode()) for chunk in chunks]
     return pa.chunked_array(chunks)
 
 
@@ -200,9 +200,9 @@ def _attribute(name: str, column: Any, rows: int, limits: Limits) -> tuple[Attri
         return None, "every value is missing"
     if types.is_boolean(kind):
         return _flags(column, rows)
-    if _is_text(kind):
+    if is_text_type(kind):
         return _labels(name, column, rows, limits)
-    if _is_number(kind):
+    if is_number_type(kind):
         return _number(name, column, rows, limits)
     if types.is_temporal(kind):
         return None, _derived(name, kind)
@@ -399,11 +399,11 @@ def _of_pairs(column: Any, pairs: Any) -> Held | None:
     listed = column.cast(pa.list_(pairs)) if pa.types.is_map(column.type) else column
     key, value = (pa.chunked_array([*parts], type=pairs[place].type) for place, parts in enumerate(_parts(listed)))
     key, value = _decoded(key) if key.num_chunks else key, _decoded(value) if value.num_chunks else value
-    if not (_is_text(key.type) or pa.types.is_integer(key.type)) or not _is_number(value.type):
+    if not (is_text_type(key.type) or pa.types.is_integer(key.type)) or not is_number_type(value.type):
         return None
     counts = pc.list_value_length(listed).drop_null().to_numpy().astype(np.int64)
     different = key.drop_null().unique()
-    if _is_text(key.type):
+    if is_text_type(key.type):
         keys: tuple[str, ...] | int | None = tuple(sorted(different.to_pylist()))
     else:
         places = [int(each) for each in different.to_pylist()]
@@ -421,7 +421,7 @@ def _of_struct(column: Any) -> Held | None:
     names = [column.type[place].name for place in range(column.type.num_fields)]
     fields = {name: _decoded(field) for name, field in zip(names, column.flatten(), strict=True)}
     fields = {name: field for name, field in sorted(fields.items()) if str(field.type) != "null"}
-    if not fields or len(set(names)) < len(names) or not all(_is_number(field.type) for field in fields.values()):
+    if not fields or len(set(names)) < len(names) or not all(is_number_type(field.type) for field in fields.values()):
         return None
     values = np.array([floats_of(field) for field in fields.values()])
     present = np.array([field.is_valid().to_numpy() for field in fields.values()])

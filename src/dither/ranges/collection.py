@@ -46,7 +46,7 @@ from dither.mechanisms.localhash import LocalHash
 from dither.mechanisms.multi_attribute import MultiAttribute
 from dither.mechanisms.spec import from_spec
 from dither.ranges.grid import checked_shape
-from dither.ranges.groups import MOST_SHARES, Collected, UserGroup
+from dither.ranges.groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
 
 MOST_GROUPS = 1 << 16
 MOST_COUNTS = 1 << 26  # of all grids together: half a gigabyte
@@ -304,6 +304,7 @@ class Ranges(Mechanism):
     """
 
     family = "ranges"
+    readable: ClassVar[Readable | None] = None  # which groups it can put together; None for any
 
     shape: tuple[int, ...]
     n: int
@@ -342,6 +343,8 @@ class Ranges(Mechanism):
         if sum(each.grid.size for each in groups) > MOST_COUNTS:
             raise ParameterError(f"all grids together have at most {MOST_COUNTS:,} cells: take coarser ones")
         self._enough(len(groups))
+        if self.readable is not None:
+            self.readable.check(type(self).__name__, groups, len(self.shape))
 
     def _enough(self, groups: int) -> None:
         """Refuse a crowd with fewer users than there are groups."""
@@ -382,7 +385,7 @@ class Ranges(Mechanism):
         groups = Groups(self._parts(self.weights), which, 1, self.groups, self.shape)
         for number, asked in enumerate(self.groups):
             part, grid = groups.part(number), asked.grid
-            if asked.recipe == "SquareWave":
+            if asked.recipe == WAVE:
                 if len(grid.attributes) > 1 or grid.shape != grid.sizes:
                     raise ParameterError(
                         f"group {number} is asked by SquareWave, which reports one attribute with a cell for each of "

@@ -4,8 +4,8 @@ The planner's default for range queries. In one round:
 
 - **Asked.** Two users in three report one attribute, through the square wave (an attribute without an order, or with
   few values, through the better frequency oracle); the others report their cell in a coarse grid of one pair.
-- **Marginals** (`core.density`). All that was heard about an attribute, its own reports and the sums of its pairs'
-  grids, is put into one posterior of a smooth distribution.
+- **Marginals** (`estimation.density`). All that was heard about an attribute, its own reports and the sums of its
+  pairs' grids, is put into one posterior of a smooth distribution.
 - **Pairs** (`interaction`). A correlation for each pair, shrunk towards those of the others; and what a normal copula
   does not explain, shrunk towards nothing. Without a correlation to be seen this is the product of marginals that wins
   on weakly correlated data; with much data it is as free as a grid.
@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from dither.ranges.granularity import MOST_EVALUATIONS, cells_of_pair, noise, oracle
+from dither.ranges.collection import Ranges
+from dither.ranges.granularity import MOST_EVALUATIONS, cells_of_pair, checked_nominal, noise, oracle
 from dither.ranges.grid import Grid
-from dither.ranges.groups import Collected, UserGroup
-from dither.ranges.methods import WAVE, Readable, checked_nominal
+from dither.ranges.groups import WAVE, Collected, Readable, UserGroup
 
 PAIR = 1  # share of a pair; with d - 1 for an attribute, two users in three report an attribute
 FEW_VALUES = 6  # an oracle for categories tells as much about them as the square wave
@@ -37,7 +37,7 @@ _PACE = 1.5  # cells along a side of a pair, times the cube root of the noise in
 
 
 @dataclass(frozen=True)
-class Copula(Readable):
+class Copula(Ranges):
     """Range queries by smooth marginals and a normal copula, corrected by a coarse grid for each pair.
 
     `nominal` lists the attributes whose values have no order. Where a pair would have more than 256 cells, neighbouring
@@ -60,7 +60,7 @@ class Copula(Readable):
         {"shape": (9, 7, 4), "epsilon": 0.5, "n": 100_000, "nominal": (2,)},
         {"shape": (8,), "epsilon": 2.0, "n": 1000},
     )
-    _waves = True
+    readable = Readable(waves=True)
 
     def _options(self) -> None:
         self._freeze(nominal=checked_nominal(self.nominal, len(self.shape)))
@@ -69,28 +69,21 @@ class Copula(Readable):
         return j not in self.nominal or self.shape[j] == 2  # two values are in order either way
 
     def _chosen(self) -> Sequence[UserGroup]:
-        d = len(self.shape)
-        self._enough(d + d * (d - 1) // 2)
-        singles = [
-            UserGroup(Grid.equal((j,), self.shape, (self.shape[j],)), self._oracle(j), _single(d)) for j in range(d)
-        ]
-        return [*singles, *(self._pair(j, k) for j, k in combinations(range(d), 2))]
-
-    def _oracle(self, j: int) -> str:
-        size = self.shape[j]
-        return WAVE if self._ordered(j) and size > FEW_VALUES else oracle(size, self.epsilon, MOST_EVALUATIONS)
-
-    def _pair(self, j: int, k: int) -> UserGroup:
-        d = len(self.shape)
-        users = self.n * PAIR / (d * _single(d) + PAIR * d * (d - 1) / 2)
-        g = pair_cells(self.epsilon, users)
-        grid = Grid.equal((j, k), self.shape, self._sides(j, k, g))
-        return UserGroup(grid, oracle(grid.size, self.epsilon, MOST_EVALUATIONS), PAIR)
-
-    def _sides(self, j: int, k: int, g: int) -> tuple[int, int]:
-        """Attributes without an order have a cell for each value, as long as there are not too many."""
-        one, other = (min(self.shape[i], g) if self._ordered(i) else self.shape[i] for i in (j, k))
-        return cells_of_pair(one, other, _MOST_CELLS)
+        d, single = len(self.shape), max(1, len(self.shape) - 1)
+        pairs = d * (d - 1) // 2
+        self._enough(d + pairs)
+        groups = []
+        for j, size in enumerate(self.shape):
+            smooth = self._ordered(j) and size > FEW_VALUES
+            recipe = WAVE if smooth else oracle(size, self.epsilon, MOST_EVALUATIONS)
+            groups.append(UserGroup(Grid.equal((j,), self.shape, (size,)), recipe, single))
+        # In pairs, attributes without an order have a cell for each value, as long as there are not too many.
+        g = pair_cells(self.epsilon, self.n * PAIR / (d * single + PAIR * pairs))
+        cells = [min(size, g) if self._ordered(j) else size for j, size in enumerate(self.shape)]
+        for j, k in combinations(range(d), 2):
+            grid = Grid.equal((j, k), self.shape, cells_of_pair(cells[j], cells[k], _MOST_CELLS))
+            groups.append(UserGroup(grid, oracle(grid.size, self.epsilon, MOST_EVALUATIONS), PAIR))
+        return groups
 
     def _model(self, collected: list[Collected], n: int) -> Any:
         from dither.ranges.fit import copula  # a device has no use for it
@@ -102,10 +95,6 @@ class Copula(Readable):
             "Marginals are smoothed, and pairs shrunk towards a normal copula, as far as the reports support it; error "
             "bars are those of the posterior.",
         )
-
-
-def _single(d: int) -> int:
-    return max(1, d - 1)
 
 
 def pair_cells(epsilon: float, users: float) -> int:

@@ -2,7 +2,7 @@
 
 `UserGroup` is a grid, the oracle that reports its cells, and how often the group is drawn; it is stored with a
 mechanism as plain whole numbers and recipes. `Collected` is what the reports of such a group say, before anything is
-done to it.
+done to it. `Readable` is what a method can put together of it.
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ from dither.mechanisms.spec import normal_spec
 from dither.ranges.grid import Grid, equal_cuts
 
 MOST_SHARES = 1 << 20
+WAVE = "SquareWave"
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,37 @@ class UserGroup:
         if grid.sizes != tuple(sizes):
             raise ParameterError("the cuts of a group must end at the size of their attribute")
         return cls(grid, normal_spec(text), checked_count("a share", share, 1, MOST_SHARES))
+
+
+@dataclass(frozen=True)
+class Readable:
+    """What a method puts together: one grid for an attribute and one for a pair, with every attribute in some."""
+
+    waves: bool = False  # whether it reads the square wave of an attribute
+    cells: bool = True  # and frequencies of cells
+
+    def check(self, method: str, groups: Sequence[UserGroup], attributes: int) -> None:
+        """Refuse groups that could not be put together in the end, before anybody reports."""
+        asked = [each.grid.attributes for each in groups]
+        for number, each in enumerate(groups):
+            wave = each.recipe == WAVE
+            if not (self.waves if wave else self.cells):
+                needed = "a frequency oracle such as GRR or LocalHash" if wave else WAVE
+                raise ParameterError(
+                    f"{method} cannot read group {number}, which is asked by {each.recipe}: it needs {needed}; leave "
+                    "asked out to have the groups chosen"
+                )
+            if len(each.grid.attributes) > 2 or each.grid.attributes in asked[:number]:
+                raise ParameterError(
+                    f"{method} reads one grid for an attribute and one for a pair, and group {number} is another: "
+                    "leave it out, or leave asked out to have the groups chosen"
+                )
+        silent = sorted(set(range(attributes)).difference(*asked))
+        if silent:
+            raise ParameterError(
+                f"{method} asks nobody about attribute {silent[0]}: add a group for it, leave it out of the records, "
+                "or leave asked out to have the groups chosen"
+            )
 
 
 @dataclass(frozen=True, eq=False)

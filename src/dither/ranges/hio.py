@@ -10,11 +10,11 @@ It is a baseline: nothing is assumed about the data, answers are unbiased, and w
 in each. 64 values of 6 attributes in parts of 4 make 4,095 groups.
 
 **Shared functions.** A group may have 2^36 boxes, so its frequencies cannot be written down, and a tally must be a sum.
-So C numbered hash functions of each group are shared by its users (`mechanisms.functions`): the tally counts reports by
-function and hash value, and the support of any box is read off it when a query asks. With C at least about the number
-of users in a group, few of them share a function. What collisions still do is part of the standard errors: over the
-choice of functions each box has a variance of at most 1 / ((g - 1) C) from them (`mechanisms.cohorts`, with the sum of
-squared frequencies at its largest, one).
+So C numbered hash functions of each group are shared by its users (`mechanisms.hash_seeds`): the tally counts reports
+by function and hash value, and the support of any box is read off it when a query asks. With C at least about the
+number of users in a group, few of them share a function. What collisions still do is part of the standard errors: over
+the choice of functions each box has a variance of at most 1 / ((g - 1) C) from them (`mechanisms.cohorts`, with the sum
+of squared frequencies at its largest, one).
 
 **Noise.** The supports of two boxes by one report are independent, so all variances add up: for a group of m reports,
 weight^2 times the variance of the oracle over m, for each box. That its users stand for all adds F (1 - F) / m, where F
@@ -42,7 +42,7 @@ from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.kernels.hashing import SPREAD, halves, mixed, public_seeds
 from dither.mechanisms.frequency import Frequencies
-from dither.mechanisms.hash_seeds import HashSeeds
+from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
 from dither.mechanisms.localhash import MOST_BUCKETS, best_integer
 from dither.ranges.axes import Axes
 from dither.ranges.collection import MOST_USERS, WholeNumberRecords
@@ -115,7 +115,7 @@ class Boxes:
 def box_buckets(seeds: Numbers, boxes: Numbers, g: int) -> Numbers:
     """The hash value of each box under the function with that seed; the two arrays broadcast.
 
-    `core.hashing` hashes 32 bits. Here the upper half of a box's number goes first, and its result replaces half of
+    `kernels.hashing` hashes 32 bits. Here the upper half of a box's number goes first, and its result replaces half of
     the seed under which the lower half is hashed: two boxes meet before the last step with a chance of 2^-32.
     """
     low, high = halves(seeds)
@@ -204,8 +204,8 @@ class HIO(Mechanism):
         return BoxReading(self)
 
     @cached_property
-    def dtype(self) -> np.dtype:
-        return self.functions.dtype(self._g)
+    def layout(self) -> HashedReports:
+        return HashedReports(self.functions, self._g)
 
     def channel(self) -> PublicMixture:
         def given(x: int, tag: int) -> list[Fraction]:
@@ -220,9 +220,6 @@ class HIO(Mechanism):
             return np.array(list(product(*(range(size) for size in self.shape))))
         return self.reading.domain.points(16).astype(np.int64)
 
-    def outputs(self) -> NDArray:
-        return self.functions.outputs(self._g)
-
     @property
     def row_words(self) -> int:
         return 2
@@ -232,12 +229,6 @@ class HIO(Mechanism):
         boxes = self.boxes.numbers(values.astype(np.int64, copy=False), reports["function"] // (self.cohorts or 1))
         y = box_buckets(seeds, boxes, self._g) + positions(self.law, tape, rows)
         reports["value"] = np.where(y >= self._g, y - np.uint64(self._g), y)
-
-    def _valid(self, reports: NDArray) -> NDArray[np.bool_]:
-        return self.functions.valid(reports, self._g)
-
-    def _count(self, reports: NDArray) -> NDArray[np.int64]:
-        return self.functions.table(reports, self._g)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,84 +13,30 @@ of cells at this epsilon; `HDG` and `TDG` replace local hashing by Hadamard resp
 (`granularity`). All groups have the same share of the users.
 
 Which grids were asked may be given, since a stored plan is never chosen again. What a method could not put together in
-the end it refuses at once (`Readable`), before anybody reports.
+the end it refuses at once (`readable`), before anybody reports.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
-from dither.core.checks import checked_count
 from dither.errors import ParameterError
 from dither.ranges.collection import Ranges
-from dither.ranges.granularity import MOST_EVALUATIONS, guideline, in_pairs, oracle, own, power_of_two
+from dither.ranges.granularity import (
+    MOST_EVALUATIONS,
+    Granularity,
+    checked_granularity,
+    checked_nominal,
+    granularities,
+    oracle,
+)
 from dither.ranges.grid import MOST_CELLS, Grid
-from dither.ranges.groups import Collected, UserGroup
-
-Granularity = str | tuple[int, int] | None
-WAVE = "SquareWave"
-
-
-class Readable(Ranges):
-    """Methods that put together what was asked about attributes alone and in pairs: every attribute, each grid once."""
-
-    _waves: ClassVar[bool] = False  # whether it reads the square wave of an attribute
-    _cells: ClassVar[bool] = True  # and frequencies of cells
-
-    def _validate(self) -> None:
-        super()._validate()
-        name, asked = type(self).__name__, [each.grid.attributes for each in self.groups]
-        for number, each in enumerate(self.groups):
-            wave = each.recipe == WAVE
-            if not (self._waves if wave else self._cells):
-                needed = "a frequency oracle such as GRR or LocalHash" if wave else WAVE
-                raise ParameterError(
-                    f"{name} cannot read group {number}, which is asked by {each.recipe}: it needs {needed}; leave "
-                    "asked out to have the groups chosen"
-                )
-            if len(each.grid.attributes) > 2 or each.grid.attributes in asked[:number]:
-                raise ParameterError(
-                    f"{name} reads one grid for an attribute and one for a pair, and group {number} is another: leave "
-                    "it out, or leave asked out to have the groups chosen"
-                )
-        silent = sorted(set(range(len(self.shape))).difference(*asked))
-        if silent:
-            raise ParameterError(
-                f"{name} asks nobody about attribute {silent[0]}: add a group for it, leave it out of the records, or "
-                "leave asked out to have the groups chosen"
-            )
-
-
-class _Gridded(Readable):
-    """Methods that ask for cells of one or two attributes, and choose how fine."""
-
-    granularity: Granularity
-    nominal: tuple[int, ...]
-
-    def _options(self) -> None:
-        nominal = checked_nominal(self.nominal, len(self.shape))
-        self._freeze(granularity=_checked_granularity(self.granularity), nominal=nominal)
-
-    def _granularities(self, groups: int, *, alone: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """For each attribute the number of cells in its own grid, and in its pairs."""
-        self._enough(groups)
-        each, nominal = self.n / groups, [j in self.nominal for j in range(len(self.shape))]
-        if self.granularity is None:
-            return own(self.shape, self.epsilon, each, nominal, alone=alone)
-        if isinstance(self.granularity, str):
-            ordered = [[power_of_two(g, size) for size in self.shape] for g in guideline(self.epsilon, each)]
-        else:
-            ordered = [[min(g, size) for size in self.shape] for g in self.granularity]
-        singles, pairs = (
-            tuple(size if whole else g for size, whole, g in zip(self.shape, nominal, cells, strict=True))
-            for cells in ordered
-        )
-        return singles, in_pairs(pairs, nominal)
+from dither.ranges.groups import WAVE, Collected, Readable, UserGroup
 
 
 @dataclass(frozen=True)
-class HDG(_Gridded):
+class HDG(Ranges):
     """Range queries by a fine grid for each attribute and a coarse one for each pair.
 
     `granularity=None` chooses the cells for each attribute, `"guideline"` as 004 does, and `(g1, g2)` takes g1 cells of
@@ -121,21 +67,27 @@ class HDG(_Gridded):
             "asked": (((0, 1), (2, 3), "Hadamard(k=6)", 2), ((0,), (2,), "GRR(k=2)", 1)),
         },
     )
+    readable = Readable()
+
+    def _options(self) -> None:
+        nominal = checked_nominal(self.nominal, len(self.shape))
+        self._freeze(granularity=checked_granularity(self.granularity), nominal=nominal)
 
     def _chosen(self) -> Sequence[UserGroup]:
         d = len(self.shape)
-        singles, pairs = self._granularities(d + d * (d - 1) // 2)
-        most = MOST_EVALUATIONS
-        return [*_singles(self.shape, singles, self.epsilon, most), *_pairs(self.shape, pairs, self.epsilon, most)]
+        number = d + d * (d - 1) // 2
+        self._enough(number)
+        singles, pairs = granularities(self.granularity, self.shape, self.epsilon, self.n / number, self.nominal)
+        grids = [Grid.equal((j,), self.shape, (cells,)) for j, cells in enumerate(singles)]
+        own = [UserGroup(grid, oracle(grid.size, self.epsilon, MOST_EVALUATIONS)) for grid in grids]
+        return [*own, *_pairs(self.shape, pairs, self.epsilon, MOST_EVALUATIONS)]
 
     def _model(self, collected: list[Collected], n: int) -> Any:
-        from dither.ranges.fit import gridded  # a device has no use for it
-
-        return gridded(self.shape, collected, "entropy")
+        return _entropy_model(self.shape, collected)
 
 
 @dataclass(frozen=True)
-class TDG(_Gridded):
+class TDG(Ranges):
     """Range queries by a coarse grid for each pair of attributes.
 
     Its options are those of `HDG`; of a granularity `(g1, g2)` only g2 is used.
@@ -156,20 +108,25 @@ class TDG(_Gridded):
         {"shape": (2, 3, 2), "epsilon": 1.0, "n": 1000},
         {"shape": (7, 5), "epsilon": 2.0, "n": 1000, "granularity": "guideline"},
     )
+    readable = Readable()
+
+    def _options(self) -> None:
+        nominal = checked_nominal(self.nominal, len(self.shape))
+        self._freeze(granularity=checked_granularity(self.granularity), nominal=nominal)
 
     def _chosen(self) -> Sequence[UserGroup]:
         d = _at_least_two("TDG", self.shape)
-        _, pairs = self._granularities(d * (d - 1) // 2, alone=True)
+        number = d * (d - 1) // 2
+        self._enough(number)
+        _, pairs = granularities(self.granularity, self.shape, self.epsilon, self.n / number, self.nominal, alone=True)
         return _pairs(self.shape, pairs, self.epsilon, MOST_EVALUATIONS)
 
     def _model(self, collected: list[Collected], n: int) -> Any:
-        from dither.ranges.fit import gridded  # a device has no use for it
-
-        return gridded(self.shape, collected, "entropy")
+        return _entropy_model(self.shape, collected)
 
 
 @dataclass(frozen=True)
-class CALM(Readable):
+class CALM(Ranges):
     """Range queries by the full table of each pair of attributes.
 
     A cell for each pair of values: nothing is guessed, and everything is noisy. It is there to be compared with, so
@@ -186,6 +143,7 @@ class CALM(Readable):
     weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
 
     examples = ({"shape": (2, 3, 2), "epsilon": 1.0, "n": 1000}, {"shape": (8, 9), "epsilon": 1.0, "n": 1000})
+    readable = Readable()
 
     def _chosen(self) -> Sequence[UserGroup]:
         _at_least_two("CALM", self.shape)
@@ -198,13 +156,11 @@ class CALM(Readable):
         return _pairs(self.shape, self.shape, self.epsilon)
 
     def _model(self, collected: list[Collected], n: int) -> Any:
-        from dither.ranges.fit import gridded  # a device has no use for it
-
-        return gridded(self.shape, collected, "entropy")
+        return _entropy_model(self.shape, collected)
 
 
 @dataclass(frozen=True)
-class MSW(Readable):
+class MSW(Ranges):
     """Range queries by the distribution of each attribute on its own, as if attributes were independent.
 
     Value v of c goes through the square wave as (2 v + 1) / c - 1, the middle of its part of the line.
@@ -220,7 +176,7 @@ class MSW(Readable):
     weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
 
     examples = ({"shape": (2, 3), "epsilon": 1.0, "n": 1000}, {"shape": (4,), "epsilon": 0.5, "n": 1000})
-    _waves, _cells = True, False
+    readable = Readable(waves=True, cells=False)
 
     def _chosen(self) -> Sequence[UserGroup]:
         return [UserGroup(Grid.equal((j,), self.shape, (size,)), WAVE) for j, size in enumerate(self.shape)]
@@ -260,12 +216,6 @@ class Uniform(Ranges):
         return uniform(self.shape)
 
 
-def _singles(shape: Sequence[int], cells: Sequence[int], epsilon: float, most: int | None = None) -> list[UserGroup]:
-    """A grid for each attribute."""
-    grids = [Grid.equal((j,), shape, (cells[j],)) for j in range(len(shape))]
-    return [UserGroup(grid, oracle(grid.size, epsilon, most)) for grid in grids]
-
-
 def _pairs(shape: Sequence[int], cells: Sequence[int], epsilon: float, most: int | None = None) -> list[UserGroup]:
     """A grid for each pair of attributes."""
     pairs = combinations(range(len(shape)), 2)
@@ -273,30 +223,14 @@ def _pairs(shape: Sequence[int], cells: Sequence[int], epsilon: float, most: int
     return [UserGroup(grid, oracle(grid.size, epsilon, most)) for grid in grids]
 
 
+def _entropy_model(shape: tuple[int, ...], collected: list[Collected]) -> Any:
+    """All attributes together, by maximum entropy from grids of one and two."""
+    from dither.ranges.fit import gridded  # a device has no use for it
+
+    return gridded(shape, collected, "entropy")
+
+
 def _at_least_two(method: str, shape: Sequence[int]) -> int:
     if len(shape) < 2:
         raise ParameterError(f"{method} asks for pairs, so records need two attributes or more: take HDG for one")
     return len(shape)
-
-
-def checked_nominal(nominal: Any, d: int) -> tuple[int, ...]:
-    """The attributes without an order, ascending, each once.
-
-    >>> checked_nominal([2, 0, 2], d=3)
-    (0, 2)
-    """
-    if not isinstance(nominal, tuple | list):
-        raise ParameterError("nominal must list the numbers of the attributes without an order, for example (2, 5)")
-    return tuple(sorted({checked_count("a nominal attribute", each, 0, d - 1) for each in nominal}))
-
-
-def _checked_granularity(granularity: Any) -> Granularity:
-    if granularity is None or granularity == "guideline":
-        return granularity
-    if isinstance(granularity, tuple | list) and len(granularity) == 2:
-        one, two = (checked_count("a granularity", each, 2, MOST_CELLS) for each in granularity)
-        return one, two
-    raise ParameterError(
-        'granularity must be None, "guideline", or the numbers of cells of an attribute and along each side of a pair, '
-        "for example (16, 4)"
-    )

@@ -28,7 +28,7 @@ from dither.learn.federated.local_training import LocalTraining, check_labels, d
 from dither.learn.federated.partition import Devices, whole_labels
 from dither.learn.federated.round_accounting import Accounts, Rota, most_rounds, per_round, shuffled_total, together
 from dither.privacy.ledger import BudgetError
-from dither.privacy.ledger.ledger import _times
+from dither.privacy.ledger.ledger import basic_composition
 
 
 class Federation:
@@ -148,7 +148,7 @@ class Federation:
     @property
     def set_aside(self) -> Guarantee:
         """What a device's ledger sets aside for all its rounds: epsilons and deltas add up."""
-        return _times(self.round_guarantee, self.most) if self.encoder is not None else Guarantee(math.inf)
+        return basic_composition(self.round_guarantee, self.most) if self.encoder is not None else Guarantee(math.inf)
 
     @property
     def total(self) -> Guarantee:

@@ -29,7 +29,7 @@ from dither.errors import ParameterError
 from dither.mechanisms.ballgaussian import Sphere
 from dither.mechanisms.noise_tables import MOST_EPSILON
 from dither.privacy.composition import compose
-from dither.privacy.ledger.ledger import BudgetError, _fitting, _times
+from dither.privacy.ledger.ledger import BudgetError, affordable_rounds, basic_composition
 from dither.privacy.shuffle import BOUNDS, LocalRandomizer, bounds
 from dither.privacy.subsampling import noise_multiplier, subsampled_gaussian
 
@@ -164,14 +164,14 @@ class Accounts:
         periods = checked_count("periods", periods, 1)
         if self.price is not None:
             raise ParameterError("these accounts are reserved already, and what was promised is not changed")
-        fits = min(_fitting(self.budget.epsilon, price.epsilon, []), _fitting(self.budget.delta, price.delta, []))
+        fits = affordable_rounds(self.budget, price)
         if periods > fits:
             raise BudgetError(
                 f"{periods} rounds of {price} do not fit: each device promises {self.budget}, which is enough for "
                 f"{fits}. Ask for fewer rounds or participants, or for less in each round"
             )
         self.price, self.periods = price, periods
-        return _times(price, periods)
+        return basic_composition(price, periods)
 
     def charge(self, who: Sequence[int] | NDArray[np.int64]) -> None:
         """One round on these devices; refused for all of them if one has nothing left."""
@@ -181,15 +181,15 @@ class Accounts:
         if len(chosen) and int(self.paid[chosen].max()) >= self.periods:
             raise BudgetError(
                 f"the budget is spent: a device has reported in the {self.periods} rounds that it promised, "
-                f"{_times(self.price, self.periods)}. Stop here and use the model; what was spent is not given back, "
-                "and a new federation needs a new budget"
+                f"{basic_composition(self.price, self.periods)}. Stop here and use the model; what was spent is not "
+                "given back, and a new federation needs a new budget"
             )
         self.paid[chosen] += 1
 
     def spent(self, device: int) -> Guarantee:
         """What one device has paid for."""
         times = int(self.paid[device])
-        return _times(self.price, times) if self.price is not None and times else Guarantee(0.0)
+        return basic_composition(self.price, times) if self.price is not None and times else Guarantee(0.0)
 
 
 class Rota:

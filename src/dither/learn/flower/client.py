@@ -49,7 +49,7 @@ from dither.learn.flower.messages import (
 from dither.learn.vector_reporter import VectorReporter
 from dither.privacy.composition import compose
 from dither.privacy.ledger import BudgetError, Ledger
-from dither.privacy.ledger.ledger import _label
+from dither.privacy.ledger.ledger import period_label
 from dither.privacy.ledger.store import keyed
 
 FAILURES = ("zero", "raise")
@@ -207,7 +207,7 @@ class Randomizer:
         plan = self.reporter.mechanism.fingerprint
         with ledger._book() as book:
             kept = book.answers.get(plan, {}).get("")
-            return kept is not None and kept.made_for == keyed(book.key, plan, "", _label(label) or b"")
+            return kept is not None and kept.made_for == keyed(book.key, plan, "", period_label(label) or b"")
 
     def _ledger(self, context: Context) -> Ledger:
         """The device's ledger, with the rounds reserved."""

@@ -118,7 +118,7 @@ class Ledger:
         value of one user, and the result its report.
         """
         outline, question = outlined(plan), prompted(plan, record)
-        kept = self._kept(outline, question, _label(period))
+        kept = self._kept(outline, question, period_label(period))
         reports = question.reports(kept)
         return reports[""] if isinstance(plan, Mechanism) else reports
 
@@ -162,7 +162,7 @@ class Ledger:
                 failure = store.reason_of(error, self._path, self._timeout)
         if failure:
             raise LedgerError(failure)
-        return _times(outline.guarantee, reserved.rounds)
+        return basic_composition(outline.guarantee, reserved.rounds)
 
     def guarantee(
         self, plan: PlanLike | Mechanism, *, changes: int | None = None, periods: int | None = None
@@ -180,7 +180,7 @@ class Ledger:
             if there is None:
                 raise ParameterError("nothing is reserved for this plan yet; say for how many changes, or periods")
             rounds = there.rounds
-        return _times(outline.guarantee, rounds)
+        return basic_composition(outline.guarantee, rounds)
 
     @property
     def budget(self) -> Guarantee:
@@ -242,7 +242,7 @@ class Ledger:
         return store.opened_book(self._path, self._timeout)
 
 
-def _label(period: Any) -> bytes | None:
+def period_label(period: Any) -> bytes | None:
     """A period as bytes; 1 and "1" are two periods."""
     if period is None:
         return None
@@ -271,26 +271,31 @@ def _reservation(book: Book, outline: Outline, kind: str | None, rounds: int | N
                 "for with report(..., period=...), changes without"
             )
         return there
-    budget, taken = _budget(book), _total(book.reserved.values())
-    most = min(
-        _fitting(budget.epsilon, guarantee.epsilon, [(row.epsilon, row.rounds) for row in book.reserved.values()]),
-        _fitting(budget.delta, guarantee.delta, [(row.delta, row.rounds) for row in book.reserved.values()]),
-    )
+    rows = book.reserved.values()
+    budget, taken, most = _budget(book), _total(rows), affordable_rounds(_budget(book), guarantee, rows)
     if not (rounds or 1) <= most:
         raise BudgetError(
-            f"{_times(guarantee, rounds or 1)} does not fit: the device promises {budget}, and {taken} is reserved for "
-            f"{len(book.reserved)} plans. It takes no part in this one. To share a budget, reserve less for each plan, "
-            "before it is first answered: ledger.reserve(plan, changes=1)"
+            f"{basic_composition(guarantee, rounds or 1)} does not fit: the device promises {budget}, and {taken} is "
+            f"reserved for {len(rows)} plans. It takes no part in this one. To share a budget, reserve less for each "
+            "plan, before it is first answered: ledger.reserve(plan, changes=1)"
         )
     return Reserved(kind or CHANGES, rounds or most, guarantee.epsilon, guarantee.delta)
 
 
-def _fitting(budget: float, price: float, taken: list[tuple[float, int]]) -> int:
-    """How many rounds at this price fit into what is not taken; exactly, since sums of floats may round down."""
-    if price == 0:
-        return MOST_ROUNDS
-    left = Fraction(budget) - sum((Fraction(each) * rounds for each, rounds in taken), Fraction(0))
-    return 0 if price == inf else min(MOST_ROUNDS, int(left // Fraction(price)))
+def affordable_rounds(budget: Guarantee, price: Guarantee, reserved: Iterable[Reserved] = ()) -> int:
+    """How many rounds at this price fit into what is not reserved; exactly, since sums of floats may round down."""
+
+    def fitting(budget: float, price: float, taken: list[tuple[float, int]]) -> int:
+        if price == 0:
+            return MOST_ROUNDS
+        left = Fraction(budget) - sum((Fraction(each) * rounds for each, rounds in taken), Fraction(0))
+        return 0 if price == inf else min(MOST_ROUNDS, int(left // Fraction(price)))
+
+    rows = list(reserved)
+    return min(
+        fitting(budget.epsilon, price.epsilon, [(row.epsilon, row.rounds) for row in rows]),
+        fitting(budget.delta, price.delta, [(row.delta, row.rounds) for row in rows]),
+    )
 
 
 def _named(reserved: Reserved) -> str:
@@ -303,7 +308,7 @@ def _product(number: float, times: int) -> float:
     return float_above(Fraction(number) * times)
 
 
-def _times(guarantee: Guarantee, rounds: int) -> Guarantee:
+def basic_composition(guarantee: Guarantee, rounds: int) -> Guarantee:
     """Basic composition, rounded up; that of several rounds it is attained is not said."""
     if rounds == 1:
         return guarantee

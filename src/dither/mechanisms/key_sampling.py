@@ -1,59 +1,26 @@
-"""Mechanisms for sparse vectors: what they share, whichever way they go about it.
+"""Which keys of a sparse vector are reported on, and with which signs: the first draws of all key-value mechanisms.
 
-A user has a few of d keys, each with a number from -1 to 1 (`core.sparse`). What is reported on is always s keys with a
-sign each: numbers are rounded to signs without bias, users with fewer keys are padded with dummies d, d + 1, ... that
-nobody asks about, and of more keys s are drawn. Key j with its sign is one of the *items* 2j (minus) and 2j + 1 (plus).
+A user has a few of d keys, each with a number from -1 to 1 (`core.sparse_domain`). What is reported on is always s keys
+with a sign each: numbers are rounded to signs without bias, users with fewer keys are padded with dummies d, d + 1, ...
+that nobody asks about, and of more keys s are drawn. Key j with its sign is one of the *items* 2j (minus) and 2j + 1
+(plus).
 
 Mechanisms that report on all s keys at once take them from `chosen`; those that report on a single one from `picked`,
 which is a uniform choice from the same s.
 """
 
-from dataclasses import dataclass, field
-
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape, below, count_of, some_of
 from dither.core.lattice import rounded_signs
-from dither.core.mechanism import Mechanism
-from dither.core.sparse_columns import EMPTY, MOST_KEYS
+from dither.core.sparse_columns import EMPTY
 from dither.core.sparse_domain import Sparse
-from dither.errors import ParameterError
 
-MOST_ITEMS = 1 << 12
 CHOICE = 3  # the lane of words that say which keys are reported where there are too many
 
 Keys = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class SparseMechanism(Mechanism):
-    """A mechanism for vectors with s of d keys; with `sample=True` users may have more."""
-
-    d: int
-    s: int
-    epsilon: float
-    sample: bool = field(default=False, kw_only=True)
-    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
-
-    family = "keyvalue"
-
-    def _validate(self) -> None:
-        self._freeze(d=checked_count("d", self.d, 1, MOST_KEYS))
-        self._freeze(s=checked_count("s", self.s, 1, min(self.d, MOST_ITEMS)))
-        if not isinstance(self.sample, bool):
-            raise ParameterError("sample must be True or False: whether users may have more than s keys")
-
-    @property
-    def domain(self) -> Sparse:
-        """What a vector may be."""
-        return Sparse(self.d, self.s, self.sample)
-
-    def padded(self, vector: dict[int, int]) -> list[tuple[int, int]]:
-        """The s keys and signs of a vector of signs with at most s keys, as `chosen` pads them."""
-        return [*vector.items(), *((self.d + slot, 1) for slot in range(len(vector), self.s))]
 
 
 def chosen(domain: Sparse, values: NDArray, tape: Tape, rows: Rows) -> tuple[Keys, Flags]:
