@@ -16,6 +16,7 @@ import numpy as np
 
 from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
+from dither.mechanisms.lookup import registry
 
 _BUDGET = ("epsilon", "delta", "weights")
 _ADVICE = 'name a mechanism, as in base="Piecewise", base=dither.Piecewise or base="GRR(k=5)"'
@@ -65,8 +66,6 @@ def _own(known: list[str]) -> list[str]:
 
 
 def _parsed(base: Any) -> tuple[type[Mechanism], dict[str, Any]]:
-    from dither.mechanisms import registry  # the registry's mechanisms import this module
-
     if isinstance(base, str):
         name, parameters = _read(base)
         return registry.find(name), parameters

@@ -21,13 +21,12 @@ from dither.core.tally import Tally
 from dither.display.plots import COLOURS, saved, tidy
 from dither.display.progress import progress
 from dither.display.table import TextTable
-from dither.errors import DomainError, ParameterError, ReportError
+from dither.errors import BudgetError, DomainError, ParameterError, ReportError
 from dither.learn.federated.device import Numbers, Task, clipped
 from dither.learn.federated.encoders import CANDIDATES, DEFAULT, VectorEncoder, encoder_for, encoder_name, noise_kind
 from dither.learn.federated.local_training import LocalTraining, check_labels, decided, loss
 from dither.learn.federated.partition import Devices, whole_labels
 from dither.learn.federated.round_accounting import Accounts, Rota, most_rounds, per_round, shuffled_total, together
-from dither.privacy.ledger import BudgetError
 from dither.privacy.ledger.ledger import _times
 
 
@@ -53,7 +52,7 @@ class Federation:
     >>> federation.step(devices)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    dither.privacy.ledger.ledger.BudgetError: all 2 rounds are done, ...
+    dither.errors.BudgetError: all 2 rounds are done, ...
     """
 
     def __init__(
