@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,10 @@ class Mechanism(ABC):
     epsilon: float
     delta: float = 0.0
     weights: tuple[Any, ...] | None
+
+    if TYPE_CHECKING:  # a mechanism of the registry is made like any other, of parameters that only its class knows
+
+        def __init__(self, *parameters: Any, **named: Any) -> None: ...
 
     # What a concrete mechanism supplies ------------------------------------------------------------------------
 
