@@ -235,7 +235,7 @@ class Federation:
             return self._move(total / max(count, 1), count, test)
         return self._move(self.encoder.estimate(tally).value, count, test)
 
-    def absorb(self, reports: NDArray | Tally, *, test: tuple[Any, Any] | None = None) -> Numbers:
+    def absorb(self, reports: NDArray[Any] | Tally, *, test: tuple[Any, Any] | None = None) -> Numbers:
         """One round of real devices: their reports, or a tally of these; gives the estimated mean update."""
         self._refuse_beyond()
         if self.encoder is None:
