@@ -49,6 +49,7 @@ check: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/python docs/snippets.py
 	$(BIN)/pytest --doctest-modules src
 	$(BIN)/mkdocs build --quiet --strict
 

@@ -74,6 +74,14 @@ class WriteError(DitherError, OSError):
     """A file could not be written, as when the disk is full."""
 
 
+class LedgerError(DitherError, OSError):
+    """A ledger that cannot be read, trusted or written; no report was handed out."""
+
+
+class BudgetError(DitherError, ValueError):
+    """A plan for which too little of the budget is left; it depends on public facts only."""
+
+
 class MissingExtraError(DitherError, ImportError):
     """An optional dependency is needed; the message names the extra that brings it."""
 

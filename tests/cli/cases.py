@@ -80,7 +80,7 @@ def words(text: str) -> str:
 
 def command(*arguments: Any) -> list[str]:
     """The command line that runs it in a process of its own."""
-    return [sys.executable, "-m", "dither.cli", *(str(each) for each in arguments)]
+    return [sys.executable, "-m", "dither", *(str(each) for each in arguments)]
 
 
 def process(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[bytes]:

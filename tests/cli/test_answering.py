@@ -383,7 +383,7 @@ def test_truth_of_a_plan_with_ranges_leaves_them_out(ranges, people, collected):
 
 
 MISTAKEN_ESTIMATES = {
-    "unknown refinement": (["--refine", "best"], "there is no such refinement; there are auto, shrink"),
+    "unknown refinement": (["--refine", "best"], "no refinement has this name; there are auto, shrink"),
     "unknown ending": (["-o", "estimates.doc"], "estimates are written as .parquet, .csv"),
     "no truth": (["--truth", "nope.csv"], "nope.csv cannot be read"),
 }

@@ -270,7 +270,7 @@ def shell(line: str, *arguments: object) -> tuple[int, str]:
     return found.returncode, found.stderr.decode().splitlines()[-1]
 
 
-DITHER = f"{sys.executable} -m dither.cli"
+DITHER = f"{sys.executable} -m dither"
 
 
 @pytest.mark.parametrize(

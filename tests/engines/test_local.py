@@ -118,7 +118,7 @@ def test_progress_is_told(tmp_path):
 
 def test_the_engine_by_its_name():
     assert isinstance(engine("local"), Local)
-    with pytest.raises(ParameterError, match="there is no engine of this name"):
+    with pytest.raises(ParameterError, match="no engine has this name"):
         engine("secret")
 
 

@@ -16,8 +16,9 @@ from scipy.stats import chi2, norm
 import dither
 from dither.errors import DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.mechanisms import load
-from dither.ranges import CALM, HDG, MSW, TDG, Copula, Grid, Uniform
+from dither.ranges import CALM, HDG, MSW, TDG, Copula, Uniform
 from dither.ranges.granularity import MOST_EVALUATIONS, oracle
+from dither.ranges.grid import Grid
 from dither.ranges.groups import UserGroup
 
 ALARM = 1e-9

@@ -11,9 +11,10 @@ import pytest
 from scipy.stats import chi2
 
 from dither.errors import ParameterError
-from dither.ranges import LHIO, Grid
+from dither.ranges import LHIO
 from dither.ranges.axes import Axes
 from dither.ranges.consistency import inconsistency
+from dither.ranges.grid import Grid
 from dither.ranges.groups import Collected
 from dither.ranges.queries import Queries
 

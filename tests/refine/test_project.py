@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import dither
 from dither import refine
-from dither.core.estimate import SHARES, Bounds, Estimates
+from dither.core.estimate import SHARES, Bounds, Estimates, refinements
 from dither.errors import DitherError
 from dither.estimation.simplex import onto_simplex
 from refine.test_shrink import some
@@ -101,7 +101,7 @@ def test_base_cut_by_hand():
     assert better.value.tolist() == [0.5, 0.0, 0.0, 0.21]
     np.testing.assert_allclose(better.stderr, [0.1, math.hypot(0.1, 0.19), 0.1, 0.1])
     assert refine.base_cut(found, 0).value.tolist() == [0.5, 0.19, 0.0, 0.21]
-    assert refine.by_name("base_cut")(found, np.int64(3)).value.tolist() == [0.5, 0.0, 0.0, 0.0]
+    assert refinements.find("base_cut")(found, np.int64(3)).value.tolist() == [0.5, 0.0, 0.0, 0.0]
     assert not refine.base_cut(found, math.inf).value.any()
 
 
@@ -113,7 +113,7 @@ SECRET = 0.7351
 def check_refused(estimate, method: str, words: str, **options) -> None:
     """A dither error with these words, and no value."""
     with pytest.raises(DitherError, match=words) as caught:
-        refine.by_name(method)(estimate, **options)
+        refinements.find(method)(estimate, **options)
     assert "7351" not in str(caught.value)
 
 
@@ -143,14 +143,14 @@ def test_standard_errors_are_needed(method, bad):
     check_refused(some([SECRET, 0.2], [0.1, bad], SHARES), method, "has no standard errors")
 
 
-@pytest.mark.parametrize("method", refine.METHODS)
+@pytest.mark.parametrize("method", list(refinements))
 def test_values_are_needed(method):
     for bad in (math.nan, math.inf):
         check_refused(some([SECRET, bad, 0.2], 0.1, SHARES), method, "1 items .* collect reports on them first")
     check_refused(some([], 0.1, SHARES), method, "no items")
 
 
-@pytest.mark.parametrize("method", refine.METHODS)
+@pytest.mark.parametrize("method", list(refinements))
 def test_several_results_are_refined_one_by_one(method):
     several = Estimates({"mean(age)": some([SECRET], 0.1)})
     check_refused(several, method, "of several results refine each")

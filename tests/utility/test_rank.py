@@ -16,7 +16,7 @@ USERS = np.column_stack([ENDS, MIDDLE, np.full(500, 0.9)])
 BASES = ("Duchi", "Piecewise", "Laplace")
 
 
-def candidates(epsilon: float = 2.0, d: int = 3) -> dict[str, dither.mechanisms.Mechanism]:
+def candidates(epsilon: float = 2.0, d: int = 3) -> dict[str, dither.Mechanism]:
     return {base: dither.Sampled(base, d=d, m=1, epsilon=epsilon) for base in BASES}
 
 

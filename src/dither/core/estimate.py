@@ -10,7 +10,7 @@ among the users who reported, not among a population they were drawn from.
 """
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
 from dither.core.guarantee import Guarantee
+from dither.core.registry import Registry, declared
 from dither.display.table import TextTable
 from dither.errors import ParameterError, UnknownError, require
 
@@ -83,9 +84,7 @@ class Estimate:
 
     def refine(self, method: str = "auto", **options: Any) -> "Estimate":
         """A better estimate from the same reports: the name of a function in `dither.refine`."""
-        from dither.refine import by_name
-
-        return by_name(method)(self, **options)
+        return refinements.find(method)(self, **options)
 
     def table(self, level: float = 0.95, *, most: int | None = None) -> TextTable:
         """One row an item, in order; with `most`, only that many, largest values first."""
@@ -157,6 +156,9 @@ class Estimate:
     def _rest(self) -> str:
         rest = np.size(self.value) - _SHOWN
         return f"\n... and {rest:,} smaller ones; table() shows all" if rest > 0 else ""
+
+
+refinements: Registry[Callable[..., Estimate]] = Registry("refinement", declared("dither.refine"))
 
 
 @dataclass(frozen=True, eq=False)

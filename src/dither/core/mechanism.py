@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,6 +116,10 @@ class Mechanism(ABC):
     delta: float = 0.0
     weights: tuple[Any, ...] | None
 
+    if TYPE_CHECKING:  # a mechanism of the registry is made like any other, of parameters that only its class knows
+
+        def __init__(self, *parameters: Any, **named: Any) -> None: ...
+
     # What a concrete mechanism supplies ------------------------------------------------------------------------
 
     @abstractmethod
@@ -153,11 +157,11 @@ class Mechanism(ABC):
             return self.layout.dtype
         return np.dtype([("value", np.min_scalar_type(self.channel().shape[1] - 1))])
 
-    def inputs(self) -> NDArray:
+    def inputs(self) -> NDArray[Any]:
         """The values that the channel's rows belong to."""
         return self.reading.domain.points(self.channel().shape[0])
 
-    def outputs(self) -> NDArray:
+    def outputs(self) -> NDArray[Any]:
         """Every possible report, in the order of the channel's columns (small alphabets only)."""
         if self.layout is not None:
             return self.layout.outputs()
@@ -207,7 +211,7 @@ class Mechanism(ABC):
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
         return Reports.wrap(self.drawn(checked, tape), self.fingerprint, tape.simulated)
 
-    def drawn(self, values: NDArray, tape: Tape) -> NDArray:
+    def drawn(self, values: NDArray[Any], tape: Tape) -> NDArray[Any]:
         """Reports for values inside the domain, with the words of any tape: `randomize` runs it, tests enumerate it."""
         _keep_memory()
         reports = np.empty(len(values), dtype=self.dtype)
@@ -215,7 +219,7 @@ class Mechanism(ABC):
         each_chunk(lambda rows: self._fill(reports[rows], values[rows], tape, rows), len(values), chunk)
         return reports
 
-    def tally(self, reports: NDArray) -> Tally:
+    def tally(self, reports: NDArray[Any]) -> Tally:
         """The sum over reports. Any split of the reports gives, merged with `+`, the same tally to the bit."""
         rows = self._rows(reports)
         maker = getattr(reports, "mechanism", "")
@@ -239,7 +243,7 @@ class Mechanism(ABC):
         simulated = bool(getattr(reports, "simulated", False)) and len(rows) > 0  # what is not there has no mark
         return Tally(self.fingerprint, len(rows), counts, simulated)
 
-    def valid(self, reports: NDArray) -> NDArray[np.bool_]:
+    def valid(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Which reports an honest client can have sent: keep them with `reports[mechanism.valid(reports)]`."""
         return self._valid(self._rows(reports))
 

@@ -13,57 +13,19 @@ estimated. Three ways of trust, three ways of training:
 Names are imported when they are first used: local models need no torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import lazy_loader
 
 from dither.errors import MissingExtraError
 
-if TYPE_CHECKING:
-    from dither.learn import analysis as analysis
-    from dither.learn import attack as attack
-    from dither.learn import flower as flower
-    from dither.learn.dpsgd import DPSGD as DPSGD
-    from dither.learn.encoding import Encoder as Encoder
-    from dither.learn.federated import Federation as Federation
-    from dither.learn.linear import LinearRegression as LinearRegression
-    from dither.learn.linear import LinearSVC as LinearSVC
-    from dither.learn.linear import LogisticRegression as LogisticRegression
-    from dither.learn.linear import load_model as load_model
-    from dither.learn.vector_reporter import VectorReporter as VectorReporter
-
-_HOMES = {
-    "DPSGD": "dpsgd",
-    "Encoder": "encoding",
-    "VectorReporter": "reporter",
-    "Federation": "federated",
-    "LinearRegression": "linear",
-    "LinearSVC": "linear",
-    "LogisticRegression": "linear",
-    "load_model": "linear",
-}
-_PARTS = ("analysis", "attack", "flower")
-
-
-_OPTIONAL = ("torch", "sklearn")
+_attached, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PARTS:
-        return _imported(name)
-    if name in _HOMES:
-        return getattr(_imported(_HOMES[name]), name)
-    raise AttributeError(f"module 'dither.learn' has no attribute {name!r}")
-
-
-def _imported(part: str) -> Any:
-    """A module of this room, or the extra that it lacks."""
     try:
-        return import_module(f"dither.learn.{part}")
+        return _attached(name)
     except ModuleNotFoundError as error:
-        if error.name not in _OPTIONAL:
+        if error.name not in ("torch", "sklearn"):
             raise
         raise MissingExtraError(f"this needs {error.name}: pip install 'dither[learn]'") from None
-
-
-def __dir__() -> list[str]:
-    return sorted([*_HOMES, *_PARTS])

@@ -6,6 +6,7 @@ above it zero, and equal stays open (and is zero at the end, as u = q is not bel
 """
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ def bits_dtype(k: int) -> np.dtype:
     return np.dtype([("bits", f"V{-(-k // 8)}")])
 
 
-def as_bytes(reports: NDArray) -> NDArray[np.uint8]:
+def as_bytes(reports: NDArray[Any]) -> NDArray[np.uint8]:
     """The packed bytes of the reports, one row a report; a view where memory allows it."""
     packed = np.ascontiguousarray(reports["bits"])
     return packed.view(np.uint8).reshape(len(packed), packed.dtype.itemsize)

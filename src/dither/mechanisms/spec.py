@@ -16,6 +16,7 @@ import numpy as np
 
 from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
+from dither.mechanisms.lookup import registry
 
 _BUDGET = ("epsilon", "delta", "weights")
 _ADVICE = 'name a mechanism, as in base="Piecewise", base=dither.Piecewise or base="GRR(k=5)"'
@@ -66,8 +67,6 @@ def _own(known: list[str]) -> list[str]:
 
 def parsed_spec(base: Any) -> tuple[type[Mechanism], dict[str, Any]]:
     """The mechanism that a recipe names, and the parameters that it gives."""
-    from dither.mechanisms import registry  # the registry's mechanisms import this module
-
     if isinstance(base, str):
         name, parameters = _read(base)
         return registry.find(name), parameters

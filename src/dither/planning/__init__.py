@@ -10,10 +10,6 @@
 - `trial`: a plan put to records on this machine, and conditions answered
 """
 
-from dither.planning.plan_tally import PlanTally
-from dither.planning.planner import plan
-from dither.planning.plans import Part, Plan
-from dither.planning.prediction import Prediction
-from dither.planning.questions import Question
+import lazy_loader
 
-__all__ = ["Part", "Plan", "PlanTally", "Prediction", "Question", "plan"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -12,15 +12,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from dither.core.estimate import MEAN, Estimate
+from dither.core.estimate import MEAN, Estimate, refinements
 from dither.planning.questions import DERIVED, RANGES, Question
-from dither.refine import auto, by_name
+from dither.refine import auto
 from dither.refine.smooth import MOST_CELLS, smooth
 
 
 def refine_estimates(found: dict[Question, Estimate], method: str) -> dict[Question, Estimate]:
     """Every estimate, refined; those that lack reports, and those that are derived, stay as they are."""
-    apply = by_name(method)
+    apply = refinements.find(method)
     known = {
         question: estimate
         for question, estimate in found.items()

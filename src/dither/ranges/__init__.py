@@ -5,32 +5,6 @@ Each user answers one grid over one or two attributes; the analyst gets answers 
 import what answers queries.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import lazy_loader
 
-if TYPE_CHECKING:
-    from dither.ranges.copula import Copula
-    from dither.ranges.grid import Grid
-    from dither.ranges.hio import HIO
-    from dither.ranges.lhio import LHIO
-    from dither.ranges.methods import CALM, HDG, MSW, TDG, Uniform
-
-_HOMES = {
-    "HDG": "dither.ranges.methods",
-    "TDG": "dither.ranges.methods",
-    "CALM": "dither.ranges.methods",
-    "Copula": "dither.ranges.copula",
-    "HIO": "dither.ranges.hio",
-    "LHIO": "dither.ranges.lhio",
-    "MSW": "dither.ranges.methods",
-    "Uniform": "dither.ranges.methods",
-    "Grid": "dither.ranges.grid",
-}
-
-__all__ = ["CALM", "HDG", "HIO", "LHIO", "MSW", "TDG", "Copula", "Grid", "Uniform"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

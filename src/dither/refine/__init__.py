@@ -12,24 +12,6 @@ post-processing: it sees nothing but the estimate, so it costs no privacy.
 `estimate.refine("shrink")` is the same as `refine.shrink(estimate)`.
 """
 
-from collections.abc import Callable
-from typing import Any
+import lazy_loader
 
-from dither.errors import ParameterError
-from dither.refine.auto import auto
-from dither.refine.hdr4me import hdr4me
-from dither.refine.project import base_cut, clip, norm_sub, simplex
-from dither.refine.shrink import shrink
-from dither.refine.smooth import smooth
-
-METHODS = {each.__name__: each for each in (auto, shrink, smooth, hdr4me, clip, simplex, norm_sub, base_cut)}
-
-
-def by_name(method: str) -> Callable[..., Any]:
-    """The refinement of this name."""
-    if not isinstance(method, str) or method not in METHODS:
-        raise ParameterError(f"there is no such refinement; there are {', '.join(METHODS)}")
-    return METHODS[method]
-
-
-__all__ = ["auto", "base_cut", "by_name", "clip", "hdr4me", "norm_sub", "shrink", "simplex", "smooth"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,18 +8,6 @@
 Nothing here knows a concrete mechanism: everything follows from `moments`.
 """
 
-from dither.utility.compare import break_even, epsilon_for, rank, users_for
-from dither.utility.deviation import Deviation, deviation
-from dither.utility.limits import Parameters, least_mse, limit
+import lazy_loader
 
-__all__ = [
-    "Deviation",
-    "Parameters",
-    "break_even",
-    "deviation",
-    "epsilon_for",
-    "least_mse",
-    "limit",
-    "rank",
-    "users_for",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -10,29 +10,6 @@ attack of scores: `curve` says how well they tell members from others, `bound` w
 shows it.
 """
 
-from dither.learn.attack.evaluation import FEWEST
-from dither.learn.attack.membership_bound import RELATIONS, chance
-from dither.learn.attack.model_scores import Numbers, Records, log_odds, losses
-from dither.learn.attack.result import FALSE_ALARMS, Attack, Rate, attacks_table
-from dither.learn.attack.shadows import Train, likelihood_ratio
-from dither.learn.attack.softmax import Softmax, SoftmaxTrainer
-from dither.learn.attack.threshold import loss_threshold
+import lazy_loader
 
-__all__ = [
-    "FALSE_ALARMS",
-    "FEWEST",
-    "RELATIONS",
-    "Attack",
-    "Numbers",
-    "Rate",
-    "Records",
-    "Softmax",
-    "SoftmaxTrainer",
-    "Train",
-    "attacks_table",
-    "chance",
-    "likelihood_ratio",
-    "log_odds",
-    "loss_threshold",
-    "losses",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

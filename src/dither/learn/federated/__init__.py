@@ -30,21 +30,6 @@ has which records, `local_training` what an update is, `encoders` how it travels
 `ldpvec` is 001's way to report a direction.
 """
 
-from dither.learn.federated.device import Device, Task, clipped
-from dither.learn.federated.encoders import DEFAULT, VectorEncoder, encoder_for
-from dither.learn.federated.federation import Federation
-from dither.learn.federated.ldpvec import LDPVec
-from dither.learn.federated.partition import Devices, by_class
+import lazy_loader
 
-__all__ = [
-    "DEFAULT",
-    "Device",
-    "Devices",
-    "Federation",
-    "LDPVec",
-    "Task",
-    "VectorEncoder",
-    "by_class",
-    "clipped",
-    "encoder_for",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

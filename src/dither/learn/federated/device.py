@@ -16,11 +16,11 @@ from dither.core.checks import checked_count
 from dither.core.mechanism import Mechanism
 from dither.core.randomness import Stream
 from dither.core.reports import Reports
-from dither.errors import ParameterError, ReportError
+from dither.errors import BudgetError, ParameterError, ReportError
 from dither.learn.federated.encoders import VectorEncoder
 from dither.learn.federated.local_training import LocalTraining
 from dither.learn.federated.partition import Devices
-from dither.privacy.ledger import BudgetError, Ledger
+from dither.privacy.ledger import Ledger
 
 Numbers = NDArray[np.float64]
 

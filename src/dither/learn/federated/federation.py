@@ -21,13 +21,12 @@ from dither.core.tally import Tally
 from dither.display.plots import COLOURS, saved, tidy
 from dither.display.progress import progress
 from dither.display.table import TextTable
-from dither.errors import DomainError, ParameterError, ReportError
+from dither.errors import BudgetError, DomainError, ParameterError, ReportError
 from dither.learn.federated.device import Numbers, Task, clipped
 from dither.learn.federated.encoders import CANDIDATES, DEFAULT, VectorEncoder, encoder_for, encoder_name, noise_kind
 from dither.learn.federated.local_training import LocalTraining, check_labels, decided, loss
 from dither.learn.federated.partition import Devices, whole_labels
 from dither.learn.federated.round_accounting import Accounts, Rota, most_rounds, per_round, shuffled_total, together
-from dither.privacy.ledger import BudgetError
 from dither.privacy.ledger.ledger import basic_composition
 
 
@@ -53,7 +52,7 @@ class Federation:
     >>> federation.step(devices)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    dither.privacy.ledger.ledger.BudgetError: all 2 rounds are done, ...
+    dither.errors.BudgetError: all 2 rounds are done, ...
     """
 
     def __init__(
@@ -236,7 +235,7 @@ class Federation:
             return self._move(total / max(count, 1), count, test)
         return self._move(self.encoder.estimate(tally).value, count, test)
 
-    def absorb(self, reports: NDArray | Tally, *, test: tuple[Any, Any] | None = None) -> Numbers:
+    def absorb(self, reports: NDArray[Any] | Tally, *, test: tuple[Any, Any] | None = None) -> Numbers:
         """One round of real devices: their reports, or a tally of these; gives the estimated mean update."""
         self._refuse_beyond()
         if self.encoder is None:

@@ -25,11 +25,11 @@ from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.exact import share_below
 from dither.core.guarantee import Guarantee
 from dither.core.randomness import Stream
-from dither.errors import ParameterError
+from dither.errors import BudgetError, ParameterError
 from dither.mechanisms.ballgaussian import Sphere
 from dither.mechanisms.noise_tables import MOST_EPSILON
 from dither.privacy.composition import compose
-from dither.privacy.ledger.ledger import BudgetError, affordable_rounds, basic_composition
+from dither.privacy.ledger.ledger import affordable_rounds, basic_composition
 from dither.privacy.shuffle import BOUNDS, LocalRandomizer, bounds
 from dither.privacy.subsampling import noise_multiplier, subsampled_gaussian
 

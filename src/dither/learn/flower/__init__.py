@@ -14,25 +14,12 @@ cannot choose epsilon. `wire` holds what travels between them, and `grid` device
 
 import warnings
 
+import lazy_loader
+
 from dither.errors import require
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of what Flower imports: not for our users to mend
-    require("flwr.serverapp", "federated")
-    from dither.learn.flower.client import FAILURES, Randomizer
-    from dither.learn.flower.local_grid import LocalGrid
-    from dither.learn.flower.messages import FORMAT, KEY, PLAN, ROUND, TRAIN, fingerprint
-    from dither.learn.flower.server import Debiasing
+    require("flwr.serverapp.strategy", "federated")
 
-__all__ = [
-    "FAILURES",
-    "FORMAT",
-    "KEY",
-    "PLAN",
-    "ROUND",
-    "TRAIN",
-    "Debiasing",
-    "LocalGrid",
-    "Randomizer",
-    "fingerprint",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

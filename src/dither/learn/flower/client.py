@@ -34,7 +34,7 @@ from dither.core.checks import checked_count
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.randomness import Stream
 from dither.core.reports import Reports
-from dither.errors import DomainError, ParameterError
+from dither.errors import BudgetError, DomainError, ParameterError
 from dither.learn.flower.messages import (
     KEY,
     PUBLIC,
@@ -48,7 +48,7 @@ from dither.learn.flower.messages import (
 )
 from dither.learn.vector_reporter import VectorReporter
 from dither.privacy.composition import compose
-from dither.privacy.ledger import BudgetError, Ledger
+from dither.privacy.ledger import Ledger
 from dither.privacy.ledger.ledger import period_label
 from dither.privacy.ledger.store import keyed
 

@@ -30,7 +30,7 @@ from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.randomness import Stream
 from dither.core.reports import Reports
 from dither.display.table import TextTable
-from dither.errors import EmptyError, ParameterError
+from dither.errors import BudgetError, EmptyError, ParameterError
 from dither.learn.flower.messages import (
     COUNTS,
     PUBLIC,
@@ -44,7 +44,6 @@ from dither.learn.flower.messages import (
 )
 from dither.learn.vector_reporter import VectorReporter
 from dither.privacy.composition import compose
-from dither.privacy.ledger import BudgetError
 
 _WAIT = 1.0  # seconds between two looks for devices
 _LOG = getLogger("flwr")  # where Flower tells what it does

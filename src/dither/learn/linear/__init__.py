@@ -12,27 +12,10 @@ What goes wrong: noise grows with d, so with few users a model of few public att
 (docs/local-models.md). Classes are two; a model for each of k classes would need k reports.
 """
 
-from dither.errors import MissingExtraError
+import lazy_loader
 
-try:
-    import sklearn as sklearn
-except ImportError:
-    raise MissingExtraError("this needs sklearn: pip install 'dither[learn]'") from None
+from dither.errors import require
 
-from dither.learn.linear.model_files import MODELS, load_model
-from dither.learn.linear.models import LinearRegression, LinearSVC, LogisticRegression
-from dither.learn.linear.schedule import FARTHEST, FEWEST_STEPS, FIRST_SHARE, RIDGE, Schedule, public_order
+require("sklearn", "learn")
 
-__all__ = [
-    "FARTHEST",
-    "FEWEST_STEPS",
-    "FIRST_SHARE",
-    "MODELS",
-    "RIDGE",
-    "LinearRegression",
-    "LinearSVC",
-    "LogisticRegression",
-    "Schedule",
-    "load_model",
-    "public_order",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

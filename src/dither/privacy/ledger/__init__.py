@@ -3,7 +3,7 @@
 `device` holds the rules and what they promise, `store` the file, `asked` what is seen of a plan.
 """
 
-from dither.privacy.ledger.ledger import BudgetError, Ledger
-from dither.privacy.ledger.store import LedgerError
+from dither.errors import BudgetError, LedgerError
+from dither.privacy.ledger.ledger import Ledger
 
 __all__ = ["BudgetError", "Ledger", "LedgerError"]

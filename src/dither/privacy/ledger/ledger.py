@@ -51,18 +51,14 @@ from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.reports import Reports
 from dither.display.table import TextTable
-from dither.errors import DitherError, ParameterError
+from dither.errors import BudgetError, LedgerError, ParameterError
 from dither.privacy.ledger import store
 from dither.privacy.ledger.prompt import Outline, PlanLike, Prompt, canonical, outlined, prompted
-from dither.privacy.ledger.store import Answer, Book, LedgerError, Reserved
+from dither.privacy.ledger.store import Answer, Book, Reserved
 
 CHANGES, PERIODS = "changes", "periods"
 MOST_ROUNDS = 1 << 53
 _NOT_YET = Answer(0, b"", b"")
-
-
-class BudgetError(DitherError, ValueError):
-    """A plan for which too little of the budget is left; it depends on public facts only."""
 
 
 class Ledger:

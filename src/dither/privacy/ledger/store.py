@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dither.core.randomness import Stream
-from dither.errors import DitherError, ParameterError
+from dither.errors import DitherError, LedgerError, ParameterError
 
 APPLICATION = int.from_bytes(b"dthr")
 VERSION = 1
@@ -61,10 +61,6 @@ _RECOVER = (
     "device no more. Moving the file away (with {path}-journal, if there is one) starts a ledger that has forgotten "
     "everything: what was spent before comes on top of its budget."
 )
-
-
-class LedgerError(DitherError, OSError):
-    """A ledger that cannot be read, trusted or written; no report was handed out."""
 
 
 class Reserved(NamedTuple):

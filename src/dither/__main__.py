@@ -1,4 +1,4 @@
-"""`python -m dither.cli` is the `dither` command."""
+"""`python -m dither` is the `dither` command."""
 
 from dither.cli import main
 

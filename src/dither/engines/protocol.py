@@ -1,0 +1,43 @@
+"""What an engine does, and engines by name."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dither.core.registry import Registry
+
+if TYPE_CHECKING:
+    from dither.engines.local import Progress
+    from dither.engines.records import RecordStream
+    from dither.planning.plan_tally import PlanTally
+    from dither.planning.plans import Plan
+
+
+class Engine(Protocol):
+    """Where reports are made and tallied."""
+
+    def tally(self, plan: "Plan", source: Any, *, progress: "Progress | None" = None) -> "PlanTally":
+        """The sums over all reports of a source."""
+        ...
+
+    def randomize(
+        self,
+        plan: "Plan",
+        records: "RecordStream",
+        output: Any,
+        *,
+        seed: int | None = None,
+        invalid: str = "error",
+        progress: "Progress | None" = None,
+    ) -> int:
+        """Write the reports of records; the number of records."""
+        ...
+
+
+ENGINES: Registry[Callable[[], Engine]] = Registry(
+    "engine", {"Local": "dither.engines.local", "Spark": "dither.engines.spark"}
+)
+
+
+def engine(name: str) -> Engine:
+    """An engine by its name: `"local"` or `"spark"`."""
+    return ENGINES.find(name)()

@@ -1,0 +1,14 @@
+from . import analysis as analysis
+from . import attack as attack
+from . import federated as federated
+from . import flower as flower
+from . import geodp as geodp
+from . import linear as linear
+from .dpsgd import DPSGD as DPSGD
+from .encoding import Encoder as Encoder
+from .federated import Federation as Federation
+from .linear import LinearRegression as LinearRegression
+from .linear import LinearSVC as LinearSVC
+from .linear import LogisticRegression as LogisticRegression
+from .linear import load_model as load_model
+from .vector_reporter import VectorReporter as VectorReporter

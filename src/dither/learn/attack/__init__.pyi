@@ -1,0 +1,16 @@
+from .evaluation import FEWEST as FEWEST
+from .membership_bound import RELATIONS as RELATIONS
+from .membership_bound import chance as chance
+from .model_scores import Numbers as Numbers
+from .model_scores import Records as Records
+from .model_scores import log_odds as log_odds
+from .model_scores import losses as losses
+from .result import FALSE_ALARMS as FALSE_ALARMS
+from .result import Attack as Attack
+from .result import Rate as Rate
+from .result import attacks_table as attacks_table
+from .shadows import Train as Train
+from .shadows import likelihood_ratio as likelihood_ratio
+from .softmax import Softmax as Softmax
+from .softmax import SoftmaxTrainer as SoftmaxTrainer
+from .threshold import loss_threshold as loss_threshold

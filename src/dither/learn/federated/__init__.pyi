@@ -1,0 +1,10 @@
+from .device import Device as Device
+from .device import Task as Task
+from .device import clipped as clipped
+from .encoders import DEFAULT as DEFAULT
+from .encoders import VectorEncoder as VectorEncoder
+from .encoders import encoder_for as encoder_for
+from .federation import Federation as Federation
+from .ldpvec import LDPVec as LDPVec
+from .partition import Devices as Devices
+from .partition import by_class as by_class

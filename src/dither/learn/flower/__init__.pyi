@@ -1,0 +1,10 @@
+from .client import FAILURES as FAILURES
+from .client import Randomizer as Randomizer
+from .local_grid import LocalGrid as LocalGrid
+from .messages import FORMAT as FORMAT
+from .messages import KEY as KEY
+from .messages import PLAN as PLAN
+from .messages import ROUND as ROUND
+from .messages import TRAIN as TRAIN
+from .messages import fingerprint as fingerprint
+from .server import Debiasing as Debiasing

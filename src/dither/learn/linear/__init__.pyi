@@ -1,0 +1,11 @@
+from .model_files import MODELS as MODELS
+from .model_files import load_model as load_model
+from .models import LinearRegression as LinearRegression
+from .models import LinearSVC as LinearSVC
+from .models import LogisticRegression as LogisticRegression
+from .schedule import FARTHEST as FARTHEST
+from .schedule import FEWEST_STEPS as FEWEST_STEPS
+from .schedule import FIRST_SHARE as FIRST_SHARE
+from .schedule import RIDGE as RIDGE
+from .schedule import Schedule as Schedule
+from .schedule import public_order as public_order

@@ -1,0 +1,6 @@
+from .plan_tally import PlanTally as PlanTally
+from .planner import plan as plan
+from .plans import Part as Part
+from .plans import Plan as Plan
+from .prediction import Prediction as Prediction
+from .questions import Question as Question

@@ -1,0 +1,9 @@
+from .compare import break_even as break_even
+from .compare import epsilon_for as epsilon_for
+from .compare import rank as rank
+from .compare import users_for as users_for
+from .deviation import Deviation as Deviation
+from .deviation import deviation as deviation
+from .limits import Parameters as Parameters
+from .limits import least_mse as least_mse
+from .limits import limit as limit

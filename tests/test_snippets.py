@@ -1,0 +1,58 @@
+"""The check of the pages' types finds what a user's editor would, and says on which line of which page."""
+
+import runpy
+from pathlib import Path
+
+SNIPPETS = runpy.run_path(str(Path(__file__).parent.parent / "docs" / "snippets.py"))
+
+PAGE = """# A page
+
+```python
+import dither
+from dither.learn import geodp
+
+mechanism = dither.GRR(k=4, epsilon=1.0)
+certificate: dither.Guarantee = dither.privacy.certify(mechanism)
+print(geodp.__name__, dither.registry["Unary"](k=4, epsilon=1.0), dither.errors.DomainError)
+```
+
+```python
+dither.GRRR
+dither.GRR(k="four", epsilon=1.0)
+dither.learn.geo
+mechanism.tally([0]).of_nobody
+print(nobody)
+```
+
+<!-- untyped -->
+```python
+after = dither.GRRR
+```
+
+```py
+dither.neither_run_nor_checked
+```
+
+```python
+print(after, mechanism.estimates)
+```
+"""
+
+
+def test_what_is_wrong_is_found_on_its_line():
+    found = SNIPPETS["errors"]({"page.md": PAGE, "right.md": PAGE.partition("```\n")[0] + "```\n"})
+    assert sorted({error.partition(": ")[0] for error in found}) == [
+        "page.md:13",
+        "page.md:14",
+        "page.md:15",
+        "page.md:16",
+        "page.md:17",
+        "page.md:30",
+    ], found
+
+
+def test_lines_stay_at_their_places():
+    made = SNIPPETS["module"](PAGE)
+    assert made.code.splitlines()[3] == "import dither"
+    assert made.untyped == {21}
+    assert "neither" not in made.code
