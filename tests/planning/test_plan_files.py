@@ -360,6 +360,8 @@ def test_any_damage_is_refused_in_the_usual_words(path):
     stored = json.loads(path.read_text(encoding="utf-8"))
     forged = 0
     for place in places(stored):
+        if isinstance(place[-1], str):
+            assert not outcome(with_key_twice(stored, place), stored["hash"])
         for value in odd_values(_at(stored, place)):
             damaged = changed(stored, place, value)
             read = outcome(json.dumps(damaged), stored["hash"])
@@ -368,6 +370,12 @@ def test_any_damage_is_refused_in_the_usual_words(path):
                 text = rehashed(damaged)
                 forged += outcome(text, json.loads(text)["hash"])
     assert forged  # the deeper checks are reached
+
+
+def with_key_twice(stored: Any, place: tuple[Any, ...]) -> str:
+    """The same, where a name is followed by itself with the same value: readers differ in which one they take."""
+    twin = changed(stored, (*place[:-1], "twin"), _at(stored, place))
+    return json.dumps(twin).replace('"twin"', json.dumps(place[-1]))
 
 
 def _at(stored: Any, path: tuple[Any, ...]) -> Any:
