@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from dither.core import toml
 from dither.core.checks import as_float, checked_count
 from dither.core.columns import MISSING, LabelCodes, floats_of
+from dither.core.decoding import decoded_parameters
 from dither.core.domains import Categories, UnitInterval
 from dither.core.sparse_columns import MOST_KEYS, Entries, entries_of, refuse_first
 from dither.core.sparse_domain import Sparse
@@ -397,15 +398,14 @@ class Schema(Mapping[str, Attribute]):
         attributes = {}
         for name, entry in stored.items() if isinstance(stored, Mapping) else ():
             kind = entry.get("kind") if isinstance(entry, Mapping) else None
-            if kind not in KINDS:
+            if not isinstance(kind, str) or kind not in KINDS:
                 raise ParameterError(f"attribute {name}: kind must be one of {', '.join(KINDS)}")
             parameters = {key: value for key, value in entry.items() if key != "kind"}
+            given = decoded_parameters(KINDS[kind], parameters, f"attribute {name}")
             try:
-                attributes[name] = KINDS[kind](**parameters)
-            except TypeError:
-                raise ParameterError(
-                    f"attribute {name}: missing or unknown parameters for a {kind} attribute"
-                ) from None
+                attributes[name] = KINDS[kind](**given)
+            except ParameterError as error:
+                raise ParameterError(f"attribute {name}: {error}") from None
         return cls(attributes)
 
     def to_toml(self, comments: Mapping[str, str] | None = None) -> str:

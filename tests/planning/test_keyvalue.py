@@ -11,7 +11,7 @@ import pytest
 import dither
 from dither import Categorical, KeyValue, Numeric, Plan, Schema, plan
 from dither.errors import BudgetWarning, DomainError, ParameterError
-from dither.planning import PlanTally, Question, plans
+from dither.planning import PlanTally, Question, plan_files, plans
 from dither.planning.choose import cohorts, shift
 from dither.planning.error_curves import error_curves
 from dither.planning.planner import chooser_of, kept_ways
@@ -522,17 +522,17 @@ def test_mechanisms_must_fit_their_keys():
     def forged(change) -> str:
         forgery = json.loads(text)
         change(forgery)
-        body = {key: value for key, value in forgery.items() if key not in plans.BESIDE}
-        return json.dumps({**body, "prediction": forgery["prediction"], "hash": plans._digest(body)})
+        body = {key: value for key, value in forgery.items() if key not in plan_files.BESIDE}
+        return json.dumps({**body, "prediction": forgery["prediction"], "hash": plan_files.digest(body)})
 
     def other(**own) -> Any:
-        return plans._portable(dither.CoCo(**{"d": 6, "s": 2, "epsilon": 0.3, **own}).to_dict())
+        return plan_files.portable(dither.CoCo(**{"d": 6, "s": 2, "epsilon": 0.3, **own}).to_dict())
 
     Plan.from_json(forged(lambda plan: plan["parts"][0].update(mechanism=other())))
     wrong = [other(s=3), other(d=7), other(sample=True)]
     one_sided: Any = dither.registry["SignSum"]
-    wrong.append(plans._portable(one_sided(d=6, s=2, epsilon=0.3, goal="mean").to_dict()))
-    wrong.append(plans._portable(dither.GRR(k=6, epsilon=0.3).to_dict()))
+    wrong.append(plan_files.portable(one_sided(d=6, s=2, epsilon=0.3, goal="mean").to_dict()))
+    wrong.append(plan_files.portable(dither.GRR(k=6, epsilon=0.3).to_dict()))
     for mechanism in wrong:
         with pytest.raises(ParameterError, match="do not fit"):
             Plan.from_json(forged(lambda plan, mechanism=mechanism: plan["parts"][0].update(mechanism=mechanism)))

@@ -23,13 +23,14 @@ from dither.core.composite_channels import Independent
 from dither.core.guarantee import Guarantee
 from dither.core.randomness import Stream
 from dither.errors import DitherError
-from dither.planning import choose, plans
+from dither.planning import choose, plan_files, plans
 from dither.planning import planner as make
 from dither.planning.choose import Chooser, variances
 from dither.planning.plans import Part
 from dither.planning.prediction import Prediction
 from dither.planning.questions import Question, questions
 from planning import test_choose as choosing
+from planning import test_plan_files as storage
 from planning import test_plans as planning
 
 pytestmark = pytest.mark.filterwarnings("ignore::dither.errors.BudgetWarning")
@@ -320,29 +321,29 @@ def test_budgets_by_variance_that_add_up_to_more(monkeypatch):
 
 
 def test_a_hash_that_is_not_compared(monkeypatch):
-    monkeypatch.setattr(plans, "_digest", lambda stored: planning.FIRST_HASH)
-    assert caught(planning.test_stored_plans)
+    monkeypatch.setattr(plan_files, "digest", lambda stored: storage.FIRST_HASH)
+    assert caught(storage.test_stored_plans)
 
 
 def test_a_certificate_that_is_taken_from_the_file(monkeypatch):
     monkeypatch.setattr(Plan, "guarantee", property(lambda self: Guarantee(self.epsilon, self.delta)))
     monkeypatch.setattr(Plan, "_certified", lambda self, stated: True)
-    assert caught(planning.test_a_forged_plan_with_a_right_hash_is_refused)
+    assert caught(storage.test_a_forged_plan_with_a_right_hash_is_refused)
 
 
 def test_a_stated_certificate_that_is_believed(monkeypatch):
     monkeypatch.setattr(Plan, "_certified", lambda self, stated: True)
-    assert caught(planning.test_the_certificate_is_stored_and_compared)
+    assert caught(storage.test_the_certificate_is_stored_and_compared)
 
 
 def test_mechanisms_that_need_not_fit_their_questions(monkeypatch):
     monkeypatch.setattr(plans, "_fits", lambda part: True)
-    assert caught(planning.test_a_forged_plan_with_a_right_hash_is_refused)
+    assert caught(storage.test_a_forged_plan_with_a_right_hash_is_refused)
 
 
 def test_integers_that_readers_round(monkeypatch):
-    monkeypatch.setattr(plans, "_portable", lambda stored: stored)
-    assert caught(planning.test_integers_survive_readers_that_round)
+    monkeypatch.setattr(plan_files, "portable", lambda stored: stored)
+    assert caught(storage.test_integers_survive_readers_that_round)
 
 
 def test_a_simulation_that_states_a_guarantee(monkeypatch):

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import Channel
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
+from dither.core.decoding import decoded_parameters
 from dither.core.draw import Rows, Tape
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.parallel import each_chunk, sum_chunks
@@ -284,11 +285,9 @@ class Mechanism(ABC):
         parameters = dict(stored)
         if parameters.pop("mechanism", None) != cls.__name__:
             raise ParameterError(f"this description is not one of {cls.__name__}")
-        try:
-            return cls(**{**parameters, "weights": tuple(parameters["weights"])})
-        except (TypeError, KeyError):
-            pass
-        raise ParameterError(f"this description has missing or unknown parameters for {cls.__name__}")
+        if parameters.get("weights") is None:  # they would be chosen anew
+            raise ParameterError(f"{cls.__name__}: missing weights, the integers that are sampled")
+        return cls(**decoded_parameters(cls, parameters, cls.__name__))
 
     def __reduce__(self):
         return type(self).from_dict, (self.to_dict(),)  # a pickle holds no cache, and is certified again

@@ -7,15 +7,19 @@ because their counts mean different things.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.decoding import decoded
 from dither.errors import TallyError
 
 _FORMAT = "dither tally 1"
+
+T = TypeVar("T")
+Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +79,10 @@ class Tally:
     @classmethod
     def from_bytes(cls, data: bytes) -> "Tally":
         """The inverse of `to_bytes`; refuses anything that is not exactly a tally."""
-        try:
-            stored = msgspec.msgpack.decode(data, type=TallyFormat)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            stored = None
-        if stored is None or stored.format != _FORMAT:
-            raise TallyError("these bytes are not a tally that this version of dither can read")
+        stored = unpacked(data, _FORMAT, TallyFormat, "a tally")
         size = int(np.prod(stored.shape, dtype=object)) if stored.shape else 1
-        if len(stored.counts) != 8 * size or stored.n < 0 or min(stored.shape, default=0) < 0:
-            raise TallyError("these bytes are a damaged tally: its parts do not fit together")
+        if len(stored.counts) != 8 * size:
+            raise TallyError("these bytes are a damaged tally: counts: expected 8 bytes for each of the shape")
         try:
             counts = np.frombuffer(stored.counts, dtype="<i8").reshape(stored.shape)
         except ValueError:
@@ -100,7 +99,18 @@ class Tally:
 class TallyFormat(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     mechanism: str
-    n: int
+    n: Size
     simulated: bool
-    shape: list[int]
+    shape: list[Size]
     counts: bytes
+
+
+def unpacked(data: Any, form: str, kind: type[T], what: str) -> T:
+    """The fields of a MessagePack map of this format; `what` it should be begins the error."""
+    try:
+        stored = msgspec.msgpack.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, RecursionError):
+        stored = None
+    if not isinstance(stored, dict) or stored.get("format") != form:
+        raise TallyError(f"these bytes are not {what} that this version of dither can read")
+    return decoded(stored, kind, f"these bytes are not {what}", TallyError)

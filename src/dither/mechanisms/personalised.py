@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_count, checked_epsilon
+from dither.core.checks import as_float, checked_count, checked_epsilon
 from dither.core.composite_channels import Announced
 from dither.core.domains import UnitInterval
 from dither.core.draw import Rows, Tape, some_of
@@ -392,9 +392,7 @@ def _flat(each: Sequence[Any]) -> tuple[Any, ...]:
 def _checked_group(name: Any, epsilon: Any, low: Any = -1.0, high: Any = 1.0) -> Group:
     if not isinstance(name, str) or not name:
         raise ParameterError("the name of a group is a text")
-    ends = [
-        float(end) if isinstance(end, int | float) and not isinstance(end, bool) else math.nan for end in (low, high)
-    ]
+    ends = [as_float(end) for end in (low, high)]
     if not -1 <= ends[0] < ends[1] <= 1:
         raise ParameterError("the region of a group is an interval inside [-1, 1], as in (1.0, 0.0, 0.5)")
     return Group(name, checked_epsilon(epsilon), *ends)

@@ -4,7 +4,8 @@
 - `priors`: what is known about the users beforehand
 - `choose`: the ways to ask that are compared, and the best of them
 - `make`: `dither.plan`
-- `plans`: the plan: what devices, servers and analysts do with it, and how it is stored
+- `plans`: the plan: what devices, servers and analysts do with it
+- `plan_files`: how it is stored, and what its hash covers
 - `explaining`, `prediction`, `tallies`, `refining`: it in words, what it will cost, what is counted, what is won back
 - `tables`, `files`: records from whatever holds them
 - `trial`: a plan put to records on this machine, and conditions answered

@@ -6,11 +6,11 @@ small error bar, and nothing else would tell.
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from dither.core.tally import Tally
+from dither.core.tally import Tally, unpacked
 from dither.errors import TallyError
 
 _TALLY_FORMAT = "dither plan tally 2"
@@ -50,17 +50,13 @@ class PlanTally:
     @classmethod
     def from_bytes(cls, data: bytes) -> "PlanTally":
         """The inverse of `to_bytes`; refuses anything that is not exactly the tally of a plan."""
-        try:
-            body, digest = bytes(data[:-_DIGEST]), bytes(data[-_DIGEST:])
-            stored = msgspec.msgpack.decode(body, type=PlanTallyFormat)
-        except (msgspec.MsgspecError, UnicodeDecodeError, TypeError):
-            stored, body, digest = None, b"", b""
-        if stored is None or stored.format != _TALLY_FORMAT or not stored.parts:
-            raise TallyError("these bytes are not the tally of a plan that this version of dither can read")
+        whole = bytes(data) if isinstance(data, bytes | bytearray | memoryview) else b""
+        body, digest = whole[:-_DIGEST], whole[-_DIGEST:]
+        stored = unpacked(body, _TALLY_FORMAT, PlanTallyFormat, "the tally of a plan")
         if hashlib.sha256(body).digest() != digest:
             raise TallyError("these bytes are a damaged tally: they are not what was written. Tally the reports again")
         tally = cls(stored.plan, {name: Tally.from_bytes(part) for name, part in stored.parts.items()})
-        if tally.to_bytes() != bytes(data):
+        if tally.to_bytes() != whole:
             raise TallyError("these bytes are a damaged tally: they are not what a tally writes")
         return tally
 
@@ -71,4 +67,4 @@ class PlanTally:
 class PlanTallyFormat(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     plan: str
-    parts: dict[str, bytes]
+    parts: Annotated[dict[str, bytes], msgspec.Meta(min_length=1)]

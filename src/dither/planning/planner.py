@@ -17,6 +17,7 @@ from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.sparse_domain import Sparse
 from dither.errors import BudgetWarning, ParameterError
 from dither.planning.choose import Chooser, Way
+from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
 from dither.planning.priors import checked_prior, users_like
@@ -52,7 +53,7 @@ def plan(
     >>> [part.name for part in best.parts], best.questions_per_user
     (['mean(income)', 'histogram(job)'], 1)
     """
-    users = checked_count("users", users, 1)
+    users = checked_count("users", users, 1, MOST_WHOLE)
     chooser = chooser_of(schema, epsilon, users, delta, ask, prior, weights, most_evaluations)
     made = _made(schema, chooser, kept_ways(schema, chooser, users), users)
     _warn(made)

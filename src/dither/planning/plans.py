@@ -16,12 +16,11 @@ version may make better.
 """
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +42,10 @@ from dither.core.tally import Tally
 from dither.display.table import TextTable
 from dither.errors import DomainError, EmptyError, ParameterError, ReportError, RowError, TallyError
 from dither.mechanisms import load
+from dither.planning import plan_files
 from dither.planning.choose import Unit
 from dither.planning.explanation import explain_plan
+from dither.planning.plan_files import CertificateFormat, PartFormat
 from dither.planning.plan_tally import PlanTally
 from dither.planning.prediction import NOTHING, Prediction, checked_prediction
 from dither.planning.questions import DERIVED, RANGES, Question, questions
@@ -53,9 +54,8 @@ from dither.planning.refinement import refine_estimates
 from dither.ranges.collection import WholeNumberRecords
 from dither.schema import Attribute, Schema
 
-FORMAT = 1
-BESIDE = ("hash", "version", "certificate", "prediction")  # what is stored beside the plan, outside its hash
 _CHUNK = 1 << 16
+T = TypeVar("T")
 
 
 class Part(NamedTuple):
@@ -112,12 +112,12 @@ class Plan:
         """Whether that is at most what is declared."""
         return self.guarantee.epsilon <= self.epsilon and self.guarantee.delta <= self.delta
 
-    def _certified(self, stated: Any) -> bool:
+    def _certified(self, stated: CertificateFormat | None) -> bool:
         """Whether a stored certificate is true: not below what the integers cost, and not above what is declared."""
         if stated is None:  # at first plans were written without one
             return True
         now = self.guarantee
-        return now.epsilon <= stated["epsilon"] <= self.epsilon and now.delta <= stated["delta"] <= self.delta
+        return now.epsilon <= stated.epsilon <= self.epsilon and now.delta <= stated.delta <= self.delta
 
     @property
     def predicted(self) -> Mapping[str, float]:
@@ -312,7 +312,7 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """All that defines the plan, ready for JSON; predictions are not part of it."""
         return {
-            "format": FORMAT,
+            "format": plan_files.FORMAT,
             "schema": self.schema.to_dict(),
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -322,7 +322,7 @@ class Plan:
                 {
                     "questions": [str(question) for question in part.questions],
                     "weight": part.weight,
-                    "mechanism": _portable(part.mechanism.to_dict()),
+                    "mechanism": plan_files.portable(part.mechanism.to_dict()),
                 }
                 for part in self.parts
             ],
@@ -331,12 +331,12 @@ class Plan:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of `to_dict`: equal exactly for equal plans."""
-        return _digest(self.to_dict())
+        return plan_files.digest(self.to_dict())
 
     def to_json(self) -> str:
         """The plan for a file, with its hash, the version that wrote it, its certificate and its prediction.
 
-        Mechanisms are the integers that they sample.
+        Mechanisms are the integers that they sample. docs/formats.md describes every field.
         """
         beside = {
             "hash": self.fingerprint,
@@ -344,63 +344,43 @@ class Plan:
             "certificate": _stated(self.guarantee),
             "prediction": self.prediction._asdict(),
         }
-        return json.dumps({**self.to_dict(), **beside}, indent=1)
+        return plan_files.to_text(self.to_dict(), beside)
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
         """The inverse of `to_json`: the hash is compared, every mechanism is certified again, and so is the plan."""
-        found = None
-        try:
-            found = cls._from_stored(json.loads(text))
-        except ParameterError:
-            raise
-        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
-            pass  # no JSON, or not what a plan has
-        if found is None:
-            raise ParameterError("this is not a plan: a plan is what plan.to_json() wrote")
-        return found
-
-    @classmethod
-    def _from_stored(cls, stored: Any) -> "Plan | None":
-        if not isinstance(stored, dict) or "format" not in stored:
-            return None
-        if not isinstance(stored["format"], int) or stored["format"] < FORMAT or "hash" not in stored:
-            raise ParameterError("this is not a plan: its format is unknown, or its hash is missing")
-        if stored["format"] > FORMAT:
-            raise ParameterError("this plan was written by a newer version of dither; upgrade to read it")
-        digest, _, certificate, prediction = (stored.pop(name, None) for name in BESIDE)
-        changed = "this plan was changed after it was written: its hash does not match"
-        if _digest(stored) != digest:
-            raise ParameterError(changed)
-        plan = cls._from_dict(stored, NOTHING)
-        if plan.fingerprint != digest:  # what was read is not what it would write
-            raise ParameterError(changed)
-        plan = replace(plan, prediction=checked_prediction(prediction, plan.questions))
-        if not plan.kept:
-            raise ParameterError("this plan does not keep the guarantee that it declares")
-        if not plan._certified(certificate):
-            raise ParameterError("this plan states another guarantee than its integers deliver; make the plan again")
-        return plan
-
-    @classmethod
-    def _from_dict(cls, stored: Mapping[str, Any], prediction: Prediction) -> "Plan":
-        schema = Schema.from_dict(stored["schema"])
-        parts = tuple(
-            Part(
-                questions(schema, part["questions"]),
-                load({**part["mechanism"], "weights": _integers(part["mechanism"]["weights"])}),
-                checked_count("weight", part["weight"], 1),
-            )
-            for part in stored["parts"]
-        )
-        reported = checked_count("reported", stored["reported"], 1, len(parts))
+        stored = plan_files.from_text(text)
+        schema = _named("schema", Schema.from_dict, stored.schema)
+        parts = tuple(_part(schema, part, f"parts[{place}]") for place, part in enumerate(stored.parts))
+        reported = checked_count("reported", stored.reported, 1, len(parts))
         uneven = len({part.weight for part in parts}) > 1
         fitting = all(_fits(part) for part in parts) and (reported in (1, len(parts)) or not uneven)
         keys = [part.questions[0].name for part in parts if isinstance(part.mechanism.reading.domain, Sparse)]
         if not fitting or len({part.name for part in parts}) < len(parts) or len(set(keys)) < len(keys):
             raise ParameterError("this is not a plan: its mechanisms do not fit its questions")
-        epsilon, delta = checked_epsilon(stored["epsilon"]), checked_delta(stored["delta"])
-        return cls(schema, epsilon, delta, checked_count("users", stored["users"], 1), parts, reported, prediction)
+        epsilon, delta = checked_epsilon(stored.epsilon), checked_delta(stored.delta)
+        plan = cls(schema, epsilon, delta, stored.users, parts, reported, NOTHING)
+        if plan.fingerprint != stored.hash:  # what was read is not what it would write
+            raise ParameterError(plan_files.CHANGED)
+        if not plan.kept:
+            raise ParameterError("this plan does not keep the guarantee that it declares")
+        if not plan._certified(stored.certificate):
+            raise ParameterError("this plan states another guarantee than its integers deliver; make the plan again")
+        return replace(plan, prediction=checked_prediction(stored.prediction, plan.questions))
+
+
+def _part(schema: Schema, stored: PartFormat, field: str) -> Part:
+    described = {**stored.mechanism, "weights": plan_files.integers(stored.mechanism.get("weights"))}
+    asked = _named(f"{field}.questions", questions, schema, stored.questions)
+    return Part(asked, _named(f"{field}.mechanism", load, described), stored.weight)
+
+
+def _named(field: str, make: Callable[..., T], *stored: Any) -> T:
+    """What is made of a field of a file; an error names it."""
+    try:
+        return make(*stored)
+    except ParameterError as error:
+        raise ParameterError(f"this is not a plan: {field}: {error}") from None
 
 
 def _stated(guarantee: Guarantee) -> dict[str, Any]:
@@ -457,23 +437,3 @@ def _estimated(part: Part, tally: Tally, guarantee: Guarantee, users: int) -> It
     if isinstance(own, Estimates):
         (one,) = part.columns
         yield from ((replace(one, statistic=name), own[name]) for name in DERIVED if name in own)
-
-
-def _portable(stored: Any) -> Any:
-    """Whole numbers beyond 2^53 as text: many readers of JSON would round them, and a device must not."""
-    if isinstance(stored, dict):
-        return {key: _portable(value) for key, value in stored.items()}
-    if isinstance(stored, list):
-        return [_portable(value) for value in stored]
-    return str(stored) if isinstance(stored, int) and abs(stored) > 1 << 53 else stored
-
-
-def _integers(stored: Any) -> Any:
-    """The inverse of `_portable`, for the integers that a mechanism samples."""
-    if isinstance(stored, list):
-        return [_integers(value) for value in stored]
-    return int(stored) if isinstance(stored, str) and stored.isdecimal() else stored
-
-
-def _digest(stored: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(stored, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

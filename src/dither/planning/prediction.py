@@ -2,10 +2,14 @@
 
 import sys
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
+
+import msgspec
 
 from dither.errors import ParameterError
 from dither.planning.questions import Question
+
+Size = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
 
 
 class Prediction(NamedTuple):
@@ -18,26 +22,24 @@ class Prediction(NamedTuple):
     known: tuple[str, ...] = ()  # the questions that a prior speaks of
 
 
+class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
+    errors: dict[str, Size]
+    compared: Annotated[dict[str, Size], msgspec.Meta(min_length=1)]
+    limit: Size
+    informed: bool
+    known: tuple[str, ...] = ()
+
+
 NOTHING = Prediction({}, {}, 0.0, False)
 
 
-def checked_prediction(stored: Any, asked: tuple[Question, ...]) -> Prediction:
-    """A stored prediction, checked for its shape."""
+def checked_prediction(stored: PredictionFormat, asked: tuple[Question, ...]) -> Prediction:
+    """A stored prediction, if it is one of these questions."""
     names = {str(question) for question in asked}
-    found = NOTHING
-    if isinstance(stored, dict) and set(stored) | {"known"} == set(Prediction._fields):
-        found = Prediction(**{**stored, "known": tuple(stored.get("known", ()))})
-    errors, compared, limit = found.errors, found.compared, found.limit
-    if (
-        not (isinstance(errors, dict) and isinstance(compared, dict) and isinstance(found.informed, bool))
-        or set(errors) != names
-        or not compared
-        or not all(map(_is_size, [*errors.values(), *compared.values(), limit]))
-        or not (set(found.known) <= names and (found.informed or not found.known))
-    ):
-        raise ParameterError("this is not a plan: its prediction does not fit its questions; make the plan again")
-    return found
-
-
-def _is_size(number: Any) -> bool:
-    return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= sys.float_info.max
+    if set(stored.errors) != names:
+        reason = "errors: expected one number for each question"
+    elif not set(stored.known) <= names or (stored.known and not stored.informed):
+        reason = "known: expected questions of the plan, and none where informed is false"
+    else:
+        return Prediction(stored.errors, stored.compared, stored.limit, stored.informed, stored.known)
+    raise ParameterError(f"this is not a plan: prediction.{reason}; make the plan again")

@@ -4,13 +4,15 @@
 """
 
 import json
-import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 
+from dither.core.decoding import decoded
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.errors import ParameterError
 from dither.learn.encoding import Encoder
@@ -23,6 +25,28 @@ MODELS: dict[str, type[LinearModel]] = {
 }
 
 
+Number = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+
+
+class GuaranteeFormat(msgspec.Struct, forbid_unknown_fields=True):
+    epsilon: Annotated[float, msgspec.Meta(ge=0)] | None
+    delta: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    established: Literal["exact", "bound", "simulated"]
+
+
+class ModelFormat(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    model: Literal["LinearRegression", "LogisticRegression", "LinearSVC"]
+    coefficients: Annotated[list[Number], msgspec.Meta(min_length=1)]
+    intercept: Number
+    labels: Annotated[list[str | bool | int | Number], msgspec.Meta(min_length=2, max_length=2)]
+    schema: dict[str, dict[str, Any]] | None
+    mechanism: str
+    users: Annotated[int, msgspec.Meta(ge=1)]
+    guarantee: GuaranteeFormat
+    label: str | None = None  # what is predicted, where `dither train` wrote the file
+
+
 def load_model(source: str | Path | Mapping[str, Any]) -> Any:
     """A model from `to_dict`, or from the file that `dither train` wrote: it predicts, and says what was promised.
 
@@ -31,29 +55,29 @@ def load_model(source: str | Path | Mapping[str, Any]) -> Any:
     [0]
     """
     stored = source if isinstance(source, Mapping) else _read(Path(source))
-    kind = MODELS.get(str(stored.get("model"))) if stored.get("format") == FORMAT else None
-    if kind is None:
-        raise ParameterError("this is not a model that dither wrote")
-    try:
-        model: Any = kind()
-        if kind is LinearRegression:
-            model.bounds = tuple(stored["labels"])
-        if stored["schema"] is not None:
-            model.encoder = Encoder(Schema.from_dict(stored["schema"]))
-        if isinstance(model, Classifier):
-            model._declare(classes=stored["labels"])
-        coefficients = np.array(stored["coefficients"], dtype=np.float64)
-        model.coef_, model.intercept_ = coefficients, float(stored["intercept"])
-        model.n_features_in_ = len(coefficients)
-        told = stored["guarantee"]
-        simulated = told["established"] == "simulated"
-        promised = NO_GUARANTEE if simulated else Guarantee(told["epsilon"], told["delta"], told["established"])
-        model.promised_ = promised
-        if coefficients.ndim == 1 and np.isfinite(coefficients).all() and math.isfinite(model.intercept_):
-            return model
-    except (KeyError, TypeError, ValueError):
-        pass
-    raise ParameterError("this model is damaged: train it again")
+    if stored.get("format") != FORMAT:
+        raise ParameterError("this is not a model that dither wrote, or its format is of a newer version: upgrade")
+    told = decoded(dict(stored), ModelFormat, "this model is damaged")
+    model: Any = MODELS[told.model]()
+    if told.schema is not None:
+        model.encoder = Encoder(Schema.from_dict(told.schema))
+    if isinstance(model, Classifier):
+        model._declare(classes=told.labels)
+    else:
+        model.bounds = decoded(told.labels, tuple[float, float], "this model is damaged", name="labels")
+        model._declare()
+    if model.encoder is not None and model.encoder.d != len(told.coefficients):
+        raise ParameterError(f"this model is damaged: coefficients: expected {model.encoder.d}, one for each feature")
+    model.coef_, model.intercept_ = np.array(told.coefficients), told.intercept
+    model.n_features_in_ = len(told.coefficients)
+    promised = told.guarantee
+    if promised.established == "simulated":
+        model.promised_ = NO_GUARANTEE
+    elif promised.epsilon is None:
+        raise ParameterError("this model is damaged: guarantee.epsilon: expected float, got null")
+    else:
+        model.promised_ = Guarantee(promised.epsilon, promised.delta, promised.established)
+    return model
 
 
 def _read(path: Path) -> Mapping[str, Any]:

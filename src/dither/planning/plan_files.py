@@ -1,0 +1,132 @@
+"""A plan as a file: the fields of `plan.json`, what its hash covers, and what is refused (docs/formats.md).
+
+**The hash** is over all fields but those of `BESIDE`, as JSON with sorted keys, without spaces, in ASCII. It keys
+seeded streams, the tags of reports and the ledgers of devices: a stored plan keeps its hash for ever or is refused. It
+is never migrated to another one, because a device would draw afresh, and spend again.
+
+**What is read** is JSON in the strict sense (no NaN, no name twice), then the types of the fields, then the hash over
+what stands there. So a file that is damaged by accident is refused with the name of the field or with its hash before
+anything is made of it; a forged one, with a right hash, gets as far as the certificate (`planning.plans`).
+
+**Whole numbers beyond 2^53** of a mechanism are texts: many readers of JSON would round them, and a device must not.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from dither.core.decoding import decoded
+from dither.errors import ParameterError
+from dither.planning.prediction import PredictionFormat
+
+FORMAT = 1
+BESIDE = ("hash", "version", "certificate", "prediction")  # what is stored beside the plan, outside its hash
+MOST_WHOLE = 1 << 53  # beyond, whole numbers are not the same to all readers of JSON
+CHANGED = "this plan was changed after it was written: its hash does not match"
+_NO_PLAN = "this is not a plan"
+_WRITTEN = "a plan is what plan.to_json() wrote"
+_DEEPEST = 16  # lists and objects within each other; the integers of ranges are the deepest, at 6
+_MOST_DIGITS = 1000  # of a weight
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_WHOLE)]
+
+
+class PartFormat(msgspec.Struct, forbid_unknown_fields=True):
+    questions: Annotated[list[str], msgspec.Meta(min_length=1)]
+    weight: Count
+    mechanism: dict[str, Any]  # its own class knows its fields
+
+
+class CertificateFormat(msgspec.Struct, forbid_unknown_fields=True):
+    epsilon: float
+    delta: float
+    established: Literal["exact", "bound"]
+
+
+class PlanFormat(msgspec.Struct, forbid_unknown_fields=True):
+    format: int
+    schema: dict[str, dict[str, Any]]
+    epsilon: float
+    delta: float
+    users: Count
+    reported: Count
+    parts: Annotated[list[PartFormat], msgspec.Meta(min_length=1)]
+    hash: str
+    prediction: PredictionFormat
+    version: str | None = None  # at first plans were written without this one and the next
+    certificate: CertificateFormat | None = None
+
+
+def to_text(own: Mapping[str, Any], beside: Mapping[str, Any]) -> str:
+    """A plan for a file: what its hash covers, and what stands beside."""
+    return json.dumps({**own, **beside}, indent=1)
+
+
+def from_text(text: str) -> PlanFormat:
+    """The fields of a stored plan, whose hash is right; what they mean is checked by whoever makes a plan of them."""
+    stored = _parsed(text)
+    number = stored.get("format")
+    if type(number) is not int or number < FORMAT:
+        raise ParameterError(f"{_NO_PLAN}: its format is unknown; {_WRITTEN}")
+    if number > FORMAT:
+        raise ParameterError("this plan was written by a newer version of dither; upgrade to read it")
+    found = decoded(stored, PlanFormat, _NO_PLAN)
+    if digest({name: value for name, value in stored.items() if name not in BESIDE}) != found.hash:
+        raise ParameterError(CHANGED)
+    return found
+
+
+def _parsed(text: Any) -> dict[str, Any]:
+    """Strict JSON: msgspec refuses NaN, numbers beyond all floats and half surrogate pairs, but not a name twice."""
+    stored = None
+    try:
+        if isinstance(text, str | bytes):
+            msgspec.json.decode(text)
+            stored = json.loads(text, object_pairs_hook=_unique)
+    except ParameterError:
+        raise
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        stored = None
+    if not isinstance(stored, dict) or "format" not in stored or not _shallow(stored, _DEEPEST):
+        raise ParameterError(f"{_NO_PLAN}: {_WRITTEN}")
+    return stored
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise ParameterError(f"{_NO_PLAN}: {name} is there twice; {_WRITTEN}")
+    return found
+
+
+def _shallow(stored: Any, levels: int) -> bool:
+    """Whether lists and objects are nested so deep at most: whoever walks through them needs no other guard."""
+    inner = stored.values() if isinstance(stored, dict) else stored if isinstance(stored, list) else ()
+    return levels > 0 and all(_shallow(value, levels - 1) for value in inner if isinstance(value, dict | list))
+
+
+def portable(stored: Any) -> Any:
+    """Whole numbers beyond 2^53 as text."""
+    if isinstance(stored, dict):
+        return {key: portable(value) for key, value in stored.items()}
+    if isinstance(stored, list):
+        return [portable(value) for value in stored]
+    return str(stored) if isinstance(stored, int) and abs(stored) > MOST_WHOLE else stored
+
+
+def integers(stored: Any) -> Any:
+    """The inverse of `portable`, for the integers that a mechanism samples."""
+    if isinstance(stored, list):
+        return [integers(value) for value in stored]
+    digits = isinstance(stored, str) and stored.isascii() and stored.isdecimal() and len(stored) <= _MOST_DIGITS
+    return int(stored) if digits else stored
+
+
+def digest(own: Mapping[str, Any]) -> str:
+    """The hash of a plan, in hexadecimal."""
+    return hashlib.sha256(json.dumps(own, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
