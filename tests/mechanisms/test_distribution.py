@@ -1,4 +1,4 @@
-"""Distributions: the closed form against exact fractions, EM and its bound, EMS and its error bars, refusals."""
+"""Distributions: the closed form against exact fractions, EM and its bound, smoothing and its error bars, refusals."""
 
 import math
 import warnings
@@ -15,23 +15,12 @@ from contract.checks import rounding
 from dither import Duchi, Piecewise, SquareWave
 from dither.core.tally import Tally
 from dither.errors import EmptyError, MissingExtraError, ParameterError, TallyError
-from dither.estimation.em import (
-    LADDER,
-    MOST_GROUPS,
-    CellResponse,
-    Likelihood,
-    Rung,
-    averaged_rungs,
-    blur,
-    climbed,
-    effective_parameters,
-    em_smoothed,
-    maximum,
-    output_groups,
-    probabilities,
-)
+from dither.estimation.em import maximum
+from dither.estimation.output_counts import OutputCounts
 from dither.mechanisms.distribution import MOST_BINS, Distribution, DistributionReading
+from dither.mechanisms.window_evidence import output_groups, probabilities
 
+MOST_GROUPS = 2048
 SMALL = [
     SquareWave(1.0, weights=(5, 2, 3, 5)),
     SquareWave(1.0, weights=(5, 2, 4, 3)),
@@ -75,6 +64,8 @@ def sample(name: str, n: int, seed: int) -> np.ndarray:
         return 2 * random.beta(5, 2, n) - 1
     if name == "two":
         return np.clip(np.where(random.random(n) < 0.5, random.normal(-0.5, 0.1, n), random.normal(0.4, 0.2, n)), -1, 1)
+    if name == "spike":
+        return np.where(random.random(n) < 0.3, 0.213, np.clip(random.normal(0, 0.4, n), -1, 1))
     return random.uniform(-1, 1, n)
 
 
@@ -82,8 +73,21 @@ def tallied(mechanism, name: str = "beta", n: int = 20_000, seed: int = 1) -> Ta
     return mechanism.tally(mechanism.randomize(sample(name, n, 1), seed=seed))
 
 
-def likelihood(mechanism, bins: int, **parameters) -> Likelihood:
-    return DistributionReading(mechanism.window, bins).likelihood(tallied(mechanism, **parameters), bins)
+def evidence(mechanism, bins: int, **parameters) -> OutputCounts:
+    return DistributionReading(mechanism.window, bins).evidence(tallied(mechanism, **parameters), bins)
+
+
+def law(mechanism, cells: int, limits: np.ndarray | None = None) -> np.ndarray:
+    """P(output | cell), a row a cell."""
+    ends = np.linspace(0, mechanism.window.steps, cells + 1)
+    limits = output_groups(mechanism.window.law.outputs, MOST_GROUPS) if limits is None else limits
+    return probabilities(mechanism.window, limits, ends[:-1], ends[1:]).T
+
+
+def judged(heard: OutputCounts, shares: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """The factors of EM, the log-likelihood, and the bound on how far it is below its maximum."""
+    factors = heard.factors(heard.chance(shares))
+    return factors, heard.log_likelihood(shares), heard.n * (factors.max() - 1)
 
 
 # The model.
@@ -92,40 +96,51 @@ def likelihood(mechanism, bins: int, **parameters) -> Likelihood:
 @pytest.mark.parametrize("mechanism", SMALL, ids=repr)
 @pytest.mark.parametrize("cells", [2, 3, 5, 8, 13])
 def test_probabilities_are_the_channel_mixed_by_exact_hats(mechanism, cells):
-    limits = output_groups(mechanism.window.law.outputs)
     expected = exact(mechanism, cells)
     assert all(sum(row) == 1 for row in expected)
-    np.testing.assert_allclose(
-        probabilities(mechanism.window, cells, limits), np.array(expected, dtype=float), rtol=1e-12
+    np.testing.assert_allclose(law(mechanism, cells), np.array(expected, dtype=float), rtol=1e-12)
+
+
+@pytest.mark.parametrize("mechanism", SMALL, ids=repr)
+def test_a_cell_without_width_is_one_value(mechanism):
+    places = np.array([0.0, 0.3, 0.5, 1.0])
+    found = probabilities(
+        mechanism.window, np.arange(mechanism.window.law.outputs + 1), *2 * [places * mechanism.window.steps]
     )
+    for place, column in zip(places, found.T, strict=True):
+        rows = rounding(mechanism, 2 * place - 1)
+        mixed = np.array([mechanism.channel().row(row) for row in rows], dtype=float).T @ [
+            float(s) for s in rows.values()
+        ]
+        np.testing.assert_allclose(column, mixed, rtol=1e-9)
 
 
 @pytest.mark.parametrize("mechanism", USUAL, ids=repr)
 def test_narrow_cells_are_what_the_sampler_does(mechanism):
-    matrix = probabilities(mechanism.window, 1000, output_groups(mechanism.window.law.outputs))
+    matrix = law(mechanism, 1000)
     for cell in (0, 123, 500, 999):
         centre = -1 + (2 * cell + 1) / 1000
         rows = rounding(mechanism, centre)
-        law = np.array([mechanism.channel().row(row) for row in rows], dtype=float).T @ [
+        mixed = np.array([mechanism.channel().row(row) for row in rows], dtype=float).T @ [
             float(s) for s in rows.values()
         ]
         # Between kinks the average over a cell is the value at its centre; at a kink it is off by its width at most.
-        assert np.abs(matrix[cell] - law).sum() < 2 * mechanism.window.steps / 1000 * law.max()
+        assert np.abs(matrix[cell] - mixed).sum() < 2 * mechanism.window.steps / 1000 * mixed.max()
 
 
 @pytest.mark.parametrize("mechanism", [SquareWave(8.0), Piecewise(16.0), SquareWave(16.0)], ids=repr)
 def test_groups_are_sums_of_outputs(mechanism):
     outputs = mechanism.window.law.outputs
-    limits = output_groups(outputs)
+    limits = output_groups(outputs, MOST_GROUPS)
     assert limits[0] == 0
     assert limits[-1] == outputs
     assert len(limits) <= MOST_GROUPS + 1
     assert (np.diff(limits) > 0).all()
-    matrix = probabilities(mechanism.window, 16, limits)
+    matrix = law(mechanism, 16)
     assert (matrix > 0).all()
     np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=1e-9)
     if outputs < 30_000:
-        single = probabilities(mechanism.window, 16, np.arange(outputs + 1))
+        single = law(mechanism, 16, np.arange(outputs + 1))
         np.testing.assert_allclose(matrix, np.add.reduceat(single, limits[:-1], axis=1), rtol=1e-7)
 
 
@@ -134,137 +149,68 @@ def test_groups_are_sums_of_outputs(mechanism):
 
 @pytest.mark.parametrize("mechanism", USUAL, ids=repr)
 def test_em_increases_the_likelihood_and_its_bound_holds(mechanism):
-    problem = likelihood(mechanism, 24)
-    best = maximum(problem, gap=1e-3)
-    assert best.converged
-    top = problem.factors(best.shares)[1]
+    heard = evidence(mechanism, 24)
+    best = maximum(heard, gap=1e-3)
+    assert best.gap <= 1e-3
+    top = heard.log_likelihood(best.shares)
     shares, before = np.full(24, 1 / 24), -math.inf
     for _ in range(200):
-        factors, value = problem.factors(shares)
+        factors, value, gap = judged(heard, shares)
         assert value >= before - 1e-7
-        assert top - value <= problem.gap(factors) + 1e-7
+        assert top - value <= gap + 1e-7
         shares, before = shares * factors, value
         assert shares.sum() == pytest.approx(1, abs=1e-12)
-    assert before > problem.factors(np.full(24, 1 / 24))[1] + 10
+    assert before > heard.log_likelihood(np.full(24, 1 / 24)) + 10
 
 
 def test_the_gap_is_in_units_of_the_log_likelihood():
-    problem = likelihood(SquareWave(1.0), 8)
+    heard = evidence(SquareWave(1.0), 8)
     uniform = np.full(8, 1 / 8)
-    factors, value = problem.factors(uniform)
-    assert problem.gap(factors) == pytest.approx(problem.n * (factors.max() - 1))
+    factors, value, gap = judged(heard, uniform)
+    assert maximum(heard, most=1).gap == pytest.approx(gap)
     # Along the way to the best cell the likelihood rises with the slope n (max D - 1): that is why it bounds.
     step = 1e-6
     towards = (1 - step) * uniform + step * (np.arange(8) == factors.argmax())
-    assert (problem.factors(towards)[1] - value) / step == pytest.approx(problem.gap(factors), rel=1e-3)
+    assert (heard.log_likelihood(towards) - value) / step == pytest.approx(gap, rel=1e-3)
 
 
 @pytest.mark.parametrize("mechanism", USUAL, ids=repr)
 def test_longer_steps_lead_to_the_maximum_of_plain_em(mechanism):
-    problem = likelihood(mechanism, 6)
-    found = maximum(problem, gap=1e-6)
+    heard = evidence(mechanism, 6)
+    found = maximum(heard, gap=1e-6)
     shares = np.full(6, 1 / 6)
     for _ in range(5000):
-        shares = shares * problem.factors(shares)[0]
-    assert found.converged
+        shares = shares * judged(heard, shares)[0]
+    assert found.gap <= 1e-6
     assert found.steps < 2500
-    assert problem.factors(found.shares)[1] == pytest.approx(problem.factors(shares)[1], abs=1e-2)
-    assert problem.factors(found.shares)[1] >= problem.factors(shares)[1] - 1e-5
+    assert heard.log_likelihood(found.shares) == pytest.approx(heard.log_likelihood(shares), abs=1e-2)
+    assert heard.log_likelihood(found.shares) >= heard.log_likelihood(shares) - 1e-5
 
 
 @pytest.mark.parametrize("mechanism", USUAL, ids=repr)
 def test_em_recovers_shares_from_noiseless_counts(mechanism):
     truth = np.array([0.0, 0.1, 0.4, 0.05, 0.3, 0.15])
-    matrix = probabilities(mechanism.window, 6, output_groups(mechanism.window.law.outputs))
-    problem = Likelihood(matrix, truth @ matrix, 10**6)
-    assert problem.gap(problem.factors(truth)[0]) < 1e-6  # the truth is the maximum
-    found = maximum(problem, gap=1e-4)
-    assert found.converged
+    matrix = law(mechanism, 6).T
+    heard = OutputCounts(10**6 * matrix @ truth, matrix)
+    assert judged(heard, truth)[2] < 1e-6  # the truth is the maximum
+    found = maximum(heard, gap=1e-4)
+    assert found.gap <= 1e-4
     np.testing.assert_allclose(found.shares, truth, atol=2e-3)
 
 
 def test_longer_steps_never_cost_likelihood():
-    problem = likelihood(SquareWave(1.0), 64)
-    values = [problem.factors(maximum(problem, gap=0.0, most=most).shares)[1] for most in range(1, 400, 4)]
+    heard = evidence(SquareWave(1.0), 64)
+    values = [heard.log_likelihood(maximum(heard, gap=0.0, most=most).shares) for most in range(1, 400, 4)]
     assert (np.diff(values) >= -1e-7).all()
 
 
-def test_em_says_when_it_did_not_converge():
-    found = maximum(likelihood(SquareWave(1.0), 64), gap=1e-9, most=30)
-    assert not found.converged
-    assert found.gap is not None
+def test_em_ends_after_so_many_steps():
+    found = maximum(evidence(SquareWave(1.0), 64), gap=1e-9, most=30)
     assert found.gap > 1e-9
     assert found.steps <= 33
 
 
-# EMS.
-
-
-@pytest.mark.parametrize("cells", [2, 7, 64, 300])
-@pytest.mark.parametrize("resolution", [8.0, 100.0, 4096.0])
-def test_the_blur_keeps_mass_sign_and_the_uniform(cells, resolution):
-    matrix = blur(cells, resolution)
-    assert (matrix >= 0).all()
-    np.testing.assert_allclose(matrix.sum(axis=0), 1, rtol=1e-12)
-    np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=1e-12)
-    np.testing.assert_allclose(matrix, matrix.T, atol=1e-15)
-
-
-def test_the_blur_is_the_continuum_of_the_binomial_kernel():
-    # Far from the borders (1, 2, 1)/4 spreads a cell by a variance of 1/2; four times the cells, sixteen times that.
-    place = np.arange(400) - 200
-    for cells_of_kernel, variance in ((400.0, 0.5), (100.0, 8.0)):
-        row = blur(400, cells_of_kernel)[200]
-        assert row @ place == pytest.approx(0, abs=1e-9)
-        assert row @ place**2 == pytest.approx(variance, rel=1e-6)
-    kernel = np.eye(400) / 2 + np.eye(400, k=1) / 4 + np.eye(400, k=-1) / 4
-    kernel[0, 0] = kernel[-1, -1] = 3 / 4
-    many = np.linalg.matrix_power(kernel, 400)
-    np.testing.assert_allclose(np.linalg.matrix_power(blur(400, 400.0), 400), many, atol=1e-4 * many.max() * 10)
-
-
-@pytest.mark.parametrize("mechanism", USUAL, ids=repr)
-def test_ems_ends_at_its_fixed_point(mechanism):
-    problem = likelihood(mechanism, 64)
-    found = em_smoothed(problem, 128.0, np.full(64, 1 / 64))
-    assert found.converged
-    plain, matrix = np.full(64, 1 / 64), blur(64, 128.0)
-    for _ in range(4000):
-        plain = matrix @ (plain * problem.factors(plain)[0])
-    assert np.abs(found.shares - plain).sum() < 5e-3 / math.sqrt(problem.n)
-    assert found.steps < 2000
-    assert not em_smoothed(problem, 128.0, np.full(64, 1 / 64), most=5).converged
-
-
-@pytest.mark.parametrize("resolution", [16.0, 64.0])
-def test_effective_parameters_and_errors_are_derivatives_of_the_fixed_point(resolution):
-    problem = likelihood(SquareWave(1.0), 16)
-    matrix, outputs = blur(16, resolution), problem.seen.size
-
-    def fixed(seen, shares):  # a row a data set
-        for _ in range(800):
-            shares = (shares * ((seen / (shares @ problem.matrix)) @ problem.matrix.T)) @ matrix
-            shares /= shares.sum(axis=1, keepdims=True)
-        return shares
-
-    shares, step = fixed(problem.seen[None], np.full((1, 16), 1 / 16)), 1e-5
-    # The total stays one, as that of real counts does: what is lost is the direction of the counts themselves.
-    moved = (problem.seen + step * np.eye(outputs)) / (1 + step)
-    answer = (fixed(moved, np.repeat(shares, outputs, axis=0)) - shares).T / step
-    shares = shares[0]
-    parameters = effective_parameters(problem, shares, resolution)
-    assert parameters == pytest.approx(np.trace(problem.matrix.T @ answer), rel=0.02, abs=0.02)
-    p = shares @ problem.matrix
-    covariance = np.diag(p) - (problem.matrix.T * shares) @ problem.matrix
-    summed = answer.reshape(4, 4, outputs).sum(axis=1)
-    expected = np.sqrt(np.diag(summed @ covariance @ summed.T) / problem.n)
-    np.testing.assert_allclose(standard_errors(problem, shares, resolution, 4), expected, rtol=0.01)
-    # Where only some users were asked, their values are drawn too: in the limit the counts are multinomial.
-    multinomial = np.diag(p) - np.outer(p, p)
-    for unasked in (0.3, 1.0):
-        mixed = (1 - unasked) * covariance + unasked * multinomial
-        expected = np.sqrt(np.diag(summed @ mixed @ summed.T) / problem.n)
-        np.testing.assert_allclose(standard_errors(problem, shares, resolution, 4, unasked), expected, rtol=0.01)
+# Smoothing. `estimation.density` has tests of its own.
 
 
 @pytest.mark.parametrize(
@@ -277,62 +223,13 @@ def test_effective_parameters_and_errors_are_derivatives_of_the_fixed_point(reso
     ],
     ids=repr,
 )
-def test_stated_errors_are_those_of_repeated_collections(mechanism, name, n):
-    start = np.full(32, 1 / 32)
-    rounds, values, stated = 100, [], []
-    for seed in range(rounds):
-        problem = DistributionReading(mechanism.window, 8).likelihood(tallied(mechanism, name, n, seed), 32)
-        shares = em_smoothed(problem, 128.0, start).shares
-        values.append(shares.reshape(8, 4).sum(axis=1))
-        stated.append(standard_errors(problem, shares, 128.0, 8))
-    ratio = np.sqrt(np.mean(np.square(stated), axis=0)) / np.std(values, axis=0, ddof=1)
-    # A standard deviation from 100 rounds is off by 7%: six times that has a false alarm below 1e-6 for all 32 of them.
-    # Together they have at least two degrees of freedom a round: five times 5%, and linearising may be off by 5%.
-    assert (np.abs(np.log(ratio)) < 0.43).all()
-    spread = np.sqrt(np.mean(np.square(stated)) / np.mean(np.var(values, axis=0, ddof=1)))
-    assert abs(math.log(spread)) < 0.3
-
-
-def test_the_strength_follows_the_data():
-    mechanism = SquareWave(1.0)
-    found = {name: mechanism.distribution(tallied(mechanism, name, 100_000)) for name in ("uniform", "beta", "two")}
-    strengths = [found[name].resolution or 0.0 for name in ("uniform", "beta", "two")]
-    assert strengths[0] <= 32 < strengths[1] < strengths[2] <= LADDER[-1]
-    # It is the best of its neighbours by the rule that is documented.
-    problem = DistributionReading(mechanism.window, 64).likelihood(tallied(mechanism, "beta", 100_000), 256)
-
-    def score(resolution: float) -> float:
-        shares = em_smoothed(problem, resolution, np.full(256, 1 / 256)).shares
-        return problem.factors(shares)[1] - 1.5 * effective_parameters(problem, shares, resolution)
-
-    rungs = climbed(problem)
-    best = max(rungs, key=lambda rung: rung.score)
-    assert found["beta"].resolution == best.resolution
-    assert best.score == pytest.approx(score(best.resolution), abs=0.01)
-    assert best.score > max(score(best.resolution / 2), score(best.resolution * 2))
-
-
-def test_resolutions_are_averaged_by_their_likelihood():
-    problem = likelihood(SquareWave(1.0), 16)
-    start = np.full(16, 1 / 16)
-    one, two = (em_smoothed(problem, resolution, start) for resolution in (32.0, 128.0))
-    found, errors = averaged_rungs(problem, [Rung(32.0, one, 0.0), Rung(128.0, two, math.log(3))], 4)
-    np.testing.assert_allclose(found.shares, (one.shares + 3 * two.shares) / 4, rtol=1e-12)
-    apart = (two.shares - one.shares).reshape(4, 4).sum(axis=1)
-    own = [standard_errors(problem, part.shares, r, 4) for part, r in ((one, 32.0), (two, 128.0))]
-    uneven = [
-        CellResponse.of(problem, p.shares, r, 4).unevenness(problem, p.shares) for p, r in ((one, 32.0), (two, 128.0))
-    ]
-    first, second = np.hypot(own[0], uneven[0]), np.hypot(own[1], uneven[1])
-    expected = np.hypot(first, 3 / 4 * apart) / 4 + 3 / 4 * np.hypot(second, apart / 4)
-    np.testing.assert_allclose(errors, expected, rtol=1e-9)
-    assert found.steps == one.steps + two.steps
-    assert found.converged
-    assert not averaged_rungs(problem, [Rung(32.0, one._replace(converged=False))], 4)[0].converged
-
-
-def standard_errors(problem: Likelihood, shares: np.ndarray, resolution: float, bins: int, unasked: float = 0.0):
-    return CellResponse.of(problem, shares, resolution, bins).noise(problem, shares, unasked)
+def test_stated_errors_are_not_below_those_of_repeated_collections(mechanism, name, n):
+    """Of the same users. How far repeated estimates are from each other is a part of what is stated, not all of it."""
+    found = [mechanism.distribution(tallied(mechanism, name, n, seed), 8) for seed in range(15)]
+    stated = np.sqrt(np.mean(np.square([each.stderr for each in found])))
+    spread = np.sqrt(np.mean(np.var([each.value for each in found], axis=0, ddof=1)))
+    # A standard deviation from 15 rounds with two degrees of freedom each is off by 13%.
+    assert 0.75 < stated / spread < 3
 
 
 def distance(found: Distribution, values: np.ndarray) -> float:
@@ -354,15 +251,16 @@ def test_the_number_of_bins_only_cuts(bins):
     mechanism = SquareWave(1.0)
     tally = tallied(mechanism)
     some, usual = mechanism.distribution(tally, bins), mechanism.distribution(tally, 256)
-    assert some.resolution == usual.resolution
-    np.testing.assert_allclose(some.cdf(some.edges), usual.cdf(some.edges), atol=2e-3)
+    inner = np.isin(np.round(some.edges * 64), some.edges * 64)  # where both have a cut at the end of a cell
+    np.testing.assert_allclose(some.cdf(some.edges)[inner], usual.cdf(some.edges)[inner], atol=1e-12)
+    np.testing.assert_allclose(some.cdf(some.edges), usual.cdf(some.edges), atol=1e-4)
 
 
 # What users see.
 
 
 @pytest.mark.parametrize("mechanism", [*USUAL, Piecewise(4.0), SquareWave(16.0), SquareWave(0.01)], ids=repr)
-@pytest.mark.parametrize("smooth", [True, False, 64, 64.5])
+@pytest.mark.parametrize("smooth", [True, False])
 def test_shares_are_a_distribution(mechanism, smooth):
     for n in (1, 2, 1000):
         found = mechanism.distribution(tallied(mechanism, n=n), 12, smooth=smooth)
@@ -370,12 +268,9 @@ def test_shares_are_a_distribution(mechanism, smooth):
         assert (found.value >= 0).all()
         assert found.value.sum() == pytest.approx(1, abs=1e-12)
         assert found.density() @ np.diff(found.edges) == pytest.approx(1, abs=1e-12)
-        assert found.converged
-        assert found.iterations >= 1
         assert found.n == n
-        assert np.isfinite(found.stderr).all() == bool(smooth)
-        assert (found.gap is None) == bool(smooth)
-        assert (found.resolution is None) == (not smooth)
+        assert np.isfinite(found.stderr).all() == smooth
+        assert (found.gap is None) == (found.iterations is None) == smooth
 
 
 @pytest.mark.parametrize("smooth", [True, False])
@@ -390,7 +285,7 @@ def test_printing(smooth):
     assert "median" in text
     assert "median" in page
     assert "-1.000 to -0.833" in found.table().columns["item"]
-    assert ("flattens peaks" in words) == smooth
+    assert ("flattens peaks" in words) == ("evidence" in words) == smooth
     assert ("No standard errors" in words) == (not smooth)
     assert "Not converged" not in words
     assert found.log_likelihood < 0
@@ -399,17 +294,18 @@ def test_printing(smooth):
 
 def test_a_run_that_is_cut_short_says_so(monkeypatch):
     mechanism = SquareWave(1.0)
-    monkeypatch.setattr("dither.estimation.em.em_smoothed.__defaults__", (5,))
-    found = mechanism.distribution(tallied(mechanism), 12, smooth=64.0)
-    assert not found.converged
-    assert "Not converged" in found.explain()
+    monkeypatch.setattr("dither.estimation.em.maximum.__defaults__", (0.1, 5))
+    found = mechanism.distribution(tallied(mechanism), 12, smooth=False)
+    assert found.gap is not None
+    assert found.gap > 0.1
+    assert "Not converged after 5 steps" in found.explain()
 
 
 def test_log_likelihood_is_that_of_the_counts():
     mechanism = SquareWave(1.0)
     tally = tallied(mechanism, n=500)
     found = mechanism.distribution(tally, 5, smooth=False)
-    p = found.value @ probabilities(mechanism.window, 5, np.arange(mechanism.window.law.outputs + 1))
+    p = found.value @ law(mechanism, 5)
     assert found.log_likelihood == pytest.approx(tally.counts @ np.log(p))
     assert found.gap is not None
     assert 0 <= found.gap <= 0.1
@@ -452,11 +348,28 @@ def test_stored_and_simulated_tallies():
 
 def test_a_sample_of_the_users_has_wider_errors():
     mechanism = SquareWave(4.0)
-    tally, shape = tallied(mechanism, n=1000), DistributionReading(mechanism.window, 8, 64.0)
-    all_asked, some = (shape.estimate(tally, mechanism.guarantee, "", among) for among in (1000, 4000))
-    assert all_asked.stderr.tolist() == mechanism.distribution(tally, 8, smooth=64.0).stderr.tolist()
-    assert (some.stderr > all_asked.stderr).all()
-    assert some.value.tolist() == all_asked.value.tolist()
+    tally, shape = tallied(mechanism, n=1000), DistributionReading(mechanism.window, 8)
+    found = [shape.estimate(tally, mechanism.guarantee, "", among) for among in (1000, 1500, 4000, 10**9)]
+    assert found[0].stderr.tolist() == mechanism.distribution(tally, 8).stderr.tolist()
+    for fewer, more in pairwise(found):
+        assert np.linalg.norm(more.stderr) > np.linalg.norm(fewer.stderr)  # not of every bin: chance averages out
+        assert (np.abs(more.value - fewer.value) < 0.5 * fewer.stderr).all()
+
+
+def test_intervals_of_a_sample_cover_all_users():
+    """One in four is asked. With 95% and three independent bins a collection, below 86% has a false alarm of 1e-4."""
+    mechanism, held, unaware = SquareWave(4.0), [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        users = 2 * rng.beta(5, 2, 8_000) - 1
+        tally = mechanism.tally(mechanism.randomize(rng.choice(users, 2_000, replace=False), seed=seed))
+        truth = np.histogram(users, np.linspace(-1, 1, 9))[0] / users.size
+        for among, result in ((users.size, held), (None, unaware)):
+            found = DistributionReading(mechanism.window, 8).estimate(tally, mechanism.guarantee, "", among)
+            low, high = found.interval(0.95)
+            result.append(np.mean((low <= truth) & (truth <= high)))
+    assert np.mean(held) > 0.86
+    assert np.mean(held) > np.mean(unaware)
 
 
 def test_what_is_refused():
@@ -465,7 +378,7 @@ def test_what_is_refused():
     for bins in (1, 0, MOST_BINS + 1, 2.5, True, "8"):
         with pytest.raises(ParameterError, match="bins"):
             mechanism.distribution(tally, bins)  # type: ignore[arg-type]
-    for smooth in (0, 7.9, 4097, float("nan"), "yes", None, [8, 9]):
+    for smooth in (0, 1, 1024, float("nan"), "yes", None, [8, 9]):
         with pytest.raises(ParameterError, match="smooth"):
             mechanism.distribution(tally, smooth=smooth)  # type: ignore[arg-type]
     with pytest.raises(TallyError, match="another mechanism"):
@@ -512,28 +425,27 @@ def test_plot_draws_the_density_and_a_band(monkeypatch):
         mechanism.distribution(tally, 8).plot()
 
 
-@pytest.mark.parametrize(("epsilon", "shape"), [(1.0, (5, 2)), (4.0, (1, 1)), (1.0, (1, 1))])
-def test_intervals_cover_the_shares_of_the_users(epsilon, shape):
-    # Where 93% hold and the bins of a collection count as three independent ones, the mean of 30 collections has a
-    # standard deviation of 2.7%: false alarm below 1e-6. Without unevenness the uniform sample at epsilon 4 has 53%.
-    mechanism, held = SquareWave(epsilon), []
-    for seed in range(30):
-        a, b = shape
-        sample = 2 * np.random.default_rng(seed).beta(a, b, 10_000) - 1
-        found = mechanism.distribution(mechanism.tally(mechanism.randomize(sample, seed=seed)), bins=16)
-        truth = np.histogram(sample, found.edges)[0] / sample.size
+@pytest.mark.parametrize(
+    ("mechanism", "name", "bins"),
+    [
+        (SquareWave(1.0), "beta", 16),
+        (SquareWave(1.0), "uniform", 16),
+        (SquareWave(4.0), "uniform", 64),
+        (SquareWave(4.0), "two", 300),
+        (Piecewise(1.0), "two", 16),
+        (SquareWave(4.0), "spike", 64),
+    ],
+    ids=repr,
+)
+def test_intervals_cover_the_shares_of_the_users(mechanism, name, bins):
+    # Where 93% hold and the bins of a collection count as three independent ones, the mean of 24 collections has a
+    # standard deviation of 3%: false alarm below 1e-4. Of the shares that users come from, in place of those of the
+    # users, intervals hold 74% at epsilon 4 with 64 bins.
+    held = []
+    for seed in range(24):
+        values = sample(name, 10_000, seed)
+        found = mechanism.distribution(mechanism.tally(mechanism.randomize(values, seed=seed)), bins)
+        truth = np.histogram(values, found.edges)[0] / values.size
         low, high = found.interval(0.95)
         held.append(np.mean((low <= truth) & (truth <= high)))
-    assert np.mean(held) > 0.80
-
-
-def test_unevenness_is_what_the_estimate_misses_of_chance():
-    # Exact counts of users whose cells deviate from the curve by a little: the estimate follows `held` of it.
-    mechanism = SquareWave(1.0)
-    problem = likelihood(mechanism, 16)
-    found = em_smoothed(problem, 32.0, np.full(16, 1 / 16))
-    answers = CellResponse.of(problem, found.shares, 32.0, 4)
-    assert (answers.unevenness(problem, found.shares) > 0).all()
-    np.testing.assert_allclose(answers.held.sum(axis=0), 1.0, atol=1e-8)  # a user more in a cell is a user in the bins
-    perfect = CellResponse(answers.heard, np.repeat(np.eye(4), 4, axis=1))
-    np.testing.assert_allclose(perfect.unevenness(problem, found.shares), 0.0, atol=1e-12)
+    assert np.mean(held) > 0.86

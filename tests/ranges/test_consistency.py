@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dither.errors import ParameterError
-from dither.ranges.consistency import consistent, inconsistency, norm_sub, processed
+from dither.ranges.consistency import consistent, inconsistency, processed
 
 often = settings(max_examples=50, deadline=None, derandomize=True)
 SIZES = (12, 8, 10)
@@ -199,12 +199,6 @@ def test_grids_without_a_common_cut_are_left_alone():
     assert inconsistency(grids, tables) < 1e-15
 
 
-def test_norm_sub_keeps_the_shape():
-    table = np.array([[0.7, 0.5], [-0.3, 0.1]])
-    np.testing.assert_allclose(norm_sub(table), [[0.6, 0.4], [0, 0]], atol=1e-15)
-    np.testing.assert_allclose(norm_sub(10 * table, total=10.0), [[6, 4], [0, 0]], atol=1e-14)
-
-
 @often
 @given(seeds)
 def test_processed_tables_are_distributions_that_nearly_agree(seed):
@@ -292,6 +286,3 @@ def test_what_has_no_meaning_is_refused():
         processed([line], [table], [1.0], rounds=-1)
     with pytest.raises(ParameterError):
         processed([line], [table], [1.0], tolerance=-1.0)
-    for total in (0.0, np.inf):
-        with pytest.raises(ParameterError):
-            norm_sub(table, total)

@@ -213,16 +213,20 @@ def norm_sub_that_does_not_drop(patch: Patch) -> None:
     patch.setattr("dither.refine.norm_sub", norm_sub)
 
 
-def norm_sub_by_standard_errors(patch: Patch) -> None:
-    norm_sub = vars(project)["norm_sub"]
+def norm_sub_in_units_of_the_variance(patch: Patch) -> None:
+    def norm_sub(estimate):
+        scale = estimate.stderr**2
+        low, high = -1e3, 1e3
+        while high - low > 1e-12:
+            middle = (low + high) / 2
+            kept = np.maximum(estimate.value - middle * scale, 0).sum()
+            low, high = (middle, high) if kept >= estimate.bounds.total else (low, middle)
+        return inputs.refined_estimate(estimate, np.maximum(estimate.value - low * scale, 0), estimate.stderr, "")
 
-    def wrong(estimate):
-        return replace(norm_sub(replace(estimate, stderr=np.sqrt(estimate.stderr))), stderr=estimate.stderr)
-
-    patch.setattr("dither.refine.norm_sub", wrong)
+    patch.setattr("dither.refine.norm_sub", norm_sub)
 
 
-VALUE, STDERR = np.array([0.9, 0.4, 0.2, -0.3]), np.array([0.1, 0.3, 0.05, 0.2])
+VALUE = np.array([0.9, 0.4, 0.2, -0.3])
 MUTANTS: list[tuple[Callable[[Patch], None], Callable[..., None], tuple[Any, ...]]] = [
     (tilted_the_other_way, shrinks.check_posterior, ((0.1, 1.0), (0.3, np.inf), (MEAN,))),
     (not_cut, shrinks.check_posterior, ((0.1, 1.0), (0.3, np.inf), (MEAN,))),
@@ -247,7 +251,7 @@ MUTANTS: list[tuple[Callable[[Patch], None], Callable[..., None], tuple[Any, ...
     (slope_of_one, recalibrating.check_errors, ("l1", 0.7)),
     (negative_values_set_to_zero_and_scaled, projecting.check_nearest, (VALUE,)),
     (norm_sub_that_does_not_drop, projecting.check_nearest, (VALUE,)),
-    (norm_sub_by_standard_errors, projecting.check_optimal, (VALUE, STDERR)),
+    (norm_sub_in_units_of_the_variance, projecting.check_nearest, (VALUE,)),
 ]
 
 

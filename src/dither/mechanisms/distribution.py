@@ -1,14 +1,14 @@
 """Distributions: the share of users in each bin, read off the tally of a window mechanism.
 
-`mechanisms.em` finds the shares, by maximum likelihood (EM) or with smoothing (EMS); here is what is asked
-(`DistributionReading`) and what is answered (`Distribution`). With smoothing the shares are found in at least 256 cells
-whatever the number of bins, and summed, so that a bin's share does not depend on how the others were cut.
+The shares are found by `estimation.density`, smooth as far as the reports allow, or by maximum likelihood
+(`estimation.em`); here is what is asked (`DistributionReading`) and what is answered (`Distribution`). A smooth
+density has the same 128 cells whatever the number of bins, and the bins are cut out of it, so that a bin's share does
+not depend on how the others were cut. Inside a cell users are spread evenly, but for chance, which is part of the
+standard errors.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -20,29 +20,22 @@ from dither.core.domains import UnitInterval
 from dither.core.estimate import Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
+from dither.core.parallel import small_matrices
 from dither.core.tally import Tally
 from dither.errors import ParameterError, require
-from dither.estimation.em import (
-    LADDER,
-    EMResult,
-    Likelihood,
-    Rung,
-    Shares,
-    averaged_rungs,
-    climbed,
-    em_smoothed,
-    maximum,
-    output_groups,
-    probabilities,
-    recut_rungs,
-)
+from dither.estimation.density import of_users, smoothed
+from dither.estimation.em import GAP, maximum
+from dither.estimation.output_counts import OutputCounts
+from dither.mechanisms.window_evidence import window_evidence
 
 if TYPE_CHECKING:
     from dither.mechanisms.window import Window
 
+Floats = NDArray[np.float64]
 
 MOST_BINS = 1024
-_CELLS = 256  # with smoothing, the least number of cells: fewer bins are sums of cells
+_CELLS = 128  # of a smooth density
+_MOST_OUTPUTS = 2048  # groups of outputs; of a smooth density, twice as many as cells
 _NO_AVERAGE = "a distribution is not an average of reports, so one report has no moments and no variance for it"
 
 
@@ -50,17 +43,14 @@ _NO_AVERAGE = "a distribution is not an average of reports, so one report has no
 class Distribution(Estimate):
     """The share of users in each bin of [-1, 1], with what can be read off it.
 
-    `gap` bounds how far `log_likelihood` is below its maximum (EM), and is None with smoothing, which does not
-    maximise it; `resolution` says how strong the smoothing was (in an average, that of the largest weight), in bins
-    of the three-point kernel, and is None without.
+    `gap` bounds how far `log_likelihood` is below its maximum, which EM has found in so many `iterations`; both are
+    None with smoothing, which does not maximise it.
     """
 
     edges: NDArray[np.float64] = field(kw_only=True)
     log_likelihood: float = field(kw_only=True)
-    iterations: int = field(kw_only=True)
-    converged: bool = field(kw_only=True)
+    iterations: int | None = field(default=None, kw_only=True)
     gap: float | None = field(default=None, kw_only=True)
-    resolution: float | None = field(default=None, kw_only=True)
 
     def density(self) -> NDArray[np.float64]:
         """The density in each bin."""
@@ -123,13 +113,12 @@ def _numbers(name: str, given: ArrayLike) -> NDArray[np.float64]:
 class DistributionReading:
     """The reading of a distribution over `bins` equal bins of [-1, 1].
 
-    `smooth` is True (EMS, its strength read off the reports), False (EM) or a resolution: EMS with the strength of
-    the three-point kernel on that many bins. 1024 is what the papers use.
+    `smooth` is True (as smooth as the reports allow, with standard errors) or False (maximum likelihood by EM).
     """
 
     window: "Window"
     bins: int = 64
-    smooth: bool | float = True
+    smooth: bool = True
 
     def __post_init__(self) -> None:
         if self.window.steps == 1:
@@ -138,59 +127,55 @@ class DistributionReading:
             )
         checked_count("bins", self.bins, 2, MOST_BINS)
         if not isinstance(self.smooth, bool):
-            number = _numbers("smooth", self.smooth)
-            if number.ndim or not LADDER[0] <= number <= LADDER[-1]:
-                raise ParameterError(f"smooth must be True, False, or a number from {LADDER[0]:g} to {LADDER[-1]:g}")
+            raise ParameterError("smooth must be True or False; how smooth is read off the reports")
 
     @property
     def domain(self) -> UnitInterval:
         """Numbers from -1 to 1."""
         return UnitInterval()
 
-    @cached_property
-    def cells(self) -> int:
-        """With smoothing at least 256, so that what is estimated does not depend on how it is cut up."""
-        return self.bins if self.smooth is False else self.bins * -(-_CELLS // self.bins)
-
-    def likelihood(self, tally: Tally, cells: int) -> Likelihood:
-        """The tally as a likelihood of the shares of `cells` equal cells."""
-        limits = output_groups(self.window.law.outputs)
-        seen = np.add.reduceat(tally.counts, limits[:-1]) / tally.n
-        return Likelihood(probabilities(self.window, cells, limits), seen, tally.n)
+    def evidence(self, tally: Tally, cells: int, most: int = _MOST_OUTPUTS) -> OutputCounts:
+        """The tally as evidence about the shares of `cells` equal cells."""
+        ends = np.linspace(0.0, 1.0, cells + 1)
+        return window_evidence(self.window, tally.counts, ends[:-1], ends[1:], most)
 
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Distribution:
         """The shares of the bins; of the `among` users from whom the reports were drawn, if more."""
-        finish = _finished(self, tally, guarantee, source)
-        if self.smooth is False:
-            return self._plain(tally, finish)
-        return self._smooth(tally, finish, 0.0 if among is None else 1 - tally.n / among)
-
-    def _plain(self, tally: Tally, finish: Callable[..., Distribution]) -> Distribution:
-        likelihood = self.likelihood(tally, self.bins)
-        found = maximum(likelihood)
-        notes = (
-            f"Maximum likelihood by EM; the log-likelihood is at most {found.gap:.2g} below its maximum.",
-            "No standard errors are stated: shares at or near zero have no normal error. The maximum of the "
-            "likelihood is rough where bins are narrow; smooth=True is the better picture.",
-        )
-        return finish(likelihood, found, np.full(self.bins, math.nan), notes)
-
-    def _smooth(self, tally: Tally, finish: Callable[..., Distribution], unasked: float) -> Distribution:
-        likelihood = self.likelihood(tally, self.cells)
-        if self.smooth is True:
-            rungs = recut_rungs(likelihood, climbed(self.likelihood(tally, _CELLS)))
-            how = "and its neighbours, weighted by their likelihood"
+        heard = self.evidence(tally, _CELLS, 2 * _CELLS) if self.smooth else self.evidence(tally, self.bins)
+        if self.smooth:
+            found, stderr, likelihood = self._smooth(heard, tally.n, among or tally.n)
+            ended = {}
+            notes = (
+                "As smooth as the reports allow: an average over degrees of smoothness, weighted by their evidence.",
+                "Standard errors cover what smoothing irons out as chance, not all of how it flattens peaks and edges.",
+            )
         else:
-            resolution = float(self.smooth)
-            rungs = [Rung(resolution, em_smoothed(likelihood, resolution, np.full(self.cells, 1 / self.cells)))]
-            how = "as asked"
-        found, stderr = averaged_rungs(likelihood, rungs, self.bins, unasked)
-        resolution = max(rungs, key=lambda rung: rung.score).resolution
-        notes = (
-            f"EM with smoothing, as strong as (1, 2, 1)/4 on {resolution:g} bins, {how}.",
-            "Standard errors cover what smoothing irons out as chance, not how it flattens peaks and fills gaps.",
-        )
-        return finish(likelihood, found, stderr, notes, resolution)
+            found, steps, gap = maximum(heard)
+            stderr, likelihood = np.full(self.bins, math.nan), heard.log_likelihood(found)
+            ended = {"iterations": steps, "gap": gap}
+            notes = (
+                f"Maximum likelihood by EM; the log-likelihood is at most {gap:.2g} below its maximum.",
+                "No standard errors are stated: shares at or near zero have no normal error. The maximum of the "
+                "likelihood is rough where bins are narrow; smooth=True is the better picture.",
+            )
+            if gap > GAP:
+                notes += (f"Not converged after {steps:,} steps: take fewer bins, or read it with care.",)
+        edges = np.linspace(-1.0, 1.0, self.bins + 1)
+        labels, told = _labels(edges), {"edges": edges, "log_likelihood": likelihood, **ended}
+        return Distribution(found, stderr, tally.n, guarantee, "share", labels, source, notes, **told)
+
+    def _smooth(self, heard: OutputCounts, n: int, among: int) -> tuple[Floats, Floats, float]:
+        """Shares of the bins, their standard errors, and the log-likelihood."""
+        with small_matrices():
+            drawn = smoothed(_CELLS, heard, [])
+            users = of_users(drawn, heard, n / among)
+            ends, cuts = np.linspace(0.0, 1.0, _CELLS + 1), np.linspace(0.0, 1.0, self.bins + 1)[:, None]
+            # The part of each cell (column) that lies in each bin.
+            part = np.diff(np.clip((cuts - ends[:-1]) * _CELLS, 0.0, 1.0), axis=0)
+            variance = ((part @ users.covariance) * part).sum(axis=1)
+        within = (part * (1 - part)) @ users.value / among  # by chance, of the users in a cell that a bin cuts
+        stderr = np.sqrt(np.maximum(variance, 0.0) + within)
+        return part @ users.value, stderr, heard.log_likelihood(drawn.value)
 
     def moments(self, x: Any) -> Moments:
         """There are none: a share in the distribution is no average of calibrated reports."""
@@ -199,37 +184,6 @@ class DistributionReading:
     def worst_variance(self, share: float = 1.0) -> float:
         """There is none, as there are no moments."""
         raise ParameterError(_NO_AVERAGE)
-
-
-def _finished(
-    shape: DistributionReading, tally: Tally, guarantee: Guarantee, source: str
-) -> Callable[..., Distribution]:
-    """What EM and EMS have in common once the shares are found."""
-
-    def finish(
-        likelihood: Likelihood, found: EMResult, stderr: Shares, notes: tuple[str, ...], resolution: float | None = None
-    ) -> Distribution:
-        if not found.converged:
-            notes += (f"Not converged after {found.steps:,} steps: take fewer bins, or read it with care.",)
-        edges = np.linspace(-1.0, 1.0, shape.bins + 1)
-        return Distribution(
-            found.shares.reshape(shape.bins, -1).sum(axis=1),
-            stderr,
-            tally.n,
-            guarantee,
-            "share",
-            _labels(edges),
-            source,
-            notes,
-            edges=edges,
-            log_likelihood=likelihood.factors(found.shares)[1],
-            iterations=found.steps,
-            converged=found.converged,
-            gap=found.gap,
-            resolution=resolution,
-        )
-
-    return finish
 
 
 def _labels(edges: NDArray[np.float64]) -> tuple[str, ...]:

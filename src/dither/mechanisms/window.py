@@ -246,11 +246,11 @@ class _WindowMechanism(Mechanism):
         """The reading that takes outputs as they are: that of 000 and 001. Piecewise is calibrated by construction."""
         return self.reading
 
-    def distribution(self, tally: Tally, bins: int = 64, *, smooth: bool | float = True) -> Distribution:
+    def distribution(self, tally: Tally, bins: int = 64, *, smooth: bool = True) -> Distribution:
         """The share of users in each of `bins` equal bins of [-1, 1]: see `dither.mechanisms.distribution`.
 
-        `smooth=True` is EM with smoothing, whose strength is read off the reports; a number fixes the strength to that
-        of the kernel (1, 2, 1)/4 on as many bins. `smooth=False` is maximum likelihood, for a few bins.
+        With `smooth` it is as smooth as the reports allow, and has standard errors; without, it is that of maximum
+        likelihood (EM), for a few bins.
 
         >>> mechanism = SquareWave(epsilon=1.0)
         >>> tally = mechanism.tally(mechanism.randomize(np.linspace(0.0, 0.5, 100_000), seed=1))

@@ -4,7 +4,7 @@ Every attribute is held by several grids, each filled by other users, so their s
 noise. Section 4.2 of 004 removes that in two steps, which are taken in turns.
 
 - **Norm-Sub**: the same taken off every cell of a grid, and what becomes negative set to zero, so that the rest adds up
-  to one. This is the Euclidean projection onto the distributions (`core.simplex`).
+  to one. This is the Euclidean projection onto the distributions (`estimation.simplex`).
 - **Consistency**: for each attribute, the sums over common intervals are replaced by their average, weighted by inverse
   variance, and each grid spreads its change evenly over the cells of the sum.
 
@@ -50,17 +50,6 @@ if TYPE_CHECKING:
     from dither.ranges.grid import Grid
 
 Table = NDArray[np.float64]
-
-
-def norm_sub(frequencies: Table, total: float = 1.0) -> Table:
-    """The nearest table without negative cells that adds up to `total`, in the shape it came in.
-
-    >>> norm_sub(np.array([[0.7, 0.5], [-0.3, 0.1]])).round(3).tolist()
-    [[0.6, 0.4], [0.0, 0.0]]
-    """
-    if not (total := checked_real("total", total)) > 0 or not np.isfinite(total):
-        raise ParameterError("total is what all frequencies add up to: a finite number above 0, for example 1.0")
-    return onto_simplex(frequencies.reshape(-1), total).reshape(frequencies.shape)
 
 
 def consistent(
@@ -111,8 +100,8 @@ def processed(
 ) -> Processed:
     """Consistency and Norm-Sub in turns, ending with Norm-Sub, since what follows needs cells that are not negative.
 
-    Ends after `rounds`, or when all sums agree within `tolerance`. Tables that have been through `norm_sub` before make
-    it begin with that step, as 004 tells it.
+    Ends after `rounds`, or when all sums agree within `tolerance`. Tables that have been through `onto_simplex` before
+    make it begin with that step, as 004 tells it.
 
     >>> from types import SimpleNamespace as Cuts
     >>> line, square = Cuts(attributes=(0,), cuts=((0, 2, 4),)), Cuts(attributes=(0, 1), cuts=((0, 2, 4), (0, 2, 4)))
@@ -126,11 +115,11 @@ def processed(
     found, noise = _checked(grids, tables, variances)
     shared = _common(grids)
     for number in range(1, rounds + 1):
-        found = [norm_sub(table) for table in _agree(shared, found, noise, 1.0)]
+        found = [onto_simplex(table) for table in _agree(shared, found, noise, 1.0)]
         left = _left(shared, found)
         if left <= tolerance or number == rounds:
             return Processed(found, left, number)
-    found = [norm_sub(table) for table in found]
+    found = [onto_simplex(table) for table in found]
     return Processed(found, _left(shared, found), 0)
 
 

@@ -7,21 +7,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.parallel import each_chunk
-from dither.estimation.density import NoisySums, OutputCounts, smoothed
+from dither.estimation.density import NoisySums, smoothed
 from dither.estimation.normal_copula import nearest, scores, slope, tables
+from dither.estimation.output_counts import OutputCounts
 from dither.estimation.simplex import onto_simplex
+from dither.mechanisms.window_evidence import window_evidence
 from dither.ranges.consistency import processed
 from dither.ranges.grid import equal_cuts
 from dither.ranges.groups import Collected
 from dither.ranges.interaction import Seen, correlations, over, rests, trusted, with_margins
 from dither.ranges.model import Factors, Margin, Pair, Pairwise, White, common_cuts, sums
 from dither.ranges.response_matrix import block_ratio, spread
-from dither.ranges.windows import window_law
 
 Floats = NDArray[np.float64]
 Cuts = NDArray[np.int64]
 
 _MOST_SMOOTHED = 128  # cells of a marginal
+_MOST_OUTPUTS = 128  # groups of outputs of a window: far narrower than what can be seen
 _MOST_BLOCKS = 64  # of an attribute, in a pair
 _LEAST_DEPARTURE = 0.1
 _LEAST_RATIO = 1e-6  # to independence, of what the copula puts anywhere
@@ -84,11 +86,22 @@ def _margin(j: int, size: int, collected: Sequence[Collected], ordered: bool) ->
     summed: list[NoisySums] = []
     for each in about:
         if each.value is None:
-            heard = window_law(each.tally, each.mechanism, size, cuts.tolist()) if each.n else None
+            heard = _heard(each, size, cuts) if each.n else None
         else:
             summed.append(_summed(j, each, cuts))
     found = smoothed(len(cuts) - 1, heard, _pooled(summed), ordered=ordered)
     return Margin(spread(found.value, cuts), cuts, found.covariance)
+
+
+def _heard(each: Collected, size: int, cuts: Cuts) -> OutputCounts:
+    """A tally of the square wave as evidence about the cells between the cuts.
+
+    The inputs were the middles of `size` equal parts, and a cell of several values has the average of their laws.
+    """
+    middles = (np.arange(size) + 0.5) / size
+    window = each.mechanism.window  # type: ignore[attr-defined]
+    heard = window_evidence(window, each.tally.counts, middles, middles, _MOST_OUTPUTS)
+    return heard._replace(law=np.add.reduceat(heard.law, cuts[:-1], axis=1) / np.diff(cuts))
 
 
 def _few(shared: Sequence[Sequence[int]], size: int) -> list[Sequence[int]]:

@@ -1,0 +1,169 @@
+"""How much results depend on the constants that were fitted: each at half, as it is, and at twice its value.
+
+    python benchmarks/constants.py                       all of them, small: half an hour on two idle cores
+    python benchmarks/constants.py ranges.model._GUESS   one of them; several names are measured one after the other
+    python benchmarks/constants.py --users 1000000 ...   the size at which those of ranges were fitted
+
+A constant is measured where it acts, on data that it was not derived from:
+
+- **ranges**: the mean absolute error of 60 queries about two and 60 about four of five attributes (half of each, on a
+  Normal, a Clustered and a Ring sample of benchmarks/ranges.py) at epsilon .5 and 2, with the method that uses it; and
+  the share of 95% intervals that hold the truth. For `_SMOOTHED` the predicted error over that which came out.
+- **shrink**: the mean squared error of `refine.shrink` over that of doing nothing, as a geometric mean over the shapes
+  of benchmarks/refine.py, the largest of all, and the coverage.
+- **linear**: misclassification above that of the true coefficients, of logistic regressions with 10 and 40 features, at
+  epsilon 1 and 4.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import click
+import numpy as np
+
+import ranges
+import refine
+from dither.display.table import TextTable
+from dither.learn.linear import LogisticRegression
+from dither.ranges.error_prediction import predicted
+from dither.refine import shrink
+
+Figures = dict[str, float]
+
+FACTORS = (0.5, 1.0, 2.0)
+SHAPE, KINDS, EPSILONS, QUERIES, LAMBDAS = (64,) * 5, ("Normal", "Clustered", "Ring"), (0.5, 2.0), 60, (2, 4)
+
+
+def over_ranges(method: str, users: int) -> Figures:
+    """Errors and coverage of a method for range queries."""
+    errors: dict[int, list[ranges.Error]] = {count: [] for count in LAMBDAS}
+    for kind in KINDS:
+        people = ranges.People.drawn(kind, 0, users, SHAPE)
+        assert people is not None
+        asked = {str(count): ranges.queries(SHAPE, count, QUERIES, 0.5, count, anywhere=True) for count in LAMBDAS}
+        trial = ranges.Trial.drawn(people, 0, asked)
+        for epsilon in EPSILONS:
+            found = trial.run(ranges.made(method, SHAPE, epsilon, users))
+            for count in LAMBDAS:
+                errors[count].append(found[str(count)])
+    return {
+        f"{what} {count}": float(np.mean([getattr(each, name) for each in errors[count]]))
+        for name, what in (("absolute", "error"), ("covered", "inside"))
+        for count in LAMBDAS
+    }
+
+
+def prediction(users: int) -> Figures:
+    """The predicted error of Copula over what came out, the geometric mean and the least."""
+    ratios = []
+    for kind in KINDS:
+        people = ranges.People.drawn(kind, 0, users, SHAPE)
+        assert people is not None
+        trial = ranges.Trial.drawn(people, 0, {"2": ranges.queries(SHAPE, 2, QUERIES, 0.5, 2, anywhere=True)})
+        for epsilon in EPSILONS:
+            mechanism = ranges.made("Copula", SHAPE, epsilon, users)
+            # Where errors are normal, the mean absolute one is .8 of the root of the mean square.
+            ratios.append(0.8 * predicted(mechanism, users).rmse / trial.run(mechanism)["2"].absolute)
+    return {"predicted / realised": float(np.exp(np.mean(np.log(ratios)))), "least": min(ratios)}
+
+
+def over_shapes(users: int) -> Figures:
+    """Errors and coverage of shrink."""
+    ratios, held = [], []
+    for name in refine.SHAPES:
+        for number in range(6):
+            setting = refine.shape(name, number, 2)
+            for seed in range(setting.repeated):
+                estimate = setting.draw(seed)
+                better = shrink(estimate)
+                low, high = better.interval(0.95)
+                ratios.append(
+                    np.mean((better.value - setting.truth) ** 2) / np.mean((estimate.value - setting.truth) ** 2)
+                )
+                held.append(np.mean((low <= setting.truth) & (setting.truth <= high)))
+    return {"mse ratio": float(np.exp(np.mean(np.log(ratios)))), "largest": max(ratios), "inside": float(np.mean(held))}
+
+
+def over_models(users: int) -> Figures:
+    """What private logistic regressions miss beyond the true coefficients."""
+    found: Figures = {}
+    for d in (10, 40):
+        for epsilon in (1.0, 4.0):
+            missed = []
+            for seed in range(3):
+                rng = np.random.default_rng(seed)
+                features, direction = rng.uniform(-1, 1, (users, d)), rng.normal(0, 3 / np.sqrt(d), d)
+                score = features @ direction - 0.5
+                labels = (rng.random(users) < 1 / (1 + np.exp(-score))).astype(int)
+                train = users * 3 // 4
+                model = LogisticRegression(epsilon, seed=seed).fit(features[:train], labels[:train])
+                least = np.mean((score[train:] > 0) != labels[train:])
+                missed.append(1 - model.score(features[train:], labels[train:]) - least)
+            found[f"d {d}, epsilon {epsilon:g}"] = float(np.mean(missed))
+    return found
+
+
+CONSTANTS: dict[str, Callable[[int], Figures]] = {
+    "ranges.model._GUESS": partial(over_ranges, "Copula"),
+    "ranges.model._UNKNOWN": partial(over_ranges, "MSW"),
+    "ranges.interaction._BELIEF": partial(over_ranges, "Copula"),
+    "ranges.fit._LEAST_DEPARTURE": partial(over_ranges, "Copula"),
+    "ranges.copula._PACE": partial(over_ranges, "Copula"),
+    "ranges.granularity.OWN_1": partial(over_ranges, "HDG"),
+    "ranges.granularity.OWN_2": partial(over_ranges, "HDG"),
+    "ranges.granularity.OWN_ALONE": partial(over_ranges, "TDG"),
+    "ranges.granularity.ODD": partial(over_ranges, "HDG"),
+    "ranges.error_prediction._SMOOTHED": prediction,
+    "refine.shrink.AMBITION": over_shapes,
+    "refine.shrink._TEMPERATURE": over_shapes,
+    "refine.shrink._CLUSTERED": over_shapes,
+    "learn.linear.models.LogisticRegression.pace": over_models,
+    "learn.linear.schedule.RIDGE": over_models,
+    "learn.linear.schedule.FIRST_SHARE": over_models,
+}
+
+
+@contextmanager
+def scaled(name: str, factor: float) -> Iterator[None]:
+    """The constant, or every entry of it, times a factor; nothing computed before is kept."""
+    *path, constant = name.split(".")
+    owner: Any = import_module(".".join(["dither", *(each for each in path if each.islower())]))
+    kept = [each for each in vars(owner).values() if hasattr(each, "cache_clear")]
+    for each in path:
+        owner = owner if each.islower() else getattr(owner, each)
+    usual = getattr(owner, constant)
+    other = {key: factor * each for key, each in usual.items()} if isinstance(usual, dict) else factor * usual
+    try:
+        setattr(owner, constant, other)
+        for each in kept:
+            each.cache_clear()
+        yield
+    finally:
+        setattr(owner, constant, usual)
+        for each in kept:
+            each.cache_clear()
+
+
+def varied(name: str, users: int) -> TextTable:
+    """One row a factor."""
+    rows = []
+    for factor in FACTORS:
+        with scaled(name, factor):
+            rows.append({"times": factor, **CONSTANTS[name](users)})
+    return TextTable({column: [row[column] for row in rows] for column in rows[0]})
+
+
+@click.command(help=(__doc__ or "").split("\n")[0])
+@click.argument("names", nargs=-1, type=click.Choice(list(CONSTANTS)))
+@click.option("--users", default=100_000, show_default=True)
+def main(names: Sequence[str], users: int) -> None:
+    """Measure and print."""
+    for name in names or CONSTANTS:
+        click.echo(f"{name}, {users:,} users\n{varied(name, users)}\n")
+
+
+if __name__ == "__main__":
+    main()
