@@ -13,7 +13,7 @@ test images every other one chooses the settings (validation), the rest are the 
 **Budget.** 001 has epsilon in {1.5, 4.9, 15.3, 48.5} *for each round*, and delta 1e-5. Here each row promises the same
 in *total*, over all rounds of a device: (rounds * epsilon, 1e-5), certified. Pure mechanisms have epsilon in each
 round; they gain nothing from delta at budgets like these. Gaussian noise of several rounds adds up more slowly, so it
-has more than epsilon in each round (`learn.federated.account.per_round`).
+has more than epsilon in each round (`learn.federated.round_accounting.per_round`).
 
 **Settings.** Each method has the same choices: server rates 1/4, 2, 16, 128, 1024 and 8192, and the last parameters or
 their average over the second half of the rounds. The best on validation at one seed is taken; the table shows other

@@ -331,7 +331,7 @@ class KeyValue:
         return Numeric(self.low, self.high)
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray:
-        """For each user keys and values from -1 to 1, as `core.sparse` has them; more than `size` are sampled later."""
+        """For each user keys and values from -1 to 1, as `Sparse` has them; more than `size` are sampled later."""
         refuse = _checked_rule(invalid)
         entries = entries_of(column, self.d, mend=not refuse, names=self.labels)
         if refuse:

@@ -8,9 +8,9 @@ integers that the sampler uses. What privacy needs from a channel are three func
   inputs. At r = e^epsilon this is the smallest delta for which (epsilon, delta) holds.
 - `blanket()`: the part of the output that does not depend on the input (Balle et al. 2019).
 
-Two forms are here: `TwoLevel` (the input names a favoured set) and `Table` (any small channel). `core.shift` has
-additive noise, and `core.compose` what is made of several channels. The large ones never become a matrix: their
-structure gives the same numbers, and the tests compare the two wherever a matrix fits.
+Two forms are here: `TwoLevel` (the input names a favoured set) and `Table` (any small channel). `core.additive_channel`
+has additive noise, and `core.composite_channels` what is made of several channels. The large ones never become a
+matrix: their structure gives the same numbers, and the tests compare the two wherever a matrix fits.
 """
 
 from abc import ABC, abstractmethod
@@ -45,7 +45,7 @@ class Blanket:
 
 
 class Contrast(NamedTuple):
-    """The two inputs that a crowd hides worst, beside a blanket beta under all inputs (`privacy.pairs`).
+    """The two inputs that a crowd hides worst, beside a blanket beta under all inputs (`privacy.shuffle_divergence`).
 
     Where y is drawn from beta, both likelihoods are beta(y) or `ratio` times as much.
     """

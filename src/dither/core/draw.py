@@ -37,7 +37,7 @@ _GUIDE_BITS = 12
 
 
 class Tape(Protocol):
-    """Where words come from: `randomness.Stream`, or a test that enumerates all of them."""
+    """Where words come from: `core.randomness.Stream`, or a test that enumerates all of them."""
 
     @property
     def bits(self) -> int:

@@ -1,8 +1,9 @@
 """Engines: where reports are made and tallied, with the same plan and to the same bit.
 
-- `rows`: a plan's reports as rows of a table
+- `report_rows`: a plan's reports as rows of a table
 - `records`: raw records from files, queries and data frames, a batch at a time
-- `paths`, `pieces`, `journal`: files that are meant, files of reports in pieces, what an interrupted run has counted
+- `paths`, `report_files`, `journal`: files that are meant, files of reports in pieces, what an interrupted run has
+  counted
 - `local`: this machine, all its cores
 - `spark`: a Spark session, classic or Connect
 

@@ -27,7 +27,7 @@ def hash_support(seeds: NDArray[np.uint64], values: NDArray, k: int, g: int) -> 
     return counts.astype(np.int64)
 
 
-# Not cached on disk: Numba would not notice that `core.hashing`, another file, has changed.
+# Not cached on disk: Numba would not notice that `kernels.hashing`, another file, has changed.
 @njit(nogil=True)
 def _hash_support(low, high, start, width, spread, counts):
     for first in range(0, spread.size, _ITEMS):

@@ -9,11 +9,12 @@ A step of DP-SGD bounds every record's gradient, adds the bounded ones up, and a
 
 All are then at most 1 long in units of the clip, whatever the record: removing a record moves the sum by at most that.
 
-**Integers.** The bounded gradient is rounded to a lattice with K steps for the length 1 (`learn.noise.LatticeNoise`),
-and what is released is (sum of integer vectors + rounded Gaussian noise), whose guarantee is that of the continuous
-Gaussian with sensitivity K. So the bound must hold for the *integers*: `quantised_gradients` returns rows with an exact
-integer squared norm of at most K^2, by the rule of `learn.noise.quantised`. Tensors hold whole numbers as floats, which
-are exact up to 2^24 and 2^53; sums are taken so that they never leave that range.
+**Integers.** The bounded gradient is rounded to a lattice with K steps for the length 1
+(`learn.lattice_noise.LatticeNoise`), and what is released is (sum of integer vectors + rounded Gaussian noise), whose
+guarantee is that of the continuous Gaussian with sensitivity K. So the bound must hold for the *integers*:
+`quantised_gradients` returns rows with an exact integer squared norm of at most K^2, by the rule of
+`learn.lattice_noise.quantised_rows`. Tensors hold whole numbers as floats, which are exact up to 2^24 and 2^53; sums
+are taken so that they never leave that range.
 
 **What goes wrong.** A float decides which integers a record contributes, never a probability. A gradient that is not
 finite contributes zero, and says nothing. A gradient that consists of rounding errors has no direction, but dividing it
@@ -220,7 +221,7 @@ def noise_floor(gradients: Tensor) -> float:
 def quantised_gradients(gradients: Tensor, factors: Tensor, radius: int) -> Tensor:
     """factors * gradients on a lattice of `radius` steps for the length 1: whole numbers, in place.
 
-    The same integers as those of `learn.noise.quantised`: the exact squared norm of every row is at most radius^2,
+    The same integers as those of `lattice_noise.quantised_rows`: the exact squared norm of every row is at most radius^2,
     whatever the input; rows that are not finite become zero.
 
     >>> quantised_gradients(torch.tensor([[3.0, 4.0], [float("nan"), 1.0]]), torch.tensor([0.2, 1.0]), 1000).tolist()

@@ -10,10 +10,10 @@ that are added or removed, so anything may be computed from them: momentum, thei
 
 **How dither does it.** The target (epsilon, delta) comes in, and the least noise that keeps it over all steps comes out
 of `privacy.noise_multiplier`. The coins are exact: an integer below n that is below `batch`. Bounded gradients are
-vectors of integers whose norm is checked in integers, their sum is exact, and the noise is an integer from an
-exact table (`learn.perturb`, `learn.noise`): no float takes part in a probability. The noise comes from the operating
-system's randomness through `randomness.Stream`. The number of records n is public, as it is in all accounting with a
-sampling rate; the size that a batch happened to have is not, so sums are divided by the expected one.
+vectors of integers whose norm is checked in integers, their sum is exact, and the noise is an integer from an exact
+table (`learn.clipping`, `learn.lattice_noise`): no float takes part in a probability. The noise comes from the
+operating system's randomness through `core.randomness.Stream`. The number of records n is public, as it is in all
+accounting with a sampling rate; the size that a batch happened to have is not, so sums are divided by the expected one.
 
 **What goes wrong.**
 

@@ -15,11 +15,11 @@ may cancel, and then the last one decides on the direction alone, so it changes 
   norm of the sum moves by at most C (replacing one: by 2 C).
 
 **One Gaussian.** Magnitude and angles are scaled onto one lattice of integers, such that a record moves the joint
-vector by at most K, and rounded Gaussian noise is added to all of it (`learn.noise`). With s_1 and s_2 the noise on
-either in units of its sensitivity, that is one Gaussian with multiplier s, 1/s^2 = 1/s_1^2 + 1/s_2^2, and `share` is
-the part of it that goes to the magnitude. The guarantee over all steps is that of this one: nothing is lost by
-composition, nothing is gained by the average (eps_1 + (d - 1) eps_2)/d of Theorem 7, and there is no delta' (Lemma 7),
-because every direction is clipped.
+vector by at most K, and rounded Gaussian noise is added to all of it (`learn.lattice_noise`). With s_1 and s_2 the
+noise on either in units of its sensitivity, that is one Gaussian with multiplier s, 1/s^2 = 1/s_1^2 + 1/s_2^2, and
+`share` is the part of it that goes to the magnitude. The guarantee over all steps is that of this one: nothing is lost
+by composition, nothing is gained by the average (eps_1 + (d - 1) eps_2)/d of Theorem 7, and there is no delta' (Lemma
+7), because every direction is clipped.
 
 **Sampling.** `records` is a sum over records, as in DP-SGD. `batch` is not: what a record does depends on the others.
 Let f(S) be the joint vector of a sample S, and x the record that one data set has in addition. Given the others S in
@@ -27,7 +27,7 @@ the sample, the outputs are N(f(S), v) against (1-q) N(f(S), v) + q N(f(S + x), 
 *every* S. Shifted and turned, this is the pair of the one-dimensional subsampled Gaussian with a shift of at most K. A
 smaller shift is one of K after scaling the output down and adding the noise that is then missing, so it tells no more.
 The outputs are mixtures of these pairs over S, with the same weights on both sides, and hockey-stick divergences are
-jointly convex. So the worst pair of `privacy.sampling`, in both directions and composed over adaptive steps, is the
+jointly convex. So the worst pair of `privacy.subsampling`, in both directions and composed over adaptive steps, is the
 worst for both forms.
 
 **From angles to a step.** decode="sphere" is eq. 5.17. It has a flaw that no noise is to blame for: angles of gradients

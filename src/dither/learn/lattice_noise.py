@@ -2,7 +2,7 @@
 
 A clipped gradient of length at most `clip` becomes an integer vector of length at most K = `radius`: it is scaled by
 K / clip, clipped, and rounded to the nearest lattice point. The vectors of a batch are added up, integer noise of
-standard deviation multiplier * K is added to every coordinate (`core.gauss`), and the sum is scaled back.
+standard deviation multiplier * K is added to every coordinate (`core.rounded_gaussian`), and the sum is scaled back.
 
 **Why this keeps the promise.**
 
@@ -13,7 +13,7 @@ standard deviation multiplier * K is added to every coordinate (`core.gauss`), a
    than 2^62, so 64-bit integers hold them exactly.
 2. *Noise.* The sum is an integer vector, and the noise is round(N(0, s^2)) in each coordinate, s = multiplier * K:
    adding it is the continuous Gaussian mechanism and then rounding. All that is known of the continuous one with noise
-   multiplier s / K applies: `privacy.sampling` for Poisson samples and many steps.
+   multiplier s / K applies: `privacy.subsampling` for Poisson samples and many steps.
 3. *Table.* The integer table is within tau of that law in total variation; d coordinates in T steps add at most
    (1 + e^epsilon) d T tau to delta. `guarantee` sets aside a thousandth of delta for it, and refuses if it is more.
 
@@ -27,9 +27,9 @@ the model learns from noise alone. Rounding moves a vector by sqrt(d)/2 at most,
 direction up to a cosine of sqrt(1 - d / (2 aim)^2), whatever its coordinates. `LatticeNoise` goes up to s = 131,072 for
 a cosine of 0.95, and then refuses. A gradient much shorter than the clip keeps less; it weighs less, too.
 
-**One rule.** `quantised_rows` is the specification. `learn.perturb.quantised` does the same with tensors, faster, and
-gives the same integers for the same floats: what is not exact arithmetic is one product and one rounding for each
-entry, so an entry does not depend on the order of any sum.
+**One rule.** `quantised_rows` is the specification. `learn.clipping.quantised_gradients` does the same with tensors,
+faster, and gives the same integers for the same floats: what is not exact arithmetic is one product and one rounding
+for each entry, so an entry does not depend on the order of any sum.
 
 What goes wrong: a sum of floats depends on its order, and noise in floats has a lattice of its own that shows through;
 sensitivity 2 K would be that of *replacing* a record, which is another promise.

@@ -1,8 +1,9 @@
 """Laplace and Gaussian: additive noise on a lattice, drawn from a table of integers.
 
 The input is rounded to one of J + 1 lattice points (without bias, see `core.lattice`), a noise offset is drawn from an
-integer table, and the sum is clamped far outside the domain: the channel is `core.shift.Shift`, and the output y reads
-as the number H (-1 + 2 y / J). There is no float in the draw; noise drawn in floats gives inputs away by its last bits.
+integer table, and the sum is clamped far outside the domain: the channel is `core.additive_channel.AdditiveChannel`,
+and the output y reads as the number H (-1 + 2 y / J). There is no float in the draw; noise drawn in floats gives inputs
+away by its last bits.
 
 - **Laplace**: v[o] = c q^o, q = e^(-epsilon / J). A geometric table is the border of log-concavity, where one rounded
   digit decides, so it is bent by e^(-eta o^2) with eta = 2^-54: more than rounding can undo, and far too little to be
@@ -14,10 +15,10 @@ as the number H (-1 + 2 y / J). There is no float in the draw; noise drawn in fl
 The lattice is the coarsest on which the worst-case variance, rounding included, is within 0.05% of the continuum's: 8 /
 epsilon^2 and sigma^2. Rounding adds at most a quarter of a squared step, which asks for a noise of about 14 (Laplace)
 or 25 steps (Gaussian; the discrete Laplace is itself a little narrower than its continuum). A wide noise stretches the
-lattice instead (see `core.shift`; the variance may then be 0.1% below the continuum's): a table has a few hundred
-weights. Clamping starts 24 scales (Laplace) or 7 standard deviations (Gaussian) outside the domain and biases by
-about 1e-11 of a standard deviation at most. For a delta far below the mass clamped there, 1e-12, the clamped Gaussian
-is all but purely private, and needs less noise than the continuum.
+lattice instead (see `core.additive_channel`; the variance may then be 0.1% below the continuum's): a table has a few
+hundred weights. Clamping starts 24 scales (Laplace) or 7 standard deviations (Gaussian) outside the domain and biases
+by about 1e-11 of a standard deviation at most. For a delta far below the mass clamped there, 1e-12, the clamped
+Gaussian is all but purely private, and needs less noise than the continuum.
 
 What goes wrong: above epsilon = 20 the noise stops shrinking, because the table would need ever more bits; the
 certificate states what is delivered. In d dimensions the sensitivity is 2 sqrt(d), not the printed 2 (002; see

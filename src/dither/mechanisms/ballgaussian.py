@@ -10,7 +10,8 @@ fails with probability e^-39 at worst, and then coordinates are rounded towards 
 s^2)) is added to each of them: the report is v + noise, d whole numbers, and its score (v + noise) / r is unbiased.
 
 **Certificate.** Integer vectors of length at most K are at most 2 K apart. Integer noise is the continuous Gaussian
-mechanism, and then rounding (`core.gauss`), so with D = 2 K / s its delta at epsilon is at most (Balle and Wang 2018)
+mechanism, and then rounding (`core.rounded_gaussian`), so with D = 2 K / s its delta at epsilon is at most (Balle and
+Wang 2018)
 
     Phi(D/2 - epsilon/D) - e^epsilon Phi(-D/2 - epsilon/D),
 

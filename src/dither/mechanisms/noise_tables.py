@@ -147,7 +147,7 @@ def gaussian_bound(s2: Fraction, steps: int, d: int, ratio: Fraction, deviation:
     `deviation` bounds how far the integer table of a coordinate is from the ideal law (see `table_deviation`).
 
     *Worst pair.* Let (P, Q) be the laws with all coordinates at 0 and all at J. They are the worst pair
-    (`core.shift`).
+    (`core.additive_channel`).
 
     *Table and clamp.* Every probability of a clamped table is within a factor 1 +- c (c = `deviation`) of the clamped
     ideal law N_Z(0, s2), the integers weighted by exp(-o^2 / 2 s2); so a product of d is within (1 +- c)^d, and

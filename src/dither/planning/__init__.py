@@ -3,11 +3,12 @@
 - `questions`: statistics of attributes, in the attributes' own units
 - `priors`: what is known about the users beforehand
 - `choose`: the ways to ask that are compared, and the best of them
-- `make`: `dither.plan`
+- `planner`: `dither.plan`; `error_curves`: how its error falls with epsilon and with users
 - `plans`: the plan: what devices, servers and analysts do with it
 - `plan_files`: how it is stored, and what its hash covers
-- `explaining`, `prediction`, `tallies`, `refining`: it in words, what it will cost, what is counted, what is won back
-- `tables`, `files`: records from whatever holds them
+- `explanation`, `prediction`, `plan_tally`, `refinement`: it in words, what it will cost, what is counted, what is won
+  back
+- `record_tables`: records from whatever holds them; `infer`: a schema guessed from a sample
 - `trial`: a plan put to records on this machine, and conditions answered
 """
 

@@ -13,7 +13,7 @@ two numbers from one report, up to 14% better near epsilon 2. (More than two tog
 noise on all numbers together is worse at any epsilon, by a factor of log(1/delta).) Questions about the keys of one
 attribute are always one unit: one report answers them all. So is a question about ranges of several attributes, which
 is asked by `Copula`: no other method for them comes near it (docs/ranges.md). What it costs is the predicted error of a
-query (`ranges.prediction`), which falls more slowly than with the number of users.
+query (`ranges.error_prediction`), which falls more slowly than with the number of users.
 
 The measure is the mean over questions of MSE / scale^2, weighted by their importance, where scale is half the width
 of the domain for a mean and 1 for frequencies, averaged over cells or keys. It is that of the worst users, or of users

@@ -9,8 +9,8 @@ what the mechanism estimates becomes a result in these units again. There are fo
   a key, and their *mean* over all users, where a key that a user does not hold counts as the middle of its values.
   One report answers both. It answers more, for which no error can be predicted (`DERIVED`): they come with them;
 - *ranges* of several attributes, written `ranges(age, income)`: the result answers any query about them, and its error
-  is that of a typical one (`ranges.prediction`). Its `attribute` is the `Axes` of all of them, and its `columns` are
-  one for each, with an `Axis`: numbers are cut into `CELLS` cells.
+  is that of a typical one (`ranges.error_prediction`). Its `attribute` is the `Axes` of all of them, and its `columns`
+  are one for each, with an `Axis`: numbers are cut into `CELLS` cells.
 """
 
 from collections.abc import Iterable

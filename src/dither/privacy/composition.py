@@ -9,9 +9,9 @@
 add up, and the delta of their sum at epsilon is E[(1 - e^(epsilon - loss))_+] under P. For that the worst two inputs
 must be the worst at every epsilon at once (a *dominating pair*). These are:
 
-- of a two-level channel, the inputs furthest apart: loss ln E, 0 or -ln E (`core.channel.Contrast`, and `privacy.pairs`
-  for why they dominate);
-- of additive noise, the two ends of the lattice (`core.shift`);
+- of a two-level channel, the inputs furthest apart: loss ln E, 0 or -ln E (`core.channel.Contrast`, and
+  `privacy.shuffle_divergence` for why they dominate);
+- of additive noise, the two ends of the lattice (`core.additive_channel`);
 - of anything with (epsilon, delta): with probability delta an infinite loss, else that of binary randomized response
   (Kairouz, Oh and Viswanath 2015).
 

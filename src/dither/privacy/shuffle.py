@@ -12,8 +12,8 @@ The bounds, in the order in which they became known:
 - `blanket` (after Balle et al. 2019): any randomizer hides at least as well as binary randomized response with the same
   epsilon0 does by its blanket. This is proved in docs/decisions/0014, and 10 to 32% of epsilon below `clone`. (To put
   e^-epsilon0 for the mass of an unknown blanket into the bound of 2019 is refuted by binary response itself.)
-- `own`: the mechanism's own blanket, from its exact channel (`privacy.pairs`). Collision, LocalHash, GRR, Unary and
-  others hide better than the worst randomizer with their epsilon.
+- `own`: the mechanism's own blanket, from its exact channel (`privacy.shuffle_divergence`). Collision, LocalHash, GRR,
+  Unary and others hide better than the worst randomizer with their epsilon.
 
 Results in print that exact enumeration refutes are not among them (003 Theorem 5, and the "stronger clone" as it is
 quoted there; docs/papers.md): `tests/privacy/test_enumeration.py` shows it.

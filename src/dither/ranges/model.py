@@ -8,7 +8,7 @@ the blocks that the query covers. More attributes are put together from all thei
 **Errors** are carried along by first derivatives. What the reports leave open is, for an attribute, a covariance of the
 sums of its cells, and for a pair a covariance of what its grid adds to its margins (`White` or `Factors`): margins
 and interaction are independent, because noise in the cells of a grid is white. The answer of a query moves with the
-singles and pairs that it is made of as `combine.sensitivity` tells, and each pair with its two margins.
+singles and pairs that it is made of as `pair_completion.answer_gradients` tells, and each pair with its two margins.
 
 **What was guessed** is stated beside it as `doubt`, an estimate and no more. Inside the cells of a grid that a query
 cuts the model knows margins only; and with three attributes or more, pairs leave the answer open. For the first we

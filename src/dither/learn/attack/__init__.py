@@ -5,9 +5,9 @@ accuracy of one). The attacker sees a model and some records, and gives every re
 it was trained on. `loss_threshold` scores by the loss, `likelihood_ratio` by comparison with shadow models. Either
 gives an `Attack`: what was found, and the epsilon that it proves. A weak attack proves nothing about the model.
 
-`models` reads losses off a model; `threshold` and `shadows` (with `softmax`) make scores of them. `judging` makes an
-attack of scores: `curve` says how well they tell members from others, `bound` what epsilon that proves, and `result`
-shows it.
+`model_scores` reads losses off a model; `threshold` and `shadows` (with `softmax`) make scores of them. `evaluation`
+makes an attack of scores: `curve` says how well they tell members from others, `membership_bound` what epsilon that
+proves, and `result` shows it.
 """
 
 import lazy_loader

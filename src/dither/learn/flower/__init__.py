@@ -9,7 +9,8 @@ network; a server's *strategy* says what is sent and how replies are put togethe
 
 Both ends count the rounds of one public schedule, and either refuses the one after the last. A server is not trusted
 with anything: it names the fingerprint of the reporter that it expects, and a device with another one refuses. It
-cannot choose epsilon. `wire` holds what travels between them, and `grid` devices in this process (`LocalGrid`).
+cannot choose epsilon. `messages` holds what travels between them, and `local_grid` devices in this process
+(`LocalGrid`).
 """
 
 import warnings

@@ -6,7 +6,7 @@ the server reads the mean gradient off the tally and moves on. The server never 
 whole training is that of one report (parallel composition: each user reports once).
 
 `base` is this protocol, `schedule` what is public before it begins and where the defaults come from, `models` the three
-losses, and `stored` reads a trained model back.
+losses, and `model_files` reads a trained model back.
 
 What goes wrong: noise grows with d, so with few users a model of few public attributes is better than one of many
 (docs/local-models.md). Classes are two; a model for each of k classes would need k reports.

@@ -260,7 +260,7 @@ class HashedItems(NamedTuple):
 
     @classmethod
     def of(cls, x: Any, domain: Any, pad: int) -> "HashedItems":
-        """Of a category, itself; of a sparse vector its keys, with dummies d, d + 1, ... up to s (`core.sparse`)."""
+        """Of a category, itself; of a sparse vector its keys, with dummies d, d + 1, ... up to s (`Sparse`)."""
         row = np.asarray(x)
         if not row.dtype.names:
             return cls(row.reshape(1).astype(np.int64), np.ones(1, dtype=bool))

@@ -1,6 +1,6 @@
 """The ledger: what a device has spent, and what it answers when it is asked again.
 
-`device` holds the rules and what they promise, `store` the file, `asked` what is seen of a plan.
+`ledger` holds the rules and what they promise, `store` the file, `prompt` what is seen of a plan.
 """
 
 from dither.errors import BudgetError, LedgerError
