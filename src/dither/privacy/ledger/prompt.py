@@ -124,7 +124,7 @@ def _of_mechanism(mechanism: Mechanism, value: Any) -> Prompt:
 def canonical(value: NDArray) -> bytes:
     """The same for values that a mechanism does not tell apart: integers of any type, keys in any order."""
     names = value.dtype.names
-    if names == ("key", "value") and value["key"].ndim == 2:  # a sparse vector, as in core.sparse
+    if names == ("key", "value") and value["key"].ndim == 2:  # a sparse vector, as in core.sparse_domain
         keys, numbers = value["key"][0], value["value"][0]
         order = [place for place in np.argsort(keys, kind="stable") if keys[place] >= 0]
         return canonical(keys[order]) + canonical(numbers[order])
