@@ -221,7 +221,7 @@ def noise_floor(gradients: Tensor) -> float:
 def quantised_gradients(gradients: Tensor, factors: Tensor, radius: int) -> Tensor:
     """factors * gradients on a lattice of `radius` steps for the length 1: whole numbers, in place.
 
-    The same integers as those of `lattice_noise.quantised_rows`: the exact squared norm of each row is at most radius^2,
+    The same integers as those of `lattice_noise.quantised_rows`: the exact squared norm of a row is at most radius^2,
     whatever the input; rows that are not finite become zero.
 
     >>> quantised_gradients(torch.tensor([[3.0, 4.0], [float("nan"), 1.0]]), torch.tensor([0.2, 1.0]), 1000).tolist()
