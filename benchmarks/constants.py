@@ -74,8 +74,8 @@ def over_shapes(users: int) -> Figures:
     """Errors and coverage of shrink."""
     ratios, held = [], []
     for name in refine.SHAPES:
-        for number in range(6):
-            setting = refine.shape(name, number, 2)
+        for number in range(4):
+            setting = refine.shape(name, number, 1)
             for seed in range(setting.repeated):
                 estimate = setting.draw(seed)
                 better = shrink(estimate)
