@@ -432,9 +432,9 @@ def test_every_draw_has_a_lane_of_its_own(mechanism: Mechanism):
     if checks.component_of(mechanism) is not None:  # the law must fit a word
         short, bits, _ = checks.short_sparse(mechanism, {})
         own = 4 + (mechanism.s > 1 and mechanism.paired) + mechanism.sample  # type: ignore[attr-defined]
-        assert len(checks._lanes(short, bits)) == own
+        assert len(checks.lanes(short, bits)) == own
         return
-    lanes = checks._lanes(mechanism, 8)
+    lanes = checks.lanes(mechanism, 8)
     words = {"Unary": 1 + len(getattr(mechanism, "_digits", ())), "LocalHash": 2, "SubsetSelection": 2, "Hypercube": 3}
     words |= {"PrivKV": 3, "PCKV_GRR": 3, "PCKV_UE": 5, "SignSum": 3, "Succinct": 4}
     windows = 1 if isinstance(mechanism.reading.domain, Categories) else 2

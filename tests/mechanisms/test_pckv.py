@@ -15,6 +15,7 @@ import pytest
 import dither
 from contract import checks
 from contract.sparse import MANY, SIGNS, USERS, check_worst_users
+from dither.core.channel import Table
 from dither.core.exact import log_above
 from dither.core.sparse_domain import signs_of
 from dither.errors import DitherError, DomainError, ReportError
@@ -153,7 +154,7 @@ def test_one_item_of_several_is_no_worse_than_the_item(mechanism):
     assert channel.ratio() == max(max(column) / min(column) for column in matrix.T)
     assert channel.blanket().mass <= sum(min(column) for column in matrix.T)
     for ratio in (Fraction(1), Fraction(5, 4), Fraction(2)):
-        table = checks.Table.of(matrix.tolist())
+        table = Table.of(matrix.tolist())
         assert table.divergence(ratio) < channel.divergence(ratio)
 
 

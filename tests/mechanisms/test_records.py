@@ -90,7 +90,7 @@ def test_two_slots_of_one_value_have_the_product_law_exactly():
         mechanism, bits = checks.with_short_weights(Split(base, d=2, epsilon=2.0))
         assert mechanism is not None
         record = np.array([value, value])
-        tape = EveryTape(bits, checks._lanes(mechanism, bits))
+        tape = EveryTape(bits, checks.lanes(mechanism, bits))
         reports = mechanism.drawn(checks.many(record, tape.rows), tape)["value"]
         rows, inverse = tape.odds()
         joint: dict[tuple[int, int], Fraction] = {}
