@@ -19,6 +19,7 @@ import dither
 from cli.cases import command, done, environment, left_over, process
 from dither.engines.report_rows import pack_rows
 from dither.engines.report_rows import rows_schema as layout
+from interrupts import hears_interrupts
 
 HEAVY = {"numpy", "pyarrow", "numba", "scipy", "pandas", "rich", "duckdb", "matplotlib"}
 
@@ -115,7 +116,11 @@ def started(many: Path, target: Path) -> subprocess.Popen[bytes]:
     before = journal.stat().st_mtime_ns if journal.exists() else 0
     arguments = ["tally", str(many / "plan.json"), str(many / "reports"), "-o", str(target)]
     running = subprocess.Popen(
-        [sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+        [sys.executable, "-c", script, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        preexec_fn=hears_interrupts,
     )
     for _ in range(600):
         if journal.exists() and journal.stat().st_mtime_ns != before:
@@ -163,6 +168,7 @@ def test_a_stopped_randomize_leaves_nothing(plan, people, tmp_path, number):
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
+        preexec_fn=hears_interrupts,
     )
     assert running.stdin is not None
     running.stdin.write(buffer.getvalue()[:-8])  # without its end, so that more is waited for
