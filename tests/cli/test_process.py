@@ -20,6 +20,7 @@ from cli.cases import command, done, environment, left_over, process
 from dither.engines.report_rows import pack_rows
 from dither.engines.report_rows import rows_schema as layout
 from interrupts import hears_interrupts
+from marks import wide
 
 HEAVY = {"numpy", "pyarrow", "numba", "scipy", "pandas", "rich", "duckdb", "matplotlib"}
 
@@ -131,7 +132,7 @@ def started(many: Path, target: Path) -> subprocess.Popen[bytes]:
     return running
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, wide(signal.SIGTERM), signal.SIGKILL])
 def test_a_stopped_tally_goes_on(many, tmp_path, number):
     target = tmp_path / "part.tally"
     for _ in range(2 if number == signal.SIGINT else 1):
@@ -155,7 +156,7 @@ def test_a_stopped_tally_goes_on(many, tmp_path, number):
     assert not Path(f"{target}.progress").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [wide(signal.SIGINT), signal.SIGTERM])
 def test_a_stopped_randomize_leaves_nothing(plan, people, tmp_path, number):
     folder, buffer = tmp_path / "out", io.BytesIO()
     folder.mkdir()

@@ -162,6 +162,7 @@ def test_a_divergence_that_is_not_attained_is_a_bound():
     assert not dither.PCKV_UE(d=2, s=2, epsilon=1.0).channel().exact
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("mechanism", [each for each in SMALL if each.d > 1], ids=checks.label)
 def test_sampler_over_all_tapes(mechanism):
     vectors = checks.sparse_inputs(mechanism)

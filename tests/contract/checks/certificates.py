@@ -8,7 +8,7 @@ are taken from all pairs of rows. Equality is equality.
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
-from math import prod
+from math import lcm, prod
 from typing import Any
 
 import numpy as np
@@ -71,19 +71,22 @@ def check_channel(mechanism: Mechanism) -> None:
     elif isinstance(channel, PublicMixture) and channel.tags > 1 and isinstance(mechanism.reading.domain, Sparse):
         check_worst_tag(channel, range(channel.tags))
     inputs = channel.shape[0]
-    matrix = np.array([channel.row(x) for x in (range(inputs) if inputs <= 40 else (0, 1, inputs // 2, inputs - 1))])
-    assert all(sum(row) == 1 for row in matrix)
-    assert all(probability > 0 for row in matrix for probability in row)
-    assert channel.ratio() == max(max(column) / min(column) for column in matrix.T)
+    rows = [channel.row(x) for x in (range(inputs) if inputs <= 40 else (0, 1, inputs // 2, inputs - 1))]
+    # Over one denominator: sums and comparisons of integers are those of the fractions, and much faster.
+    whole = lcm(*(Fraction(probability).denominator for row in rows for probability in row))
+    matrix = np.array([[int(probability * whole) for probability in row] for row in rows], dtype=object)
+    assert (matrix.sum(axis=1) == whole).all()
+    assert (matrix > 0).all()
+    assert channel.ratio() == max(map(Fraction, matrix.max(axis=0), matrix.min(axis=0)))
     for ratio in (Fraction(1), exp_below(mechanism.epsilon), exp_below(mechanism.epsilon / 2)):
-        enumerated = max(
-            sum(max(Fraction(0), a - ratio * b) for a, b in zip(x, y, strict=True)) for x in matrix for y in matrix
-        )
+        p, q = ratio.as_integer_ratio()
+        lost = (np.maximum(q * row - p * matrix, 0).sum(axis=1).max() for row in matrix)
+        enumerated = Fraction(max(lost), q * whole)
         assert enumerated <= channel.divergence(ratio)
         # The worst tag is stated; where there is but one, a bound has to say so.
         tagged = isinstance(channel, PublicMixture) and channel.tags > 1 and not composed(mechanism)
         assert enumerated == channel.divergence(ratio) or tagged or not channel.exact
-    assert channel.blanket().mass <= sum(min(column) for column in matrix.T)
+    assert channel.blanket().mass <= Fraction(matrix.min(axis=0).sum(), whole)
     assert channel.profile(channel.epsilon) == 0
 
 
