@@ -5,7 +5,6 @@ way to get it. Any other failing import stays an error, and so does one inside o
 """
 
 from collections.abc import Generator
-from importlib.util import find_spec
 
 import pytest
 
@@ -33,10 +32,9 @@ def missing(error: BaseException | None) -> str | None:
     """Which optional library an import failed for, and how to install it."""
     if isinstance(error, MissingExtraError):
         return str(error)
-    library = (getattr(error, "name", None) or "").partition(".")[0]
-    if not isinstance(error, ModuleNotFoundError) or library not in INSTALL or find_spec(library) is not None:
+    if not isinstance(error, ModuleNotFoundError) or error.name not in INSTALL:
         return None
-    return f"this needs {library}: pip install '{INSTALL[library]}'"
+    return f"this needs {error.name}: pip install '{INSTALL[error.name]}'"
 
 
 @pytest.hookimpl(wrapper=True)

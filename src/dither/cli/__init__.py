@@ -46,7 +46,7 @@ _COMMANDS = {
         "amplify": "mechanisms",
         "compare": "mechanisms",
     },
-    "Models": {"train": "training"},
+    "Models": {"train": "train"},
     "A first look": {"demo": "demo", "example": "demo"},
 }
 _HOMES = {name: home for section in _COMMANDS.values() for name, home in section.items()}
