@@ -21,6 +21,7 @@ from dither.core.mechanism import Mechanism
 from dither.core.sparse_domain import Sparse
 from dither.errors import DitherError, DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.mechanisms import load
+from marks import wide
 
 EXAMPLES = checks.examples()
 every = pytest.mark.parametrize("mechanism", EXAMPLES, ids=checks.label)
@@ -29,10 +30,8 @@ every = pytest.mark.parametrize("mechanism", EXAMPLES, ids=checks.label)
 def first_of(examples: list[Mechanism]) -> pytest.MarkDecorator:
     """The first example of each name; the others are among the wide tests."""
     names = {type(mechanism): mechanism for mechanism in reversed(examples)}
-    marked = [(each, () if each is names[type(each)] else pytest.mark.wide) for each in examples]
-    return pytest.mark.parametrize(
-        "mechanism", [pytest.param(each, marks=marks, id=checks.label(each)) for each, marks in marked]
-    )
+    marked = [each if each is names[type(each)] else wide(each) for each in examples]
+    return pytest.mark.parametrize("mechanism", marked, ids=checks.label)
 
 
 first = first_of(EXAMPLES)
@@ -58,7 +57,11 @@ def test_channel(mechanism: Mechanism):
     checks.check_channel(mechanism)
 
 
-@every
+# The slowest by far; its cohorts are drawn as those of single items, and its pairs as without cohorts: see these two.
+SLOW = [each for each in EXAMPLES if getattr(each, "paired", False) and getattr(each, "cohorts", None)]
+
+
+@pytest.mark.parametrize("mechanism", [wide(each) if each in SLOW else each for each in EXAMPLES], ids=checks.label)
 def test_sampler_over_all_tapes(mechanism: Mechanism):
     enumerated = checks.check_sampler(mechanism)
     # Reports of several reports may have too many tapes; the first example of each name never has.
