@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo tutorial test check docs audit bench clean
+.PHONY: help demo tutorial test narrow checked test-wide test-all check docs audit bench clean
 help:
 	@echo "make demo      set up, then go from files of real flights to a report: plan, reports, tallies, answers"
 	@echo "make tutorial  type all the commands of docs/tutorial.md, in a new folder and a new environment"
-	@echo "make test      set up, then run every check and test"
+	@echo "make test      set up, then run all checks and, beside them, the tests for every change (6 minutes on two cores)"
+	@echo "make test-wide the other tests: more parameters, larger simulations, Spark and signals in every way"
+	@echo "make test-all  both"
 	@echo "make check     lint, format, types, doctests, documentation"
 	@echo "make docs      build the documentation into site/"
 	@echo "make bench     speed against other libraries, as ratios in one run"
@@ -40,10 +42,27 @@ demo: $(VENV)/run
 tutorial:
 	@$(PYTHON) docs/follow.py docs/tutorial.md --expect report.html
 
-# One worker a core, so that threads of linear algebra beside them would only get into each other's way. The other
-# variable makes products of matrices round alike wherever their rows lie in memory (docs/dpsgd.md).
-test: check
-	OMP_NUM_THREADS=1 MKL_CBWR=AUTO,STRICT $(BIN)/pytest -n auto --dist loadgroup -rs tests
+# One worker a core, so that threads of linear algebra beside them would only get into each other's way. The second
+# variable makes products of matrices round alike wherever their rows lie in memory (docs/dpsgd.md). The last one lets
+# Python keep what it compiled: the tests start hundreds of interpreters.
+PYTEST := OMP_NUM_THREADS=1 MKL_CBWR=AUTO,STRICT PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadgroup -rs
+
+# The checks take one core for two minutes; they run beside the tests, and say nothing but whether they passed.
+test: $(VENV)/dev
+	@$(MAKE) --no-print-directory -j2 checked narrow
+
+checked:
+	@$(MAKE) --no-print-directory check >$(VENV)/check.log 2>&1 || { cat $(VENV)/check.log; exit 1; }
+	@echo "make check: passed"
+
+narrow: $(VENV)/dev
+	@$(PYTEST) -m "not wide" tests
+
+test-wide: $(VENV)/dev
+	$(PYTEST) -m wide tests
+
+test-all: test
+	@$(MAKE) --no-print-directory test-wide
 
 check: $(VENV)/dev
 	$(BIN)/ruff check .

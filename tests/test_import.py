@@ -20,6 +20,7 @@ import dither
 from dither.core.estimate import refinements
 from dither.core.registry import Registry, declared
 from dither.errors import ParameterError
+from marks import wide
 
 HEAVY = ("numba", "pandas", "scipy", "pyarrow", "duckdb", "rich", "click", "matplotlib")
 HOME = Path(dither.__file__).parent
@@ -176,3 +177,39 @@ def test_the_package_is_the_command():
 
 def test_version_is_that_of_the_package():
     assert dither.__version__ == version("dither")
+
+
+WITHOUT = """
+import sys, pytest
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+sys.exit(pytest.main(["--collect-only", "-q", "-rs", "-p", "no:cacheprovider", *sys.argv[2:]]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("library", "files"),
+    [
+        ("sklearn", ["cli/test_train.py"]),
+        wide("sklearn", ["learn/test_linear.py"]),
+        wide("torch", [f"learn/test_{name}.py" for name in ("dpsgd", "federated", "geodp", "gradients", "ldpvec")]),
+        wide("flwr", ["learn/test_flower.py"]),
+        wide("pyspark", ["engines/test_spark.py"]),
+        wide("duckdb", ["engines/test_records.py"]),
+        wide("dp_accounting", ["privacy/test_composition.py", "privacy/test_subsampling.py"]),
+        wide(
+            "pandas", ["core/test_records_domain.py", "core/test_sparse_domain.py", "mechanisms/test_personalised.py"]
+        ),
+    ],
+)
+def test_a_file_of_tests_names_the_library_that_is_missing(library, files):
+    tests = Path(__file__).parent
+    command = [sys.executable, "-c", WITHOUT, library, *(str(tests / file) for file in files)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tests.parent)
+    assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stdout
+    for file in files:
+        (line,) = (line for line in done.stdout.splitlines() if line.startswith("SKIPPED") and file in line)
+        assert library in line or "pip install" in line

@@ -255,6 +255,7 @@ def test_without_java_spark_says_what_to_install(plan, people, reports, tmp_path
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.wide
 @pytest.mark.xdist_group("spark")
 def test_spark_gives_the_same_tally(plan, people, tally, tmp_path):
     pytest.importorskip("pyspark")

@@ -19,6 +19,8 @@ import dither
 from cli.cases import command, done, environment, left_over, process
 from dither.engines.report_rows import pack_rows
 from dither.engines.report_rows import rows_schema as layout
+from interrupts import hears_interrupts
+from marks import wide
 
 HEAVY = {"numpy", "pyarrow", "numba", "scipy", "pandas", "rich", "duckdb", "matplotlib"}
 
@@ -86,14 +88,14 @@ def test_a_reader_who_has_had_enough(plan, people, tmp_path, what):
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory) -> Path:
-    """A plan, 300 files of reports, and their tally."""
+    """A plan, 100 files of reports, and their tally."""
     folder = tmp_path_factory.mktemp("many")
     schema = dither.Schema({"town": dither.Categorical([f"town {i}" for i in range(3000)])})
     plan = dither.plan(schema, 1.0, users=100_000)
     (folder / "plan.json").write_text(plan.to_json())
     (folder / "reports").mkdir()
     towns = np.array(schema["town"].labels)  # type: ignore[union-attr]
-    for i in range(300):
+    for i in range(100):
         reports = plan.randomize({"town": towns[np.arange(i, i + 2000) % 3000]}, seed=i)
         table = pyarrow.Table.from_batches([pack_rows(plan, reports)]).replace_schema_metadata(layout(plan).metadata)
         pyarrow.parquet.write_table(table, folder / "reports" / f"{i:03}.parquet")
@@ -115,7 +117,11 @@ def started(many: Path, target: Path) -> subprocess.Popen[bytes]:
     before = journal.stat().st_mtime_ns if journal.exists() else 0
     arguments = ["tally", str(many / "plan.json"), str(many / "reports"), "-o", str(target)]
     running = subprocess.Popen(
-        [sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+        [sys.executable, "-c", script, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        preexec_fn=hears_interrupts,
     )
     for _ in range(600):
         if journal.exists() and journal.stat().st_mtime_ns != before:
@@ -126,7 +132,7 @@ def started(many: Path, target: Path) -> subprocess.Popen[bytes]:
     return running
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, wide(signal.SIGTERM), signal.SIGKILL])
 def test_a_stopped_tally_goes_on(many, tmp_path, number):
     target = tmp_path / "part.tally"
     for _ in range(2 if number == signal.SIGINT else 1):
@@ -139,8 +145,8 @@ def test_a_stopped_tally_goes_on(many, tmp_path, number):
             assert running.returncode == 130
             line = told.decode()
             assert line.startswith("stopped: ")
-            assert line.endswith(" of 600,000 reports are counted; run the same command again to go on\n")
-            assert 0 < int(line.split()[1].replace(",", "")) < 600_000
+            assert line.endswith(" of 200,000 reports are counted; run the same command again to go on\n")
+            assert 0 < int(line.split()[1].replace(",", "")) < 200_000
             assert left_over(tmp_path) == []
         assert not target.exists()
         assert Path(f"{target}.progress").exists()
@@ -150,7 +156,7 @@ def test_a_stopped_tally_goes_on(many, tmp_path, number):
     assert not Path(f"{target}.progress").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [wide(signal.SIGINT), signal.SIGTERM])
 def test_a_stopped_randomize_leaves_nothing(plan, people, tmp_path, number):
     folder, buffer = tmp_path / "out", io.BytesIO()
     folder.mkdir()
@@ -163,6 +169,7 @@ def test_a_stopped_randomize_leaves_nothing(plan, people, tmp_path, number):
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
+        preexec_fn=hears_interrupts,
     )
     assert running.stdin is not None
     running.stdin.write(buffer.getvalue()[:-8])  # without its end, so that more is waited for
@@ -209,7 +216,7 @@ def short_of_space(size: int):
     ],
     ids=lambda arguments: arguments[0] + arguments[-1],
 )
-@pytest.mark.parametrize("before", [False, True], ids=["new", "there before"])
+@pytest.mark.parametrize("before", [wide(False), True], ids=["new", "there before"])
 def test_a_full_disk(schema, plan, people, reports, tally, tmp_path, arguments, before):
     names = {"SCHEMA": schema, "PLAN": plan, "PEOPLE": people, "REPORTS": reports, "TALLY": tally}
     folder = tmp_path / "full"
@@ -234,10 +241,10 @@ def test_a_full_disk(schema, plan, people, reports, tally, tmp_path, arguments, 
     [
         ("randomize", "PLAN", "PEOPLE", "-o", "-"),
         ("tally", "PLAN", "REPORTS", "-o", "-"),
-        ("merge", "TALLY", "-o", "-"),
-        ("estimate", "PLAN", "TALLY"),
+        wide(("merge", "TALLY", "-o", "-")),
+        wide(("estimate", "PLAN", "TALLY")),
         ("estimate", "PLAN", "TALLY", "--json"),
-        ("certify", "GRR", "k=4", "epsilon=1"),
+        wide(("certify", "GRR", "k=4", "epsilon=1")),
     ],
     ids=" ".join,
 )
@@ -277,11 +284,13 @@ DITHER = f"{sys.executable} -m dither"
     ("line", "reason"),
     [
         ("tally $1 - -o $3 <&-", "standard input (-) is closed"),
-        ("estimate - $2 <&-", "standard input (-) is closed"),
-        ("estimate $1 - <&-", "standard input (-) is closed"),
+        wide("estimate - $2 <&-", "standard input (-) is closed"),
+        wide("estimate $1 - <&-", "standard input (-) is closed"),
         ("tally $1 $4 -o - >&-", "standard output (-) is closed"),
         ("tally $1 <(cat $4) -o $3", "is a pipe or a device, and no file: pipe the reports in, and name it -"),
-        ("tally $1 /dev/stdin -o $3 < $4", "is a pipe or a device, and no file: pipe the reports in, and name it -"),
+        wide(
+            "tally $1 /dev/stdin -o $3 < $4", "is a pipe or a device, and no file: pipe the reports in, and name it -"
+        ),
         ("randomize $1 <(cat $4) -o $3", "is a pipe or a device, and no file: pipe the records in, and name it -"),
     ],
 )

@@ -1,6 +1,13 @@
-"""Every registered mechanism keeps the contract."""
+"""Every registered mechanism keeps the contract.
+
+What guards privacy and truth exactly (certificates, channels, samplers, estimators, lanes, stored integers, forged
+reports) runs over every example: there is one for each branch of the code. What only shows that the shared machinery
+was reached (plumbing, coverage, Arrow, bad values, ...) runs over the first example of each name, and over all of them
+among the `wide` tests.
+"""
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as parquet
@@ -14,9 +21,20 @@ from dither.core.mechanism import Mechanism
 from dither.core.sparse_domain import Sparse
 from dither.errors import DitherError, DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.mechanisms import load
+from marks import wide
 
 EXAMPLES = checks.examples()
 every = pytest.mark.parametrize("mechanism", EXAMPLES, ids=checks.label)
+
+
+def first_of(examples: list[Mechanism]) -> pytest.MarkDecorator:
+    """The first example of each name; the others are among the wide tests."""
+    names = {type(mechanism): mechanism for mechanism in reversed(examples)}
+    marked = [each if each is names[type(each)] else wide(each) for each in examples]
+    return pytest.mark.parametrize("mechanism", marked, ids=checks.label)
+
+
+first = first_of(EXAMPLES)
 each_name = pytest.mark.parametrize("name", list(dither.registry))
 
 
@@ -39,7 +57,11 @@ def test_channel(mechanism: Mechanism):
     checks.check_channel(mechanism)
 
 
-@every
+# The slowest by far; its cohorts are drawn as those of single items, and its pairs as without cohorts: see these two.
+SLOW = [each for each in EXAMPLES if getattr(each, "paired", False) and getattr(each, "cohorts", None)]
+
+
+@pytest.mark.parametrize("mechanism", [wide(each) if each in SLOW else each for each in EXAMPLES], ids=checks.label)
 def test_sampler_over_all_tapes(mechanism: Mechanism):
     enumerated = checks.check_sampler(mechanism)
     # Reports of several reports may have too many tapes; the first example of each name never has.
@@ -52,20 +74,31 @@ def test_estimator_by_enumeration(mechanism: Mechanism):
     checks.check_estimator(mechanism)
 
 
-@every
+@first
 def test_merging(mechanism: Mechanism):
     checks.check_merging(mechanism)
 
 
-@every
+@first
 def test_plumbing(mechanism: Mechanism):
     checks.check_plumbing(mechanism)
 
 
-@every
+@first
 def test_coverage(mechanism: Mechanism):
+    check_coverage(mechanism, 500)
+
+
+@pytest.mark.wide
+@every
+def test_coverage_of_many_collections(mechanism: Mechanism):
+    check_coverage(mechanism, 1500)
+
+
+def check_coverage(mechanism: Mechanism, collections: int) -> None:
+    """Of collections that are large enough for the normal approximation."""
     users = 200 if isinstance(mechanism.reading.domain, Ball) else 1000  # many numbers make for enough reports
-    checks.check_coverage(mechanism, population(mechanism, users), collections=1500, seed=11)
+    checks.check_coverage(mechanism, population(mechanism, users), collections=collections, seed=11)
 
 
 def population(mechanism: Mechanism, users: int) -> np.ndarray:
@@ -132,7 +165,7 @@ def first_integers(stored: dict) -> list[int]:
     return stored["weights"][0] if isinstance(stored["weights"][0], list) else stored["weights"]
 
 
-@every
+@first
 def test_reports_survive_arrow_and_parquet(mechanism: Mechanism, tmp_path):
     inputs = mechanism.inputs()
     reports = mechanism.randomize(inputs[np.arange(257) % len(inputs)], seed=3)
@@ -144,7 +177,7 @@ def test_reports_survive_arrow_and_parquet(mechanism: Mechanism, tmp_path):
         assert mechanism.tally(again) == mechanism.tally(reports)
 
 
-@every
+@first
 def test_secure_reports_differ_and_promise(mechanism: Mechanism):
     values = checks.as_values(mechanism, np.zeros(2000, dtype=np.int64))
     one, two = mechanism.randomize(values), mechanism.randomize(values)
@@ -161,54 +194,50 @@ def test_secure_reports_differ_and_promise(mechanism: Mechanism):
 
 
 SECRET = 987654321
+BAD_VALUES: list[Any] = [
+    [0, 1, SECRET],
+    [0, -SECRET],
+    [0.5, SECRET],
+    ["0", str(SECRET)],
+    [[0, SECRET]],
+    [None, SECRET],
+    [0, 2**64 + SECRET],
+    [float("nan"), SECRET],
+    np.array([SECRET], dtype="datetime64[s]"),
+    [True, False],
+    [[0], [1, SECRET]],
+]
 
 
-@every
-@pytest.mark.parametrize(
-    "values",
-    [
-        [0, 1, SECRET],
-        [0, -SECRET],
-        [0.5, SECRET],
-        ["0", str(SECRET)],
-        [[0, SECRET]],
-        [None, SECRET],
-        [0, 2**64 + SECRET],
-        [float("nan"), SECRET],
-        np.array([SECRET], dtype="datetime64[s]"),
-        [True, False],
-        [[0], [1, SECRET]],
-    ],
-    ids=str,
-)
-def test_bad_values_are_refused_and_not_quoted(mechanism: Mechanism, values):
-    with pytest.raises(DomainError) as caught:
-        mechanism.randomize(checks.as_values(mechanism, values))
-    assert str(SECRET) not in checks.messages(caught.value)
+@first
+def test_bad_values_are_refused_and_not_quoted(mechanism: Mechanism):
+    for values in BAD_VALUES:
+        with pytest.raises(DomainError) as caught:
+            mechanism.randomize(checks.as_values(mechanism, values))
+        assert str(SECRET) not in checks.messages(caught.value), values
 
 
 SPARSE = [mechanism for mechanism in EXAMPLES if isinstance(mechanism.reading.domain, Sparse)]
 
 
-@pytest.mark.parametrize("mechanism", SPARSE, ids=checks.label)
-@pytest.mark.parametrize(
-    "vectors",
-    [
-        [{}, {SECRET: 1.0}],
-        [{}, {-SECRET: 1.0}],
-        [{}, {str(SECRET): 1.0}],
-        [{}, {0: str(SECRET)}],
-        [{}, {0.5: SECRET}],
-        [{}, {0: float(SECRET), SECRET: 0.5}],
-        [{}, dict.fromkeys(range(5), 0.987654321)],
-    ],
-    ids=str,
-)
-def test_bad_keys_are_refused_and_not_quoted(mechanism: Mechanism, vectors):
-    with pytest.raises(DomainError, match="row 1") as caught:
-        mechanism.randomize(vectors)
-    assert str(SECRET) not in checks.messages(caught.value)
-    assert len(mechanism.randomize(vectors, invalid="substitute")) == 2
+BAD_KEYS: list[Any] = [
+    [{}, {SECRET: 1.0}],
+    [{}, {-SECRET: 1.0}],
+    [{}, {str(SECRET): 1.0}],
+    [{}, {0: str(SECRET)}],
+    [{}, {0.5: SECRET}],
+    [{}, {0: float(SECRET), SECRET: 0.5}],
+    [{}, dict.fromkeys(range(5), 0.987654321)],
+]
+
+
+@first_of(SPARSE)
+def test_bad_keys_are_refused_and_not_quoted(mechanism: Mechanism):
+    for vectors in BAD_KEYS:
+        with pytest.raises(DomainError, match="row 1") as caught:
+            mechanism.randomize(vectors)
+        assert str(SECRET) not in checks.messages(caught.value), vectors
+        assert len(mechanism.randomize(vectors, invalid="substitute")) == 2
 
 
 CATEGORICAL = [mechanism for mechanism in EXAMPLES if isinstance(mechanism.reading.domain, Categories)]
@@ -219,7 +248,7 @@ NUMERIC = [
 ]
 
 
-@pytest.mark.parametrize("mechanism", CATEGORICAL, ids=checks.label)
+@first_of(CATEGORICAL)
 def test_a_substitute_stands_in_for_bad_values(mechanism: Mechanism):
     good = mechanism.randomize([0, 1, 1, 0], seed=9)
     for junk in (SECRET, None, "x", 0.5, float("nan"), True, 2**70, b"x", 1j, object()):
@@ -234,7 +263,7 @@ def test_a_substitute_stands_in_for_bad_values(mechanism: Mechanism):
             mechanism.randomize([0], invalid=invalid)
 
 
-@pytest.mark.parametrize("mechanism", NUMERIC, ids=checks.label)
+@first_of(NUMERIC)
 def test_clipping_has_to_be_asked_for(mechanism: Mechanism):
     def randomized(column, **options):
         return mechanism.randomize(checks.as_values(mechanism, column), **options)
@@ -251,9 +280,7 @@ def test_clipping_has_to_be_asked_for(mechanism: Mechanism):
             randomized([0.0, outside])
 
 
-@pytest.mark.parametrize(
-    "mechanism", [each for each in EXAMPLES if isinstance(each.reading.domain, Ball)], ids=checks.label
-)
+@first_of([each for each in EXAMPLES if isinstance(each.reading.domain, Ball)])
 def test_long_vectors_are_clipped_if_asked_for(mechanism: Mechanism):
     d = mechanism.reading.domain.d  # type: ignore[attr-defined]
     good = mechanism.randomize(np.array([[1.0] + [0.0] * (d - 1), [0.0] * d, [0.25] + [0.0] * (d - 1)]), seed=9)
@@ -265,7 +292,7 @@ def test_long_vectors_are_clipped_if_asked_for(mechanism: Mechanism):
                 mechanism.randomize(rows)
 
 
-@every
+@first
 def test_nothing_in_nothing_out(mechanism: Mechanism):
     reports = mechanism.randomize([])
     assert len(reports) == 0
@@ -278,7 +305,7 @@ def test_nothing_in_nothing_out(mechanism: Mechanism):
     assert full + tally == full
 
 
-@every
+@first
 def test_a_single_value_is_one_report(mechanism: Mechanism):
     reports = mechanism.randomize(mechanism.inputs()[1])
     assert reports.shape == (1,)
@@ -301,7 +328,7 @@ def test_forged_reports_are_refused(mechanism: Mechanism):
             mechanism.tally(wrong)
 
 
-@every
+@first
 def test_what_belongs_to_others_is_refused(mechanism: Mechanism):
     other = dither.GRR(k=77, epsilon=0.3)
     reports = other.randomize([1, 2], seed=1)
@@ -313,64 +340,63 @@ def test_what_belongs_to_others_is_refused(mechanism: Mechanism):
         sum([mechanism.tally(mechanism.randomize(mechanism.inputs()[:1], seed=1)), other.tally(reports)])
 
 
+BAD_PARAMETERS: list[dict[str, Any]] = [
+    {"epsilon": 0},
+    {"epsilon": -1.0},
+    {"epsilon": float("nan")},
+    {"epsilon": float("inf")},
+    {"epsilon": "1"},
+    {"epsilon": True},
+    {"epsilon": None},
+    {"k": 1},
+    {"k": 0},
+    {"k": -3},
+    {"k": 2.5},
+    {"k": True},
+    {"k": 2**80},
+    {"delta": -1e-9},
+    {"delta": 1.0},
+    {"delta": float("nan")},
+    {"weights": (0, 1)},
+    {"weights": (1.5, 1)},
+    {"d": 0},
+    {"d": -1},
+    {"d": 2.5},
+    {"d": True},
+    {"m": 0},
+    {"m": 99},
+    {"m": 1.0},
+    {"base": "Nonsense"},
+    {"base": "Duchi(epsilon=1.0)"},
+    {"base": "GRR"},
+    {"base": "GRR(k=3, size=2)"},
+    {"base": "import os"},
+    {"base": ["Duchi"] * 7},
+    {"base": 3},
+    {"base": "Sampled(base='Duchi', d=2)"},
+    {"groups": {}},
+    {"groups": 3},
+    {"groups": {"a": 1.0, "b": -1.0}},
+    {"groups": {"all": 1.0}},
+    {"groups": [("a", 1.0), ("a", 2.0)]},
+    {"groups": {"a": (1.0, 0.5, 0.5)}},
+    {"groups": {"a": (1.0, 0.0, 2.0)}},
+    {"groups": {1: 1.0}},
+]
+
+
 @each_name
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"epsilon": 0},
-        {"epsilon": -1.0},
-        {"epsilon": float("nan")},
-        {"epsilon": float("inf")},
-        {"epsilon": "1"},
-        {"epsilon": True},
-        {"epsilon": None},
-        {"k": 1},
-        {"k": 0},
-        {"k": -3},
-        {"k": 2.5},
-        {"k": True},
-        {"k": 2**80},
-        {"delta": -1e-9},
-        {"delta": 1.0},
-        {"delta": float("nan")},
-        {"weights": (0, 1)},
-        {"weights": (1.5, 1)},
-        {"d": 0},
-        {"d": -1},
-        {"d": 2.5},
-        {"d": True},
-        {"m": 0},
-        {"m": 99},
-        {"m": 1.0},
-        {"base": "Nonsense"},
-        {"base": "Duchi(epsilon=1.0)"},
-        {"base": "GRR"},
-        {"base": "GRR(k=3, size=2)"},
-        {"base": "import os"},
-        {"base": ["Duchi"] * 7},
-        {"base": 3},
-        {"base": "Sampled(base='Duchi', d=2)"},
-        {"groups": {}},
-        {"groups": 3},
-        {"groups": {"a": 1.0, "b": -1.0}},
-        {"groups": {"all": 1.0}},
-        {"groups": [("a", 1.0), ("a", 2.0)]},
-        {"groups": {"a": (1.0, 0.5, 0.5)}},
-        {"groups": {"a": (1.0, 0.0, 2.0)}},
-        {"groups": {1: 1.0}},
-    ],
-    ids=str,
-)
-def test_bad_parameters_are_refused(name: str, change: dict):
+def test_bad_parameters_are_refused(name: str):
     cls = dither.registry[name]
     example = dict(cls.examples[0])
-    if not set(change) <= set(cls(**example).to_dict()) or (name, change) == ("Personalised", {"epsilon": None}):
-        return
-    with pytest.raises(DitherError):
-        cls(**{**example, **change})
+    known = set(cls(**example).to_dict())
+    for change in BAD_PARAMETERS:
+        if set(change) <= known and (name, change) != ("Personalised", {"epsilon": None}):
+            with pytest.raises(DitherError):
+                pytest.fail(f"{change} made {cls(**{**example, **change})}")
 
 
-@every
+@first
 def test_epsilon_within_1e_9_over_the_range(mechanism: Mechanism):
     deltas = (
         {mechanism.delta} if isinstance(mechanism, dither.Gaussian | dither.BallGaussian) else {0.0, mechanism.delta}
@@ -380,7 +406,7 @@ def test_epsilon_within_1e_9_over_the_range(mechanism: Mechanism):
             checks.check_certificate(checks.with_epsilon(mechanism, epsilon, **change))
 
 
-@every
+@first
 def test_above_16_the_certificate_states_what_is_delivered(mechanism: Mechanism):
     free = {"q": None} if "q" in mechanism.to_dict() else {}
     for epsilon in (17.0, 40.0, 100.0, 5000.0):
@@ -388,7 +414,7 @@ def test_above_16_the_certificate_states_what_is_delivered(mechanism: Mechanism)
         assert 16 < promise.epsilon <= epsilon
 
 
-@every
+@first
 def test_nothing_raw_in_representations(mechanism: Mechanism):
     text = (
         repr(mechanism)
@@ -399,7 +425,7 @@ def test_nothing_raw_in_representations(mechanism: Mechanism):
     assert len(text) < 500
 
 
-@every
+@first
 def test_the_same_mechanism_with_another_epsilon_is_another_mechanism(mechanism: Mechanism):
     other = checks.with_epsilon(mechanism, mechanism.epsilon * 0.9)
     if other.dtype == mechanism.dtype:
@@ -410,7 +436,7 @@ def test_the_same_mechanism_with_another_epsilon_is_another_mechanism(mechanism:
     assert load(stored).fingerprint != mechanism.fingerprint
 
 
-@every
+@first
 def test_a_refusal_names_the_row(mechanism: Mechanism):
     good = mechanism.inputs()[:2]
     just_outside = len(mechanism.inputs()) if isinstance(mechanism.reading.domain, Categories) else 1.0 + 2**-40
@@ -432,9 +458,9 @@ def test_every_draw_has_a_lane_of_its_own(mechanism: Mechanism):
     if checks.component_of(mechanism) is not None:  # the law must fit a word
         short, bits, _ = checks.short_sparse(mechanism, {})
         own = 4 + (mechanism.s > 1 and mechanism.paired) + mechanism.sample  # type: ignore[attr-defined]
-        assert len(checks._lanes(short, bits)) == own
+        assert len(checks.lanes(short, bits)) == own
         return
-    lanes = checks._lanes(mechanism, 8)
+    lanes = checks.lanes(mechanism, 8)
     words = {"Unary": 1 + len(getattr(mechanism, "_digits", ())), "LocalHash": 2, "SubsetSelection": 2, "Hypercube": 3}
     words |= {"PrivKV": 3, "PCKV_GRR": 3, "PCKV_UE": 5, "SignSum": 3, "Succinct": 4}
     windows = 1 if isinstance(mechanism.reading.domain, Categories) else 2

@@ -8,6 +8,7 @@ there, the mutant has to be looked at again. The checks pass on the same victims
 import inspect
 import sys
 import textwrap
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -238,7 +239,7 @@ def test_a_total_that_shrinks_with_the_keys(monkeypatch):
         return [2 * key + (sign > 0) for key, sign in self.domain.vector(x).items()]
 
     victim = favoured()
-    shrunk = checks.replace(victim.law, members=lambda x: members(victim, x))
+    shrunk = replace(victim.law, members=lambda x: members(victim, x))
     monkeypatch.setattr(dither.PCKV_AGRR, "channel", lambda self: shrunk)
     assert caught(checks.check_channel, victim)
 
@@ -434,7 +435,7 @@ def test_a_law_that_is_off(monkeypatch, make, change):
     chance[1:] = (
         float(change) * chance[1:] + float(1 - change) * chance[:1]
     )  # own signs show by a per cent more or less
-    read = KeyValues(victim.domain, checks.replace(law, chance=chance), victim.reading.about)
+    read = KeyValues(victim.domain, replace(law, chance=chance), victim.reading.about)
     monkeypatch.setattr(type(victim), "reading", read)
     assert misread(make())
 
@@ -445,7 +446,7 @@ def test_moments_that_are_too_small(monkeypatch, make):
 
     def moments(self, x):
         found = real(self, x)
-        return checks.replace(found, variance=found.variance * 0.999)
+        return replace(found, variance=found.variance * 0.999)
 
     monkeypatch.setattr(KeyValues, "moments", moments)
     assert misread(make())

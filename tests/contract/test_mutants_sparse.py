@@ -51,9 +51,8 @@ def simulated(victim: Any, users: list[dict[int, float]] = USERS, seed: int = 3)
 
 
 @each
-@pytest.mark.parametrize("vector", [CONFLICT, ALONE, REAL], ids=str)
-def test_nothing_is_caught_without_a_mutant(make, vector):
-    assert not sampled(make(), vector)
+def test_nothing_is_caught_without_a_mutant(make):
+    assert not any(sampled(make(), vector) for vector in (CONFLICT, ALONE, REAL))
     assert not simulated(make(epsilon=3.0))
     assert not caught(checks.check_hits, make())
 
@@ -343,4 +342,4 @@ def test_error_bars_that_are_too_small(monkeypatch, make):
     monkeypatch.setattr(KeyValues, "_covariances", lambda self, one, other: 0.7 * real(self, one, other))
     victim = make()
     users = victim.reading.domain.check([{0: 1}, {0: 1, 1: -1}] * 200)
-    assert caught(checks.check_coverage, victim, users, collections=5000, seed=5)
+    assert caught(checks.check_coverage, victim, users, collections=3000, seed=5)

@@ -13,6 +13,7 @@ import pytest
 from dither.core import atomic_write as writing
 from dither.core.atomic_write import atomic_path, write_bytes, write_text
 from dither.errors import DitherError, WriteError
+from interrupts import hears_interrupts
 
 
 def names(folder: Path) -> list[str]:
@@ -273,6 +274,7 @@ def test_a_process_that_is_stopped(tmp_path, kind):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        preexec_fn=hears_interrupts,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"

@@ -27,6 +27,7 @@ from dither.engines.report_files import report_files
 from dither.engines.report_rows import PLAN, REPORT, TAG, codes, nothing, pack_rows, tally_rows, unpack_rows
 from dither.errors import DitherError, DomainError, ParameterError, ReportError, WriteError
 from engines.cases import CHOICES, Records, made, names_in, reports, rows, table, written
+from interrupts import hears_interrupts
 
 USERS = 400
 CHOSEN = made("columns")
@@ -441,7 +442,7 @@ def test_ctrl_c_leaves_nothing(tmp_path, stored):
     folder = tmp_path / "out"
     folder.mkdir()
     command = [sys.executable, "-c", START + textwrap.dedent(script), str(stored), str(folder), "100000"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=hears_interrupts)
     assert process.stdout is not None
     assert process.stdout.readline() == b"going\n"
     process.send_signal(signal.SIGINT)

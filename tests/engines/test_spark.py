@@ -26,6 +26,7 @@ from dither.engines.report_rows import nothing, pack_rows, rows_schema
 from dither.engines.spark import Spark
 from dither.errors import DitherError, DomainError, MissingExtraError, ParameterError, ReportError, WriteError
 from engines.cases import made, names_in, rows, table, written
+from marks import wide
 
 if find_spec("pyspark") is None:
     pytest.skip("Spark is not tested: pip install 'dither[spark]'", allow_module_level=True)
@@ -114,7 +115,7 @@ def refused(kind: type[DitherError], call: Any) -> str:
 # Tallies -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fan_in", [2, 16])
+@pytest.mark.parametrize("fan_in", [2, wide(16)])
 def test_files_are_tallied_as_on_one_machine(
     engine: Spark, folder: Path, monkeypatch: pytest.MonkeyPatch, fan_in: int
 ) -> None:
@@ -125,7 +126,7 @@ def test_files_are_tallied_as_on_one_machine(
     assert sum(done) == USERS
 
 
-@pytest.mark.parametrize("partitions", [1, 3, 7])
+@pytest.mark.parametrize("partitions", [wide(1), 3, wide(7)])
 def test_a_data_frame_is_tallied_as_files_are_for_any_partitions(
     engine: Spark, session: Any, folder: Path, partitions: int
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_data_frame_is_tallied_as_files_are_for_any_partitions(
     assert engine.tally(PLAN, frame) == Local().tally(PLAN, folder)
 
 
+@pytest.mark.wide
 def test_partitions_may_be_empty(engine: Spark, session: Any, folder: Path) -> None:
     frame = session.read.parquet(str(folder)).repartition(5, "tag").limit(3).repartition(5)
     some = frame.toArrow()
@@ -146,6 +148,7 @@ def test_no_rows_at_all_give_the_tally_of_nothing(engine: Spark, session: Any, f
     assert engine.tally(PLAN, written(tmp_path / "none.parquet", none)) == nothing(PLAN)
 
 
+@pytest.mark.wide
 def test_paths_with_a_scheme_are_read_by_spark(engine: Spark, folder: Path, tmp_path: Path) -> None:
     assert engine.tally(PLAN, folder.as_uri()) == Local().tally(PLAN, folder)
     refused(ParameterError, lambda: engine.tally(PLAN, [folder.as_uri(), str(folder)]))
@@ -156,6 +159,7 @@ def test_an_arrow_table_is_tallied_here(engine: Spark) -> None:
     assert engine.tally(PLAN, some) == Local().tally(PLAN, some)
 
 
+@pytest.mark.wide
 def test_what_was_simulated_stays_so(engine: Spark, session: Any, tmp_path: Path) -> None:
     real, played = rows("mixed", 30, seed=None), rows("mixed", 1)
     path = written(tmp_path / "both.parquet", pa.Table.from_batches([real, played]), group=10)
@@ -180,6 +184,7 @@ def test_rows_of_another_plan_are_refused_in_the_worker(engine: Spark, session: 
     assert "another plan" in refused(ReportError, lambda: engine.tally(PLAN, session.read.parquet(str(path))))
 
 
+@pytest.mark.wide
 def test_a_refusal_goes_through_the_tree(
     engine: Spark, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +195,7 @@ def test_a_refusal_goes_through_the_tree(
     assert text.startswith("mixed.parquet, piece 0: ")  # as it was named
 
 
+@pytest.mark.wide
 def test_damaged_files_are_refused(engine: Spark, folder: Path, tmp_path: Path) -> None:
     data = (folder / "0.parquet").read_bytes()
     cut, spoilt = tmp_path / "cut.parquet", tmp_path / "spoilt.parquet"
@@ -202,6 +208,7 @@ def test_damaged_files_are_refused(engine: Spark, folder: Path, tmp_path: Path) 
         assert "damaged" in text
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("columns", "named"),
     [
@@ -223,7 +230,7 @@ def test_data_frames_that_hold_no_reports_are_refused(
 # Reports -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("partitions", [1, 3, 7])
+@pytest.mark.parametrize("partitions", [wide(1), 3, wide(7)])
 def test_simulated_reports_of_a_data_frame_are_those_of_one_machine(
     engine: Spark, session: Any, people: pa.Table, tmp_path: Path, partitions: int
 ) -> None:
@@ -237,6 +244,7 @@ def test_simulated_reports_of_a_data_frame_are_those_of_one_machine(
     assert Local().tally(PLAN, tmp_path / "reports") == Local().tally(PLAN, tmp_path / "local.parquet")
 
 
+@pytest.mark.wide
 def test_simulated_reports_with_empty_partitions(engine: Spark, session: Any, people: pa.Table, tmp_path: Path) -> None:
     some = people.slice(0, 3)
     frame = session.createDataFrame(some).repartitionByRange(6, "id").sortWithinPartitions("id")
@@ -244,6 +252,7 @@ def test_simulated_reports_with_empty_partitions(engine: Spark, session: Any, pe
     assert held(tmp_path / "reports") == simulated(tmp_path / "local.parquet", some)
 
 
+@pytest.mark.wide
 def test_simulated_reports_of_files_are_those_of_one_machine(
     engine: Spark, people: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,6 +267,7 @@ def test_simulated_reports_of_files_are_those_of_one_machine(
         assert held(Path(name)) == expected
 
 
+@pytest.mark.wide
 def test_simulated_reports_of_text_are_those_of_one_machine(engine: Spark, tmp_path: Path) -> None:
     plan = made("pairs of numbers")
     whole = pa.table(table(plan, 90))
@@ -271,6 +281,7 @@ def test_simulated_reports_of_text_are_those_of_one_machine(engine: Spark, tmp_p
     assert len(held(tmp_path / "reports")) == 180  # two of each
 
 
+@pytest.mark.wide
 def test_real_reports_are_drawn_anew_in_every_task(engine: Spark, session: Any, tmp_path: Path) -> None:
     """Workers are forks of one process, and their noise must not be."""
     plan = made("one question")
@@ -288,6 +299,7 @@ def test_real_reports_are_drawn_anew_in_every_task(engine: Spark, session: Any, 
     assert len(set(heads)) == len(heads)
 
 
+@pytest.mark.wide
 def test_a_folder_has_reports_and_nothing_else(engine: Spark, session: Any, people: pa.Table, tmp_path: Path) -> None:
     engine.randomize(PLAN, session.createDataFrame(people).repartition(2), tmp_path / "reports")
     parts = [name for name in names_in(tmp_path / "reports") if not name.startswith((".", "_"))]
@@ -298,6 +310,7 @@ def test_a_folder_has_reports_and_nothing_else(engine: Spark, session: Any, peop
         assert [(field.name, str(field.type)) for field in fields] == [("tag", "int64"), ("report", "binary")]
 
 
+@pytest.mark.wide
 def test_no_records_give_no_reports(engine: Spark, session: Any, people: pa.Table, tmp_path: Path) -> None:
     for seed in (None, 5):
         none = session.createDataFrame(people).where("false")
@@ -332,6 +345,7 @@ def test_of_a_task_that_is_tried_again_one_attempt_is_seen(
     assert len([name for name in names_in(tmp_path / "reports") if name.endswith(".parquet")]) == 2
 
 
+@pytest.mark.wide
 def test_nothing_is_left_of_a_run_that_fails(engine: Spark, session: Any, people: pa.Table, tmp_path: Path) -> None:
     frame = session.createDataFrame(people).repartition(2)
     frame = frame.mapInArrow(partial(_sent(flaky), marks=str(tmp_path), always=True), frame.schema)
@@ -347,6 +361,7 @@ def shrinking(batches: Iterator[pa.RecordBatch], marks: str) -> Iterator[pa.Reco
     Path(marks, "read").touch()
 
 
+@pytest.mark.wide
 def test_a_simulation_needs_the_same_rows_twice(engine: Spark, session: Any, people: pa.Table, tmp_path: Path) -> None:
     frame = session.createDataFrame(people).repartition(1)
     frame = frame.mapInArrow(partial(_sent(shrinking), marks=str(tmp_path)), frame.schema)
@@ -365,6 +380,7 @@ def _sent(function: Any) -> Any:
 # Bad input -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_an_output_that_is_there_is_refused(engine: Spark, session: Any, people: pa.Table, tmp_path: Path) -> None:
     frame = session.createDataFrame(people.slice(0, 5))
     place = tmp_path / "reports"
@@ -393,7 +409,7 @@ def test_missing_columns_and_wrong_types_are_refused_before_a_row_is_read(
     assert names_in(tmp_path) == []
 
 
-@pytest.mark.parametrize("kind", ["frame", "file"])
+@pytest.mark.parametrize("kind", ["frame", wide("file")])
 def test_values_outside_of_the_domain_are_refused_as_on_one_machine(
     engine: Spark, session: Any, people: pa.Table, tmp_path: Path, kind: str
 ) -> None:
@@ -411,6 +427,7 @@ def test_values_outside_of_the_domain_are_refused_as_on_one_machine(
     assert engine.randomize(PLAN, given, tmp_path / "reports", invalid="substitute") == USERS
 
 
+@pytest.mark.wide
 def test_damaged_records_are_refused_and_not_quoted(engine: Spark, people: pa.Table, tmp_path: Path) -> None:
     path = tmp_path / "people.parquet"
     pq.write_table(people.drop_columns("id"), path, compression="none")
@@ -457,6 +474,7 @@ def test_errors_are_rebuilt_by_their_kind_and_nothing_else_is_made() -> None:
 # Sessions ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_the_active_session_is_taken_and_stays(session: Any, folder: Path) -> None:
     assert sessions.current() is session
     assert Spark().tally(PLAN, folder) == Local().tally(PLAN, folder)
@@ -554,6 +572,7 @@ CONNECTED = """
 """
 
 
+@pytest.mark.wide
 @pytest.mark.skipif(
     not all(find_spec(name.partition(".")[0]) for name in CONNECT),
     reason="Spark Connect is not tested: pip install 'pyspark[connect]'",

@@ -25,6 +25,7 @@ from dither.learn.labelled_records import LabelledRecords
 from dither.learn.lattice_noise import SPARE, LatticeNoise
 from dither.learn.lattice_noise import quantised_rows as quantised_arrays
 from dither.privacy import noise_multiplier, subsampled_gaussian
+from marks import wide
 
 torch.set_num_threads(1)  # the models are small: threads would only wait for each other
 SIGMAS = 6
@@ -248,7 +249,7 @@ def rows_of(run: _Training, chosen: list[int]) -> dict[int, Tensor]:
 
 
 @pytest.mark.parametrize("bound", [Flat(1.0), AutoS(1e-6), Normalised()], ids=["flat", "auto", "normalised"])
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", [torch.float32, wide(torch.float64)])
 @pytest.mark.parametrize(
     ("build", "way"), [(perceptron, "layers"), (perceptron, "vmap"), (crooked, "layers"), (network, "layers")]
 )
@@ -369,7 +370,10 @@ def test_an_empty_batch_is_a_step_of_noise():
 # Noise
 
 
-@pytest.mark.parametrize(("clip", "batch", "clipping"), [(1.0, 10, "flat"), (0.1, 20, "flat"), (1.0, 10, "auto")])
+@pytest.mark.parametrize(
+    ("clip", "batch", "clipping"),
+    [(1.0, 10, "flat"), wide(0.1, 20, "flat"), wide(1.0, 10, "auto")],
+)
 def test_noise_of_the_whole_training(clip, batch, clipping):
     """All gradients are zero: a step is the noise, over the expected batch."""
     asked = DPSGD(

@@ -135,7 +135,7 @@ def test_branches_and_coin_share_no_words():
         expected = np.array(window.law.row(window.steps), dtype=float) * len(own)
         found = np.bincount(own, minlength=len(expected))
         assert ((found - expected) ** 2 / expected).sum() < chi2.isf(1e-9, len(expected) - 1)
-    lanes = checks._lanes(hybrid, 8)
+    lanes = checks.lanes(hybrid, 8)
     assert len({lane[0] for lane in lanes if isinstance(lane, tuple)}) == 2  # a tape for each branch
 
 

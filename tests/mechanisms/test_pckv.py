@@ -15,6 +15,7 @@ import pytest
 import dither
 from contract import checks
 from contract.sparse import MANY, SIGNS, USERS, check_worst_users
+from dither.core.channel import Table
 from dither.core.exact import log_above
 from dither.core.sparse_domain import signs_of
 from dither.errors import DitherError, DomainError, ReportError
@@ -153,7 +154,7 @@ def test_one_item_of_several_is_no_worse_than_the_item(mechanism):
     assert channel.ratio() == max(max(column) / min(column) for column in matrix.T)
     assert channel.blanket().mass <= sum(min(column) for column in matrix.T)
     for ratio in (Fraction(1), Fraction(5, 4), Fraction(2)):
-        table = checks.Table.of(matrix.tolist())
+        table = Table.of(matrix.tolist())
         assert table.divergence(ratio) < channel.divergence(ratio)
 
 
@@ -161,6 +162,7 @@ def test_a_divergence_that_is_not_attained_is_a_bound():
     assert not dither.PCKV_UE(d=2, s=2, epsilon=1.0).channel().exact
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("mechanism", [each for each in SMALL if each.d > 1], ids=checks.label)
 def test_sampler_over_all_tapes(mechanism):
     vectors = checks.sparse_inputs(mechanism)

@@ -15,6 +15,7 @@ from dither.planning import PlanTally, Question, plan_files, plans
 from dither.planning.choose import cohorts, shift
 from dither.planning.error_curves import error_curves
 from dither.planning.planner import chooser_of, kept_ways
+from marks import wide
 
 pytestmark = pytest.mark.filterwarnings("ignore::dither.errors.BudgetWarning")
 
@@ -152,7 +153,7 @@ def test_weights_decide_what_a_report_is_best_for():
         assert best.predicted[favoured] <= told.predicted[favoured] * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 12.0, 30.0])
+@pytest.mark.parametrize("epsilon", [2.0, *map(wide, (0.5, 12.0, 30.0))])
 def test_every_way_to_ask_takes_keys(epsilon):
     schema = Schema({**SCHEMA, "apps": KeyValue(40, 3), "more": Numeric(0, 1)})
     chooser = chooser_of(schema, epsilon, 1000, 0.0, None, None, None, 500)
@@ -188,7 +189,7 @@ def test_realised_errors_agree_with_the_prediction():
         assert allowed < 0.5 * best.predicted[name] ** 2
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [1.0, wide(0.5), wide(4.0)])
 def test_the_worst_users_are_as_bad_as_predicted(epsilon):
     # They hold as many keys as they may, all with the middle value: what a sign can tell least of. Threshold as above.
     users, repeats, d, s = 1000, 200, 12, 3

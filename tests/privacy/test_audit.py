@@ -133,6 +133,7 @@ def test_gaussian_noise_is_seen_along_the_difference_of_the_inputs():
 # Healthy mechanisms --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
 def test_no_certificate_is_refuted(mechanism):
     found = audit(mechanism, 40_000, SURE, seed=1)

@@ -16,6 +16,7 @@ from dither.ranges import HDG, MSW, Copula
 from dither.ranges.axes import Axes
 from dither.ranges.copula import pair_cells
 from dither.ranges.queries import Queries
+from marks import wide
 
 C = 32
 
@@ -105,7 +106,7 @@ def test_what_is_refused():
 # What comes out --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["even", "correlated", "skewed", "opposed"])
+@pytest.mark.parametrize("kind", ["correlated", *map(wide, ("even", "skewed", "opposed"))])
 def test_it_is_better_than_grids_alone(kind):
     """Mean absolute errors; the ratio is about a third to a half."""
     ours, theirs = (np.abs(answered(method, kind)[0]).mean() for method in (Copula, HDG))

@@ -1,0 +1,133 @@
+"""Certificates and channels: what is promised is what the integers give, by enumeration.
+
+The certificate of a mechanism comes from the structure of its channel (the ratio of two weights, a product over
+dimensions, the worst hash function). Here the matrix is written out, in fractions, and ratio, divergence and blanket
+are taken from all pairs of rows. Equality is equality.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from fractions import Fraction
+from math import lcm, prod
+from typing import Any
+
+import numpy as np
+
+import dither
+from contract.checks.examples import LARGEST_LISTED, composed, parts_of
+from contract.checks.short_weights import short_codebook
+from contract.checks.sign_sums import SUMMED, hashed_sign, total_of
+from dither.core.channel import Table
+from dither.core.composite_channels import Announced, PublicMixture, Repeated
+from dither.core.exact import exp_below
+from dither.core.mechanism import Mechanism
+from dither.core.sparse_domain import Sparse, signs_of
+from dither.mechanisms.memoized import Memoized
+from dither.mechanisms.multi_attribute import MultiAttribute
+from dither.ranges.collection import Ranges
+
+SEEDS = 8  # hash functions that a certificate is compared with
+
+
+def check_certificate(mechanism: Mechanism) -> None:
+    """At most what was declared and within 1e-9 of it; enumeration of all pairs agrees with the structure."""
+    promise = dither.privacy.certify(mechanism)
+    assert promise == mechanism.guarantee
+    assert promise.epsilon <= mechanism.epsilon
+    assert promise.delta <= mechanism.delta
+    if isinstance(mechanism, Memoized):
+        assert 0 <= mechanism.first - mechanism.first_report.epsilon <= 1e-9
+    if mechanism.delta == 0:
+        assert mechanism.epsilon - promise.epsilon <= 1e-9
+    else:
+        assert promise.epsilon == mechanism.epsilon
+        several = parts_of(mechanism) or isinstance(mechanism.channel(), Repeated)
+        tight = 1 / 1000 if several else 1  # m reports at delta / m each keep less than delta
+        assert promise.delta >= tight * mechanism.delta * (1 - 1e-9)
+
+
+def check_channel(mechanism: Mechanism) -> None:
+    """Rows sum to one; ratio, divergence and blanket are those of the written-out matrix."""
+    if isinstance(mechanism, dither.BallGaussian):
+        return  # its reports cannot be listed; its own tests compare it with the continuum
+    channel = mechanism.channel()
+    if parts_of(mechanism) and (max(channel.shape) > LARGEST_LISTED or isinstance(channel, Announced)):
+        assert channel.ratio() == _product_of_ratios(mechanism)
+        for part in parts_of(mechanism):
+            check_channel(part)
+        return
+    if channel.shape[1] > LARGEST_LISTED:
+        assert isinstance(channel, PublicMixture)
+        if isinstance(mechanism, dither.UnitVector):
+            assert channel.ratio() == mechanism.law.ratio() ** mechanism.number
+            small: Any = short_codebook(mechanism, 1 << 12)
+            check_worst_tag(small.channel(), range(SEEDS))
+            channel = replace(channel, component=mechanism.law)
+        if isinstance(mechanism.reading.domain, Sparse):
+            check_worst_tag(channel, range(SEEDS), _same_rows(mechanism))
+        channel = channel.component
+        if isinstance(mechanism, dither.Succinct):
+            return  # what follows is Laplace's channel
+    elif isinstance(channel, PublicMixture) and channel.tags > 1 and isinstance(mechanism.reading.domain, Sparse):
+        check_worst_tag(channel, range(channel.tags))
+    inputs = channel.shape[0]
+    rows = [channel.row(x) for x in (range(inputs) if inputs <= 40 else (0, 1, inputs // 2, inputs - 1))]
+    # Over one denominator: sums and comparisons of integers are those of the fractions, and much faster.
+    whole = lcm(*(Fraction(probability).denominator for row in rows for probability in row))
+    matrix = np.array([[int(probability * whole) for probability in row] for row in rows], dtype=object)
+    assert (matrix.sum(axis=1) == whole).all()
+    assert (matrix > 0).all()
+    assert channel.ratio() == max(map(Fraction, matrix.max(axis=0), matrix.min(axis=0)))
+    for ratio in (Fraction(1), exp_below(mechanism.epsilon), exp_below(mechanism.epsilon / 2)):
+        p, q = ratio.as_integer_ratio()
+        lost = (np.maximum(q * row - p * matrix, 0).sum(axis=1).max() for row in matrix)
+        enumerated = Fraction(max(lost), q * whole)
+        assert enumerated <= channel.divergence(ratio)
+        # The worst tag is stated; where there is but one, a bound has to say so.
+        tagged = isinstance(channel, PublicMixture) and channel.tags > 1 and not composed(mechanism)
+        assert enumerated == channel.divergence(ratio) or tagged or not channel.exact
+    assert channel.blanket().mass <= Fraction(matrix.min(axis=0).sum(), whole)
+    assert channel.profile(channel.epsilon) == 0
+
+
+def check_worst_tag(
+    channel: PublicMixture, tags: Iterable[int], same: Callable[[int, int], Any] = lambda x, tag: x
+) -> None:
+    """Under every one of these tags no more is lost than is stated, and under one of them just as much.
+
+    Of inputs for which `same` is the same under a tag, one stands for all.
+    """
+    epsilon = channel.epsilon
+    ratios = (Fraction(1), Fraction(9, 8), exp_below(epsilon / 2), exp_below(epsilon * 0.9), exp_below(epsilon))
+    worst, lost = Fraction(1), dict.fromkeys(ratios, Fraction(0))
+    for tag in tags:
+        kinds = {same(x, tag): x for x in range(min(channel.shape[0], 100))}
+        rows = list({tuple(channel.given(x, tag)) for x in kinds.values()})
+        assert all(sum(row) == 1 and min(row) > 0 for row in rows)
+        table = Table.of(rows)
+        worst = max(worst, table.ratio())
+        lost = {ratio: max(most, table.divergence(ratio)) for ratio, most in lost.items()}
+        assert channel.blanket().mass <= table.blanket().mass
+    assert worst == channel.ratio()
+    for ratio, most in lost.items():
+        assert most <= channel.divergence(ratio)
+        assert most == channel.divergence(ratio) or not channel.exact
+
+
+def _same_rows(mechanism: Any) -> Callable[[int, int], Any]:
+    if not isinstance(mechanism, SUMMED):
+        return lambda x, tag: x
+    listed = signs_of(mechanism.d, mechanism.s)
+    return lambda x, tag: total_of(mechanism, listed[x], hashed_sign(tag))
+
+
+def _product_of_ratios(mechanism: Mechanism) -> Fraction:
+    dimensions = mechanism.reading
+    ratios = [Fraction(part.channel().ratio()) for part in parts_of(mechanism)]
+    if isinstance(mechanism, dither.Histogram):
+        return ratios[0] ** 2  # two entries differ
+    if isinstance(mechanism, dither.Personalised | Ranges):
+        return max(ratios)
+    assert isinstance(dimensions, MultiAttribute)
+    ratios = sorted(Fraction(dimensions.part(j).channel().ratio()) for j in range(dimensions.d))
+    return prod(ratios[-dimensions.m :], start=Fraction(1))

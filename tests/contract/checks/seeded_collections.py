@@ -1,0 +1,115 @@
+"""Collections with a seed: reports merge to the bit, follow the channel, and intervals cover.
+
+The first is exact. The other two are statistical, check plumbing (that production uses the sampler, words and tallies
+which the exact checks have looked at) and state their false-alarm probability.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom, chi2
+
+import dither
+from contract.checks.examples import LARGEST_LISTED, as_bytes, many, sampled_inputs
+from contract.checks.rounding import mixed, rounding
+from dither.core.ball_domain import Ball
+from dither.core.domains import Records, UnitInterval
+from dither.core.mechanism import Mechanism
+from dither.mechanisms.keyvalue import KeyValues
+from dither.mechanisms.multi_attribute import MultiAttribute
+from dither.mechanisms.personalised import Pooled
+from dither.ranges.collection import Ranges
+
+
+def check_merging(mechanism: Mechanism, seed: int = 5) -> None:
+    """Any split of the reports merges to the same bytes, and reports do not depend on how rows were cut."""
+    inputs = mechanism.inputs()
+    values = inputs[np.arange(3001) % len(inputs)]
+    reports = mechanism.randomize(values, seed=seed)
+    whole = mechanism.tally(reports)
+    generator = np.random.default_rng(seed)
+    for _ in range(5):
+        order = generator.permutation(len(reports))
+        parts = np.split(order, np.sort(generator.integers(0, len(order), 4)))
+        assert sum(mechanism.tally(reports[part]) for part in parts).to_bytes() == whole.to_bytes()
+    assert dither.Tally.from_bytes(whole.to_bytes()) == whole
+    assert (mechanism.randomize(values[:1000], seed=seed) == reports[:1000]).all()
+
+
+def check_plumbing(mechanism: Mechanism, alarm: float = 1e-8) -> None:
+    """Seeded production reports follow the channel: chi-square for each input, false alarm `alarm` each."""
+    channel = mechanism.channel()
+    if max(channel.shape) > LARGEST_LISTED:
+        return
+    outputs = {report: i for i, report in enumerate(as_bytes(mechanism.outputs()))}
+    for x, value in enumerate(sampled_inputs(mechanism)):
+        reports = mechanism.randomize(many(value, 40_000), seed=1000 + x)
+        expected = np.array(mixed(channel, rounding(mechanism, value), float)) * len(reports)
+        found = Counter(outputs[report] for report in as_bytes(np.asarray(reports)))
+        counts = np.array([found[i] for i in range(len(expected))])
+        keep = expected >= 5
+        pooled = np.append(expected[keep], expected[~keep].sum()), np.append(counts[keep], counts[~keep].sum())
+        statistic = sum((c - e) ** 2 / e for e, c in zip(*pooled, strict=True) if e > 0)
+        cells = sum(e > 0 for e in pooled[0])
+        assert statistic < chi2.isf(alarm, cells - 1)
+
+
+def check_coverage(mechanism: Mechanism, values: NDArray, *, collections: int, seed: int) -> None:
+    """95% intervals cover 94% to 96% (the normal approximation is allowed a point), false alarm 2e-8.
+
+    One number of every simulated collection is looked at, so that the collections are independent. Answers to queries
+    have a part that no noise explains, and tests of their own.
+    """
+    if isinstance(mechanism, Ranges | dither.HIO):
+        return
+    truth = _truth(mechanism, values)
+    reports = mechanism.randomize(np.tile(values, (collections,) + (1,) * (values.ndim - 1)), seed=seed)
+    covered = 0
+    for i, part in enumerate(np.split(reports, collections)):
+        low, high = _ends(mechanism.estimate(mechanism.tally(part)))
+        v = i % len(truth)
+        covered += bool(low[v] <= truth[v] <= high[v])
+    assert binom.ppf(1e-8, collections, 0.94) <= covered <= binom.isf(1e-8, collections, 0.96)
+
+
+def _truth(mechanism: Mechanism, values: NDArray) -> NDArray:
+    if isinstance(mechanism.reading, MultiAttribute):
+        parts = [mechanism.reading.part(j) for j in range(mechanism.reading.d)]
+        columns = [values[:, j] for j in range(len(parts))]
+        own = [
+            column if isinstance(part.reading.domain, UnitInterval) else column.astype(int)
+            for part, column in zip(parts, columns, strict=True)
+        ]
+        return np.concatenate([_truth(part, column) for part, column in zip(parts, own, strict=True)])
+    if isinstance(mechanism.reading, Pooled):
+        return np.atleast_1d(values["value"].mean())
+    if isinstance(mechanism.reading, KeyValues):
+        mean = replace(mechanism.reading, about="mean").truth(values).mean(axis=0)
+        presence = np.array([(values["key"] == key).any(axis=1).mean() for key in range(mechanism.reading.d)])
+        if len(mechanism.reading.law.reads) == 1:
+            return presence if mechanism.reading.about == "presence" else mean
+        return np.concatenate([presence, mean, np.column_stack([presence - mean, presence + mean]).ravel() / 2])
+    if isinstance(mechanism.reading.domain, UnitInterval | Records | Ball):
+        return np.atleast_1d(values.mean(axis=0))
+    return np.bincount(values, minlength=len(mechanism.inputs())) / len(values)
+
+
+def _ends(estimate: Any) -> tuple[NDArray, NDArray]:
+    """The ends of all intervals, one after the other."""
+    if isinstance(estimate, dither.Estimate):
+        parts = [estimate]
+    elif "conditional_mean" in estimate:  # a ratio: it is known only where presence is
+        parts = [estimate[name] for name in ("presence", "mean", "frequency")]
+    else:
+        parts = [estimate["all"]] if "all" in estimate else list(estimate.values())
+    low, high = zip(*(part.interval(0.95) for part in parts), strict=True)
+    return tuple(np.concatenate([np.ravel(end) for end in ends]) for ends in (low, high))  # type: ignore
+
+
+def reports_are_distinct(mechanism: Mechanism) -> bool:
+    """Whether `outputs` lists every report once."""
+    listed = as_bytes(mechanism.outputs())
+    return len(set(listed)) == len(listed) == mechanism.channel().shape[1]
