@@ -10,7 +10,7 @@ help:
 	@echo "make test      set up, then run all checks and, beside them, the tests for every change (6 minutes on two cores)"
 	@echo "make test-wide the other tests: more parameters, larger simulations, Spark and signals in every way"
 	@echo "make test-all  both"
-	@echo "make check     lint, format, types, doctests, documentation"
+	@echo "make check     lint, format, floors, types, doctests, documentation"
 	@echo "make docs      build the documentation into site/"
 	@echo "make bench     speed against other libraries, as ratios in one run"
 	@echo "make audit     attack every mechanism with ten million reports (half an hour)"
@@ -67,6 +67,7 @@ test-all: test
 check: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --quiet
 	$(BIN)/pyright
 	$(BIN)/python docs/snippets.py
 	$(BIN)/pytest --doctest-modules src
