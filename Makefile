@@ -67,7 +67,7 @@ test-all: test
 check: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports --quiet
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/pyright
 	$(BIN)/python docs/snippets.py
 	$(BIN)/pytest --doctest-modules src
