@@ -33,8 +33,8 @@ PAIR = 1  # share of a pair; with d - 1 for an attribute, two users in three rep
 FEW_VALUES = 6  # an oracle for categories tells as much about them as the square wave
 _MOST_CELLS = 256  # of a pair; 16 along each side, if both have too many
 _COARSEST, _FINEST = 1, 4  # powers of two
-# Cells along a side of a pair, times the cube root of the noise in one. Chosen by simulation: at half and twice of it the
-# error is 7% and 14% larger for two attributes, the same and 23% larger for four (`python benchmarks/constants.py
+# Cells along a side of a pair, times the cube root of the noise in one. Chosen by simulation: at half and twice of it
+# the error is 7% and 14% larger for two attributes, the same and 23% larger for four (`python benchmarks/constants.py
 # ranges.copula._PACE`).
 _PACE = 1.5
 

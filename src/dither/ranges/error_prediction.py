@@ -45,8 +45,8 @@ from dither.ranges.granularity import ALPHA_2, MOST_EVALUATIONS, cut_share, nois
 from dither.ranges.groups import UserGroup
 
 HARD, TYPICAL = 0.1, ALPHA_2
-# Cells of local hashing that are as noisy as half a range of a smoothed margin. Chosen by simulation: half or twice of it
-# changes the predicted error by -4 and +8% (`python benchmarks/constants.py ranges.error_prediction._SMOOTHED`).
+# Cells of local hashing that are as noisy as half a range of a smoothed margin. Chosen by simulation: half or twice of
+# it changes the predicted error by -4 and +8% (`python benchmarks/constants.py ranges.error_prediction._SMOOTHED`).
 _SMOOTHED = 4.0
 _MANY = 1 << 10  # cells: the noise of local hashing does not depend on them
 

@@ -79,9 +79,9 @@ from dither.mechanisms.localhash import best_integer
 from dither.mechanisms.spec import from_spec
 
 ALPHA_1, ALPHA_2 = 0.7, 0.03
-# Fitted as told above. At half and twice of each the error changes by: OWN_1 +10 and -2%, OWN_2 nothing, OWN_ALONE (of TDG)
-# nothing and -6%, ODD -9% and nothing (`python benchmarks/constants.py ranges.granularity.OWN_1`, or another: 100,000
-# users, and data other than those it was fitted to).
+# Fitted as told above. At half and twice of each the error changes by: OWN_1 +10 and -2%, OWN_2 nothing, ODD -9% and
+# nothing; of TDG, by OWN_ALONE, nothing, and at twice +4% for two attributes and -16% for four. (`python
+# benchmarks/constants.py ranges.granularity.OWN_1`, or another: 100,000 users, and not only data it was fitted to.)
 OWN_1, OWN_2, OWN_ALONE, ODD = 3.0, 0.045, 0.5, 3.0
 MOST_CHOSEN = 1 << 12  # cells of a grid chosen here
 MOST_EVALUATIONS = 1 << 9  # hashes that the server evaluates for each report, one for each cell
