@@ -2,7 +2,7 @@
 
 The shares of ages, hours or bins of incomes are noisy one by one, and change little from one to the next. `shrink`,
 which knows no order, can only pull all of them towards each other. Here the log-density has a prior under which it is
-smooth, of every order and strength, and the noisy shares decide between them by their evidence (`core.density`): a
+smooth, of every order and strength, and the noisy shares decide between them by their evidence (`estimation.density`): a
 jump or a spike that stands out of the noise stays.
 
 Shares come out positive, with sum one, and standard errors are those of the posterior, which hold what smoothing irons
