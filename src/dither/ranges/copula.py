@@ -4,8 +4,8 @@ The planner's default for range queries. In one round:
 
 - **Asked.** Two users in three report one attribute, through the square wave (an attribute without an order, or with
   few values, through the better frequency oracle); the others report their cell in a coarse grid of one pair.
-- **Marginals** (`estimation.density`). All that was heard about an attribute, its own reports and the sums of its pairs'
-  grids, is put into one posterior of a smooth distribution.
+- **Marginals** (`estimation.density`). All that was heard about an attribute, its own reports and the sums of its
+  pairs' grids, is put into one posterior of a smooth distribution.
 - **Pairs** (`interaction`). A correlation for each pair, shrunk towards those of the others; and what a normal copula
   does not explain, shrunk towards nothing. Without a correlation to be seen this is the product of marginals that wins
   on weakly correlated data; with much data it is as free as a grid.

@@ -2,8 +2,8 @@
 
 The shares of ages, hours or bins of incomes are noisy one by one, and change little from one to the next. `shrink`,
 which knows no order, can only pull all of them towards each other. Here the log-density has a prior under which it is
-smooth, of every order and strength, and the noisy shares decide between them by their evidence (`estimation.density`): a
-jump or a spike that stands out of the noise stays.
+smooth, of every order and strength, and the noisy shares decide between them by their evidence (`estimation.density`):
+a jump or a spike that stands out of the noise stays.
 
 Shares come out positive, with sum one, and standard errors are those of the posterior, which hold what smoothing irons
 out. `benchmarks/smooth.py` compares 42 combinations of shape, size and noise: the error is below that of the values
