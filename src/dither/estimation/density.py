@@ -24,8 +24,8 @@ covariance (diag(s) - sum_y (c_y / n) r_y r_y') / n. `of_users` puts the posteri
 adds users who were not asked, who are drawn from p. With p instead of s, a quarter of the intervals miss where
 p is smooth and everybody is seen well (epsilon 4, 64 bins).
 
-This takes a third of the time of EM with smoothing or less, and its errors are smaller
-(docs/decisions/0019-one-smoother.md).
+With 128 cells this takes .2 to .4 s, however many users there are; docs/decisions/0019-one-smoother.md compares it with
+EM with smoothing, whose errors are larger.
 """
 
 from collections.abc import Sequence

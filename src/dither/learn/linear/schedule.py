@@ -13,7 +13,10 @@ coordinate of the mean gradient of all n users, c sqrt(V / n), where V is the ex
 - *Averaging*: the coefficients are the mean of the iterates of the second half.
 
 `pace` and RIDGE (0.4 and 0.5) were chosen once, on a validation split of the Adult training data, for all mechanisms
-and budgets alike. `mechanism="auto"` takes the mechanism of the registry with the least error (`VectorReporter.best`).
+and budgets alike. On made-up data at epsilon 1 and 4, half or twice of `pace`, RIDGE or FIRST_SHARE changes
+misclassification by at most 0.6 points with 10 features; with 40, half by at most 1.2, twice by 2.8, 0.3 and 1.9
+(three seeds; `python benchmarks/constants.py learn.linear.schedule.RIDGE`, and so on). `mechanism="auto"` takes the
+mechanism of the registry with the least error (`VectorReporter.best`).
 """
 
 import math
