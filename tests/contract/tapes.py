@@ -52,9 +52,11 @@ class EveryTape:
         for lane, rejected in self._rejected.items():
             first, last = self._digits(lane)
             before, through = 1 << self.bits * first, 1 << self.bits * last
-            choices = np.flatnonzero(~rejected[:through])
-            accepted = np.bincount(choices % before, minlength=before)
-            inverse *= accepted[rows % before]
+            if not rejected.any():
+                inverse *= through // before
+                continue
+            digits = rows & (before - 1)  # what was read before this lane
+            inverse *= np.bincount(digits[:through][~rejected[:through]], minlength=before)[digits]
             kept &= ~rejected
         return rows[kept], inverse[kept]
 

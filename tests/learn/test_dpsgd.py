@@ -248,7 +248,9 @@ def rows_of(run: _Training, chosen: list[int]) -> dict[int, Tensor]:
     return dict(zip(chosen, torch.cat(list(run.contributions(torch.tensor(chosen)))), strict=True))
 
 
-@pytest.mark.parametrize("bound", [Flat(1.0), AutoS(1e-6), Normalised()], ids=["flat", "auto", "normalised"])
+@pytest.mark.parametrize(
+    "bound", [wide(Flat(1.0)), AutoS(1e-6), wide(Normalised())], ids=["flat", "auto", "normalised"]
+)
 @pytest.mark.parametrize("kind", [torch.float32, wide(torch.float64)])
 @pytest.mark.parametrize(
     ("build", "way"), [(perceptron, "layers"), (perceptron, "vmap"), (crooked, "layers"), (network, "layers")]
