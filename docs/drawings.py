@@ -176,9 +176,9 @@ def heat() -> Figure:
     truth = np.bincount(people[:, 0] * size + people[:, 1], minlength=size * size).reshape(size, size) / users
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    sides = [axis.side for axis in estimate.axes]
-    draw_heat_map(left, *sides, truth).set_title("the users", loc="left", fontsize=10)
-    draw_heat_map(right, *sides, estimate.table(0, 1)).set_title("the estimate", loc="left", fontsize=10)
+    across, up = (axis.side for axis in estimate.axes)
+    draw_heat_map(left, across, up, truth).set_title("the users", loc="left", fontsize=10)
+    draw_heat_map(right, across, up, estimate.table(0, 1)).set_title("the estimate", loc="left", fontsize=10)
     return figure
 
 

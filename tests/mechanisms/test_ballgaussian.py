@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 import dither
 from contract.tapes import EveryTape
+from dither.core.ball_domain import Ball
 from dither.core.draw import DRAW, ELEMENT
 from dither.core.exact import exp_below
 from dither.core.lattice import ROUNDING
@@ -190,7 +191,7 @@ def test_the_margin_is_wide_enough():
 def test_estimates_are_unbiased_with_the_stated_error():
     # 40,000 users: mean within 6 standard errors in 12 coordinates (2e-8), variance by chi-squared (normal, 1e-8).
     mechanism = BallGaussian(12, 2.0, 1e-4)
-    vectors = dither.core.ball_domain.Ball(12).points(40) * np.linspace(0, 1, 40)[:, None]
+    vectors = Ball(12).points(40) * np.linspace(0, 1, 40)[:, None]
     values = np.tile(vectors, (1000, 1))
     estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(values, seed=5)))
     scores = (estimate.value - values.mean(axis=0)) / estimate.stderr

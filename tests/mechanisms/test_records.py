@@ -19,6 +19,8 @@ import dither
 from contract import checks
 from contract.tapes import EveryTape
 from dither import GRR, Duchi, Estimate, Gaussian, Piecewise, Sampled, SampledDuchi, Split
+from dither.core import mechanism as mechanism_module
+from dither.core.domains import UnitInterval
 from dither.core.estimate import Estimates
 from dither.core.exact import exp_below
 from dither.errors import DitherError, DomainError, ParameterError, ReportError, TallyError
@@ -77,7 +79,7 @@ def test_reports_do_not_depend_on_threads_chunks_or_other_rows(mechanism, thread
     values = records(mechanism, 40_000)
     reports = np.asarray(mechanism.randomize(values, seed=3))
     monkeypatch.setenv("DITHER_THREADS", threads)
-    monkeypatch.setattr(dither.core.mechanism, "_CHUNK_BYTES", 1 << 13)
+    monkeypatch.setattr(mechanism_module, "_CHUNK_BYTES", 1 << 13)
     again = np.asarray(mechanism.randomize(values, seed=3))
     assert (again == reports).all()
     assert (np.asarray(mechanism.randomize(values[:123], seed=3)) == reports[:123]).all()
@@ -676,9 +678,7 @@ def test_nothing_raw_in_pickles_and_representations(mechanism):
     secret = 0.987654321
     values = records(mechanism, 20).astype(float)
     numeric = [
-        j
-        for j in range(mechanism.layout.d)
-        if isinstance(mechanism.layout.part(j).reading.domain, dither.core.domains.UnitInterval)
+        j for j in range(mechanism.layout.d) if isinstance(mechanism.layout.part(j).reading.domain, UnitInterval)
     ]
     values[:, numeric] = secret
     reports = mechanism.randomize(values)

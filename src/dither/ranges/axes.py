@@ -80,7 +80,8 @@ class Axis:
     @cached_property
     def edges(self) -> NDArray[np.float64]:
         """Where the cells of all values begin and end; whole numbers and labels stand in the middle of theirs."""
-        edges = np.linspace(*map(float, self.ends), self.size + 1)
+        first, last = self.ends
+        edges = np.linspace(float(first), float(last), self.size + 1)
         return edges if self.continuous else edges - 0.5
 
     @property

@@ -74,9 +74,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement
+from typing import Any
 
+from dither.core.checks import checked_count
+from dither.errors import ParameterError
 from dither.mechanisms.localhash import best_integer
 from dither.mechanisms.spec import from_spec
+from dither.ranges.grid import MOST_CELLS
 
 ALPHA_1, ALPHA_2 = 0.7, 0.03
 # Fitted as told above. At half and twice of each the error changes by: OWN_1 +10 and -2%, OWN_2 nothing, ODD -9% and
@@ -88,7 +92,62 @@ MOST_EVALUATIONS = 1 << 9  # hashes that the server evaluates for each report, o
 LEAST_IN_PAIRS = 4
 _LARGEST_EXPONENT = 50.0
 
+Granularity = str | tuple[int, int] | None  # of a method: "guideline", numbers that were given, or our own choice
 Kind = tuple[int, bool]  # the size of an attribute, and whether it is nominal
+
+
+# What a method is told ------------------------------------------------------------------------------------------------
+
+
+def checked_granularity(granularity: Any) -> Granularity:
+    """Numbers of cells, or how to choose them, if that is what it is.
+
+    >>> checked_granularity([16, 4])
+    (16, 4)
+    """
+    if granularity is None or granularity == "guideline":
+        return granularity
+    if isinstance(granularity, tuple | list) and len(granularity) == 2:
+        one, two = (checked_count("a granularity", each, 2, MOST_CELLS) for each in granularity)
+        return one, two
+    raise ParameterError(
+        'granularity must be None, "guideline", or the numbers of cells of an attribute and along each side of a pair, '
+        "for example (16, 4)"
+    )
+
+
+def checked_nominal(nominal: Any, d: int) -> tuple[int, ...]:
+    """The attributes without an order, ascending, each once.
+
+    >>> checked_nominal([2, 0, 2], d=3)
+    (0, 2)
+    """
+    if not isinstance(nominal, tuple | list):
+        raise ParameterError("nominal must list the numbers of the attributes without an order, for example (2, 5)")
+    return tuple(sorted({checked_count("a nominal attribute", each, 0, d - 1) for each in nominal}))
+
+
+def granularities(
+    told: Granularity, shape: Sequence[int], epsilon: float, n: float, nominal: Sequence[int], *, alone: bool = False
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """For each attribute the number of cells in its own grid, and in its pairs, as told, with n users in each group.
+
+    `nominal` lists the attributes without an order, and `alone` says that only pairs are asked for.
+
+    >>> granularities((16, 4), (64, 5), 1.0, 10**5, nominal=(1,))
+    ((16, 5), (4, 5))
+    """
+    whole = [j in nominal for j in range(len(shape))]
+    if told is None:
+        return own(shape, epsilon, n, whole, alone=alone)
+    if isinstance(told, str):
+        ordered = [[power_of_two(g, size) for size in shape] for g in guideline(epsilon, n)]
+    else:
+        ordered = [[min(g, size) for size in shape] for g in told]
+    singles, pairs = (
+        tuple(size if all_ else g for size, all_, g in zip(shape, whole, cells, strict=True)) for cells in ordered
+    )
+    return singles, in_pairs(pairs, whole)
 
 
 # The guideline of 004 -------------------------------------------------------------------------------------------------

@@ -291,15 +291,16 @@ class RangeEstimate(Estimates):
         if len(attributes) not in (1, 2):
             raise ParameterError("plot takes one attribute or two")
         places = [self.axes.index(each) for each in attributes]
-        sides = [self.axes[place].side for place in places]
+        first, last = self.axes[places[0]].side, self.axes[places[-1]].side
         if ax is None:
             figure = require("matplotlib.figure", "plot").Figure(layout="constrained")
             ax = figure.subplots()
         if len(places) == 2:
-            return draw_heat_map(ax, *sides, self.table(*places))
+            return draw_heat_map(ax, first, last, self.table(*places))
         marginal = self[places[0]]
         title = f"from {marginal.n:,} reports, with 95% intervals"
-        return draw_marginal(ax, *sides, marginal.value, *marginal.interval(0.95), title)
+        low, high = marginal.interval(0.95)
+        return draw_marginal(ax, first, marginal.value, low, high, title)
 
     # In words ---------------------------------------------------------------------------------------------------
 
