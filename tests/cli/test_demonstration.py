@@ -246,6 +246,7 @@ def test_the_share_of_intervals_that_hold_the_truth():
     assert (found._inside("a"), found._inside("b")) == ("67%", "")
 
 
+@pytest.mark.wide
 def test_a_seed_repeats_it_and_says_that_it_promises_nothing(tmp_path: Path):
     texts = []
     for name, seed in (("a", 7), ("b", 7), ("c", 8)):

@@ -62,6 +62,7 @@ def test_certify_everything():
     assert bounds == {"BallGaussian", "Gaussian", "Split"}
 
 
+@pytest.mark.wide
 def test_certify_everything_as_json():
     facts = json.loads(printed("certify", "--json"))
     made = [cls(**example) for cls in dither.registry.values() for example in cls.examples]

@@ -693,6 +693,7 @@ def test_large_codebooks_agree_to_the_bit(d, size):
     assert favours.tolist() == (places < size).tolist()
 
 
+@pytest.mark.wide
 def test_compiled_codebooks_wait_for_enough_work():
     script = """
 import sys, numpy as np, dither

@@ -289,8 +289,8 @@ def test_with_many_users_the_limit_is_that_of_all_questions():
     assert made.prediction.limit == pytest.approx(math.sqrt(least_mse(blocks, 1.0) / 10**7), rel=1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 3.0, 10.0, 20.0])
-@pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-6, 1e-3, 0.1])
+@pytest.mark.parametrize("epsilon", [wide(0.3), 3.0, wide(10.0), 20.0])
+@pytest.mark.parametrize("delta", [0.0, wide(1e-9), 1e-6, wide(1e-3), 0.1])
 def test_every_plan_can_be_read_again(epsilon, delta):
     uneven = Schema(
         {"many": Categorical([str(i) for i in range(200)]), "two": Categorical(["yes", "no"]), "x": Numeric(0, 1)}

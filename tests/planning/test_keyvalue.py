@@ -124,7 +124,7 @@ def test_predicted_errors_of_a_prior_are_moments_averaged(weights):
     assert best.prediction.limit == 0
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0, 6.0])
+@pytest.mark.parametrize("epsilon", [wide(0.3), 1.0, wide(2.0), 6.0])
 @pytest.mark.parametrize("ask", [list(BOTH), ["mean(films)"], ["presence(films)"]], ids=len)
 def test_no_mechanism_is_better(epsilon, ask):
     best = plan(SCHEMA, epsilon, users=1000, ask=ask)
@@ -243,7 +243,7 @@ def test_units():
 
 
 @pytest.mark.parametrize("keys", [KeyValue(6, 2), KeyValue(6, 6), KeyValue(500, 4), RATED], ids=repr)
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [wide(0.1), 1.0, wide(4.0)])
 def test_the_limit(keys, epsilon):
     for ask in (None, ["mean(a)"], ["presence(a)"]):
         for users in (1, 100, 10**6):

@@ -13,6 +13,7 @@ from dither.errors import DitherWarning, ParameterError
 from dither.privacy import amplify, bounds, local_budget, users_for
 from dither.privacy.enumeration import shuffled_delta
 from dither.privacy.shuffle import BOUNDS
+from marks import wide
 
 LOCAL = (0.5, 1.0, 2.0, 4.0)
 CLONE = {  # the clone bound of 2021, evaluated to the end, at delta 1e-6
@@ -70,7 +71,8 @@ def test_a_billion_users():
     assert 0 < found["blanket"] < found["clone"] < 2e-4
 
 
-def test_every_mechanism_hides_at_least_as_well_as_the_worst():
+@pytest.mark.parametrize("again", [False, wide(True)], ids=["bounds", "and the best of them"])
+def test_every_mechanism_hides_at_least_as_well_as_the_worst(again):
     for name, cls in dither.registry.items():
         mechanism: Any = cls(**cls.examples[0])
         if name == "Personalised":
@@ -85,7 +87,7 @@ def test_every_mechanism_hides_at_least_as_well_as_the_worst():
         assert found["blanket"] < found["clone"] < mechanism.guarantee.epsilon or mechanism.delta
         if "own" in found:
             assert found["own"] <= found["blanket"] * (1 + 1e-5)
-        assert amplify(mechanism, 10**4, 1e-6).epsilon == min(found.values())
+        assert not again or amplify(mechanism, 10**4, 1e-6).epsilon == min(found.values())
 
 
 def test_better_with_more_users_a_larger_delta_or_less_to_hide():

@@ -11,6 +11,7 @@ from dp_accounting.pld import privacy_loss_distribution as oracle
 from dither.errors import ParameterError
 from dither.privacy import noise_multiplier, subsampled_gaussian
 from dither.privacy import subsampling as sampling
+from marks import wide
 
 # (multiplier, rate, steps, delta, grid of the oracle): epsilons from 0.1 to 20.
 CASES = [
@@ -235,7 +236,7 @@ def test_infinite_losses_of_any_size_are_composed():
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "rate", "steps"),
-    [(1.0, 1e-12, 1e-6, 10**7), (1e-6, 1e-5, 0.01, 100), (1e-3, 1e-5, 0.5, 10**4), (1e3, 1e-5, 0.01, 1000)],
+    [wide(1.0, 1e-12, 1e-6, 10**7), (1e-6, 1e-5, 0.01, 100), (1e-3, 1e-5, 0.5, 10**4), (1e3, 1e-5, 0.01, 1000)],
 )
 def test_the_search_for_a_multiplier_ends_soon(epsilon, delta, rate, steps, monkeypatch):
     asked, found = [], sampling._epsilon
@@ -246,7 +247,7 @@ def test_the_search_for_a_multiplier_ends_soon(epsilon, delta, rate, steps, monk
     assert found(sigma * (1 - 3e-4), rate, steps, delta) > epsilon
 
 
-@pytest.mark.parametrize("start", [0.06, 300.0, 9e5])
+@pytest.mark.parametrize("start", [0.06, wide(300.0), wide(9e5)])
 def test_the_search_ends_soon_from_anywhere(start, monkeypatch):
     # Epsilon falls to 0 here within a hundredth of the multiplier: a straight line through its logarithm leads nowhere.
     asked, found = [], sampling._epsilon

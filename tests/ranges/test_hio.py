@@ -15,6 +15,7 @@ from dither.ranges.axes import Axes
 from dither.ranges.hierarchy import Levels
 from dither.ranges.hio import MOST_COUNTS, Boxes, HierarchyModel, box_buckets
 from dither.ranges.queries import Queries
+from marks import wide
 
 SHAPE = (9, 4, 5)
 
@@ -143,7 +144,9 @@ def test_a_block_of_boxes_at_a_time(monkeypatch):
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
-@pytest.mark.parametrize(("shape", "epsilon", "cohorts"), [((9, 4), 1.0, None), ((5, 7), 3.0, None), ((9, 4), 1.0, 40)])
+@pytest.mark.parametrize(
+    ("shape", "epsilon", "cohorts"), [((9, 4), 1.0, None), wide((5, 7), 3.0, None), wide((9, 4), 1.0, 40)]
+)
 def test_standard_errors_are_what_they_say(shape, epsilon, cohorts):
     """Over many collections, other users in the groups and other noise: the mean of z^2, false alarm 1e-6.
 
