@@ -13,8 +13,9 @@ from scipy import sparse as matrices
 
 import dither
 from contract.checks import messages
+from contract.sign_vectors import signs_of
 from dither.core.sparse_columns import EMPTY
-from dither.core.sparse_domain import Sparse, signs_of
+from dither.core.sparse_domain import Sparse
 from dither.errors import DomainError, ParameterError
 
 DOMAIN = Sparse(d=5, s=3)

@@ -14,10 +14,10 @@ import pytest
 
 import dither
 from contract import checks
+from contract.sign_vectors import signs_of
 from contract.sparse import MANY, SIGNS, USERS, check_worst_users
 from dither.core.channel import Table
 from dither.core.exact import log_above
-from dither.core.sparse_domain import signs_of
 from dither.errors import DitherError, DomainError, ReportError
 from dither.utility import deviation
 

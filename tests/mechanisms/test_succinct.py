@@ -15,11 +15,11 @@ import pytest
 
 import dither
 from contract import checks
+from contract.sign_vectors import signs_of
 from contract.sparse import MANY, USERS, check_worst_users
 from contract.sparse import SIGNS as FEW
 from dither.core.additive_channel import AdditiveChannel
 from dither.core.exact import log_above
-from dither.core.sparse_domain import signs_of
 from dither.errors import DitherError, DomainError, ParameterError
 from dither.mechanisms.additive import Laplace
 from dither.utility import deviation

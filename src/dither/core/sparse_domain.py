@@ -12,7 +12,7 @@ moves values to the nearer end, and samples down; what is no vector at all is on
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations, product
+from itertools import combinations
 from math import comb
 from typing import Any
 
@@ -157,13 +157,3 @@ def _signed(d: int, s: int) -> int:
 def row_dtype(width: int) -> np.dtype:
     """A user's keys and values, `width` of them."""
     return np.dtype([("key", np.int32, (width,)), ("value", np.float64, (width,))])
-
-
-def signs_of(d: int, s: int) -> list[dict[int, int]]:
-    """All vectors of signs with at most s of d keys, in the order of `Sparse.vector`."""
-    return [
-        {key: signs[bit] for bit, key in enumerate(keys)}
-        for count in range(s + 1)
-        for keys in combinations(range(d), count)
-        for signs in (tuple(reversed(each)) for each in product((-1, 1), repeat=count))
-    ]

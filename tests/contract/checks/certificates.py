@@ -17,11 +17,12 @@ import dither
 from contract.checks.examples import LARGEST_LISTED, composed, parts_of
 from contract.checks.short_weights import short_codebook
 from contract.checks.sign_sums import SUMMED, hashed_sign, total_of
+from contract.sign_vectors import signs_of
 from dither.core.channel import Table
 from dither.core.composite_channels import Announced, PublicMixture, Repeated
 from dither.core.exact import exp_below
 from dither.core.mechanism import Mechanism
-from dither.core.sparse_domain import Sparse, signs_of
+from dither.core.sparse_domain import Sparse
 from dither.mechanisms.memoized import Memoized
 from dither.mechanisms.multi_attribute import MultiAttribute
 from dither.ranges.collection import Ranges

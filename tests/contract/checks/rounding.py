@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 import dither
+from contract.sign_vectors import signs_of
 from dither.core.composite_channels import Repeated
 from dither.core.domains import Records, UnitInterval
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism
 from dither.core.sparse_columns import EMPTY
-from dither.core.sparse_domain import Sparse, signs_of
+from dither.core.sparse_domain import Sparse
 from dither.mechanisms.multi_attribute import MultiAttribute
 from dither.mechanisms.personalised import Pooled
 from dither.ranges.collection import Ranges

@@ -23,12 +23,13 @@ from contract.checks.examples import LARGEST_LISTED, as_bytes, many, parts_of, s
 from contract.checks.rounding import as_signs, mixed, rounded_number, rounding
 from contract.checks.short_weights import lanes, short_sparse, with_short_weights
 from contract.checks.sign_sums import SUMMED, hashed_sign, total_law, total_of
+from contract.sign_vectors import signs_of
 from contract.tapes import EveryTape, SomeWordsTape
 from dither.core.composite_channels import PublicMixture, Repeated
 from dither.core.domains import UnitInterval
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism
-from dither.core.sparse_domain import Sparse, signs_of
+from dither.core.sparse_domain import Sparse
 from dither.kernels import with_numpy
 from dither.mechanisms.codebooks import Rotated, seeds_of_parts, whole_vectors
 from dither.ranges.collection import Ranges

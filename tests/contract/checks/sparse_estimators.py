@@ -23,7 +23,7 @@ from contract.checks.examples import component_of
 from contract.checks.rounding import as_signs
 from contract.checks.samplers import row_of
 from contract.checks.sign_sums import SUMMED, hashed_sign, total_law, total_of
-from dither.core.sparse_domain import signs_of
+from contract.sign_vectors import signs_of
 from dither.mechanisms.keyvalue import Hits, KeyValues
 
 
