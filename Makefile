@@ -44,8 +44,9 @@ tutorial:
 
 # One worker a core, so that threads of linear algebra beside them would only get into each other's way. The second
 # variable makes products of matrices round alike wherever their rows lie in memory (docs/dpsgd.md). The last one lets
-# Python keep what it compiled: the tests start hundreds of interpreters.
-PYTEST := OMP_NUM_THREADS=1 MKL_CBWR=AUTO,STRICT PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadgroup -rs
+# Python keep what it compiled: the tests start hundreds of interpreters. A file stays on one worker, which makes its
+# plans, its compiled loops and its Spark once.
+PYTEST := OMP_NUM_THREADS=1 MKL_CBWR=AUTO,STRICT PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadfile -rs
 
 # The checks take one core for two minutes; they run beside the tests, and say nothing but whether they passed.
 test: $(VENV)/dev

@@ -256,7 +256,6 @@ def test_without_java_spark_says_what_to_install(plan, people, reports, tmp_path
 
 
 @pytest.mark.wide
-@pytest.mark.xdist_group("spark")
 def test_spark_gives_the_same_tally(plan, people, tally, tmp_path):
     pytest.importorskip("pyspark")
     if shutil.which("java") is None:

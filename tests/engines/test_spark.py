@@ -37,7 +37,6 @@ except MissingExtraError as missing:
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
-    pytest.mark.xdist_group("spark"),  # one Java for all of them
 ]
 
 USERS = 700

@@ -452,5 +452,5 @@ def test_refined_results_keep_the_ones_before():
     assert (after["job"].value >= 0).all()
     clipped = best.estimate(tally, refine="clip")
     assert all((each.value >= each.bounds.low).all() for each in clipped.values() if each.bounds)
-    with pytest.raises(ParameterError, match="no such refinement"):
+    with pytest.raises(ParameterError, match="no refinement has this name"):
         best.estimate(tally, refine="polish")
