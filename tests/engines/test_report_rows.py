@@ -241,6 +241,7 @@ def test_tags_are_found_however_many_there_are(monkeypatch, count, bits):
     assert found.find(np.empty(0, dtype=np.int64)).shape == (0,)
 
 
+@pytest.mark.wide
 def test_a_plan_with_very_many_questions():
     wide = plan(Schema({f"x{i}": Categorical(["a", "b"]) for i in range(700)}), 1.0, users=100_000)
     rng = np.random.default_rng(1)

@@ -141,6 +141,7 @@ def test_partitions_may_be_empty(engine: Spark, session: Any, folder: Path) -> N
     assert sum(part.n for part in engine.tally(PLAN, frame).parts.values()) == 3
 
 
+@pytest.mark.wide
 def test_no_rows_at_all_give_the_tally_of_nothing(engine: Spark, session: Any, folder: Path, tmp_path: Path) -> None:
     none = rows("mixed", 10).slice(0, 0)
     assert engine.tally(PLAN, session.read.parquet(str(folder)).where("false")) == nothing(PLAN)
@@ -331,6 +332,7 @@ def flaky(batches: Iterator[pa.RecordBatch], marks: str, always: bool = False) -
         raise RuntimeError("lost")
 
 
+@pytest.mark.wide
 def test_of_a_task_that_is_tried_again_one_attempt_is_seen(
     engine: Spark, session: Any, people: pa.Table, tmp_path: Path
 ) -> None:

@@ -525,6 +525,7 @@ print(np.array_equal(with_numba.hash_support(seeds, values, 10, 4), with_numpy.h
 """
 
 
+@pytest.mark.wide
 def test_a_changed_hash_is_compiled_again(tmp_path):
     copy = tmp_path / "dither"
     shutil.copytree(Path(dither.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))

@@ -168,6 +168,7 @@ def test_example_1_both_clipping_thresholds_bend_the_direction_alike():
         assert angles[0] == pytest.approx(0.9663, abs=5e-5)
 
 
+@pytest.mark.wide
 def test_the_bias_of_the_angles():
     vector = RANDOM(6).normal(size=200) + 0.5
     found = direction_bias(vector, 1.0)

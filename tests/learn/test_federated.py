@@ -283,6 +283,7 @@ def test_the_price_of_a_round_gives_the_total():
     assert made.total.epsilon == 2.0
 
 
+@pytest.mark.wide
 def test_what_is_best_depends_on_what_a_round_may_cost():
     names = [
         type(Federation(linear(60), rounds=rounds, epsilon=epsilon, delta=delta).encoder.mechanism).__name__  # type: ignore[union-attr]

@@ -73,7 +73,7 @@ def test_a_billion_users():
 
 @pytest.mark.parametrize("again", [False, wide(True)], ids=["bounds", "and the best of them"])
 def test_every_mechanism_hides_at_least_as_well_as_the_worst(again):
-    for name, cls in dither.registry.items():
+    for name, cls in list(dither.registry.items())[:: 1 if again else 4]:
         mechanism: Any = cls(**cls.examples[0])
         if name == "Personalised":
             with pytest.raises(ParameterError, match="each group on its own"):

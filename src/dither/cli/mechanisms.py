@@ -10,6 +10,7 @@ import click
 
 import dither
 from dither.cli.common import facts, json_option, say, show, tell
+from dither.display.plots import check_picture
 from dither.display.progress import track
 from dither.display.table import TextTable
 from dither.errors import ParameterError
@@ -135,6 +136,7 @@ def amplify(
 
     if (name is None) == (epsilon is None):
         raise ParameterError("name a mechanism with its parameters, or give --epsilon for any mechanism")
+    check_picture(plot)
     given: Any = epsilon if name is None else _make(name, parameters)
     local = LocalRandomizer.of(given).local
     found, best = dither.privacy.bounds(given, users, delta), dither.privacy.amplify(given, users, delta)

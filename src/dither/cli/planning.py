@@ -20,6 +20,7 @@ from dither.cli.common import (
     writable,
     write,
 )
+from dither.display.plots import check_picture
 from dither.display.progress import progress, track
 from dither.errors import ParameterError, require
 
@@ -179,6 +180,7 @@ def plan(
     }
     checked_output(output, [schema], as_json=as_json)
     checked_output(plot, [schema])
+    check_picture(plot)
     writable(output, plot)
     described = dither.Schema.read(schema)
     made = dither.plan(described, epsilon, users=users, **options)

@@ -77,8 +77,13 @@ def tidy(axes: Any) -> None:
 
 def saved(figure: Any, path: Any = None) -> Any:
     """The figure, written to a file if a path is given."""
+    check_picture(path)
     if path is not None:
-        if Path(path).suffix not in _KINDS:
-            raise ParameterError(f"a plot is saved as {', '.join(_KINDS)}: name the file so, as in error.png")
         figure.savefig(path, dpi=130)
     return figure
+
+
+def check_picture(path: Any) -> None:
+    """Refuse the name of a picture that cannot be drawn: also before the work that there is to draw."""
+    if path is not None and Path(path).suffix not in _KINDS:
+        raise ParameterError(f"a plot is saved as {', '.join(_KINDS)}: name the file so, as in error.png")
