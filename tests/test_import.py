@@ -195,7 +195,7 @@ sys.exit(pytest.main(["--collect-only", "-q", "-rs", "-p", "no:cacheprovider", *
     [
         ("sklearn", ["cli/test_train.py"]),
         wide("sklearn", ["learn/test_linear.py"]),
-        wide("torch", [f"learn/test_{name}.py" for name in ("dpsgd", "federated", "geodp", "gradients", "ldpvec")]),
+        wide("torch", [f"learn/test_{name}.py" for name in ("dpsgd", "federated", "geodp", "gradients")]),
         wide("flwr", ["learn/test_flower.py"]),
         wide("pyspark", ["engines/test_spark.py"]),
         wide("duckdb", ["engines/test_records.py"]),

@@ -89,8 +89,12 @@ def process(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[byte
 
 
 def environment() -> dict[str, str]:
-    """What a process of its own sees: what users have, so that they see what nobody foresaw as they would."""
+    """What a process of its own sees: what users have, so that they see what nobody foresaw as they would.
+
+    It keeps nothing of what it compiles: on a disk that is full Python writes half a file, which all after it would read.
+    """
     plain = {name: text for name, text in PLAIN.items() if text is not None and name != "DITHER_TRACEBACK"}
+    plain["PYTHONDONTWRITEBYTECODE"] = "1"
     return {name: text for name, text in os.environ.items() if name != "DITHER_TRACEBACK"} | plain
 
 
