@@ -91,7 +91,7 @@ def process(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[byte
 def environment() -> dict[str, str]:
     """What a process of its own sees: what users have, so that they see what nobody foresaw as they would.
 
-    It keeps nothing of what it compiles: on a disk that is full Python writes half a file, which all after it would read.
+    It keeps nothing of what it compiles: on a full disk Python writes half a file, which all after it would read.
     """
     plain = {name: text for name, text in PLAIN.items() if text is not None and name != "DITHER_TRACEBACK"}
     plain["PYTHONDONTWRITEBYTECODE"] = "1"
