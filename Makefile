@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 help:
 	@echo "make demo      set up, then go from files of real flights to a report: plan, reports, tallies, answers"
 	@echo "make tutorial  type all the commands of docs/tutorial.md, in a new folder and a new environment"
-	@echo "make test      set up, then run all checks and, beside them, the tests for every change (6 minutes on two cores)"
+	@echo "make test      set up, then run all checks and, beside them, the tests for every change"
 	@echo "make test-wide the other tests: more parameters, larger simulations, Spark and signals in every way"
 	@echo "make test-all  both"
 	@echo "make check     lint, format, floors, types, doctests, documentation"
