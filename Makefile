@@ -8,9 +8,9 @@ help:
 	@echo "make demo      set up, then go from files of real flights to a report: plan, reports, tallies, answers"
 	@echo "make tutorial  type all the commands of docs/tutorial.md, in a new folder and a new environment"
 	@echo "make test      set up, then run all checks and, beside them, the tests for every change"
-	@echo "make test-wide the other tests: more parameters, larger simulations, Spark and signals in every way"
+	@echo "make test-wide the other tests: types of the tests, more parameters, larger simulations, Spark, signals"
 	@echo "make test-all  both"
-	@echo "make check     lint, format, floors, types, doctests, documentation"
+	@echo "make check     lint, format, floors, types of src and of the pages, doctests, documentation"
 	@echo "make docs      build the documentation into site/"
 	@echo "make bench     speed against other libraries, as ratios in one run"
 	@echo "make audit     attack every mechanism with ten million reports (half an hour)"
@@ -60,6 +60,7 @@ narrow: $(VENV)/dev
 	@$(PYTEST) -m "not wide" tests
 
 test-wide: $(VENV)/dev
+	$(BIN)/pyright
 	$(PYTEST) -m wide tests
 
 test-all: test
@@ -69,7 +70,7 @@ check: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pyright
+	$(BIN)/pyright src
 	$(BIN)/python docs/snippets.py
 	$(BIN)/pytest --doctest-modules src
 	$(BIN)/mkdocs build --quiet --strict

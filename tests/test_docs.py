@@ -29,6 +29,7 @@ from click.testing import CliRunner
 
 import dither
 from dither.cli import main
+from marks import wide
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -135,7 +136,15 @@ def refreshed(text: str, where: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+# Pages that simulate or train for seconds; the wide tests run them too.
+LONG = {
+    *("attack", "categorical", "choosing-epsilon", "cli", "distribution", "dpsgd", "federated", "flower", "keyvalue"),
+    *("planning", "unitvector"),
+}
+RUN = [wide(page) if page.stem in LONG else page for page in PAGES]
+
+
+@pytest.mark.parametrize("page", RUN, ids=name)
 def test_page_runs_and_shows_what_it_prints(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     check(page.read_text(), name(page))

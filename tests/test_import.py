@@ -20,7 +20,7 @@ import dither
 from dither.core.estimate import refinements
 from dither.core.registry import Registry, declared
 from dither.errors import ParameterError
-from marks import wide
+from marks import one_in, wide
 
 HEAVY = ("numba", "pandas", "scipy", "pyarrow", "duckdb", "rich", "click", "matplotlib")
 HOME = Path(dither.__file__).parent
@@ -42,7 +42,7 @@ def stubbed(stub: Path) -> list[str]:
     return [alias.name for line in lines for alias in line.names]
 
 
-@pytest.mark.parametrize("name", list(dither.registry))
+@pytest.mark.parametrize("name", one_in(10, dither.registry))
 def test_a_client_that_only_randomizes_is_light(name):
     example = dict(dither.registry[name].examples[0])
     script = f"import dither\nm = dither.{name}(**{example!r})\nassert len(m.randomize(m.inputs()[:2])) == 2"
@@ -61,6 +61,7 @@ for cls in dither.registry.values():
     assert imported(script).isdisjoint(HEAVY)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("module", HEAVY[:-2])
 def test_a_heavy_import_would_be_noticed(module):
     pytest.importorskip(module)
@@ -190,6 +191,7 @@ sys.exit(pytest.main(["--collect-only", "-q", "-rs", "-p", "no:cacheprovider", *
 """
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("library", "files"),
     [

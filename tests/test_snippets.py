@@ -3,6 +3,8 @@
 import runpy
 from pathlib import Path
 
+import pytest
+
 SNIPPETS = runpy.run_path(str(Path(__file__).parent.parent / "docs" / "snippets.py"))
 
 PAGE = """# A page
@@ -39,6 +41,7 @@ print(after, mechanism.estimates)
 """
 
 
+@pytest.mark.wide
 def test_what_is_wrong_is_found_on_its_line():
     found = SNIPPETS["errors"]({"page.md": PAGE, "right.md": PAGE.partition("```\n")[0] + "```\n"})
     assert sorted({error.partition(": ")[0] for error in found}) == [

@@ -190,6 +190,7 @@ def collected(ranges, people, tmp_path) -> str:
     return str(target)
 
 
+@pytest.mark.wide
 def test_query_answers_from_a_tally_as_a_trial_would(ranges, people, collected):
     trial = facts("query", ranges, "--records", people, NURSES, "age > 40", "--seed", 7)
     found = facts("query", ranges, collected, NURSES, "age > 40")

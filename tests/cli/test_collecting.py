@@ -242,6 +242,7 @@ def test_tally_takes_files_patterns_and_folders(plan, pieces, tmp_path):
     assert len(set(found)) == 1
 
 
+@pytest.mark.wide
 def test_tally_takes_a_query(plan, other_plan, reports, tmp_path):
     done("tally", plan, reports, "-o", tmp_path / "file.tally")
     done(

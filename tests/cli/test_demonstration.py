@@ -78,6 +78,7 @@ def test_cancelled_flights_have_nulls_and_no_keys(january: pa.Table):
             assert [value for _, value in row["make_delay"]] == [row["arr_delay"]]
 
 
+@pytest.mark.wide
 def test_makers_are_companies_in_one_spelling():
     makers = {key for row in example.flights()["make_delay"].to_pylist() for key, _ in row}
     assert makers == {*example._MAKERS.values(), "other", "unknown"}
@@ -181,6 +182,7 @@ def test_the_edit_changes_what_it_says(shown: tuple[Path, str]):
     assert all(schemas[0][name] == schemas[1][name] for name in others)
 
 
+@pytest.mark.wide
 def test_every_command_that_it_shows_works(shown: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Typed again, in another folder, they write the same files."""
     target, text = shown

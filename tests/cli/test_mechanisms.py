@@ -53,6 +53,7 @@ def test_mechanisms_as_json():
 # Certificates -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_certify_everything():
     rows = [line.split() for line in printed("certify").splitlines()]
     for name, cls in dither.registry.items():
@@ -270,6 +271,7 @@ def test_amplify_wants_a_mechanism_or_an_epsilon(arguments):
     assert "name a mechanism" in refused.output
 
 
+@pytest.mark.wide
 def test_amplify_draws(tmp_path):
     target = tmp_path / "amplification.png"
     run("amplify", "--epsilon", "1", "--users", "1000", "--plot", str(target))

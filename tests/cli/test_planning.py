@@ -11,6 +11,7 @@ import dither
 from cli.cases import SCHEMA, done, facts, printed, refused, run, words
 
 
+@pytest.mark.wide
 def test_plan_writes_what_python_reads(schema, tmp_path):
     target, picture = tmp_path / "plan.json", tmp_path / "error.png"
     result = run("plan", schema, "--epsilon", "1", "--users", "100000", "-o", str(target), "--plot", str(picture))

@@ -63,6 +63,7 @@ def test_randomize_into_tally_into_estimate(plan, people, tally):
     assert third.stdout == process("estimate", plan, tally, "--json").stdout
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("what", [("mechanisms",), ("certify", "--json"), ("RANDOMIZE",)], ids=str)
 def test_a_reader_who_has_had_enough(plan, people, tmp_path, what):
     if what == ("RANDOMIZE",):
@@ -132,6 +133,7 @@ def started(many: Path, target: Path) -> subprocess.Popen[bytes]:
     return running
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("number", [signal.SIGINT, wide(signal.SIGTERM), signal.SIGKILL])
 def test_a_stopped_tally_goes_on(many, tmp_path, number):
     target = tmp_path / "part.tally"
@@ -156,6 +158,7 @@ def test_a_stopped_tally_goes_on(many, tmp_path, number):
     assert not Path(f"{target}.progress").exists()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("number", [wide(signal.SIGINT), signal.SIGTERM])
 def test_a_stopped_randomize_leaves_nothing(plan, people, tmp_path, number):
     folder, buffer = tmp_path / "out", io.BytesIO()
@@ -206,13 +209,13 @@ def short_of_space(size: int):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("plan", "SCHEMA", "--epsilon", "1", "--users", "1000", "-o"),
-        ("infer", "PEOPLE", "-o"),
+        wide(("plan", "SCHEMA", "--epsilon", "1", "--users", "1000", "-o")),
+        wide(("infer", "PEOPLE", "-o")),
         ("randomize", "PLAN", "PEOPLE", "-o"),
         ("tally", "PLAN", "REPORTS", "-o"),
-        ("merge", "TALLY", "-o"),
+        wide(("merge", "TALLY", "-o")),
         ("estimate", "PLAN", "TALLY", "-o"),
-        ("estimate", "PLAN", "TALLY", "--html"),
+        wide(("estimate", "PLAN", "TALLY", "--html")),
     ],
     ids=lambda arguments: arguments[0] + arguments[-1],
 )
@@ -236,6 +239,7 @@ def test_a_full_disk(schema, plan, people, reports, tally, tmp_path, arguments, 
     assert not before or target.read_bytes() == was
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -302,6 +306,7 @@ def test_streams_that_cannot_be_used(plan, tally, reports, tmp_path, line, reaso
     assert not (tmp_path / "new.parquet").exists()
 
 
+@pytest.mark.wide
 def test_a_producer_that_fails_in_the_middle(plan, people, tmp_path):
     rows = Path(people).read_text().splitlines()
     bad = tmp_path / "bad.csv"

@@ -52,16 +52,27 @@ def test_certificate(mechanism: Mechanism):
     checks.check_certificate(mechanism)
 
 
-@every
+# Seconds each. Their cohorts are drawn as those of single items, their pairs as those of a smaller table, their weights
+# as those of another budget: each has an example beside it that shows the same.
+SLOW = [
+    dither.CoCo(d=3, s=2, epsilon=1.0, t=6, goal="mean"),
+    dither.Collision(d=3, s=2, epsilon=1.0, t=6, cohorts=40),
+    dither.Hybrid(4.0),
+    dither.Piecewise(4.0),
+    dither.UnitVector(d=64, epsilon=2.0),
+    *(each for each in EXAMPLES if getattr(each, "paired", False) and getattr(each, "cohorts", None)),
+]
+enumerable = pytest.mark.parametrize(
+    "mechanism", [wide(each) if each in SLOW else each for each in EXAMPLES], ids=checks.label
+)
+
+
+@enumerable
 def test_channel(mechanism: Mechanism):
     checks.check_channel(mechanism)
 
 
-# The slowest by far; its cohorts are drawn as those of single items, and its pairs as without cohorts: see these two.
-SLOW = [each for each in EXAMPLES if getattr(each, "paired", False) and getattr(each, "cohorts", None)]
-
-
-@pytest.mark.parametrize("mechanism", [wide(each) if each in SLOW else each for each in EXAMPLES], ids=checks.label)
+@enumerable
 def test_sampler_over_all_tapes(mechanism: Mechanism):
     enumerated = checks.check_sampler(mechanism)
     # Reports of several reports may have too many tapes; the first example of each name never has.
@@ -69,7 +80,7 @@ def test_sampler_over_all_tapes(mechanism: Mechanism):
     assert enumerated or mechanism != first or isinstance(mechanism, dither.BallGaussian)  # has a test of its own
 
 
-@every
+@enumerable
 def test_estimator_by_enumeration(mechanism: Mechanism):
     checks.check_estimator(mechanism)
 
@@ -312,7 +323,7 @@ def test_a_single_value_is_one_report(mechanism: Mechanism):
     assert mechanism.tally(reports[0]).n == 1
 
 
-@every
+@first
 def test_forged_reports_are_refused(mechanism: Mechanism):
     zeros = checks.as_values(mechanism, np.zeros(100, dtype=int))
     reports = np.asarray(mechanism.randomize(zeros, seed=2)).copy()

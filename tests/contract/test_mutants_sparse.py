@@ -24,6 +24,7 @@ from dither.mechanisms import key_sampling as vectors
 from dither.mechanisms.collision import ORDER
 from dither.mechanisms.key_sampling import CHOICE
 from dither.mechanisms.keyvalue import KeyValues
+from marks import wide
 
 CONFLICT: dict[int, float] = {0: 1.0, 1: -1.0}
 ALONE: dict[int, float] = {2: -1.0}
@@ -40,6 +41,7 @@ def paired(**changes: Any) -> dither.CoCo:
 
 
 each = pytest.mark.parametrize("make", [plain, paired])
+plain_first = pytest.mark.parametrize("make", [plain, wide(paired)])  # the paired draw the same words, slowly
 
 
 USERS: list[dict[int, float]] = [{0: 1}, {0: 1, 1: -1}, {1: 0.5, 2: -1}, {}, {2: -0.25}]
@@ -50,7 +52,7 @@ def simulated(victim: Any, users: list[dict[int, float]] = USERS, seed: int = 3)
     return caught(checks.check_sparse_estimates, victim, users, times=40_000, seed=seed)
 
 
-@each
+@plain_first
 def test_nothing_is_caught_without_a_mutant(make):
     assert not any(sampled(make(), vector) for vector in (CONFLICT, ALONE, REAL))
     assert not simulated(make(epsilon=3.0))
@@ -215,7 +217,7 @@ def test_signs_swapped(monkeypatch, make):
     assert simulated(make(epsilon=3.0))
 
 
-@each
+@plain_first
 @pytest.mark.parametrize("mutant", ["nearest", "up", "half", "one word"])
 def test_rounding_that_is_biased(monkeypatch, make, mutant):
     real = vectors.rounded_signs
@@ -234,7 +236,7 @@ def test_rounding_that_is_biased(monkeypatch, make, mutant):
     assert sampled(make(), REAL)
 
 
-@each
+@plain_first
 def test_sampling_down_takes_the_first(monkeypatch, make):
     real = draw.below
 
@@ -336,7 +338,7 @@ def test_moments_without_rounding(monkeypatch, make):
     assert caught(check_rounding, make())
 
 
-@each
+@plain_first
 def test_error_bars_that_are_too_small(monkeypatch, make):
     real = KeyValues._covariances
     monkeypatch.setattr(KeyValues, "_covariances", lambda self, one, other: 0.7 * real(self, one, other))

@@ -104,6 +104,7 @@ def test_structure_of_bells():
         check_structure(AdditiveChannel(noise_table(Decimal(0), Decimal(curvature), steps + reach, 256), steps, reach))
 
 
+@pytest.mark.wide
 def test_the_worst_pair_of_a_product_has_all_coordinates_at_the_ends():
     for channel in SOUND[::7]:
         rows = [channel.row(x) for x in range(channel.steps + 1)]

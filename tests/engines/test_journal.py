@@ -211,6 +211,7 @@ while not os.path.exists(output):
 """
 
 
+@pytest.mark.wide
 def test_a_killed_process_goes_on(tmp_path, folder):
     # Killed with no chance to tidy up, again and again, at moments that differ each time.
     output, stored = tmp_path / "tally", tmp_path / "plan.json"
@@ -389,6 +390,7 @@ def test_a_journal_that_does_not_fit_itself(tmp_path, folder):
 # Two at a time -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_two_runs_on_one_journal_count_nothing_twice(tmp_path, folder, often):
     path, found = tmp_path / "journal", []
     for _ in range(3):

@@ -409,6 +409,7 @@ def stored(tmp_path) -> Path:
     return folder / "plan.json"
 
 
+@pytest.mark.wide
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="the system has no limit for files")
 def test_a_full_disk_leaves_nothing(tmp_path, stored):
     script = """
@@ -434,6 +435,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, stored):
     assert (folder / "x.arrow").read_bytes() == b"old"
 
 
+@pytest.mark.wide
 def test_ctrl_c_leaves_nothing(tmp_path, stored):
     script = """
     def told(rows):
@@ -468,6 +470,7 @@ def repeated(path: Path, groups: int, ending: str) -> Path:
     return path
 
 
+@pytest.mark.wide
 def test_memory_does_not_grow_with_the_reports(tmp_path, stored):
     # One process each, because the most that was ever used is what the system tells.
     script = """

@@ -27,6 +27,7 @@ from dither.engines.duckdb_queries import may_read
 from dither.engines.record_sources import ROWS
 from dither.engines.records import open_records
 from dither.errors import DitherError, DomainError, ParameterError
+from marks import wide
 
 pa: Any = pytest.importorskip("pyarrow")
 pq: Any = pytest.importorskip("pyarrow.parquet")
@@ -254,6 +255,7 @@ def test_a_large_row_group_streams_in_batches(tmp_path):
     assert found.rows == count
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("form", ["csv", "parquet", "ipc", "table", "query"])
 def test_batches_are_even_whatever_the_source(tmp_path, form):
     count = ROWS + 1000
@@ -286,6 +288,7 @@ def most_memory(path: Path, attributes: Any) -> int:
     return max(pa.total_allocated_bytes() - before for _ in open_records(path, attributes).batches())
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch, ending):
     monkeypatch.setattr(delimited, "_BLOCK", 1 << 18)
@@ -319,6 +322,7 @@ def test_reading_may_stop_early(tmp_path, ending):
     path.unlink()
 
 
+@pytest.mark.wide
 def test_a_csv_file_is_not_held_by_python(tmp_path, monkeypatch):
     monkeypatch.setattr(delimited, "_BLOCK", 1 << 18)
     path = tmp_path / "big.csv"
@@ -665,6 +669,7 @@ def test_numbers_do_not_depend_on_their_neighbours():
         np.testing.assert_equal(alone.to_pylist()[0], beside.to_pylist()[0], err_msg=text)
 
 
+@pytest.mark.wide
 @given(st.text(alphabet="0123456789+-.eEnaifty() _xX", max_size=8))
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_read_alike_alone_and_beside_others(text):
@@ -676,6 +681,7 @@ def test_any_text_is_read_alike_alone_and_beside_others(text):
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)
 
 
+@pytest.mark.wide
 @given(
     st.lists(
         st.tuples(
@@ -861,7 +867,7 @@ def secrets(count: int) -> Any:
 
 
 @pytest.mark.parametrize("form", ["parquet", "feather", "arrow", "ipc", "csv.gz"])
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("share", [0.0, wide(0.1), 0.5, wide(0.9), 0.999])
 @pytest.mark.parametrize("piped", [False, True])
 def test_files_that_were_cut_short(tmp_path, monkeypatch, form, share, piped):
     path = written(tmp_path, form, secrets(5000) if form != "csv.gz" else table(5000).drop_columns(["films"]))

@@ -433,6 +433,7 @@ def test_damage_is_found_in_files_that_dither_wrote(tmp_path):
     assert found.count("refused") > 300  # the others changed a byte to itself, or one that nobody reads
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("ending", [".parquet", ".arrow"])
 def test_damage_never_gives_another_kind_of_error(tmp_path, ending):
     # Without checksums a changed report is a report. What must not happen is a crash.

@@ -59,6 +59,7 @@ def shuffled(batch: pa.RecordBatch, seed: int = 3) -> pa.RecordBatch:
 # There and back ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_the_cases_have_every_kind_of_report():
     kinds = {type(part.mechanism).__name__ for name in CHOICES for part in made(name).parts}
     assert {"Duchi", "Hybrid", "GRR", "SubsetSelection", "Hadamard", "Hypercube", "Collision", "PCKV_AGRR"} <= kinds

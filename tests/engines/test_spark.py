@@ -114,6 +114,7 @@ def refused(kind: type[DitherError], call: Any) -> str:
 # Tallies -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("fan_in", [2, wide(16)])
 def test_files_are_tallied_as_on_one_machine(
     engine: Spark, folder: Path, monkeypatch: pytest.MonkeyPatch, fan_in: int
@@ -125,6 +126,7 @@ def test_files_are_tallied_as_on_one_machine(
     assert sum(done) == USERS
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("partitions", [wide(1), 3, wide(7)])
 def test_a_data_frame_is_tallied_as_files_are_for_any_partitions(
     engine: Spark, session: Any, folder: Path, partitions: int
@@ -154,6 +156,7 @@ def test_paths_with_a_scheme_are_read_by_spark(engine: Spark, folder: Path, tmp_
     refused(ParameterError, lambda: engine.tally(PLAN, [folder.as_uri(), str(folder)]))
 
 
+@pytest.mark.wide
 def test_an_arrow_table_is_tallied_here(engine: Spark) -> None:
     some = pa.table(rows("mixed", 20))
     assert engine.tally(PLAN, some) == Local().tally(PLAN, some)
@@ -169,11 +172,13 @@ def test_what_was_simulated_stays_so(engine: Spark, session: Any, tmp_path: Path
     assert not any(part.simulated for part in engine.tally(PLAN, alone).parts.values())
 
 
+@pytest.mark.wide
 def test_files_of_another_plan_are_refused(engine: Spark, folder: Path, tmp_path: Path) -> None:
     text = refused(ReportError, lambda: engine.tally(OTHER, folder))
     assert text == refused(ReportError, lambda: Local().tally(OTHER, folder))
 
 
+@pytest.mark.wide
 def test_rows_of_another_plan_are_refused_in_the_worker(engine: Spark, session: Any, tmp_path: Path) -> None:
     mixed = pa.Table.from_batches([rows("mixed", 200), rows("one question", 1)])
     path = written(tmp_path / "mixed.parquet", mixed, group=150)
@@ -230,6 +235,7 @@ def test_data_frames_that_hold_no_reports_are_refused(
 # Reports -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("partitions", [wide(1), 3, wide(7)])
 def test_simulated_reports_of_a_data_frame_are_those_of_one_machine(
     engine: Spark, session: Any, people: pa.Table, tmp_path: Path, partitions: int
@@ -394,6 +400,7 @@ def test_an_output_that_is_there_is_refused(engine: Spark, session: Any, people:
     assert "folder" in refused(ParameterError, lambda: engine.randomize(PLAN, frame, "-"))
 
 
+@pytest.mark.wide
 def test_missing_columns_and_wrong_types_are_refused_before_a_row_is_read(
     engine: Spark, session: Any, people: pa.Table, tmp_path: Path
 ) -> None:
@@ -410,6 +417,7 @@ def test_missing_columns_and_wrong_types_are_refused_before_a_row_is_read(
     assert names_in(tmp_path) == []
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("kind", ["frame", wide("file")])
 def test_values_outside_of_the_domain_are_refused_as_on_one_machine(
     engine: Spark, session: Any, people: pa.Table, tmp_path: Path, kind: str
@@ -440,6 +448,7 @@ def test_damaged_records_are_refused_and_not_quoted(engine: Spark, people: pa.Ta
     assert names_in(tmp_path) == ["people.parquet"]
 
 
+@pytest.mark.wide
 def test_records_that_are_in_no_file_are_refused(engine: Spark, people: pa.Table, tmp_path: Path) -> None:
     opened = open_records(people, PLAN.attributes)
     assert "the local engine" in refused(ParameterError, lambda: engine.randomize(PLAN, opened, tmp_path / "reports"))
@@ -459,6 +468,7 @@ def test_an_unexpected_error_of_a_worker_is_not_quoted() -> None:
     assert str(SECRET) not in str(found)
 
 
+@pytest.mark.wide
 def test_workers_without_dither_are_explained() -> None:
     with pytest.raises(MissingExtraError, match="workers"), spark._explained():
         raise RuntimeError("...\nModuleNotFoundError: No module named 'dither'\n...")
@@ -482,6 +492,7 @@ def test_the_active_session_is_taken_and_stays(session: Any, folder: Path) -> No
     assert session.range(3).count() == 3
 
 
+@pytest.mark.wide
 def test_shares_are_balanced(session: Any) -> None:
     chunks = [tasks.Chunk("", "", None, number, size) for number, size in enumerate([9, 1, 1, 1, 8, 7, 2, 3, 4, 100])]
     shares = spark._dealt(chunks, session)
@@ -498,6 +509,7 @@ def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("no_session")
 def test_without_java_it_is_said_how_to_get_it(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -510,6 +522,7 @@ def test_without_java_it_is_said_how_to_get_it(folder: Path, tmp_path: Path, mon
     assert Local().tally(PLAN, folder).parts
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("no_session")
 @pytest.mark.parametrize(
     ("told", "problem"),
@@ -607,6 +620,7 @@ def test_all_of_it_works_through_spark_connect(folder: Path, people: pa.Table, t
     assert "age" in facts["refusals"][2][1]
 
 
+@pytest.mark.wide
 def test_rows_of_later_batches_keep_their_numbers(monkeypatch):
     # In this process: what a worker does with records of several batches. Others have 2^17 rows.
     monkeypatch.setattr("dither.engines.record_sources.ROWS", 100)

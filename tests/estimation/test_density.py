@@ -83,6 +83,7 @@ def test_shares_are_shares():
         assert np.linalg.eigvalsh(found.covariance).min() > -1e-12
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", SMOOTH)
 def test_posteriors_cover_the_truth_and_are_not_idle(name):
     """Twelve simulations, seven sums each: the square of error over standard error is about one on average, and less

@@ -170,7 +170,9 @@ def dependent(family: Family, items: tuple[int, ...], g: int) -> bool:
 
 
 @pytest.mark.parametrize("items", ITEMS.values(), ids=ITEMS)
-@pytest.mark.parametrize(("s", "g"), [(1, 3), (1, 256), (2, 4), (2, 30), (3, 2), (3, 5), (3, 16), (4, 3), (4, 8)])
+@pytest.mark.parametrize(
+    ("s", "g"), [(1, 3), wide(1, 256), wide(2, 4), (2, 30), wide(3, 2), wide(3, 5), (3, 16), wide(4, 3), (4, 8)]
+)
 def test_up_to_four_items_are_independent(items, s, g):
     assert not dependent(buckets, items[:s], g)
 

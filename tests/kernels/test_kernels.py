@@ -431,6 +431,7 @@ def test_subsets_drawn_wrong_are_noticed(right, wrong):
     assert noticed(mutated(with_numpy, right, wrong))
 
 
+@pytest.mark.wide
 @both
 @pytest.mark.parametrize("dtype", ["u1", "i4", "u8", ">i8"])
 def test_subsets_from_any_memory(loops: ModuleType, dtype):
@@ -474,6 +475,7 @@ def test_numba_is_used_where_it_is_installed(with_compiled_loops):
     assert with_compiled_loops[0] == "True"
 
 
+@pytest.mark.wide
 def test_numba_can_be_turned_off(with_compiled_loops):
     assert tallied(DITHER_NUMBA="0") == ["False", with_compiled_loops[1], "False"]
     assert tallied(DITHER_NUMBA="1") == with_compiled_loops
@@ -496,6 +498,7 @@ print(before, "numba" in sys.modules, (few == many[:100]).all(), mechanism.valid
 """
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("size", [27, 73])
 def test_many_subsets_are_compiled_and_few_are_not(size):
     script = [sys.executable, "-c", LARGE.format(size=size)]
@@ -634,6 +637,7 @@ def chooses_drawn(function: Callable[..., NDArray[np.int64]]) -> bool:
     return True
 
 
+@pytest.mark.wide
 @both
 def test_codewords_are_chosen(loops: ModuleType):
     assert chooses_rotated(loops.rotated_choice)

@@ -151,6 +151,7 @@ def test_without_delta_it_is_the_binomial_tail():
     assert chance(100, 100, 100, 5000.0, 0.5) == 1.0
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("mode", ["coins", "pairs", "replace"])
 def test_the_bound_keeps_its_level_and_is_tight(mode):
     """Randomized response of the membership: the epsilon is known. False alarm 1e-7 each."""

@@ -248,6 +248,7 @@ def rows_of(run: _Training, chosen: list[int]) -> dict[int, Tensor]:
     return dict(zip(chosen, torch.cat(list(run.contributions(torch.tensor(chosen)))), strict=True))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "bound", [wide(Flat(1.0)), AutoS(1e-6), wide(Normalised())], ids=["flat", "auto", "normalised"]
 )
@@ -362,6 +363,7 @@ def test_a_full_batch_holds_everybody():
     assert run.sampled(1).tolist() == list(range(50))
 
 
+@pytest.mark.wide
 def test_an_empty_batch_is_a_step_of_noise():
     fitted = DPSGD(linear(), **BUDGET, batch=1, steps=8, seed=2).fit(*people(500))
     assert weights(fitted).isfinite().all()
@@ -390,6 +392,7 @@ def test_noise_of_the_whole_training(clip, batch, clipping):
     assert abs(moved.mean()) < SIGMAS * deviation / math.sqrt(5000)
 
 
+@pytest.mark.wide
 def test_steps_have_noise_of_their_own():
     asked = DPSGD(linear(2000, 1, bias=False), **BUDGET, batch=20, steps=2, loss="squared_error", seed=4)
     run = training(asked, np.zeros((20, 2000)), np.zeros(20))
@@ -441,6 +444,7 @@ def test_the_guarantee_tells_what_was_run():
     assert not real.promised.simulated
 
 
+@pytest.mark.wide
 def test_fits_add_up_unless_they_are_of_others():
     fitted = DPSGD(linear(), **BUDGET, batch=60, steps=2).fit(*people())
     one = fitted.guarantee
@@ -472,6 +476,7 @@ def test_a_fit_that_is_broken_off_counts_and_one_that_is_refused_does_not():
     assert fitted.model is model
 
 
+@pytest.mark.wide
 def test_the_rate_of_the_account_is_never_below_that_of_the_coins():
     for batch, n in [(1, 3), (5, 49), (1, 49), (7, 60), (60, 60)]:
         run = training(DPSGD(linear(), **BUDGET, batch=batch, steps=1, seed=1), *people(n))
@@ -601,6 +606,7 @@ def test_learns_numbers():
 # What is shown, and what is kept
 
 
+@pytest.mark.wide
 def test_the_training_loss_is_shown_in_simulations_only():
     settings = {**BUDGET, "batch": 60, "steps": 40}
     public = people(30, seed=9)

@@ -87,6 +87,7 @@ def arrived(model: nn.Module, start: np.ndarray, inputs, labels, batches, rate: 
 # Local training ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("model", "features", "classes"),
     [
@@ -292,6 +293,7 @@ def test_what_is_best_depends_on_what_a_round_may_cost():
     assert names == ["BallGaussian", "UnitVector", "UnitVector"]
 
 
+@pytest.mark.wide
 def test_gaussian_noise_adds_up_as_one_gaussian():
     mechanism = BallGaussian(50, 1.0, 1e-6)
     law = mechanism.law
@@ -309,6 +311,7 @@ def test_gaussian_noise_adds_up_as_one_gaussian():
     assert 100 < total.epsilon < 0.4 * compose([(strong, 30)], 1e-5).epsilon
 
 
+@pytest.mark.wide
 def test_a_gaussian_total_counts_what_the_table_misses(monkeypatch):
     mechanism = BallGaussian(50, 1.0, 1e-6)
     monkeypatch.setattr(account, "_NEAR", Fraction(4))  # noise beyond 4 standard deviations is no rarity

@@ -54,6 +54,7 @@ def laws(vec: LDPVec, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 # What is promised --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @small
 def test_no_two_vectors_of_any_length_are_told_apart_by_more_than_epsilon(vec):
     _, law = laws(vec, vectors(vec.d))
@@ -129,6 +130,7 @@ def test_the_mean_report_is_exact(vec):
     assert vec.error(rows) == pytest.approx((law * distance.sum(axis=2)).sum(axis=1).max())
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("vec", [*SMALL, LDPVec(3, 3.0, base="Laplace"), *GAUSSIAN], ids=repr)
 def test_an_estimate_is_the_expected_one(vec):
     row = np.random.default_rng(5).normal(size=vec.d)

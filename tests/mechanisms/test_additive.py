@@ -18,6 +18,7 @@ from dither.core.lattice import ROUNDING, split
 from dither.errors import DomainError, ParameterError
 from dither.mechanisms.additive import LEAST_DELTA, Additive, Gaussian, Laplace
 from dither.mechanisms.noise_tables import analytic_sigma, gaussian_bound, gaussian_scale, table_deviation
+from marks import one_in
 
 EPSILONS = (1e-12, 1e-6, 1e-3, 0.01, 0.05, 0.1, 1 / 3, 1.0, 2.7, 5.0, 10.0, 16.0)
 DELTAS = (1e-6, 1e-3, 0.1, 0.9, 1e-12)
@@ -68,7 +69,7 @@ def test_gaussian_has_the_variance_of_the_continuum(epsilon):
         assert variance.max() / analytic_sigma(epsilon, delta) ** 2 == pytest.approx(1, abs=1.3e-3)
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("epsilon", one_in(4, EPSILONS))
 def test_certificates_are_close(epsilon):
     promise = Laplace(epsilon).guarantee
     assert promise.delta == 0
@@ -88,6 +89,7 @@ def test_above_the_range_the_certificate_states_what_is_delivered(epsilon):
         assert len(mechanism.weights or ()) < 1500
 
 
+@pytest.mark.wide
 def test_tables_stay_small_and_their_weights_large():
     for mechanism in (*map(Laplace, EPSILONS), *(Gaussian(e, d) for e, d in product(EPSILONS, DELTAS))):
         channel = mechanism.noise.law
@@ -304,6 +306,7 @@ def exact_delta(table: tuple[int, ...], steps: int, d: int, ratio: Fraction) -> 
     return sum(gains, Fraction(0)) / channel.total**d
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("s2", "steps", "reach", "d"),
     [

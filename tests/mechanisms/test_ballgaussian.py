@@ -188,6 +188,7 @@ def test_the_margin_is_wide_enough():
         assert length**2 + 9 * length + d / 4 + 5 * math.sqrt(d) <= radius**2
 
 
+@pytest.mark.wide
 def test_estimates_are_unbiased_with_the_stated_error():
     # 40,000 users: mean within 6 standard errors in 12 coordinates (2e-8), variance by chi-squared (normal, 1e-8).
     mechanism = BallGaussian(12, 2.0, 1e-4)

@@ -15,6 +15,7 @@ from dither.mechanisms import subset
 from dither.mechanisms.hadamard import _code, walsh_hadamard
 from dither.mechanisms.localhash import best_buckets
 from dither.mechanisms.packing import digits
+from marks import one_in
 
 
 def rare(mechanism) -> float:
@@ -116,11 +117,12 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(("k", "size"), SHAPES)
+@pytest.mark.parametrize(("k", "size"), one_in(2, SHAPES))
 def test_subsets_of_every_kind_of_size_have_exactly_their_law(k, size):
     assert checks.check_sampler(SubsetSelection(k, 1.0, size))
 
 
+@pytest.mark.wide
 def test_subsets_drawn_wrong_are_noticed(monkeypatch):
     def caught(k: int, size: int) -> bool:
         try:
@@ -209,6 +211,7 @@ def test_a_delta_that_is_not_needed_is_not_claimed():
     assert 44 < promise.epsilon < 45
 
 
+@pytest.mark.wide
 def test_buckets_are_the_best_of_all_integers():
     for k, epsilon, delta in product((2, 5, 20, 1000), (0.1, 0.5, 1.0, 2.0, 4.0), (0.0, 1e-26, 1e-6)):
         chosen = LocalHash(k, epsilon, delta).reading.total_variance  # type: ignore[attr-defined]

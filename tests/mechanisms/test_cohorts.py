@@ -28,6 +28,7 @@ def scores(mechanism: LocalHash, n: int, seed: int) -> np.ndarray:
     return (estimate.value - truth) / estimate.stderr
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("cohorts", "epsilon", "reading"),
     [

@@ -217,6 +217,7 @@ def test_estimates_of_simulated_users(mechanism):
     checks.check_sparse_estimates(mechanism, USERS, times=40_000, seed=7)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("cls", [dither.Collision, wide(dither.CoCo)])
 def test_sampling_down_is_biased_as_it_says(cls):
     mechanism = cls(d=6, s=2, epsilon=3.0, sample=True)
@@ -269,6 +270,7 @@ def test_conditional_means_stay_in_their_range():
     assert (np.abs(known) <= 1).all()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("cls", [dither.Collision, wide(dither.CoCo)])
 def test_conditional_means_are_covered(cls):
     # 1,000 collections, 95% intervals cover 93% to 97.5%: beyond 4.8 deviations with the ratio's own curvature, 1e-6.

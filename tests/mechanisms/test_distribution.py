@@ -214,6 +214,7 @@ def test_em_ends_after_so_many_steps():
 # Smoothing. `estimation.density` has tests of its own.
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("mechanism", "name", "n"),
     [
@@ -357,6 +358,7 @@ def test_a_sample_of_the_users_has_wider_errors():
         assert (np.abs(more.value - fewer.value) < 0.5 * fewer.stderr).all()
 
 
+@pytest.mark.wide
 def test_intervals_of_a_sample_cover_all_users():
     """One in four is asked. With 95% and three independent bins a collection, below 86% has a false alarm of 1e-4."""
     mechanism, held, unaware = SquareWave(4.0), [], []
@@ -426,6 +428,7 @@ def test_plot_draws_the_density_and_a_band(monkeypatch):
         mechanism.distribution(tally, 8).plot()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("mechanism", "name", "bins"),
     [

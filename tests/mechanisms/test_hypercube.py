@@ -554,6 +554,7 @@ def test_the_scale_of_another_delta(victim):
     assert caught(checks.check_estimator, mutant)
 
 
+@pytest.mark.wide
 def test_padding_bits_that_count_as_agreements(monkeypatch):
     full = hypercube._full_words
     monkeypatch.setattr(hypercube, "_full_words", lambda d, bits: full(-(-d // bits) * bits, bits))

@@ -44,6 +44,7 @@ def squares(cls, cohorts: int) -> dict[str, float]:
     return {name: float(np.mean(values)) for name, values in found.items()}
 
 
+@pytest.mark.wide
 @BOTH
 @pytest.mark.parametrize("cohorts", [16, 64, 512])
 def test_error_bars_own_up_to_the_collisions(cls, cohorts):

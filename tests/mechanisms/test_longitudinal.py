@@ -177,6 +177,7 @@ def test_two_rounds_have_the_law_of_a_kept_response(mechanism: Any, bits: int):
         assert found == {reports: odds for reports, odds in expected.items() if odds}
 
 
+@pytest.mark.wide
 @two_rounds
 def test_redrawing_the_permanent_response_breaks_the_promise(mechanism: Any, bits: int):
     assert keeps_for_ever(mechanism, bits, remembered)

@@ -72,6 +72,7 @@ def records(mechanism, users: int) -> np.ndarray:
     return np.column_stack(columns)
 
 
+@pytest.mark.wide
 @shapes
 @pytest.mark.parametrize("threads", ["1", wide("2"), wide("5")])
 def test_reports_do_not_depend_on_threads_chunks_or_other_rows(mechanism, threads, monkeypatch):
@@ -281,6 +282,7 @@ def test_means_of_two_users_by_enumeration_of_all_their_reports():
         assert total / odds == pytest.approx(users[:, j].mean(), abs=1e-9)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("base", "values"),
     [
@@ -513,6 +515,7 @@ def test_stored_integers_are_checked(weights):
         SampledDuchi(d=3, m=2, epsilon=1.0, weights=weights)
 
 
+@pytest.mark.wide
 def test_a_thousand_dimensions_are_certified_at_once():
     for mechanism in (
         Split("Duchi", d=2000, epsilon=1.0, delta=1e-6),

@@ -79,6 +79,7 @@ def report_moments(s: int, eta: int, law: Any) -> tuple[float, float]:
     return first, second
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("s", "epsilon"), [(1, 1.0), (2, 0.05), (3, 4.0), (5, 8.0), (8, 0.5), (8, 4.0), (21, 2.0), (32, 3.0)]
 )
@@ -148,6 +149,7 @@ def test_the_channel_against_all_pairs_of_users(mechanism):
     checks.check_channel(mechanism)
 
 
+@pytest.mark.wide
 @each_goal
 def test_the_ratio_is_attained_where_s_is_even(goal):
     # Of s = 2 terms and the public one, which is +1 for everybody under a hash function, no two users are 6 apart.
@@ -174,6 +176,7 @@ def fitting(mechanism: Any, vectors: list[dict[int, float]]) -> list[dict[int, f
     return [vector for vector in vectors if len(vector) <= mechanism.s or mechanism.sample]
 
 
+@pytest.mark.wide
 @small
 def test_sampler_over_all_tapes(mechanism):
     for vector in fitting(mechanism, SIGNS):

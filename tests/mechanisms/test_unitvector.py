@@ -105,6 +105,7 @@ def test_parts_are_used_when_they_pay():
 # Products ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("d", "size", "favoured"), [(2, 64, 52), (3, 32, 32), (10, 128, 59), (40, 256, 3), (5, 32, 1)])
 def test_the_largest_of_independent_coordinates(d, size, favoured):
     products = np.abs(directions(2000 * size, d)[:, 0]).reshape(2000, size)
@@ -268,6 +269,7 @@ def test_errors_are_as_stated(d, epsilon, n):
     assert estimate.stderr**2 @ np.ones(d) == pytest.approx(predicted.sum(), rel=0.15)
 
 
+@pytest.mark.wide
 def test_the_error_of_one_report_is_the_stated_one():
     """The mean of |score - v|^2 over 3,000 reports of a vector."""
     for d, epsilon in ((5, 4.0), (100, 6.0), (100, 24.0)):
@@ -286,6 +288,7 @@ def test_the_error_of_one_report_is_the_stated_one():
             assert (found > moment / (slack * 1.6)).all()
 
 
+@pytest.mark.wide
 def test_short_vectors_have_the_right_mean_and_a_coin():
     mechanism = dither.UnitVector(d=4, epsilon=16.0)
     vector = np.array([0.2, 0.0, -0.3, 0.1])

@@ -29,6 +29,7 @@ from dither.display.svg import at, picture, ticks
 from dither.errors import ParameterError
 from dither.page.cards import NOBODY, _dependence
 from dither.page.html_page import TITLE, html_page, promise_in_words
+from marks import wide
 
 USERS = 20_000
 NASTY = "<script>alert('x')</script>"
@@ -627,7 +628,7 @@ parent.document.body.textContent = 'measured ' + JSON.stringify(told) + ' end';
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine: how wide the page is cannot be measured")
-@pytest.mark.parametrize("width", [360, 800])
+@pytest.mark.parametrize("width", [360, wide(800)])
 def test_nothing_is_wider_than_the_window(plan, refined, tmp_path, width):
     long = "an_attribute_with_a_name_that_no_phone_can_show_in_one_line_without_breaking_it"
     written = html_page(plan, refined, title=long * 2, queries=[(f"{long} = 1", 0.5, 0.4, 0.6, 0.45)])
@@ -635,12 +636,14 @@ def test_nothing_is_wider_than_the_window(plan, refined, tmp_path, width):
     assert (found["inner"], found["scroll"], found["wide"]) == (width, width, [])
 
 
+@pytest.mark.wide
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine: how wide the page is cannot be measured")
 def test_what_is_too_wide_would_be_noticed(plan, refined, tmp_path):
     written = html_page(plan, refined).replace("<main>", '<main><p class="far" style="width:400px">far</p>')
     assert "P far" in measured(written, 360, tmp_path)["wide"]
 
 
+@pytest.mark.wide
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine: how wide the page is cannot be measured")
 @pytest.mark.parametrize("width", [360, 800, 1280])
 def test_two_cards_leave_no_column_empty(tmp_path, width):

@@ -68,6 +68,7 @@ def test_both_by_brute_force_over_all_corners(d):
         assert hockey_stick(first, channel.row((1 << d) - 1), E) == worst(channel)  # the opposite corner is the worst
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("d", "delta"), [(85, 1e-26), (42, 1e-13)])
 def test_at_the_settings_of_the_paper_the_true_delta_is_a_fifth(d, delta):
     channel = printed.hypercube(d, EPSILON, delta)

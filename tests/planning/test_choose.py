@@ -50,6 +50,7 @@ def fixed_ways(cells: list[int], epsilon: float):
         yield f"{m} by {number} and {category}", cost / USERS
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("epsilon", [1.0, *map(wide, (0.3, 2.5, 6.0, 20.0))])
 def test_twelve_attributes_no_fixed_way_is_better(epsilon):
     best = plan(TWELVE, epsilon, users=USERS)
@@ -79,6 +80,7 @@ def truth(question, data) -> Any:
     return np.bincount(question.encode(column), minlength=question.cells) / len(column)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("epsilon", [wide(1.0), 2.5, wide(20.0)])
 def test_twelve_attributes_realised_error_agrees(epsilon):
     # For each of 60 collections the sum over questions of squared error over scale^2; a collection's sum has about
@@ -114,6 +116,7 @@ def test_pairs_are_asked_together_where_that_is_best():
     assert (np.abs(np.mean(values, axis=0) - 2.0 * np.arange(5)) < 6 * stderr).all()  # each goes to its own question
 
 
+@pytest.mark.wide
 def test_budgets_by_variance():
     schema = Schema({"many": Categorical([str(i) for i in range(200)]), "two": Categorical(["yes", "no"])})
     best = plan(schema, 10.0, users=1000)
@@ -166,6 +169,7 @@ def test_weights_move_users_to_what_matters():
 ONE = Schema({"income": Numeric(0, 200_000), "job": Categorical(["nurse", "driver"]), "age": Ordinal(0, 99)})
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "prior",
     [
@@ -189,6 +193,7 @@ def test_priors_make_predictions_kinder_and_change_no_promise(prior):
     assert "like those of the prior" in known.explain()
 
 
+@pytest.mark.wide
 def test_a_prior_of_an_ordinal_as_a_mapping():
     ask = ["distribution(age)", "mean(age)", "mean(income)", "distribution(income)"]
     for name, shares in (("age", {20: 0.25, 30: 0.75}), ("income", {20_000: 0.25, 150_000.0: 0.75})):
@@ -200,6 +205,7 @@ def test_a_prior_of_an_ordinal_as_a_mapping():
         plan(ONE, 4.0, users=9000, ask=ask, prior={"age": {120: 1.0}})
 
 
+@pytest.mark.wide
 def test_whose_errors_are_predicted_is_told():
     some = plan(ONE, 1.0, users=9000, prior={"income": "uniform", "age": "uniform"}).explain()
     assert "users like those of the prior in mean(income), distribution(age), and for the worst 9,000 users" in some
@@ -252,6 +258,7 @@ def test_bad_priors_name_the_attribute_and_no_value(prior):
 # The limit and the promise -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("options", [{"delta": 1e-6}, {"prior": {"income": "uniform"}}], ids=str)
 def test_the_limit_is_left_out_where_it_is_not_known(options):
     known, unknown = plan(ONE, 1.0, users=9000), plan(ONE, 1.0, users=9000, **options)

@@ -445,6 +445,7 @@ def fits(attribute: Any, column: Any) -> None:
     attribute.encode(column, "substitute")
 
 
+@pytest.mark.wide
 @settings(max_examples=400, deadline=None)
 @given(tables())
 def test_any_table(table):

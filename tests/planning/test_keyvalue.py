@@ -170,6 +170,7 @@ def test_every_way_to_ask_takes_keys(epsilon):
     assert Plan.from_json(best.to_json()) == best
 
 
+@pytest.mark.wide
 def test_realised_errors_agree_with_the_prediction():
     # Squared errors of 300 collections, each averaged over films: their mean is 6 of its standard errors from what
     # the moments of these very users predict with a probability of about 2e-9, were it normal; 1e-6 with room.
@@ -189,6 +190,7 @@ def test_realised_errors_agree_with_the_prediction():
         assert allowed < 0.5 * best.predicted[name] ** 2
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("epsilon", [1.0, wide(0.5), wide(4.0)])
 def test_the_worst_users_are_as_bad_as_predicted(epsilon):
     # They hold as many keys as they may, all with the middle value: what a sign can tell least of. Threshold as above.
@@ -203,6 +205,7 @@ def test_the_worst_users_are_as_bad_as_predicted(epsilon):
     assert abs(np.mean(squares) - best.predicted["mean(a)"] ** 2) < allowed < 0.3 * best.predicted["mean(a)"] ** 2
 
 
+@pytest.mark.wide
 def test_intervals_cover_in_units():
     # Of 300 collections an interval of 95% misses more than 38 with probability 1e-7; conditional means are ratios,
     # whose intervals are normal only nearly, and may miss 60.
@@ -242,6 +245,7 @@ def test_units():
 # The limit, and warnings --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("keys", [KeyValue(6, 2), KeyValue(6, 6), KeyValue(500, 4), RATED], ids=repr)
 @pytest.mark.parametrize("epsilon", [wide(0.1), 1.0, wide(4.0)])
 def test_the_limit(keys, epsilon):
@@ -270,6 +274,7 @@ def test_a_budget_too_small_is_told():
     assert replace(question, statistic="presence").useless == pytest.approx(math.sqrt(2 / 6) / 1.96)
 
 
+@pytest.mark.wide
 def test_outlook_and_tables_of_many_keys():
     schema = Schema({"apps": KeyValue(3000, 4), "age": Numeric(0, 100)})
     lines = error_curves(schema, 1.0, users=10_000, epsilons=[0.5, 1.0, 4.0]).errors
@@ -581,6 +586,7 @@ def caught(test, *arguments) -> bool:
     return False
 
 
+@pytest.mark.wide
 def test_answers_that_are_swapped(monkeypatch):
     real = plans._estimated
 

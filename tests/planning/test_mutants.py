@@ -194,6 +194,7 @@ def test_the_joint_channel_keeps_what_is_stated(weights, reported):
     check_joint_channel(weights, reported)
 
 
+@pytest.mark.wide
 def test_words_are_used_once():
     check_words_are_used_once()
 
@@ -428,11 +429,13 @@ def test_a_pair_that_asks_for_one_thing_twice(monkeypatch):
     assert caught(choosing.test_pairs_are_asked_together_where_that_is_best)
 
 
+@pytest.mark.wide
 def test_the_whole_width_for_half_of_it(monkeypatch):
     monkeypatch.setattr(Question, "unit", property(lambda self: 1.0 if self.cells else 2 * self.attribute.scale))
     assert caught(planning.test_estimates_are_in_units_and_cover, 12.0)
 
 
+@pytest.mark.wide
 def test_a_mean_without_its_centre(monkeypatch):
     real = Question.decode
 
@@ -478,6 +481,7 @@ def test_weights_that_do_not_matter(monkeypatch):
     assert caught(choosing.test_weights_move_users_to_what_matters)
 
 
+@pytest.mark.wide
 def test_a_limit_that_is_too_high(monkeypatch):
     real = make.least_mse
     monkeypatch.setattr(make, "least_mse", lambda parameters, epsilon: 2 * real(parameters, epsilon))

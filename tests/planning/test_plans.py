@@ -12,6 +12,7 @@ import dither
 from dither import Categorical, Numeric, Ordinal, Schema, plan
 from dither.errors import BudgetWarning, DomainError, EmptyError, ParameterError, ReportError, TallyError
 from dither.planning import PlanTally, Question
+from marks import wide
 
 pytestmark = pytest.mark.filterwarnings("ignore::dither.errors.BudgetWarning")
 
@@ -30,7 +31,7 @@ def table(users: int) -> dict:
     }
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0, 12.0])
+@pytest.mark.parametrize("epsilon", [wide(0.5), 1.0, wide(4.0), 12.0])
 @pytest.mark.parametrize("schema", [SCHEMA, NUMBERS], ids=["mixed", "numbers"])
 def test_no_fixed_way_is_better(schema, epsilon):
     best = plan(schema, epsilon, users=10_000)
@@ -58,6 +59,7 @@ def test_the_promise_of_all_reports_together(epsilon):
         assert sum(spent) <= epsilon + 1e-12
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("epsilon", [1.0, 12.0])
 def test_estimates_are_in_units_and_cover(epsilon):
     # An interval of 95% covers fewer than 89% of 400 collections with probability 1e-6. The power is in the contract

@@ -154,6 +154,7 @@ def test_a_prior_that_would_change_nothing_is_refused(name):
         plan(SCHEMA, 1.0, users=100_000, ask=[ASK, "mean(income)"], prior={name: "uniform"})
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("text", ["ranges(income,age)", " ranges ( age ,income ) ", "ranges(age, income)"])
 def test_weights_name_ranges_in_any_order_and_spacing(text):
     ask = ["ranges(age, income)", "ranges(age, job)", "mean(income)"]

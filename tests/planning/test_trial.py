@@ -45,6 +45,7 @@ def test_the_truth_of_every_question():
     assert np.isnan(means[2])
 
 
+@pytest.mark.wide
 def test_the_cut_does_not_matter():
     rng = np.random.default_rng(1)
     table = pyarrow.table({"income": rng.uniform(0, 1000, 5000) ** 1.1 / 2, "age": rng.integers(0, 10, 5000)})

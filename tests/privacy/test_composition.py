@@ -62,6 +62,7 @@ def test_without_a_delta_epsilons_add_up(mechanisms):
     assert exact_delta(mechanisms, found.epsilon * (1 - 1e-9)) > 0  # attained
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("epsilon", "times", "delta"), [(0.1, 100, 1e-6), (1.0, 20, 1e-9), (0.01, 1000, 1e-4)])
 def test_pure_guarantees_against_the_oracle(epsilon, times, delta):
     oracle = pld.from_randomized_response(2 / (math.exp(epsilon) + 1), 2, value_discretization_interval=1e-5)

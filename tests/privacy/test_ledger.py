@@ -139,6 +139,7 @@ def test_periods_are_fresh_whatever_the_value_does(path):
     assert rounds(ledger) == 3
 
 
+@pytest.mark.wide
 def test_every_mechanism(tmp_path):
     for name, cls in dither.registry.items():
         for number, example in enumerate(cls.examples):
@@ -505,6 +506,7 @@ def test_damaged_files_are_refused_and_kept(path, used):
     assert rounds(Ledger(path)) == 2
 
 
+@pytest.mark.wide
 def test_a_flipped_byte_is_refused_or_does_not_matter(path, used):
     whole = path.read_bytes()
     report = used.report(WIDE, 4).tobytes()
@@ -835,6 +837,7 @@ class Against(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
+@pytest.mark.wide
 def test_against_a_model():
     from hypothesis.stateful import run_state_machine_as_test
 

@@ -141,11 +141,13 @@ def check(lines: list[list]) -> int:
     return deaths
 
 
+@pytest.mark.wide
 def test_killed_before_every_statement(tmp_path):
     lines = told(tmp_path, STATEMENTS)
     assert check(lines) > 60  # some forty statements make a ledger and answer, some twenty more answer
 
 
+@pytest.mark.wide
 def test_killed_at_any_time(tmp_path):
     lines = told(tmp_path, ANY_TIME, "6")
     check(lines)

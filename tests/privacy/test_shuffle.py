@@ -50,6 +50,7 @@ def epsilons(given, n: int, delta: float) -> dict[str, float]:
     return {name: each.epsilon for name, each in bounds(given, n, delta).items() if each}
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("s", COLLISION)
 def test_the_blanket_of_collision(s):
     for local, expected in zip(LOCAL, COLLISION[s], strict=True):
@@ -71,6 +72,7 @@ def test_a_billion_users():
     assert 0 < found["blanket"] < found["clone"] < 2e-4
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("again", [False, wide(True)], ids=["bounds", "and the best of them"])
 def test_every_mechanism_hides_at_least_as_well_as_the_worst(again):
     for name, cls in list(dither.registry.items())[:: 1 if again else 4]:
@@ -109,6 +111,7 @@ def test_the_local_budget(bound):
     assert amplify(local * 1.001, 10**5, 1e-6, bound).epsilon > 0.1
 
 
+@pytest.mark.wide
 def test_the_local_budget_of_a_mechanism():
     def made(epsilon: float) -> dither.Collision:
         return dither.Collision(d=64, s=4, epsilon=epsilon)
@@ -122,6 +125,7 @@ def test_a_crowd_that_is_too_small_adds_nothing():
     assert local_budget(0.3, 5, 1e-9) == pytest.approx(0.3)
 
 
+@pytest.mark.wide
 def test_how_many_users():
     n = users_for(1.0, 0.1, 1e-6)
     assert amplify(1.0, n, 1e-6).epsilon <= 0.1 < amplify(1.0, n - 1, 1e-6).epsilon

@@ -11,7 +11,7 @@ from dp_accounting.pld import privacy_loss_distribution as oracle
 from dither.errors import ParameterError
 from dither.privacy import noise_multiplier, subsampled_gaussian
 from dither.privacy import subsampling as sampling
-from marks import wide
+from marks import one_in, wide
 
 # (multiplier, rate, steps, delta, grid of the oracle): epsilons from 0.1 to 20.
 CASES = [
@@ -44,7 +44,7 @@ def bounds(sigma: float, rate: float, steps: int, delta: float, grid: float) -> 
     return found[0], found[1]
 
 
-@pytest.mark.parametrize(("sigma", "rate", "steps", "delta", "grid"), CASES)
+@pytest.mark.parametrize(("sigma", "rate", "steps", "delta", "grid"), one_in(3, CASES))
 def test_between_the_truth_and_one_per_cent_above(sigma, rate, steps, delta, grid):
     found = subsampled_gaussian(sigma, rate, steps, delta)
     low, high = bounds(sigma, rate, steps, delta, grid)
@@ -98,6 +98,7 @@ def test_what_lies_beyond_the_grid_counts_as_infinite(monkeypatch):
     assert exact_delta(sigma, rate, epsilon * 0.95, removed=True) > delta
 
 
+@pytest.mark.wide
 def test_two_steps_by_a_sum_over_a_plane():
     # delta(epsilon) of two steps by quadrature: 4,000 x 4,000 midpoints, good to 1e-6 relative.
     sigma, rate, delta = 1.0, 0.3, 1e-3
@@ -117,6 +118,7 @@ def test_two_steps_by_a_sum_over_a_plane():
         assert gained(epsilon * 0.998) > delta
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("removed", [True, False])
 def test_each_direction_is_that_of_the_oracle(removed):
     sigma, rate, steps, delta = 0.8, 0.3, 30, 1e-5
@@ -234,6 +236,7 @@ def test_infinite_losses_of_any_size_are_composed():
         assert found.infinite >= three
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("epsilon", "delta", "rate", "steps"),
     [wide(1.0, 1e-12, 1e-6, 10**7), (1e-6, 1e-5, 0.01, 100), (1e-3, 1e-5, 0.5, 10**4), (1e3, 1e-5, 0.01, 1000)],
@@ -247,6 +250,7 @@ def test_the_search_for_a_multiplier_ends_soon(epsilon, delta, rate, steps, monk
     assert found(sigma * (1 - 3e-4), rate, steps, delta) > epsilon
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("start", [0.06, wide(300.0), wide(9e5)])
 def test_the_search_ends_soon_from_anywhere(start, monkeypatch):
     # Epsilon falls to 0 here within a hundredth of the multiplier: a straight line through its logarithm leads nowhere.

@@ -199,6 +199,7 @@ def test_grids_without_a_common_cut_are_left_alone():
     assert inconsistency(grids, tables) < 1e-15
 
 
+@pytest.mark.wide
 @often
 @given(seeds)
 def test_processed_tables_are_distributions_that_nearly_agree(seed):

@@ -106,6 +106,7 @@ def test_what_is_refused():
 # What comes out --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("kind", ["correlated", *map(wide, ("even", "skewed", "opposed"))])
 def test_it_is_better_than_grids_alone(kind):
     """Mean absolute errors; the ratio is about a third to a half."""
@@ -113,6 +114,7 @@ def test_it_is_better_than_grids_alone(kind):
     assert ours < 0.75 * theirs
 
 
+@pytest.mark.wide
 def test_without_correlation_it_is_nearly_a_product_and_with_it_far_better():
     """A product of marginals has all users for these, and nothing else to learn.
 

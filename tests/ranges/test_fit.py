@@ -249,6 +249,7 @@ def test_uniform_needs_no_reports():
 # Errors ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_in_singles_is_stated(kind):
     """200 fits to grids with known noise: answers about one attribute, along cells, miss by what they state."""

@@ -144,6 +144,7 @@ def test_a_block_of_boxes_at_a_time(monkeypatch):
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("shape", "epsilon", "cohorts"), [((9, 4), 1.0, None), wide((5, 7), 3.0, None), wide((9, 4), 1.0, 40)]
 )

@@ -47,6 +47,7 @@ def test_in_much_noise_there_is_no_correlation_to_be_seen():
     assert correlations([nobody]).value.tolist() == [0.0]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("correlation", [-0.6, 0.0, 0.4, 0.8])
 def test_errors_are_as_large_as_stated(correlation):
     """40 runs of six pairs, each with its own noise; the expected mean square ratio is at most one."""

@@ -167,6 +167,7 @@ def test_tables_agree_and_add_up_to_one(inference: str):
 # Answers ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("shape", "epsilon"), [((8, 8, 8), 1.0), wide((9, 5), 2.0)])
 def test_errors_of_one_and_two_attributes_are_what_they_say(shape, epsilon: float):
     """Before answers are moved into their limits; the mean of z^2 over 200 collections, false alarm 1e-6.

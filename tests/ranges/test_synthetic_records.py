@@ -160,6 +160,7 @@ def test_few_records(n):
     assert ((found >= 0) & (found < 8)).all()
 
 
+@pytest.mark.wide
 def test_a_million_records():
     found = sampled_records(MODELS["three"], 1_000_000, seed=1)
     assert len(found) == 1_000_000
@@ -221,6 +222,7 @@ def test_the_curve_halves_one_attribute_after_the_other():
     assert _curve(many, [np.full(2, 0.5)] * 100).tolist() == [0, 1, 2]
 
 
+@pytest.mark.wide
 def test_few_records_are_more_even_than_independent_draws():
     """Sums of squares of standardised errors over 40 seeds: independent draws are below a third of 40 once in 1e6."""
     model = paired([np.full(8, 0.125)] * 3, {})

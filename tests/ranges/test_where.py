@@ -320,6 +320,7 @@ TREES = st.recursive(
 )
 
 
+@pytest.mark.wide
 @settings(max_examples=400, deadline=None)
 @given(TREES)
 def test_logic_is_that_of_each_value(text):
@@ -354,6 +355,7 @@ $1 || && | & ^ ~ ! -- /* */ ' " ` \\ # interval any all true false date( if( arr
 """
 
 
+@pytest.mark.wide
 @settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(WORDS.split()), max_size=20).map(" ".join))
 def test_words_at_random_do_no_harm(text):
@@ -389,6 +391,7 @@ def test_nesting_that_takes_a_parser_long_is_refused_at_once():
             harmless("age = 1 and " + opened * depth)
 
 
+@pytest.mark.wide
 def test_long_texts_are_read():
     axes = Axes.of_shape((20_000,))
     some = list(range(0, 20_000, 2))

@@ -25,6 +25,7 @@ from dither.core.estimate import MEAN, SHARES, Bounds, Estimate
 from dither.core.guarantee import Guarantee
 from dither.errors import ParameterError
 from dither.refine.inputs import Numbers
+from marks import wide
 
 shrinking: Any = importlib.import_module("dither.refine.shrink")  # the package gives the function of this name
 Z = 5.2
@@ -108,6 +109,7 @@ def check_posterior(sigmas=SIGMAS, widths=WIDTHS, ranges=RANGES) -> None:
                     np.testing.assert_allclose(found[2][:, 0], variance, rtol=1e-5)
 
 
+@pytest.mark.wide
 def test_posteriors_are_those_of_quadrature():
     check_posterior()
 
@@ -253,10 +255,12 @@ def check_equivariance(size: int = 60) -> None:
             np.testing.assert_allclose(moved.stderr / scale, better.stderr, rtol=1e-5)
 
 
+@pytest.mark.wide
 def test_results_move_and_stretch_with_their_units():
     check_equivariance()
 
 
+@pytest.mark.wide
 def test_results_move_and_stretch_with_their_units_when_items_are_counted_in_bins(monkeypatch):
     monkeypatch.setattr(shrinking, "_BINNED", 100)
     check_equivariance(size=300)
@@ -308,7 +312,7 @@ def check_harmless(shape: Shape, sigma: float, size: int = 40, number: int = 8) 
     assert np.mean(gap) <= 0.01 + Z * np.std(gap) / math.sqrt(number)
 
 
-@pytest.mark.parametrize("sigma", [0.02, 0.1, 0.5])
+@pytest.mark.parametrize("sigma", [wide(0.02), 0.1, wide(0.5)])
 @pytest.mark.parametrize("shape", SMOOTH | ROUGH)
 def test_shrinking_does_no_harm(shape, sigma):
     check_harmless((SMOOTH | ROUGH)[shape], sigma)
@@ -351,6 +355,7 @@ def test_unequal_standard_errors_each_get_their_due():
     assert np.mean(gain) < 0.1
 
 
+@pytest.mark.wide
 def test_noise_far_above_the_range():
     """sigma = 10 on a range of 2: the range is what is known, and all truths near its middle are met."""
     for truth, better in trials(lambda rng, d: rng.uniform(-0.5, 0.5, d), 10.0, 50, 4):
@@ -378,6 +383,7 @@ def check_coverage() -> None:
     assert off < 0.03
 
 
+@pytest.mark.wide
 def test_intervals_cover():
     check_coverage()
 
@@ -393,6 +399,7 @@ def test_intervals_of_few_items_own_up_to_a_learned_centre():
 # Sizes and kinds -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_very_many_items_are_counted_in_bins(spread, monkeypatch):
     rng = np.random.default_rng(2)

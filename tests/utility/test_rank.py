@@ -50,6 +50,7 @@ def test_the_normal_error_is_the_largest_of_those_chosen():
     assert Ranking(("good", "bad"), (good, bad), None).combination.normal_error == 0.01
 
 
+@pytest.mark.wide
 def test_one_row_an_item():
     found = rank(candidates(), USERS, reports=1000)
     table = found.items()

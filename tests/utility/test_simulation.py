@@ -50,6 +50,7 @@ from dither.mechanisms.keycohorts import CohortKeyValues
 from dither.mechanisms.multi_attribute import MultiAttribute
 from dither.mechanisms.personalised import RECORD, Choices, Group, Pooled
 from dither.utility import Deviation, deviation
+from marks import one_in
 from utility.registered import NAMES
 
 COLLECTIONS, USERS = 1000, 5_000
@@ -278,7 +279,7 @@ def test_every_collection_has_the_same_users():
         assert (counts.sum(), counts.min() > 0, len(counts)) == (USERS, True, rows)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", one_in(5, NAMES))
 def test_collections_of_the_first_example_deviate_as_predicted(name):
     check_examples([collected(examples_of(name)[0])])
 
@@ -312,6 +313,7 @@ def shares(mechanism: Mechanism) -> bool:
     return bool(shared_of(mechanism.reading).any())
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", SHARING)
 def test_shared_hash_functions_deviate_as_predicted(name):
     sharing = [collected(mechanism) for mechanism in examples_of(name) if shares(mechanism)]
@@ -388,6 +390,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", ["GRR", "Piecewise", "Gaussian"])
 def test_right_predictions_pass(name):
     check(collections_of(name))
