@@ -138,8 +138,8 @@ def refreshed(text: str, where: str) -> str:
 
 # Pages that simulate or train for seconds; the wide tests run them too.
 LONG = {
-    *("attack", "categorical", "choosing-epsilon", "cli", "distribution", "dpsgd", "federated", "flower", "keyvalue"),
-    *("planning", "unitvector"),
+    *("attack", "categorical", "choosing-a-mechanism", "choosing-epsilon", "cli", "distribution", "dpsgd", "federated"),
+    *("flower", "geodp", "keyvalue", "local-models", "planning", "privacy", "unitvector"),
 }
 RUN = [wide(page) if page.stem in LONG else page for page in PAGES]
 

@@ -754,6 +754,7 @@ def test_nothing_is_there_before_the_training(name):
         getattr(DPSGD(linear(), **BUDGET, batch=20, steps=3), name)
 
 
+@pytest.mark.wide
 def test_a_loss_of_ones_own():
     fitted = DPSGD(linear(), **BUDGET, batch=60, steps=2, loss=lambda out, at: cross_entropy(out, at) * 2).fit(
         *people()

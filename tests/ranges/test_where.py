@@ -277,6 +277,7 @@ QUERY = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.wide
 @settings(max_examples=300, deadline=None)
 @given(QUERY)
 def test_words_are_read_back(query):
