@@ -88,6 +88,10 @@ class Numeric:
         for name, value in zip(("low", "high", "missing"), (*ends, middle), strict=True):
             object.__setattr__(self, name, value)
 
+    def numeric(self) -> "Numeric":
+        """Itself: its values are numbers."""
+        return self
+
     @property
     def domain(self) -> UnitInterval:
         """What its mechanisms take."""

@@ -54,7 +54,7 @@ def fixed_ways(cells: list[int], epsilon: float):
 @pytest.mark.parametrize("epsilon", [1.0, *map(wide, (0.3, 2.5, 6.0, 20.0))])
 def test_twelve_attributes_no_fixed_way_is_better(epsilon):
     best = plan(TWELVE, epsilon, users=USERS)
-    for name, cost in fixed_ways([each.cells for each in best.questions], epsilon):
+    for name, cost in fixed_ways([each.size if each.shape else 0 for each in best.questions], epsilon):
         assert best.rmse**2 <= cost * (1 + 1e-9), name
     assert list(best.prediction.compared.values()) == sorted(best.prediction.compared.values())
     assert best.rmse >= best.prediction.limit
@@ -75,9 +75,9 @@ def people(users: int) -> dict[str, np.ndarray]:
 
 def truth(question, data) -> Any:
     column = data[question.name]
-    if question.cells == 0:
+    if not question.shape:
         return np.mean(column)
-    return np.bincount(question.encode(column), minlength=question.cells) / len(column)
+    return np.bincount(question.encode(column), minlength=question.size) / len(column)
 
 
 @pytest.mark.wide

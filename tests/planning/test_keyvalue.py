@@ -11,10 +11,12 @@ import pytest
 import dither
 from dither import Categorical, KeyValue, Numeric, Plan, Schema, plan
 from dither.errors import BudgetWarning, DomainError, ParameterError
-from dither.planning import PlanTally, Question, plan_files, plans
+from dither.planning import PlanTally, plan_files, plans
 from dither.planning.choose import cohorts, shift
 from dither.planning.error_curves import error_curves
 from dither.planning.planner import chooser_of, kept_ways
+from dither.questions import Question
+from dither.questions.keys import KeyMeanOf, PresenceOf
 from marks import wide
 
 pytestmark = pytest.mark.filterwarnings("ignore::dither.errors.BudgetWarning")
@@ -269,9 +271,9 @@ def test_the_limit_of_a_constant():
 def test_a_budget_too_small_is_told():
     with pytest.warns(BudgetWarning, match=r"(presence|mean)\(films\) will have a standard error"):
         plan(SCHEMA, 0.05, users=500, ask=BOTH)
-    question = Question("films", "mean", RATED)
+    question = KeyMeanOf("films", RATED)
     assert question.useless == pytest.approx(2 * math.sqrt(2 / 6) / 1.96)
-    assert replace(question, statistic="presence").useless == pytest.approx(math.sqrt(2 / 6) / 1.96)
+    assert PresenceOf("films", RATED).useless == pytest.approx(math.sqrt(2 / 6) / 1.96)
 
 
 @pytest.mark.wide

@@ -28,7 +28,7 @@ from dither.planning import planner as make
 from dither.planning.choose import Chooser, variances
 from dither.planning.plans import Part
 from dither.planning.prediction import Prediction
-from dither.planning.questions import Question, questions
+from dither.questions import Question, questions
 from planning import test_choose as choosing
 from planning import test_plan_files as storage
 from planning import test_plans as planning
@@ -431,7 +431,7 @@ def test_a_pair_that_asks_for_one_thing_twice(monkeypatch):
 
 @pytest.mark.wide
 def test_the_whole_width_for_half_of_it(monkeypatch):
-    monkeypatch.setattr(Question, "unit", property(lambda self: 1.0 if self.cells else 2 * self.attribute.scale))
+    monkeypatch.setattr(Question, "unit", property(lambda self: 1.0 if self.shape else 2 * self.attribute.scale))
     assert caught(planning.test_estimates_are_in_units_and_cover, 12.0)
 
 
@@ -441,7 +441,7 @@ def test_a_mean_without_its_centre(monkeypatch):
 
     def decode(self, estimate):
         found = real(self, estimate)
-        return found if self.cells else replace(found, value=found.value - self.attribute.centre)
+        return found if self.shape else replace(found, value=found.value - self.attribute.centre)
 
     monkeypatch.setattr(Question, "decode", decode)
     assert caught(planning.test_estimates_are_in_units_and_cover, 12.0)
@@ -470,7 +470,7 @@ def test_a_prior_of_half_the_spread(monkeypatch):
 
     def users_like(question, prior):
         users = real(question, prior)
-        return users if question.cells else replace(users, values=users.values / 2)
+        return users if question.shape else replace(users, values=users.values / 2)
 
     monkeypatch.setattr(make, "users_like", users_like)
     assert caught(choosing.test_a_prior_in_units_is_the_population_that_it_names)

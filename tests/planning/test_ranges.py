@@ -12,8 +12,8 @@ from dither import Categorical, Copula, KeyValue, Numeric, Ordinal, Plan, Schema
 from dither.errors import DomainError, ParameterError
 from dither.planning import PlanTally
 from dither.planning.error_curves import LIMIT, error_curves
-from dither.planning.questions import questions
 from dither.privacy.ledger import Ledger
+from dither.questions import questions
 from dither.ranges import HDG, copula
 from dither.ranges.error_prediction import predicted
 from dither.ranges.range_estimate import RangeEstimate

@@ -156,10 +156,10 @@ def _table(made: "Plan", found: "Estimates", truth: dict[str, Any]) -> TextTable
 def _lines(question: str, attribute: str, each: "Estimate", truth: Any, size: Any) -> list[tuple[str, ...]]:
     from dither.display.significant_digits import number
     from dither.page.export import names
-    from dither.planning.questions import RANGES
+    from dither.questions.ranges import RangesOf
 
     labels, value, stderr = names(each), np.ravel(each.value), np.ravel(each.stderr)
-    about = f"{attribute} " if question.startswith(f"{RANGES}(") else ""
+    about = f"{attribute} " if question.startswith(f"{RangesOf.statistic}(") else ""
     cut = value.size > _LONG
     low, high = (np.ravel(end) for end in each.interval(0.95, simultaneous=cut))
     chosen = np.argsort(-size, kind="stable")[:_TOP] if cut else np.arange(value.size)

@@ -16,11 +16,10 @@ from dither.display.significant_digits import number, percent, percent_size, pla
 from dither.errors import ParameterError
 from dither.page.export import LEVEL, names, rms
 from dither.page.figures import ErrorBars, bars, bars_and_whiskers, between, distribution, domain, heat_map, whiskers
-from dither.planning import Plan, Question
-from dither.planning.questions import DERIVED, RANGES
+from dither.planning import Plan
+from dither.questions.question import Question
 from dither.ranges.axes import Axis
 from dither.ranges.range_estimate import RangeEstimate, reports
-from dither.schema import KeyValue, Ordinal
 
 Floats = NDArray[np.float64]
 
@@ -52,29 +51,23 @@ class Cards:
 
     @cached_property
     def _questions(self) -> dict[str, Question]:
-        asked = {str(question): question for question in self.plan.questions}
-        for question in self.plan.questions:
-            if isinstance(question.attribute, KeyValue):
-                for name in DERIVED:
-                    derived = Question(question.name, name, question.attribute)
-                    asked.setdefault(str(derived), derived)
-        return asked
+        asked = [*self.plan.questions, *(each for question in self.plan.questions for each in question.beside)]
+        return {str(question): question for question in asked}
 
     @cached_property
     def groups(self) -> list[tuple[str, str, dict[str, Markup]]]:
         """Headings, how their cards are set, and for each question its card."""
-        ways = {"means": self._mean, "shares": self._shares, "keys": self._keys, "ranges": self._ranges}
-        found: dict[str, dict[str, Markup]] = {kind: {} for kind in ways}
+        ways = {"means": self._shares, "shares": self._shares, "keys": self._keys, "ranges": self._ranges}
+        found: dict[str, dict[str, Markup]] = {group: {} for group in ways}
         for question in map(self._questions.get, self.estimates):
             if question is not None and self._own_card(question):
-                kind = _group(question)
-                found[kind][str(question)] = ways[kind](question)
-        return [(_HEADINGS[kind], kind, cards) for kind, cards in found.items() if cards]
+                way = ways[question.group] if question.shape or question.answers_conditions else self._single
+                found[question.group][str(question)] = way(question)
+        return [(_HEADINGS[group], group, cards) for group, cards in found.items() if cards]
 
     def _own_card(self, question: Question) -> bool:
         """Not for what stands beside who has which key, nor for its parts at the lower and the upper end."""
-        beside = question.statistic == "conditional_mean" and f"presence({question.name})" in self.estimates
-        return not beside and question.statistic != "frequency"
+        return not question.derived or (question.averages and f"presence({question.name})" not in self.estimates)
 
     # One card ----------------------------------------------------------------------------------------------------
 
@@ -129,31 +122,37 @@ class Cards:
 
     # Kinds of cards ----------------------------------------------------------------------------------------------
 
-    def _mean(self, question: Question) -> Markup:
+    def _single(self, question: Question) -> Markup:
+        """One number, between the ends that it can have."""
         estimate = self.estimates[str(question)]
         items = self._items(str(question), estimate)
         value, error, low, high = (float(part[0]) for part in (items.value, items.error, items.low, items.high))
+        told, within = (
+            (number(value, error), span(low, high, error))
+            if question.averages
+            else (percent(value, error), f"{percent(low, error)} to {percent(high, error)}")
+        )
         body = [
-            element("p", number(value, error), class_="big"),
-            element("p", f"95% interval: {span(low, high, error)}"),
+            element("p", told, class_="big"),
+            element("p", f"95% interval: {within}"),
             between(items, 0, question.ends),
             domain(question.ends),
             *self._refined(estimate, share=False),
         ]
-        return self._card(question, "mean", estimate.n, body, estimate.notes)
+        return self._card(question, question.title, estimate.n, body, estimate.notes)
 
     def _shares(self, question: Question) -> Markup:
         estimate = self.estimates[str(question)]
-        histogram = question.statistic == "histogram"
-        items = self._items(str(question), estimate, _MOST_BARS if histogram else None)
-        if histogram:
-            kind, body = "shares of users", self._top(items, estimate)
-        elif isinstance(question.attribute, Ordinal) and question.cells <= _FEW_VALUES:
-            kind, body = "distribution", [bars(items, range(question.cells))]
+        items = self._items(str(question), estimate, None if question.ordered else _MOST_BARS)
+        axis = Axis(question.name, question.size, question.attribute)
+        if not question.ordered:
+            body = self._top(items, estimate)
+        elif not axis.continuous and question.size <= _FEW_VALUES:
+            body = [bars(items, range(question.size))]
         else:
-            axis = Axis(question.name, question.cells, question.attribute)
-            kind, body = "distribution", [distribution(axis, items)] if estimate.n else []
-        return self._card(question, kind, estimate.n, [*body, *self._refined(estimate, share=True)], estimate.notes)
+            body = [distribution(axis, items)] if estimate.n else []
+        body += self._refined(estimate, share=not question.averages)
+        return self._card(question, question.title, estimate.n, body, estimate.notes)
 
     @staticmethod
     def _top(items: ErrorBars, estimate: Estimate) -> list[Markup]:
@@ -175,32 +174,32 @@ class Cards:
         items = self._items(asked, estimate, _MOST_KEYS)
         rows = items.largest(_MOST_KEYS)
         among = f"conditional_mean({question.name})"
-        if question.statistic == "presence" and among in self.estimates:
+        if not question.averages and among in self.estimates:
             means = self._items(among, self.estimates[among])
             low, high = map(plain_number, ends)
             told = f"Of each key the share of users who have it, and the mean of their values, from {low} to {high}."
-            kind, body = "who has which", [element("p", told), bars_and_whiskers(items, means, rows, ends)]
-        elif question.statistic == "presence":
-            kind, body = "who has which", [bars(items, rows)]
-        elif question.statistic == "mean":
+            body = [element("p", told), bars_and_whiskers(items, means, rows, ends)]
+        elif not question.averages:
+            body = [bars(items, rows)]
+        elif not question.derived:
             rows = items.farthest(question.attribute.centre, _MOST_KEYS)
             told = f"Who does not have a key counts as {plain_number(question.attribute.centre)}, the middle."
             told += " These keys are farthest from it." if len(rows) < len(items.value) else ""
-            kind, body = "mean over all users", [element("p", told), whiskers(items, rows, ends), domain(ends)]
+            body = [element("p", told), whiskers(items, rows, ends), domain(ends)]
         else:
-            kind, body = "mean among those who have it", [whiskers(items, rows, ends), domain(ends)]
+            body = [whiskers(items, rows, ends), domain(ends)]
         rest = len(items.value) - len(rows)
         if rest:
             body.append(element("p", f"And {rest:,} more keys.{_at_once(estimate)}", class_="rest"))
         body += self._refined(estimate, share=not question.averages)
-        return self._card(question, kind, estimate.n, body, estimate.notes)
+        return self._card(question, question.title, estimate.n, body, estimate.notes)
 
     # Ranges ------------------------------------------------------------------------------------------------------
 
     def _ranges(self, question: Question) -> Markup:
         estimate: Any = self.estimates[str(question)]
         body = [self._marginals(estimate), *_pairs(estimate)] if estimate.n else []
-        return self._card(question, "answers any ranges", estimate.n, body, estimate.notes)
+        return self._card(question, question.title, estimate.n, body, estimate.notes)
 
     def _marginals(self, estimate: RangeEstimate) -> Markup:
         return element(
@@ -222,15 +221,6 @@ def _at_once(estimate: Estimate) -> str:
     if estimate.original is not None:
         return ""
     return " The largest of many are in part the luckiest, so these intervals are wider: 95% for all at once."
-
-
-def _group(question: Question) -> str:
-    """With which others a question stands."""
-    if question.statistic == RANGES:
-        return "ranges"
-    if isinstance(question.attribute, KeyValue):
-        return "keys"
-    return "shares" if question.cells else "means"
 
 
 def _ends(question: Question) -> tuple[float, float]:

@@ -23,8 +23,8 @@ from dither.display.significant_digits import UNKNOWN, percent, percent_size, pl
 from dither.errors import ParameterError
 from dither.page.cards import Cards
 from dither.page.export import checked, checked_truth, compared, people
-from dither.planning import Plan, Question
-from dither.planning.questions import RANGES
+from dither.planning import Plan
+from dither.questions.question import Question
 from dither.schema import Attribute, Categorical, Numeric, Ordinal
 
 Query = tuple[str, float, float, float, float | None]
@@ -256,11 +256,8 @@ def _errors(plan: Plan, estimates: Estimates, truth: Mapping[str, Any] | None) -
         + "Stated is what the reports themselves say. Where it is far above the prediction, fewer people reported than "
         "planned.",
     ]
-    if any(question.statistic == RANGES for question in plan.questions):
-        told.append(
-            "Of ranges it is the error of queries about half of the values of each of two attributes, predicted for "
-            "data that are far from smooth."
-        )
+    remarks = {question.statistic: question.remark for question in plan.questions if question.remark}
+    told += [f"Of {statistic}, {remark}" for statistic, remark in remarks.items()]
     if truth:
         told.append(
             "Real is the distance from the truth. About 95% of the intervals should hold it; of few numbers, all may, "

@@ -1,6 +1,5 @@
 """Plans: which mechanism asks for what, at what price.
 
-- `questions`: statistics of attributes, in the attributes' own units
 - `priors`: what is known about the users beforehand
 - `choose`: the ways to ask that are compared, and the best of them
 - `planner`: `dither.plan`; `error_curves`: how its error falls with epsilon and with users

@@ -3,4 +3,3 @@ from .planner import plan as plan
 from .plans import Part as Part
 from .plans import Plan as Plan
 from .prediction import Prediction as Prediction
-from .questions import Question as Question

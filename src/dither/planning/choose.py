@@ -44,8 +44,7 @@ from dither.core.sparse_domain import Sparse
 from dither.errors import ParameterError
 from dither.mechanisms.collision import CoCo, Collision
 from dither.mechanisms.spec import from_spec
-from dither.planning.questions import RANGES, Question
-from dither.ranges.error_prediction import predicted
+from dither.questions.question import Question
 from dither.utility.population import Population
 
 SHARES = 1 << 20  # shares of users are rounded to this many parts
@@ -115,22 +114,21 @@ class Chooser:
         tried = [way for units, style in self._partitions() for way in self._of(units, style)]
         found = [way for way in tried if way is not None]
         if not found:
-            for each in self.questions:
-                if each.statistic == RANGES:
-                    from_spec(self._ranges(each, 1.0), self.epsilon, self.delta)  # says what is wrong, if it is this
+            for spec in filter(None, (self._spec(each, 1.0) for each in self.questions)):
+                from_spec(spec, self.epsilon, self.delta)  # says what is wrong, if it is this
             raise ParameterError("epsilon is too small for these questions: no report would carry information")
         return sorted(found, key=lambda way: way.cost)
 
     def _partitions(self) -> Iterator[tuple[tuple[Unit, ...], str]]:
         reported: dict[Any, list[Question]] = {}
         for each in self.questions:
-            reported.setdefault(each.name if isinstance(each.domain, Sparse) else each, []).append(each)
+            reported.setdefault(each.together, []).append(each)
         units = tuple(map(tuple, reported.values()))
         yield units, ""
-        means = sorted((each for each in self.questions if each.cells == 0), key=lambda each: self.importance[each])
+        means = sorted((each for each in self.questions if each.pairs), key=lambda each: self.importance[each])
         if len(means) > 1:
             pairs = [tuple(means[start : start + 2]) for start in range(0, len(means), 2)]
-            yield (*pairs, *(unit for unit in units if unit[0].cells)), ", means in pairs"
+            yield (*pairs, *(unit for unit in units if not unit[0].pairs)), ", means in pairs"
 
     def _of(self, units: tuple[Unit, ...], style: str) -> Iterator[Way | None]:
         """The ways to ask these units; None for one that has too small a budget for some."""
@@ -267,8 +265,9 @@ class Chooser:
 
     def price_of(self, mechanism: Any, unit: Unit, share: float) -> Price:
         """What a mechanism costs that asks this share of the users."""
-        if unit[0].statistic == RANGES:
-            return Price(mechanism, (self.n * share * predicted(mechanism, self.n * share, self.n).mse,))
+        known = unit[0].variance(mechanism, self.n * share, self.n)
+        if known is not None:
+            return Price(mechanism, (known,))
         moved = self.n * share * shift(mechanism)  # which more reports do not make smaller
         own = variances(mechanism.reading, unit, self.users, share)
         return Price(mechanism, tuple(variance + moved for variance in own))
@@ -279,8 +278,8 @@ class Chooser:
 
     def _recipes(self, unit: Unit, share: float) -> list[str]:
         domain: Any = unit[0].domain
-        if unit[0].statistic == RANGES:
-            return [self._ranges(unit[0], share)]
+        if (spec := self._spec(unit[0], share)) is not None:
+            return [spec]
         if isinstance(domain, Sparse):
             return self._recipes_of_keys(domain, unit)
         if isinstance(domain, UnitInterval):
@@ -288,10 +287,9 @@ class Chooser:
         names = _CATEGORIES if domain.k <= self.most_evaluations else _COUNTED_AT_ONCE
         return [f"{name}(k={domain.k})" for name in names]
 
-    def _ranges(self, question: Question, share: float) -> str:
-        """Which grids are asked depends on how many will answer."""
-        expected = min(max(1, round(self.n * share)), _MOST_EXPECTED)
-        return f"Copula(shape={question.attribute.shape}, n={expected}, nominal={question.nominal})"
+    def _spec(self, question: Question, share: float) -> str | None:
+        """The mechanism that a question names itself."""
+        return question.spec(min(max(1, round(self.n * share)), _MOST_EXPECTED))
 
     def _recipes_of_keys(self, domain: Sparse, unit: Unit) -> list[str]:
         """Succinct is not among them: the best of the others has half its variance, or little more."""

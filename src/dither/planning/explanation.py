@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dither.planning.questions import RANGES
-
 if TYPE_CHECKING:
     from dither.planning.plans import Plan
 
@@ -36,13 +34,11 @@ def explain_plan(plan: "Plan") -> str:
     keys = [part.name for part in plan.parts if len(part.questions) > len(part.columns)]
     if keys:
         lines.append(f"Answered by one report: {'; '.join(keys[:3])}.")
-    ranges = [question for question in plan.questions if question.statistic == RANGES]
-    for one, about in ((True, "half of the values"), (False, "half of the values of two attributes")):
-        some = [str(question) for question in ranges if (len(question.names) == 1) == one]
-        if some:
-            lines.append(
-                f"{_listed(some)}: predicted is the error of a query about {about}, for data that are far from smooth."
-            )
+    remarks = sorted({question.remark for question in plan.questions if question.remark})
+    lines += [
+        f"{_listed([str(question) for question in plan.questions if question.remark == remark])}: {remark}"
+        for remark in remarks
+    ]
     lines.append(_whom(plan))
     return "\n".join(lines)
 

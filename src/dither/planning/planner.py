@@ -14,16 +14,16 @@ from dataclasses import replace
 from typing import Any
 
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
-from dither.core.sparse_domain import Sparse
 from dither.errors import BudgetWarning, ParameterError
 from dither.planning.choose import Chooser, Way
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
 from dither.planning.priors import checked_prior, users_like
-from dither.planning.questions import RANGES, Question, named, questions
+from dither.questions.catalogue import named, questions
+from dither.questions.question import Question
 from dither.schema import Schema
-from dither.utility.limits import Parameters, frequencies, least_mse, mean, sparse
+from dither.utility.limits import least_mse
 from dither.utility.population import Population
 
 _WEIGHTS = (1e-9, 1e9)  # in sums of them none is lost, and none is infinite
@@ -114,11 +114,10 @@ def _known(asked: tuple[Question, ...], prior: dict[str, Any]) -> dict[Question,
     made: dict[Any, Population] = {}
     known = {}
     for each in asked:
-        if each.statistic != RANGES and each.name in prior:
+        if each.has_prior and each.name in prior:
             about = prior[each.name]
-            # Questions about keys are about the same vectors.
-            keys = each.name if isinstance(each.domain, Sparse) else each
-            key = (each.statistic, each.attribute, about) if isinstance(about, str) else keys
+            # Questions that one report answers are about the same values.
+            key = (each.statistic, each.attribute, about) if isinstance(about, str) else each.together
             if key not in made:
                 made[key] = users_like(each, about)
             known[each] = made[key]
@@ -127,7 +126,7 @@ def _known(asked: tuple[Question, ...], prior: dict[str, Any]) -> dict[Question,
 
 def _refuse_unused(asked: tuple[Question, ...], prior: dict[str, Any]) -> None:
     """A prior of an attribute that only ranges are asked of: their errors are predicted without it."""
-    used = {each.name for each in asked if each.statistic != RANGES}
+    used = {each.name for each in asked if each.has_prior}
     for each in asked:
         unused = [name for name in each.names if name in prior and name not in used]
         if unused:
@@ -175,15 +174,15 @@ def limit_of(chooser: Chooser, users: int) -> float:
 
     It is known for delta = 0 and for all users: with a delta or a prior it is 0, and so it is where ranges are asked
     for, of which no limit is known. It is one of many users. With few,
-    it is better to answer some questions without asking anybody, which costs at most `_unasked`; so they are left
+    it is better to answer some questions without asking anybody, which costs at most `unasked`; so they are left
     out one kind after the other, those that cost least first, as far as that makes the limit smaller.
     """
-    if chooser.delta > 0 or chooser.users or any(each.statistic == RANGES for each in chooser.questions):
+    if chooser.delta > 0 or chooser.users or any(each.limit(1.0) is None for each in chooser.questions):
         return 0.0
     total = sum(chooser.importance[each] for each in chooser.questions)
     left = {each: chooser.importance[each] / total for each in chooser.questions}
     least, constant = math.inf, 0.0
-    kinds = {each.kind: _unasked(each) for each in left}
+    kinds = {each.kind: each.unasked for each in left}
     for kind in sorted(kinds, key=kinds.__getitem__):
         least = min(least, _asked(left, chooser.epsilon) / users + constant)
         dropped = [each for each in left if each.kind == kind]
@@ -197,32 +196,10 @@ def _asked(weights: Mapping[Question, float], epsilon: float) -> float:
     The mean of keys tells apart all that their presence does, so these two are not independent questions: what is
     known of independent ones alone does not bound them together, and is used without the presence.
     """
-    also = [each for each in weights if each.statistic == "presence" and _mean_too(each, weights)]
-    alone = [block for each, weight in weights.items() if each not in also for block in _parameters(each, weight)]
-    joined = [replace(block, cells=None, signs=False) for each in also for block in _parameters(each, weights[each])]
+    also = [each for each in weights if any(map(each.follows_from, weights))]
+    alone = [block for each, weight in weights.items() if each not in also for block in each.limit(weight) or ()]
+    joined = [replace(block, cells=None, signs=False) for each in also for block in each.limit(weights[each]) or ()]
     return max(least_mse(alone + joined, epsilon), least_mse(alone, epsilon))
-
-
-def _mean_too(question: Question, asked: Iterable[Question]) -> bool:
-    return any(each.name == question.name and each.statistic == "mean" for each in asked)
-
-
-def _parameters(question: Question, weight: float) -> tuple[Parameters, ...]:
-    if isinstance(question.domain, Sparse):
-        return sparse(question.domain.d, question.domain.s, question.statistic, weight)
-    return frequencies(question.cells, weight) if question.cells else mean(weight)
-
-
-def _unasked(question: Question) -> float:
-    """The largest MSE / scale^2 of a constant: of the centre for a mean, of 1/k for each of k frequencies.
-
-    Of d keys users hold at most s, so the squares of their presences, or of their means, add up to at most s. With
-    h = s/d, the centre costs h for means; for presences h, but at most 1/2, costs h (1 - h).
-    """
-    if isinstance(question.domain, Sparse):
-        held = question.domain.s / question.domain.d
-        return held if question.averages else (1 - min(held, 0.5)) * min(held, 0.5)
-    return (1 - 1 / question.cells) / question.cells if question.cells else 1.0
 
 
 def _warn(made: Plan) -> None:

@@ -30,7 +30,7 @@ from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.composite_channels import Independent
 from dither.core.domains import Records, UnitInterval
 from dither.core.draw import Tape, entries
-from dither.core.estimate import Estimate, Estimates
+from dither.core.estimate import Estimates
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.parallel import each_chunk
@@ -48,9 +48,10 @@ from dither.planning.explanation import explain_plan
 from dither.planning.plan_files import CertificateFormat, PartFormat
 from dither.planning.plan_tally import PlanTally
 from dither.planning.prediction import NOTHING, Prediction, checked_prediction
-from dither.planning.questions import DERIVED, RANGES, Question, questions
 from dither.planning.record_tables import columns_of, record_of
 from dither.planning.refinement import refine_estimates
+from dither.questions.catalogue import questions
+from dither.questions.question import Column, Question
 from dither.ranges.collection import WholeNumberRecords
 from dither.schema import Attribute, Schema
 
@@ -71,8 +72,8 @@ class Part(NamedTuple):
         return " and ".join(map(str, self.questions))
 
     @property
-    def columns(self) -> Unit:
-        """A question for each attribute that its mechanism looks at."""
+    def columns(self) -> tuple[Column, ...]:
+        """The attributes that its mechanism looks at."""
         looked_at = (column for question in self.questions for column in question.columns)
         return tuple({column.name: column for column in looked_at}.values())
 
@@ -387,7 +388,7 @@ def _stated(guarantee: Guarantee) -> dict[str, Any]:
     return {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "established": guarantee.established}
 
 
-def _substituted(question: Question, column: list[Any]) -> NDArray:
+def _substituted(question: Column, column: list[Any]) -> NDArray:
     """One user's value, with a substitute if it does not fit; also where looking at it goes wrong."""
     try:
         encoded = question.encode(column, "substitute")
@@ -420,20 +421,10 @@ def _estimated(part: Part, tally: Tally, guarantee: Guarantee, users: int) -> It
     if tally.mechanism != mechanism.fingerprint:
         raise TallyError("this tally is damaged: it is of another mechanism than the plan's")
     source = f"{type(mechanism).__name__} at epsilon {mechanism.epsilon:.6g}"
-    if part.questions[0].statistic == RANGES:  # of no reports too: then nothing is known, and error bars say so
-        yield part.questions[0], mechanism.reading.estimate(tally, guarantee, source, users)
+    first, count = part.questions[0], len(part.questions)
+    if not tally.n and not first.known_without_reports:
+        yield from ((question, question.unknown(guarantee, source)) for question in part.questions)
         return
-    own = mechanism.reading.estimate(tally, guarantee, source, users) if tally.n else None
-    for place, question in enumerate(part.questions):
-        if own is None:
-            unknown = np.full((question.cells,) if question.cells else (), np.nan)
-            yield question, Estimate(unknown, np.full_like(unknown, np.inf), 0, guarantee, source=source)
-        elif isinstance(own, Estimates):
-            yield question, own[question.statistic]
-        elif len(part.questions) > 1:
-            yield question, replace(own, value=own.value[place], stderr=own.stderr[place])
-        else:
-            yield question, own
-    if isinstance(own, Estimates):
-        (one,) = part.columns
-        yield from ((replace(one, statistic=name), own[name]) for name in DERIVED if name in own)
+    own = mechanism.reading.estimate(tally, guarantee, source, users)
+    yield from ((question, question.select(own, place, count)) for place, question in enumerate(part.questions))
+    yield from ((question, own[question.statistic]) for question in first.beside if question.statistic in own)

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from dither.errors import ParameterError
-from dither.planning.questions import Question
+from dither.questions.question import Question
 
 Size = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
 

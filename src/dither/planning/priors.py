@@ -19,7 +19,7 @@ import numpy as np
 from dither.core.checks import real_array
 from dither.core.domains import UnitInterval
 from dither.errors import DomainError, ParameterError
-from dither.planning.questions import Question
+from dither.questions.question import Question
 from dither.schema import Categorical, KeyValue, Ordinal, Schema
 from dither.utility.population import Population, population
 
@@ -90,7 +90,7 @@ def _users(question: Question, prior: Any) -> Population:
 
 def _named(question: Question, text: str) -> Population:
     attribute = question.attribute
-    if isinstance(attribute, Categorical) or (text.startswith("zipf") and question.cells):
+    if isinstance(attribute, Categorical) or (text.startswith("zipf") and question.shape):
         return population(question.domain, text)
     normal = _NORMAL.fullmatch(text.strip().lower().replace(" ", ""))
     if normal:

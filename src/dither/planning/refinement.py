@@ -4,8 +4,8 @@ In units of half their domain, means of different attributes are many numbers of
 from the ends, and their errors are known. `auto` shrinks them together (`dither.refine.shrink`); the fewer they are,
 the less it does. Frequencies of a question are refined on their own, and so are statistics of keys. The values of a
 *distribution* have an order, which says more about them than that they are many: they are smoothed. What is derived
-from these (`questions.DERIVED`) stays as it is: a mean among the few who hold a key is not known of every key. So do
-the answers to ranges, which are a posterior already.
+from these stays as it is: a mean among the few who hold a key is not known of every key. So do the answers to ranges,
+which are a posterior already. Which of these it is, a question knows.
 """
 
 from dataclasses import replace
@@ -13,31 +13,22 @@ from dataclasses import replace
 import numpy as np
 
 from dither.core.estimate import MEAN, Estimate, refinements
-from dither.planning.questions import DERIVED, RANGES, Question
+from dither.questions.question import Question
 from dither.refine import auto
-from dither.refine.smooth import MOST_CELLS, smooth
 
 
 def refine_estimates(found: dict[Question, Estimate], method: str) -> dict[Question, Estimate]:
     """Every estimate, refined; those that lack reports, and those that are derived, stay as they are."""
     apply = refinements.find(method)
-    known = {
-        question: estimate
-        for question, estimate in found.items()
-        if question.statistic not in (*DERIVED, RANGES) and np.isfinite(estimate.value).all()
-    }
-    together = {question: each for question, each in known.items() if question.cells == 0} if apply is auto else {}
-    better = _shrunk_together(together) if len(together) > 1 else {}
+    known = {question: estimate for question, estimate in found.items() if estimate.n}
+    pooled = {question: each for question, each in known.items() if question.pooled} if apply is auto else {}
+    better = _shrunk_together(pooled) if len(pooled) > 1 else {}
     alone = {
-        question: (smooth if apply is auto and _ordered(question) else apply)(each)
+        question: question.refine(each, apply, apply is auto)
         for question, each in known.items()
         if question not in better
     }
     return {**found, **alone, **better}
-
-
-def _ordered(question: Question) -> bool:
-    return question.statistic == "distribution" and question.cells <= MOST_CELLS
 
 
 def _shrunk_together(means: dict[Question, Estimate]) -> dict[Question, Estimate]:

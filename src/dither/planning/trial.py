@@ -5,7 +5,7 @@ records: there, reports come from devices, and their tally answers the same cond
 the `truths` that estimates can be compared with.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,9 @@ from dither.display.table import TextTable
 from dither.errors import EmptyError, ParameterError
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
-from dither.planning.questions import RANGES, Question, named
 from dither.planning.record_tables import columns_of
-from dither.schema import KeyValue
+from dither.questions.catalogue import named
+from dither.questions.question import Question
 
 _LEVEL = 0.95
 
@@ -133,7 +133,7 @@ def _numbered(parse: Callable, question: Question, number: int, text: str, count
 
 def _chosen(plan: Plan, text: str | None) -> Question:
     """The question about ranges that is meant."""
-    asked = [question for question in plan.questions if question.statistic == RANGES]
+    asked = [question for question in plan.questions if question.answers_conditions]
     if not asked:
         raise ParameterError(
             "this plan asks for no ranges, so it answers no conditions; ask for them when planning, as in "
@@ -161,50 +161,16 @@ def truths(plan: Plan, batches: Iterable[Any]) -> dict[str, NDArray[np.float64]]
     >>> truths(made, [{"income": [0, 25]}, {"income": [50, 75]}])["mean(income)"].tolist()
     [37.5]
     """
-    asked = [question for question in plan.questions if question.statistic != RANGES]
     users = 0
-    sums: dict[Question, Any] = dict.fromkeys(asked, 0)
+    sums: dict[Question, NDArray[np.int64]] = {}
     for batch in batches:
         columns, rows = columns_of(batch, plan.attributes)
         users += rows
-        for question in asked:
-            sums[question] = sums[question] + _sums(question, columns[question.name])
+        for question in plan.questions:
+            counted = question.sums(columns.get(question.name))
+            if counted is not None:
+                sums[question] = sums.get(question, 0) + counted
     if users == 0:
         raise EmptyError("there are no records, so there is no truth to compare with")
-    return {name: share for question in asked for name, share in _shares(question, sums[question], users)}
-
-
-def _sums(question: Question, column: Any) -> NDArray[np.int64]:
-    """What is added up over batches: rows of integers, a column for each number that is asked for."""
-    encoded = question.encode(column, "substitute")
-    if isinstance(question.attribute, KeyValue):
-        held = encoded["key"] >= 0
-        keys = encoded["key"][held]
-        count = np.bincount(keys, minlength=question.cells)
-        return np.stack([count, *_steps(encoded["value"][held], keys, question.cells)])
-    if question.cells:
-        return np.bincount(encoded, minlength=question.cells)[None]
-    return _steps(encoded, np.zeros(len(encoded), dtype=np.int64), 1)
-
-
-def _steps(values: NDArray[np.float64], places: NDArray[np.integer], size: int) -> NDArray[np.int64]:
-    """The sums of values from -1 to 1 at their places, in steps of 2^-52: the upper bits, and the 26 lowest."""
-    steps = np.rint(values * 2.0**52).astype(np.int64)
-    halves = (steps >> 26, steps & ((1 << 26) - 1))  # whose sums a float holds without rounding
-    return np.stack([np.bincount(places, weights=half, minlength=size).astype(np.int64) for half in halves])
-
-
-def _shares(question: Question, sums: NDArray[np.int64], users: int) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Sums as results, in the attribute's own units."""
-    if len(sums) == 1:
-        yield str(question), sums[0] / users
-        return
-    total = (sums[-2] * 2.0**26 + sums[-1]) / 2.0**52
-    if question.averages:
-        yield str(question), question.attribute.centre + question.unit * (total / users)
-    else:
-        yield str(question), sums[0] / users
-    if isinstance(question.attribute, KeyValue):
-        with np.errstate(invalid="ignore"):  # nobody holds a key
-            mean = question.attribute.centre + question.attribute.scale * (total / sums[0])
-        yield f"conditional_mean({question.name})", mean
+    found = [question.truths(counted, users) for question, counted in sums.items()]
+    return {name: truth for each in found for name, truth in each.items()}

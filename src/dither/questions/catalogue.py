@@ -1,0 +1,89 @@
+"""The questions that there are, and those that a text asks for."""
+
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+from dither.errors import ParameterError
+from dither.questions.distribution import DistributionOf
+from dither.questions.histogram import HistogramOf
+from dither.questions.keys import ConditionalMeanOf, FrequencyOf, KeyMeanOf, PresenceOf
+from dither.questions.mean import MeanOf
+from dither.questions.question import Question
+from dither.questions.ranges import RangesOf
+from dither.schema import Schema
+
+_KNOWN: list[type[Question]] = [
+    *(MeanOf, DistributionOf, HistogramOf),
+    *(PresenceOf, KeyMeanOf, ConditionalMeanOf, FrequencyOf),
+    RangesOf,
+]
+_LISTED = 12
+
+
+def register(kind: type[Question]) -> type[Question]:
+    """Make a kind of question known, as a decorator of its class: texts that name its statistic are read by it.
+
+    Kinds may share a statistic if they are asked of different attributes, as the means of numbers and of keys are.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, Question)) or inspect.isabstract(kind):
+        raise ParameterError("register takes a class of questions: one derived from Question that lacks nothing")
+    if kind not in _KNOWN:
+        _KNOWN.append(kind)
+    return kind
+
+
+def questions(schema: Schema, ask: Iterable[str] | None) -> tuple[Question, ...]:
+    """The questions that are asked for; by default each attribute's first, and of keys all that a report answers."""
+    if isinstance(ask, str):
+        ask = [ask]
+    given: Any = list(schema) if ask is None else list(ask) if isinstance(ask, Iterable) else [ask]
+    if not all(isinstance(text, str) for text in given):
+        raise ParameterError('ask is a list of texts, as in ask=["mean(income)", "histogram(job)"]')
+    asked = [each for text in given for each in (_usual(schema, text) if text in schema else [_read(schema, text)])]
+    if not asked or any(named(asked[:place], str(each)) for place, each in enumerate(asked)):
+        raise ParameterError("ask for at least one question, and for each only once")
+    return tuple(asked)
+
+
+def named(asked: Iterable[Question], text: str) -> Question | None:
+    """The one of these questions that a text means. For ranges neither spaces nor the order of attributes matter.
+
+    >>> from dither.schema import Numeric, Ordinal
+    >>> schema = Schema({"age": Ordinal(0, 99), "income": Numeric(0, 100)})
+    >>> str(named(questions(schema, ["ranges(age, income)"]), "ranges(income,age)"))
+    'ranges(age, income)'
+    """
+    return next((each for each in asked if each.means(text)), None)
+
+
+def _about(schema: Schema, name: str) -> list[type[Question]]:
+    """What can be asked of one attribute alone, its own first."""
+    attribute = schema[name]
+    possible = [kind for kind in _KNOWN if not kind.derived and kind is not RangesOf and kind.asks(attribute)]
+    order = {statistic: place for place, statistic in enumerate(attribute.questions)}
+    return sorted(possible, key=lambda kind: order.get(kind.statistic, len(order)))
+
+
+def _usual(schema: Schema, name: str) -> list[Question]:
+    """What is asked about an attribute if nothing else is said: its first question, and what comes in one report."""
+    own = [kind for kind in _about(schema, name) if kind.statistic in schema[name].questions]
+    first, *others = (kind(name, schema[name]) for kind in own)
+    return [first, *(each for each in others if each.together == first.together)]
+
+
+def _read(schema: Schema, text: str) -> Question:
+    statistic, bracket, rest = text.strip().partition("(")
+    if bracket and rest.endswith(")"):
+        for kind in _KNOWN:
+            found = kind.read(schema, rest.removesuffix(")")) if kind.statistic == statistic.strip() else None
+            if found is not None:
+                return found
+    raise ParameterError(f"there is no such question; this schema answers {_answered(schema)}")
+
+
+def _answered(schema: Schema) -> str:
+    listed = [kind.usage(name, schema[name]) for name in schema for kind in _about(schema, name)]
+    told = ", ".join(listed[:_LISTED]) + (f" and {len(listed) - _LISTED:,} more" if len(listed) > _LISTED else "")
+    several = [name for name in schema if RangesOf.asks(schema[name])][:3]
+    return told + (f", and any ranges of several: {RangesOf.statistic}({', '.join(several)})" if several else "")

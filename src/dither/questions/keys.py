@@ -1,0 +1,173 @@
+"""Statistics of keys that users hold some of, with a value each: who holds which, and what it is worth to them.
+
+- `presence(films)`: the share of users who hold a key;
+- `mean(films)`: the mean over all users, where a key that a user does not hold counts as the middle of its values.
+
+One report answers both. It answers more, for which no error can be predicted, since it is not known how many hold a
+key; so they are not asked for, and come with these two:
+
+- `conditional_mean(films)`: the mean of a key among those who hold it;
+- `frequency(films)`: the shares of users who hold a key with the lower and with the upper end of its values.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.sparse_domain import Sparse
+from dither.errors import ParameterError
+from dither.questions.question import Floats, Question, Whole, from_steps, steps
+from dither.schema import Attribute, Schema
+from dither.utility.limits import Parameters, sparse
+
+
+@dataclass(frozen=True)
+class KeyQuestion(Question):
+    """A number for each key."""
+
+    group: ClassVar[str] = "keys"
+
+    @classmethod
+    def asks(cls, attribute: Attribute) -> bool:
+        return attribute.kind == "keyvalue"
+
+    @cached_property
+    def domain(self) -> Sparse:
+        return self.attribute.domain
+
+    @cached_property
+    def kind(self) -> tuple[Any, str]:
+        return self.domain, self.statistic
+
+    @property
+    def together(self) -> Any:
+        return self.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.attribute.d,)
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        return self.attribute.labels
+
+    @property
+    def held(self) -> float:
+        """The largest share of the keys that a user can hold."""
+        return self.attribute.size / self.attribute.d
+
+    @property
+    def useless(self) -> float:
+        """The squares of the keys that users hold s of add up to at most s."""
+        return self.unit * self.held**0.5 / 1.96
+
+    @property
+    def unasked(self) -> float:
+        """Of the centre: the squares of the means add up to at most s."""
+        return self.held
+
+    def limit(self, weight: float) -> tuple[Parameters, ...]:
+        return sparse(self.domain.d, self.domain.s, self.statistic, weight)
+
+    def _encoded(self, column: Any, invalid: str) -> NDArray:
+        return self.attribute.encode(column, invalid)
+
+    def select(self, own: Any, place: int, count: int) -> Any:
+        return own[self.statistic]
+
+    @property
+    def beside(self) -> tuple[Question, ...]:
+        return tuple(each(self.name, self.attribute) for each in (ConditionalMeanOf, FrequencyOf))
+
+    def sums(self, column: Any) -> Whole:
+        encoded = self.encode(column, "substitute")
+        held = encoded["key"] >= 0
+        keys = encoded["key"][held]
+        count = np.bincount(keys, minlength=self.attribute.d)
+        return np.stack([count, *steps(encoded["value"][held], keys, self.attribute.d)])
+
+    def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
+        total, number = from_steps(sums), self.attribute
+        with np.errstate(invalid="ignore"):  # nobody holds a key
+            among = number.centre + number.scale * (total / sums[0])
+        return {str(self): self._truth(sums[0], total, users), str(ConditionalMeanOf(self.name, number)): among}
+
+    def _truth(self, holders: Whole, total: Floats, users: int) -> Floats:
+        """From how many hold each key, and the sum of their values."""
+        raise NotImplementedError
+
+
+class PresenceOf(KeyQuestion):
+    """The share of users who hold a key."""
+
+    statistic: ClassVar[str] = "presence"
+    title: ClassVar[str] = "who has which"
+
+    @property
+    def unasked(self) -> float:
+        """With h = s/d, h for each, but at most 1/2, costs h (1 - h)."""
+        return (1 - min(self.held, 0.5)) * min(self.held, 0.5)
+
+    def follows_from(self, other: Question) -> bool:
+        """The mean of keys tells apart all that their presence does."""
+        return other == KeyMeanOf(self.name, self.attribute)
+
+    def _truth(self, holders: Whole, total: Floats, users: int) -> Floats:
+        return holders / users
+
+
+class KeyMeanOf(KeyQuestion):
+    """The mean of a key over all users."""
+
+    statistic: ClassVar[str] = "mean"
+    averages: ClassVar[bool] = True
+    title: ClassVar[str] = "mean over all users"
+
+    def _truth(self, holders: Whole, total: Floats, users: int) -> Floats:
+        return self.attribute.centre + self.unit * (total / users)
+
+
+class DerivedKeyQuestion(KeyQuestion):
+    """What comes with the others, and stays as it is: of how many users it is, is not known of every key."""
+
+    derived: ClassVar[bool] = True
+
+    @classmethod
+    def read(cls, schema: Schema, inside: str) -> Self | None:
+        asked = super().read(schema, inside)
+        if asked is not None:
+            raise ParameterError(
+                f"{asked} comes with presence({asked.name}) and mean({asked.name}), and has an error only when it is "
+                f"known how many hold a key: ask for these"
+            )
+        return None
+
+    def refine(self, estimate: Any, apply: Callable[[Any], Any], auto: bool) -> Any:
+        return estimate
+
+
+class ConditionalMeanOf(DerivedKeyQuestion):
+    """The mean of a key among those who hold it."""
+
+    statistic: ClassVar[str] = "conditional_mean"
+    averages: ClassVar[bool] = True
+    title: ClassVar[str] = "mean among those who have it"
+
+
+class FrequencyOf(DerivedKeyQuestion):
+    """The shares of users who hold a key with the lower end of its values, and with the upper one."""
+
+    statistic: ClassVar[str] = "frequency"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.attribute.d, 2
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        names, ends = self.attribute.labels, (self.attribute.low, self.attribute.high)
+        return names and tuple(f"{name} at {end:g}" for name in names for end in ends)

@@ -1,0 +1,59 @@
+"""The mean of a number: `mean(income)`."""
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.domains import UnitInterval
+from dither.questions.question import Floats, Question, Whole, from_steps, steps
+from dither.schema import Attribute
+from dither.utility.limits import Parameters, mean
+
+
+class MeanOf(Question):
+    """The mean of a number, in its own units.
+
+    >>> from dither.schema import Numeric
+    >>> question = MeanOf("income", Numeric(0, 200_000))
+    >>> str(question), question.shape, question.unit
+    ('mean(income)', (), 100000.0)
+    """
+
+    statistic: ClassVar[str] = "mean"
+    averages: ClassVar[bool] = True
+    pairs: ClassVar[bool] = True
+    pooled: ClassVar[bool] = True
+    group: ClassVar[str] = "means"
+    title: ClassVar[str] = "mean"
+
+    @classmethod
+    def asks(cls, attribute: Attribute) -> bool:
+        return attribute.kind in ("numeric", "ordinal")
+
+    @cached_property
+    def domain(self) -> UnitInterval:
+        return UnitInterval()
+
+    @property
+    def shape(self) -> tuple[()]:
+        return ()
+
+    @property
+    def unasked(self) -> float:
+        """The centre is at most half a width away."""
+        return 1.0
+
+    def _encoded(self, column: Any, invalid: str) -> NDArray:
+        return self.attribute.numeric().encode(column, invalid)
+
+    def limit(self, weight: float) -> tuple[Parameters, ...]:
+        return mean(weight)
+
+    def sums(self, column: Any) -> Whole:
+        encoded = self.encode(column, "substitute")
+        return steps(encoded, np.zeros(len(encoded), dtype=np.int64), 1)
+
+    def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
+        return {str(self): self.attribute.centre + self.unit * (from_steps(sums) / users)}

@@ -1,0 +1,247 @@
+"""What every question says of itself: the protocol that the planner, the plan, the trial and the page read.
+
+A question is a statistic of named attributes, a frozen value in a file of its own. It knows both sides of its
+attribute: how a column in its own units becomes what a mechanism takes (`encode`), and how what the mechanism estimates
+becomes a result in these units again (`decode`). Beside that it tells
+
+- what it is *asked of*: `asks` an attribute, and `read` from the text between the brackets of `mean(income)`;
+- what a mechanism *takes*: its `domain`, from which mechanisms are found; `together`, which questions one report
+  answers;
+- what it *costs*: from the reading of a mechanism, unless it knows better (`variance`); what no mechanism can be below
+  (`limit`) and what a constant would miss (`unasked`);
+- what is *won back* after collection: `refine`, alone or pooled with others (`pooled`);
+- what the *truth* is, in a trial: `sums` that add up over batches, and `truths` of them;
+- how it is *shown*: numbers of `shape`, of which () is one number, `labels`, `ends`, on the page in a `group` of cards.
+
+Nobody asks for the class of a question. A new one is a class that says what of the above is not as usual; `register`
+makes it known to plans. docs/extending.md builds one.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.estimate import Bounds, Estimate
+from dither.core.guarantee import Guarantee
+from dither.core.mechanism import Domain
+from dither.errors import DomainError, RowError
+from dither.schema import Attribute, Schema
+from dither.utility.limits import Parameters
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+
+class Column(Protocol):
+    """What is looked at of one attribute."""
+
+    @property
+    def name(self) -> str:
+        """The attribute."""
+        ...
+
+    def encode(self, column: Any, invalid: str = "error") -> NDArray:
+        """What the mechanism takes, for each value of the column."""
+        ...
+
+
+@dataclass(frozen=True)
+class Question(ABC):
+    """A statistic of a named attribute."""
+
+    name: str
+    attribute: Any = field(hash=False)  # labels may be many, and names suffice to tell questions apart
+
+    statistic: ClassVar[str]
+    averages: ClassVar[bool] = False  # the result is in the units of the values, and not a share of users
+    ordered: ClassVar[bool] = False  # the numbers have an order of their own
+    derived: ClassVar[bool] = False  # comes with other questions, and is not asked by itself
+    pairs: ClassVar[bool] = False  # two may be asked by one report about both attributes
+    pooled: ClassVar[bool] = False  # is refined together with others of its kind
+    has_prior: ClassVar[bool] = True  # what is known about users changes its prediction
+    answers_conditions: ClassVar[bool] = False  # its result answers queries in the words of SQL
+    known_without_reports: ClassVar[bool] = False  # its reading makes a result of no reports, too
+    group: ClassVar[str] = "shares"  # of cards on a page: "means", "shares", "keys" or "ranges"
+    title: ClassVar[str] = "shares of users"  # of its card
+
+    def __str__(self) -> str:
+        return f"{self.statistic}({self.name})"
+
+    # What it is asked of ---------------------------------------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def asks(cls, attribute: Attribute) -> bool:
+        """Whether it can be asked of such an attribute."""
+
+    @classmethod
+    def read(cls, schema: Schema, inside: str) -> Self | None:
+        """The question about what stands between the brackets; None if it is not one of this kind."""
+        return cls(inside, schema[inside]) if inside in schema and cls.asks(schema[inside]) else None
+
+    @classmethod
+    def usage(cls, name: str, attribute: Attribute) -> str:
+        """How it is written, for the messages that list what can be asked."""
+        return f"{cls.statistic}({name})"
+
+    def means(self, text: str) -> bool:
+        """Whether this text means this question."""
+        return str(self) == text
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What it looks at, one for each attribute."""
+        return (self,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes that it is about."""
+        return tuple(column.name for column in self.columns)
+
+    # What a mechanism takes ------------------------------------------------------------------------------------
+
+    @cached_property
+    @abstractmethod
+    def domain(self) -> Domain:
+        """What its mechanism takes."""
+
+    @abstractmethod
+    def _encoded(self, column: Any, invalid: str) -> NDArray:
+        """What the mechanism takes, for each value of the column; a `DomainError` says what is wrong with one."""
+
+    def encode(self, column: Any, invalid: str = "error") -> NDArray:
+        """What the mechanism takes, for each value of the column; errors name the attribute and quote no value."""
+        try:
+            return self._encoded(column, invalid)
+        except RowError as error:
+            wrong: DomainError = error.but(attribute=self.name)
+        except DomainError as error:
+            wrong = DomainError(f"attribute {self.name}, {error}")
+        raise wrong
+
+    @cached_property
+    def kind(self) -> tuple[Any, str]:
+        """Equal for questions that mechanisms do not tell apart."""
+        return self.domain, ""
+
+    @property
+    def together(self) -> Any:
+        """Equal for questions that one report answers."""
+        return self
+
+    def spec(self, expected: int) -> str | None:
+        """The one mechanism that asks it of so many users; None where any that takes its domain may."""
+        return None
+
+    # What it costs ---------------------------------------------------------------------------------------------
+
+    def variance(self, mechanism: Any, reports: float, users: float) -> float | None:
+        """Of one report, where that is not what the mechanism's reading says."""
+        return None
+
+    @abstractmethod
+    def limit(self, weight: float) -> tuple[Parameters, ...] | None:
+        """What is asked for, as the limits for any mechanism take it (`utility.limits`); None where none is known."""
+
+    @property
+    @abstractmethod
+    def unasked(self) -> float:
+        """The largest MSE / scale^2 of the best constant."""
+
+    def follows_from(self, other: "Question") -> bool:
+        """Whether who answers the other answers this one, too, so that they are not independent questions."""
+        return False
+
+    @property
+    def useless(self) -> float:
+        """From this standard error on, the 95% interval tells nothing that the domain does not tell."""
+        return self.unit / 1.96
+
+    @property
+    def remark(self) -> str | None:
+        """What must be known about its predicted error."""
+        return None
+
+    # What it gives ---------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Of its numbers; () for a single one."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+        return math.prod(self.shape)
+
+    @property
+    def unit(self) -> float:
+        """What a mechanism's one is worth."""
+        return self.attribute.scale if self.averages else 1.0
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest result that there can be."""
+        return (self.attribute.low, self.attribute.high) if self.averages else (0.0, 1.0)
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The names of its numbers."""
+        return None
+
+    def select(self, own: Any, place: int, count: int) -> Any:
+        """Of what a mechanism estimates, what this question asked for as one of `count`."""
+        return own if count == 1 else replace(own, value=own.value[place], stderr=own.stderr[place])
+
+    def unknown(self, guarantee: Guarantee, source: str) -> Any:
+        """What is known if nobody was asked: nothing."""
+        value = np.full(self.shape, np.nan)
+        return Estimate(value, np.full(self.shape, np.inf), 0, guarantee, source=source)
+
+    @property
+    def beside(self) -> tuple["Question", ...]:
+        """Questions that were not asked, and that a mechanism may answer with it."""
+        return ()
+
+    def decode(self, estimate: Any) -> Any:
+        """A mechanism's estimate in the attribute's own units, with its labels."""
+        value, stderr, bounds = estimate.value, estimate.stderr, estimate.bounds
+        if self.averages:
+            value, stderr = self.attribute.centre + self.unit * value, self.unit * stderr
+            bounds = Bounds(*self.ends)
+        kept = None if estimate.original is None else self.decode(estimate.original)
+        return replace(
+            estimate, value=value, stderr=stderr, question=str(self), labels=self.labels, bounds=bounds, original=kept
+        )
+
+    def refine(self, estimate: Any, apply: Callable[[Any], Any], auto: bool) -> Any:
+        """A better estimate from the same reports, by the method that was chosen, or by the one that suits it best."""
+        return apply(estimate)
+
+    # What is true, in a trial ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def sums(self, column: Any) -> Whole | None:
+        """What is added up over batches, rows of integers; None where each answer has a truth of its own."""
+
+    @abstractmethod
+    def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
+        """Sums as results, in the attribute's own units, by the questions that they answer."""
+
+
+def steps(values: Floats, places: NDArray[np.integer], size: int) -> Whole:
+    """The sums of values from -1 to 1 at their places, in steps of 2^-52: the upper bits, and the 26 lowest."""
+    whole = np.rint(values * 2.0**52).astype(np.int64)
+    halves = (whole >> 26, whole & ((1 << 26) - 1))  # whose sums a float holds without rounding
+    return np.stack([np.bincount(places, weights=half, minlength=size).astype(np.int64) for half in halves])
+
+
+def from_steps(sums: Whole) -> Floats:
+    """The sums of the values that `steps` added up."""
+    return (sums[-2] * 2.0**26 + sums[-1]) / 2.0**52

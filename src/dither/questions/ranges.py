@@ -1,0 +1,136 @@
+"""Any ranges of several attributes: `ranges(age, income)`.
+
+Its result answers any query about these attributes, and its error is that of a typical one (`ranges.error_prediction`).
+Its `attribute` is the `Axes` of all of them; numbers are cut into `CELLS` cells. It is asked by `Copula`: no other
+method comes near it (docs/ranges.md).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+from numpy.typing import NDArray
+
+from dither.core.guarantee import Guarantee
+from dither.errors import DomainError, ParameterError, RowError
+from dither.questions.question import Column, Floats, Question, Whole
+from dither.ranges.axes import Axes, Axis
+from dither.ranges.collection import WholeNumberRecords
+from dither.ranges.error_prediction import predicted
+from dither.schema import Attribute, Schema
+
+CELLS = 64  # of a number; stored plans rely on it
+
+
+@dataclass(frozen=True)
+class AxisColumn:
+    """One of the attributes of a question about ranges."""
+
+    axis: Axis
+
+    @property
+    def name(self) -> str:
+        """The attribute."""
+        return self.axis.name
+
+    def encode(self, column: Any, invalid: str = "error") -> NDArray:
+        """The cells, from 0."""
+        try:
+            return self.axis.encode(column, invalid)
+        except RowError as error:
+            wrong: DomainError = error.but(attribute=self.name)
+        except DomainError as error:
+            wrong = DomainError(f"attribute {self.name}, {error}")
+        raise wrong
+
+
+class RangesOf(Question):
+    """Any ranges of several attributes."""
+
+    statistic: ClassVar[str] = "ranges"
+    group: ClassVar[str] = "ranges"
+    title: ClassVar[str] = "answers any ranges"
+    has_prior: ClassVar[bool] = False
+    answers_conditions: ClassVar[bool] = True
+    known_without_reports: ClassVar[bool] = True  # nothing, and its error bars say so
+
+    @classmethod
+    def asks(cls, attribute: Attribute) -> bool:
+        """Of any that has one value a user, together with others."""
+        return attribute.kind != "keyvalue"
+
+    @classmethod
+    def read(cls, schema: Schema, inside: str) -> Self | None:
+        """The question about all of these attributes; spaces do not matter."""
+        names = [name.strip() for name in inside.split(",")]
+        if not all(names):
+            raise ParameterError("ranges names the attributes that queries may be about, as in ranges(age, income)")
+        return cls(", ".join(names), Axes.of_schema(schema, names, CELLS))
+
+    def means(self, text: str) -> bool:
+        """Neither spaces nor the order of attributes matter."""
+        statistic, _, rest = text.strip().partition("(")
+        names = sorted(name.strip() for name in rest.removesuffix(")").split(","))
+        return statistic.strip() == self.statistic and rest.endswith(")") and sorted(self.names) == names
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(map(AxisColumn, self.attribute))
+
+    @cached_property
+    def domain(self) -> WholeNumberRecords:
+        return WholeNumberRecords.sized(self.attribute.shape)
+
+    @property
+    def shape(self) -> tuple[()]:
+        """They are asked one by one."""
+        return ()
+
+    @property
+    def unasked(self) -> float:
+        return 1.0
+
+    def _encoded(self, column: Any, invalid: str) -> NDArray:
+        raise NotImplementedError("each of its columns is encoded by itself")
+
+    @property
+    def nominal(self) -> tuple[int, ...]:
+        """The attributes without an order, by their places."""
+        return tuple(place for place, axis in enumerate(self.attribute) if axis.labelled)
+
+    @cached_property
+    def kind(self) -> tuple[Any, str]:
+        return (self.attribute.shape, self.nominal), self.statistic
+
+    def spec(self, expected: int) -> str:
+        """Which grids are asked depends on how many will answer."""
+        return f"Copula(shape={self.attribute.shape}, n={expected}, nominal={self.nominal})"
+
+    def variance(self, mechanism: Any, reports: float, users: float) -> float:
+        """That would have the predicted error, which falls more slowly than with the number of users."""
+        return reports * predicted(mechanism, reports, users).mse
+
+    def limit(self, weight: float) -> None:
+        return None
+
+    @property
+    def remark(self) -> str:
+        about = "half of the values" + (" of two attributes" if len(self.names) > 1 else "")
+        return f"predicted is the error of a query about {about}, for data that are far from smooth."
+
+    def unknown(self, guarantee: Guarantee, source: str) -> Any:
+        raise NotImplementedError("its reading makes a result of no reports")
+
+    def decode(self, estimate: Any) -> Any:
+        return estimate.on(self.attribute)
+
+    def refine(self, estimate: Any, apply: Callable[[Any], Any], auto: bool) -> Any:
+        """It is a posterior already."""
+        return estimate
+
+    def sums(self, column: Any) -> None:
+        return None
+
+    def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
+        return {}
