@@ -6,6 +6,7 @@ from . import learn as learn
 from . import mechanisms as mechanisms
 from . import planning as planning
 from . import privacy as privacy
+from . import questions as questions
 from . import ranges as ranges
 from . import refine as refine
 from . import utility as utility
@@ -20,6 +21,7 @@ from .errors import DitherError as DitherError
 from .mechanisms.lookup import registry as registry
 from .planning import Plan as Plan
 from .planning import plan as plan
+from .planning.infer import infer as infer
 from .schema import Categorical as Categorical
 from .schema import KeyValue as KeyValue
 from .schema import Numeric as Numeric

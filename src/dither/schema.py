@@ -112,6 +112,10 @@ class Numeric:
         """What a missing value counts as."""
         return self.centre if self.missing is None else self.missing
 
+    def stand_in(self, column: Any) -> str:
+        """What the value of one user counts as, in words."""
+        return f"{self.centre + self.scale * float(self.encode(column, 'substitute')[0]):g}"
+
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.float64]:
         """Values from -1 to 1."""
         refuse, values = _checked_rule(invalid), floats_of(column)
@@ -174,6 +178,10 @@ class Ordinal:
     def substitute(self) -> int:
         """What a missing value counts as."""
         return (self.low + self.high) // 2 if self.missing is None else self.missing
+
+    def stand_in(self, column: Any) -> str:
+        """What the value of one user counts as, in words."""
+        return str(self.low + int(self.encode(column, "substitute")[0]))
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.int64]:
         """Category numbers, 0 for the lowest."""
@@ -245,6 +253,10 @@ class Categorical:
     @cached_property
     def _places(self) -> LabelCodes:
         return LabelCodes(self.labels)
+
+    def stand_in(self, column: Any) -> str:
+        """What the value of one user counts as, in words."""
+        return repr(self.labels[int(self.encode(column, "substitute")[0])])
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.int64]:
         """The labels' numbers."""
@@ -333,6 +345,12 @@ class KeyValue:
     def numeric(self) -> Numeric:
         """The values of one key."""
         return Numeric(self.low, self.high)
+
+    def stand_in(self, column: Any) -> str:
+        """What the value of one user counts as, in words."""
+        held = min(self.size, int((self.encode(column, "substitute")["key"] >= 0).sum()))
+        values = f"values from {self.low:g} to {self.high:g}"
+        return f"{held} key{'s' * (held != 1)} with {values}" if held else "no keys"
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray:
         """For each user keys and values from -1 to 1, as `Sparse` has them; more than `size` are sampled later."""

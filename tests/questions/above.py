@@ -29,7 +29,7 @@ class AboveOf(Question):
         return attribute.kind in ("numeric", "ordinal")
 
     @classmethod
-    def usage(cls, name: str, attribute: Attribute) -> str:
+    def usage(cls, name: str, attribute: Any) -> str:
         return f"above({name}, {attribute.numeric().centre:g})"
 
     @classmethod

@@ -60,6 +60,24 @@ def two_panels(left: Panel, right: Panel, *, titles: tuple[str, str], label: str
     return figure
 
 
+def error_strips(ratios: Mapping[str, NDArray[np.float64]], *, label: str) -> Any:
+    """For each name a strip of numbers around one: dots, the middle nine tenths as a bar, and the median."""
+    figures = require("matplotlib.figure", "plot")
+    figure = figures.Figure(figsize=(7.6, 1.2 + 0.5 * len(ratios)), layout="constrained")
+    axes = figure.subplots()
+    for place, values in enumerate(ratios.values()):
+        low, middle, high = np.quantile(values, (0.05, 0.5, 0.95))
+        heights = place + 0.26 * np.sin(np.arange(len(values)) * 2.4)  # spread without randomness
+        axes.plot(values, heights, ".", color=COLOURS[0], alpha=0.35, markersize=4, zorder=2)
+        axes.barh(place, high - low, left=low, height=0.62, color=COLOURS[5], alpha=0.35, zorder=1)
+        axes.plot([middle, middle], [place - 0.31, place + 0.31], color=COLOURS[1], linewidth=2, zorder=3)
+    axes.axvline(1.0, color="0.45", linewidth=1, linestyle=DASHES[1], zorder=0)
+    axes.set(xlabel=label, yticks=range(len(ratios)), yticklabels=list(ratios), xlim=(0, None))
+    axes.invert_yaxis()
+    tidy(axes)
+    return figure
+
+
 def _plain_ticks(axis: Any) -> None:
     """Plain numbers where an axis has few powers of ten; those of the minor ticks would run into each other."""
     ticker = require("matplotlib.ticker", "plot")

@@ -20,12 +20,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither import __version__
+from dither.core.atomic_write import atomic_path
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.composite_channels import Independent
 from dither.core.domains import Records, UnitInterval
@@ -48,6 +50,7 @@ from dither.planning.explanation import explain_plan
 from dither.planning.plan_files import CertificateFormat, PartFormat
 from dither.planning.plan_tally import PlanTally
 from dither.planning.prediction import NOTHING, Prediction, checked_prediction
+from dither.planning.record_check import RecordCheck, checked_record
 from dither.planning.record_tables import columns_of, record_of
 from dither.planning.refinement import refine_estimates
 from dither.questions.catalogue import questions
@@ -55,7 +58,11 @@ from dither.questions.question import Column, Question
 from dither.ranges.collection import WholeNumberRecords
 from dither.schema import Attribute, Schema
 
+if TYPE_CHECKING:
+    from dither.planning.simulation import Simulation
+
 _CHUNK = 1 << 16
+_WAY_OUT = 'invalid="substitute" puts the substitute of the schema there'
 T = TypeVar("T")
 
 
@@ -177,7 +184,7 @@ class Plan:
             values = {part.name: self._checked(part, columns, users, invalid) for part in self.parts}
             return self._all_reports(values, users, tape, first)
         except RowError as error:
-            wrong = error.but(row=first + error.row)
+            wrong = error.but(row=first + error.row, substitute=error.substitute or _WAY_OUT)
         raise wrong
 
     def report(self, record: Any, *, seed: int | None = None) -> dict[str, Reports]:
@@ -194,6 +201,40 @@ class Plan:
         """
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
         return self._all_reports(self.encoded(record), 1, tape)
+
+    def check(self, record: Any) -> RecordCheck:
+        """What a device would silently put in the place of values that do not fit: for tests of a device.
+
+        >>> from dither import Numeric, Ordinal, plan
+        >>> best = plan(Schema({"age": Ordinal(0, 99), "income": Numeric(0, 200_000)}), 1.0, users=100_000)
+        >>> best.check({"age": 41, "income": 30_000}).fits
+        True
+        >>> print(best.check({"age": 141, "Income": 30_000}))
+        The record does not fit the plan.
+        attribute  what a device does
+        age        the value is not a whole number from 0 to 99; a device sends 99
+        income     the record does not have it; a device sends 100000
+        Not asked for: Income.
+        """
+        columns = {column.name: column for part in self.parts for column in part.columns}
+        return checked_record(record, columns, self.attributes)
+
+    def simulate(
+        self,
+        population: Any,
+        repetitions: int = 100,
+        *,
+        refine: str | None = None,
+        seed: int = 0,
+        progress: bool = False,
+    ) -> "Simulation":
+        """How far from the truth the results of collections from such a population are, before there is one.
+
+        `population` is a table of records, as `randomize` takes it: public or made up, never those to be protected.
+        """
+        from dither.planning.simulation import simulated
+
+        return simulated(self, population, repetitions, refine=refine, seed=seed, progress=progress)
 
     def encoded(self, record: Any) -> dict[str, NDArray]:
         """For each part what its mechanism takes from the record of one user; substitutes for what does not fit."""
@@ -346,6 +387,20 @@ class Plan:
             "prediction": self.prediction._asdict(),
         }
         return plan_files.to_text(self.to_dict(), beside)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a file, whole or not at all; `Plan.read` reads it."""
+        with atomic_path(path) as temporary:
+            temporary.write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Plan":
+        """The plan in a file, certified again."""
+        try:
+            text = Path(path).read_bytes().decode("utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise ParameterError(f"the plan file {path} cannot be read; plan.save(path) writes one") from None
+        return cls.from_json(text)
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from dither.errors import ParameterError
 from dither.questions.distribution import DistributionOf
@@ -19,9 +19,10 @@ _KNOWN: list[type[Question]] = [
     RangesOf,
 ]
 _LISTED = 12
+Q = TypeVar("Q", bound=Question)
 
 
-def register(kind: type[Question]) -> type[Question]:
+def register(kind: type[Q]) -> type[Q]:
     """Make a kind of question known, as a decorator of its class: texts that name its statistic are read by it.
 
     Kinds may share a statistic if they are asked of different attributes, as the means of numbers and of keys are.
