@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from dither.errors import ParameterError
-from dither.questions.distribution import DistributionOf
-from dither.questions.histogram import HistogramOf
+from dither.questions.distributions import DistributionOf
+from dither.questions.histograms import HistogramOf
 from dither.questions.keys import ConditionalMeanOf, FrequencyOf, KeyMeanOf, PresenceOf
-from dither.questions.mean import MeanOf
+from dither.questions.means import MeanOf
 from dither.questions.question import Question
 from dither.questions.ranges import RangesOf
 from dither.schema import Schema

@@ -35,6 +35,16 @@ class KeyQuestion(Question):
     def asks(cls, attribute: Attribute) -> bool:
         return attribute.kind == "keyvalue"
 
+    @classmethod
+    def read(cls, schema: Schema, inside: str) -> Self | None:
+        asked = super().read(schema, inside)
+        if asked is not None and cls.derived:
+            raise ParameterError(
+                f"{asked} comes with presence({asked.name}) and mean({asked.name}), and has an error only when it is "
+                f"known how many hold a key: ask for these"
+            )
+        return asked
+
     @cached_property
     def domain(self) -> Sparse:
         return self.attribute.domain
@@ -82,6 +92,10 @@ class KeyQuestion(Question):
     @property
     def beside(self) -> tuple[Question, ...]:
         return tuple(each(self.name, self.attribute) for each in (ConditionalMeanOf, FrequencyOf))
+
+    def refine(self, estimate: Any, apply: Callable[[Any], Any], auto: bool) -> Any:
+        """What comes with the others stays as it is: of how many users it is, is not known of every key."""
+        return estimate if self.derived else apply(estimate)
 
     def sums(self, column: Any) -> Whole:
         encoded = self.encode(column, "substitute")
@@ -131,36 +145,19 @@ class KeyMeanOf(KeyQuestion):
         return self.attribute.centre + self.unit * (total / users)
 
 
-class DerivedKeyQuestion(KeyQuestion):
-    """What comes with the others, and stays as it is: of how many users it is, is not known of every key."""
-
-    derived: ClassVar[bool] = True
-
-    @classmethod
-    def read(cls, schema: Schema, inside: str) -> Self | None:
-        asked = super().read(schema, inside)
-        if asked is not None:
-            raise ParameterError(
-                f"{asked} comes with presence({asked.name}) and mean({asked.name}), and has an error only when it is "
-                f"known how many hold a key: ask for these"
-            )
-        return None
-
-    def refine(self, estimate: Any, apply: Callable[[Any], Any], auto: bool) -> Any:
-        return estimate
-
-
-class ConditionalMeanOf(DerivedKeyQuestion):
+class ConditionalMeanOf(KeyQuestion):
     """The mean of a key among those who hold it."""
 
+    derived: ClassVar[bool] = True
     statistic: ClassVar[str] = "conditional_mean"
     averages: ClassVar[bool] = True
     title: ClassVar[str] = "mean among those who have it"
 
 
-class FrequencyOf(DerivedKeyQuestion):
+class FrequencyOf(KeyQuestion):
     """The shares of users who hold a key with the lower end of its values, and with the upper one."""
 
+    derived: ClassVar[bool] = True
     statistic: ClassVar[str] = "frequency"
 
     @property
