@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 help:
 	@echo "make demo      set up, then go from files of real flights to a report: plan, reports, tallies, answers"
 	@echo "make tutorial  type all the commands of docs/tutorial.md, in a new folder and a new environment"
-	@echo "make test      set up, then run all checks and, beside them, the tests for every change"
+	@echo "make test      set up, then run all checks and, beside them, the tests for every change (six minutes)"
 	@echo "make test-wide the other tests: types of the tests, more parameters, larger simulations, Spark, signals"
 	@echo "make test-all  both"
 	@echo "make check     lint, format, floors, types of src and of the pages, doctests, documentation"
