@@ -22,7 +22,10 @@ from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
 from dither.core.parallel import small_matrices
 from dither.core.tally import Tally
-from dither.errors import ParameterError, require
+from dither.display.distribution_plots import steps
+from dither.display.estimate_plots import new_axes
+from dither.display.plots import tidy
+from dither.errors import ParameterError
 from dither.estimation.density import of_users, smoothed
 from dither.estimation.em import GAP, maximum
 from dither.estimation.output_counts import OutputCounts
@@ -47,7 +50,7 @@ class Distribution(Estimate):
     None with smoothing, which does not maximise it.
     """
 
-    edges: NDArray[np.float64] = field(kw_only=True)
+    edges: NDArray[np.float64] = field(kw_only=True)  # always known
     log_likelihood: float = field(kw_only=True)
     iterations: int | None = field(default=None, kw_only=True)
     gap: float | None = field(default=None, kw_only=True)
@@ -75,16 +78,16 @@ class Distribution(Estimate):
         part = np.divide(into, self.value[bin_], out=np.zeros_like(into), where=into > 0)
         return self.edges[bin_] + width * np.minimum(part, 1.0)
 
-    def plot(self, ax: Any = None) -> Any:
-        """The density as steps, with a band of 95% where there are standard errors; on `ax`, or on new axes."""
-        if ax is None:
-            _, ax = require("matplotlib.pyplot", "plot").subplots()
-        ax.stairs(self.density(), self.edges)
-        if np.isfinite(self.stderr).all():
-            low, high = (np.maximum(end, 0.0) / np.diff(self.edges) for end in self.interval(0.95))
-            ax.stairs(high, self.edges, baseline=low, fill=True, alpha=0.3)
-        ax.set_xlabel("value")
-        ax.set_ylabel("density")
+    def plot(self, ax: Any = None, level: float = 0.95) -> Any:
+        """The density as steps, with a band where there are standard errors; on `ax`, or on new axes."""
+        ax = new_axes() if ax is None else ax
+        width = np.diff(self.edges)
+        low, high = (np.maximum(end, 0.0) / width for end in self.interval(level))
+        tidy(ax)
+        steps(ax, self.edges, self.density(), low, high)
+        banded = f", with {100 * level:.6g}% intervals" if np.isfinite(low).all() else ""
+        ax.set(xlabel="value", ylabel="density")
+        ax.set_title(f"from {self.n:,} reports{banded}", loc="left", fontsize=10)
         return ax
 
     @property

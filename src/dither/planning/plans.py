@@ -16,11 +16,12 @@ version may make better.
 """
 
 import hashlib
+import html
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,9 @@ from dither.planning.record_tables import columns_of, record_of
 from dither.planning.refinement import refine_estimates
 from dither.ranges.collection import WholeNumberRecords
 from dither.schema import Attribute, Schema
+
+if TYPE_CHECKING:
+    from dither.planning.plan_estimates import PlanEstimates
 
 _CHUNK = 1 << 16
 T = TypeVar("T")
@@ -151,12 +155,16 @@ class Plan:
         return explain_plan(self)
 
     def __repr__(self) -> str:
-        count = len(self.questions)
-        asked = "1 question" if count == 1 else f"{count:,} questions"
-        return f"Plan of {asked} for {self.users:,} users; {self.guarantee}\n{self.table()}"
+        return f"{self._title}\n{self.table()}"
 
     def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
+        return f"<p>{html.escape(self._title)}</p>{self.table()._repr_html_()}"
+
+    @property
+    def _title(self) -> str:
+        count = len(self.questions)
+        asked = "1 question" if count == 1 else f"{count:,} questions"
+        return f"Plan of {asked} for {self.users:,} users; {self.guarantee}"
 
     # On the device ---------------------------------------------------------------------------------------------
 
@@ -282,11 +290,13 @@ class Plan:
             )
         return Reports.wrap(np.asarray(reports), part.mechanism.fingerprint, reports.simulated)
 
-    def estimate(self, tally: PlanTally, *, refine: str | None = None) -> Estimates:
+    def estimate(self, tally: PlanTally, *, refine: str | None = None) -> "PlanEstimates":
         """An estimate for each question, in the attribute's own units; the attribute's name means its first one.
 
         `refine="auto"` wins back accuracy (`dither.refine`): each result then has the one before as `original`.
         """
+        from dither.planning.plan_estimates import PlanEstimates  # a device has no use for it
+
         if not isinstance(tally, PlanTally) or tally.plan != self.fingerprint:
             raise TallyError("this tally belongs to another plan: plan.estimate(plan.tally(reports))")
         if set(tally.parts) != {part.name for part in self.parts}:
@@ -305,7 +315,7 @@ class Plan:
             found = refine_estimates(found, refine)
         decoded = {str(question): question.decode(estimate) for question, estimate in found.items()}
         first = {name: str(question) for question in reversed(self.questions) for name in question.names}
-        return Estimates(decoded, first)
+        return PlanEstimates(decoded, first)
 
     # Identity --------------------------------------------------------------------------------------------------
 

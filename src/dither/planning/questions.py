@@ -26,7 +26,7 @@ from dither.core.domains import Categories, UnitInterval
 from dither.core.estimate import Bounds, Estimate
 from dither.core.sparse_domain import Sparse
 from dither.errors import DomainError, ParameterError, RowError
-from dither.ranges.axes import Axes
+from dither.ranges.axes import Axes, Axis
 from dither.ranges.collection import WholeNumberRecords
 from dither.schema import Attribute, KeyValue, Numeric, Ordinal, Schema
 
@@ -152,8 +152,22 @@ class Question:
             bounds = Bounds(*self.ends)
         kept = None if estimate.original is None else self.decode(estimate.original)
         return replace(
-            estimate, value=value, stderr=stderr, question=str(self), labels=self.labels, bounds=bounds, original=kept
+            estimate,
+            value=value,
+            stderr=stderr,
+            question=str(self),
+            labels=self.labels,
+            bounds=bounds,
+            original=kept,
+            edges=self.edges,
         )
+
+    @property
+    def edges(self) -> NDArray[np.float64] | None:
+        """Where the cells of a distribution begin and end; whole numbers stand in the middle of theirs."""
+        if self.statistic != "distribution":
+            return None
+        return Axis(self.name, self.cells, self.attribute).edges
 
     @property
     def useless(self) -> float:
