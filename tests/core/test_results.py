@@ -214,7 +214,7 @@ def test_of_many_items_the_largest_are_drawn_with_intervals_for_all():
     many = numbers(500)
     axes = many.plot()
     assert len(drawn(axes)[0]) == MOST_ITEMS
-    assert f"the {MOST_ITEMS} largest of 500 items" in axes.get_title(loc="left")
+    assert axes.get_xlabel() == f"frequency (the {MOST_ITEMS} largest of 500)"
     assert "for all at once" in axes.get_title(loc="left")
     segment = axes.collections[0].get_segments()[0]
     assert segment[1, 0] - segment[0, 0] == pytest.approx(2 * norm.isf(0.05 / 1000) * 0.01)
@@ -230,6 +230,8 @@ def test_a_number_is_drawn_on_its_domain():
     assert axes.get_xlim()[0] < 0
     assert axes.get_xlim()[1] > 99
     assert axes.get_xlabel() == "mean(age)"
+    far = Estimate(np.array([50.0, 51.0]), np.full(2, 0.1), 10, PROMISE, "mean").plot()
+    assert far.get_xlim()[0] > 40  # not stretched to 0
     endless = Estimate(np.array(20.0), np.array(3.0), 10, PROMISE, "mean(age)").plot()
     assert endless.get_xlim()[1] < 99
     unknown = Estimate(np.array(np.nan), np.array(np.inf), 0, PROMISE, "mean(age)").plot()

@@ -119,24 +119,27 @@ class Estimate(Tabular):
         """
         if np.size(self.value) == 0 or not np.isfinite(self.value).any():
             return estimate_plots.draw_nothing(ax, self.question)
-        label = "share of users" if self.bounds is not None and self.bounds[:2] == SHARES[:2] else self.question
-        title = f"from {self.n:,} reports, with {100 * level:.6g}% intervals"
+        shares = self.bounds is not None and self.bounds[:2] == SHARES[:2]
+        label = "share of users" if shares else self.question
+        title = f"{self.question}\nfrom {self.n:,} reports, with {100 * level:.6g}% intervals"
         value, low, high = ravelled(self.value, *self.interval(level))
         if value.size == 1:
             ends = (-np.inf, np.inf) if self.bounds is None else self.bounds[:2]
             name = self.item_names[0] or self.question
             return estimate_plots.draw_number(ax, name, float(value[0]), float(low[0]), float(high[0]), ends, title)
         if self.edges is not None:
-            return estimate_plots.draw_cells(ax, self.edges, value, low, high, (self.question, label), title)
+            along = self.question if "(" in self.question else "value"
+            return estimate_plots.draw_cells(ax, self.edges, value, low, high, (along, label), title, zero=shares)
         rows = np.arange(value.size)
         if value.size > estimate_plots.MOST_ITEMS:
             low, high = ravelled(*self.interval(level, simultaneous=True))
             rows = _largest(value, estimate_plots.MOST_ITEMS, ordered=self.ordered)
-            title = f"the {len(rows)} largest of {value.size:,} items, {title} for all at once"
+            title, label = f"{title} for all at once", f"{label} (the {len(rows)} largest of {value.size:,})"
         elif not self.ordered:
             rows = _largest(value, value.size)
-        names = [self.item_names[int(row)] for row in rows]
-        return estimate_plots.draw_items(ax, names, value[rows], low[rows], high[rows], (self.question, label), title)
+        names = self.item_names
+        shown = [names[int(row)] for row in rows]
+        return estimate_plots.draw_items(ax, shown, value[rows], low[rows], high[rows], label, title, zero=shares)
 
     def panels(self) -> Mapping[str, "Estimate"]:
         """What is drawn in a picture of its own: all of it."""

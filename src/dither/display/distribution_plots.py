@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.display.plots import COLOURS, tidy
+from dither.display.plots import ALONE, tidy
 from dither.errors import require
 
 Floats = NDArray[np.float64]
@@ -64,8 +64,8 @@ def steps(ax: Any, edges: Floats, value: Floats, low: Floats, high: Floats) -> N
     value, low, high = table[:, changed]
     edges = np.append(edges[changed], edges[-1])
     if np.isfinite(low).all() and np.isfinite(high).all():
-        ax.stairs(high, edges, baseline=low, fill=True, color=COLOURS[0], alpha=0.25, linewidth=0)
-    ax.stairs(value, edges, baseline=None, color=COLOURS[0], linewidth=1.6)
+        ax.stairs(high, edges, baseline=low, fill=True, color=ALONE, alpha=0.25, linewidth=0)
+    ax.stairs(value, edges, baseline=None, color=ALONE, linewidth=1.6)
     ax.set_xlim(edges[0], edges[-1])
 
 
@@ -75,7 +75,7 @@ def _bars(ax: Any, labels: Sequence[str], value: Floats, low: Floats, high: Floa
         shown = np.sort(np.argsort(-value, kind="stable")[:_MOST_BARS])
     places = np.arange(len(shown))
     reach = np.abs(np.stack([value - low, high - value]))[:, shown]
-    ax.barh(places, value[shown], color=COLOURS[0], alpha=0.5, height=0.7)
+    ax.barh(places, value[shown], color=ALONE, alpha=0.5, height=0.7)
     ax.errorbar(value[shown], places, xerr=reach, fmt="none", ecolor="0.45", elinewidth=1.2, capsize=2)
     ax.set_yticks(places, [shortened(labels[int(number)]) for number in shown], fontsize=letter_size(len(shown)))
     ax.grid(visible=False, axis="y")

@@ -87,6 +87,7 @@ class Distribution(Estimate):
         steps(ax, self.edges, self.density(), low, high)
         banded = f", with {100 * level:.6g}% intervals" if np.isfinite(low).all() else ""
         ax.set(xlabel="value", ylabel="density")
+        ax.set_ylim(bottom=0)
         ax.set_title(f"from {self.n:,} reports{banded}", loc="left", fontsize=10)
         return ax
 
