@@ -3,6 +3,7 @@
 import html
 import runpy
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -152,8 +153,8 @@ def test_a_plan_keeps_its_header_in_a_notebook():
 def test_ordered_items_keep_their_order(script):
     shuffled = Estimate(np.array([0.1, 0.4, 0.2, 0.3]), np.full(4, 0.01), 9, PROMISE, labels=list("abcd"))
     assert shuffled.table(most=3).columns["item"] == ["b", "d", "c"]
-    for ordered in ({"ordered": True}, {"edges": np.arange(5.0)}):
-        own = Estimate(shuffled.value, shuffled.stderr, 9, PROMISE, labels=list("abcd"), **ordered)
+    cells = replace(shuffled, edges=np.arange(5.0))
+    for own in (replace(shuffled, ordered=True), cells):
         assert own.table(most=3).columns["item"] == ["b", "c", "d"]
         assert own.ordered
         assert [row[0] for row in own.top(3).rows()] == ["b", "d", "c"]  # what is asked for is the largest

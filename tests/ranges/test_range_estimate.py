@@ -194,7 +194,7 @@ def test_the_estimate_is_a_mapping_to_marginals():
     assert PLAIN["1"] is PLAIN[1]
     for wrong in ("pay", 3, -1, None, 1.5):
         with pytest.raises(UnknownError, match="there is no attribute"):
-            ESTIMATE[wrong]
+            ESTIMATE[wrong]  # type: ignore[arg-type]
     assert dict(PLAIN.items())[2].value.shape == (4,)
 
 

@@ -16,9 +16,10 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dither.core.checks import checked_count
+from dither.core.covariance import Covariance
 from dither.core.guarantee import Guarantee
 from dither.core.registry import Registry, declared
 from dither.core.results import Interval, ItemResult, Tabular, checked_level, ravelled, simultaneous_level
@@ -58,7 +59,8 @@ class Estimate(Tabular):
     `bounds` is what the domain tells of the truth. A refined estimate keeps the one it was made from as `original`.
     Items that are `ordered` (values of a whole number, bins, quantiles) keep their order in tables and pictures, and
     `edges` say where they begin and end if they are cells of an axis; of others the largest come first where not all
-    are shown.
+    are shown. `correlation` says how the errors of the items go together, where that is known: in units of standard
+    errors, so that it holds in any units of the values.
     """
 
     value: NDArray[np.float64]
@@ -73,6 +75,7 @@ class Estimate(Tabular):
     original: "Estimate | None" = None
     ordered: bool = field(default=False, kw_only=True)
     edges: NDArray[np.float64] | None = field(default=None, kw_only=True)
+    correlation: Covariance | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if np.shape(self.value) != np.shape(self.stderr):
@@ -83,6 +86,8 @@ class Estimate(Tabular):
             if len(self.edges) != np.size(self.value) + 1:
                 raise ParameterError(f"an estimate of {np.size(self.value)} cells needs one edge more than these")
             object.__setattr__(self, "ordered", True)
+        if self.correlation is not None and self.correlation.size != np.size(self.value) > 1:
+            raise ParameterError(f"an estimate of {np.size(self.value)} items needs correlations of as many")
 
     def with_labels(self, labels: Sequence[str]) -> "Estimate":
         """The same estimate, with a name for each item."""
@@ -93,6 +98,65 @@ class Estimate(Tabular):
         miss = (1 - checked_level(level)) / (self.value.size if simultaneous else 1)
         reach = -NormalDist().inv_cdf(miss / 2) * self.stderr
         return Interval(self.value - reach, self.value + reach)
+
+    @property
+    def covariance(self) -> Covariance | None:
+        """The covariance of the errors of all items; None where it is not known how they go together.
+
+        Refining moves every item by what all of them say: the covariance after it is not known.
+        """
+        stderr = np.ravel(self.stderr)
+        if stderr.size == 1:
+            return Covariance.uncorrelated(stderr**2)
+        if self.correlation is None or self.original is not None:
+            return None
+        return self.correlation.scaled(stderr)
+
+    def combine(self, weights: ArrayLike, question: str = "linear combination") -> "Estimate":
+        """The sum of all items, each times its weight, with the standard error that their covariance gives.
+
+        Weights that add up to 0 make a contrast, as [1, -1, 0] for the difference of the first two of three. Items
+        with weight 0 do not matter, also where they are not known.
+        """
+        wanted = np.asarray(weights, dtype=np.float64)
+        if wanted.shape != np.shape(self.value) or not np.isfinite(wanted).all():
+            raise ParameterError("weights must be finite numbers, one for each item and in the same shape")
+        covariance = self.covariance
+        if covariance is None:
+            raise ParameterError(
+                "it is not known how the errors of these items go together, so a combination of them would have no "
+                "standard error" + ("; combine the items of its `original`" if self.original is not None else "")
+            )
+        some = np.flatnonzero(np.ravel(wanted))
+        chosen, (value,) = np.ravel(wanted)[some], ravelled(self.value)
+        ends = None if self.bounds is None else np.outer(chosen, self.bounds[:2])
+        limits = None if ends is None else Bounds(float(ends.min(axis=1).sum()), float(ends.max(axis=1).sum()))
+        return replace(
+            self,
+            value=np.asarray(chosen @ value[some]),
+            stderr=np.asarray(covariance.of(some).variance_of(chosen) ** 0.5),
+            question=question,
+            labels=None,
+            bounds=limits,
+            original=None,
+            ordered=False,
+            edges=None,
+            correlation=None,
+        )
+
+    def total(self, items: Sequence[str | int]) -> "Estimate":
+        """Some items together, by their names or their numbers: the share of users in any of these categories."""
+        names = {name: place for place, name in enumerate(self.item_names)}
+        size = np.size(self.value)
+        places = [names.get(item, -1) if isinstance(item, str) else item for item in items]
+        if isinstance(items, str) or not all(0 <= place < size for place in places) or len(set(places)) < len(places):
+            raise ParameterError("items must be names or numbers of items, as in total(['nurse', 'driver']), each once")
+        weights = np.zeros(size)
+        weights[places] = 1.0
+        found = self.combine(weights.reshape(np.shape(self.value)), f"{self.question}, {len(places)} items together")
+        if self.bounds is None or self.bounds.total is None:
+            return found
+        return replace(found, bounds=Bounds(self.bounds.low, self.bounds.total))
 
     def refine(self, method: str = "auto", **options: Any) -> "Estimate":
         """A better estimate from the same reports: the name of a function in `dither.refine`."""

@@ -64,6 +64,10 @@ class Result(Protocol):
         """All rows as a pyarrow Table."""
         ...
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        ...
+
 
 class ItemResult(Result, Protocol[Part]):
     """A result that is a list of numbers, with a standard error and a name for each; `Part` is what is drawn of it."""
@@ -90,8 +94,6 @@ class ItemResult(Result, Protocol[Part]):
     def panels(self) -> Mapping[str, Part]:
         """What is drawn in a picture of its own, by its attribute; a result of one attribute is one, under ""."""
         ...
-
-    def _repr_html_(self) -> str: ...
 
 
 class Tabular(ABC):

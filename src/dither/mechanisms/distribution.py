@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dither.core.checks import checked_count
+from dither.core.covariance import Covariance
 from dither.core.domains import UnitInterval
 from dither.core.estimate import Estimate
 from dither.core.guarantee import Guarantee
@@ -147,8 +148,9 @@ class DistributionReading:
         """The shares of the bins; of the `among` users from whom the reports were drawn, if more."""
         heard = self.evidence(tally, _CELLS, 2 * _CELLS) if self.smooth else self.evidence(tally, self.bins)
         if self.smooth:
-            found, stderr, likelihood = self._smooth(heard, tally.n, among or tally.n)
-            ended = {}
+            found, covariance, likelihood = self._smooth(heard, tally.n, among or tally.n)
+            stderr = np.sqrt(np.maximum(covariance.variance, 0.0))
+            ended: dict[str, Any] = {"correlation": covariance.correlation}
             notes = (
                 "As smooth as the reports allow: an average over degrees of smoothness, weighted by their evidence.",
                 "Standard errors cover what smoothing irons out as chance, not all of how it flattens peaks and edges.",
@@ -168,18 +170,18 @@ class DistributionReading:
         labels, told = _labels(edges), {"edges": edges, "log_likelihood": likelihood, **ended}
         return Distribution(found, stderr, tally.n, guarantee, "share", labels, source, notes, **told)
 
-    def _smooth(self, heard: OutputCounts, n: int, among: int) -> tuple[Floats, Floats, float]:
-        """Shares of the bins, their standard errors, and the log-likelihood."""
+    def _smooth(self, heard: OutputCounts, n: int, among: int) -> tuple[Floats, Covariance, float]:
+        """Shares of the bins, the covariance of their errors, and the log-likelihood."""
         with small_matrices():
             drawn = smoothed(_CELLS, heard, [])
             users = of_users(drawn, heard, n / among)
             ends, cuts = np.linspace(0.0, 1.0, _CELLS + 1), np.linspace(0.0, 1.0, self.bins + 1)[:, None]
             # The part of each cell (column) that lies in each bin.
             part = np.diff(np.clip((cuts - ends[:-1]) * _CELLS, 0.0, 1.0), axis=0)
-            variance = ((part @ users.covariance) * part).sum(axis=1)
-        within = (part * (1 - part)) @ users.value / among  # by chance, of the users in a cell that a bin cuts
-        stderr = np.sqrt(np.maximum(variance, 0.0) + within)
-        return part @ users.value, stderr, heard.log_likelihood(drawn.value)
+        # Users in a cell that bins cut are in each of these by chance: diag(part v) - part diag(v) part', over all.
+        value = part @ users.value
+        covariance = Covariance(value / among, part, users.covariance - np.diag(users.value) / among)
+        return value, covariance, heard.log_likelihood(drawn.value)
 
     def moments(self, x: Any) -> Moments:
         """There are none: a share in the distribution is no average of calibrated reports."""
