@@ -178,7 +178,7 @@ def heat() -> Figure:
     left, right = figure.subplots(1, 2)
     across, up = (axis.side for axis in estimate.axes)
     draw_heat_map(left, across, up, truth).set_title("the users", loc="left", fontsize=10)
-    draw_heat_map(right, across, up, estimate.table(0, 1)).set_title("the estimate", loc="left", fontsize=10)
+    draw_heat_map(right, across, up, estimate.joint(0, 1)).set_title("the estimate", loc="left", fontsize=10)
     return figure
 
 

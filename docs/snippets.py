@@ -6,7 +6,7 @@ with a `py.typed`, of which only what is declared counts. A name that does not e
 a result whose type is not known enough to be used fail here before a reader meets them.
 
 `<!-- untyped -->` on a line of its own before a block lets its errors pass: its mistake is the point of it, or what it
-uses is known by its name only (the ranges of a plan's results, a mechanism of the registry).
+uses is known by its name only (a mechanism of the registry).
 
 What other packages do not declare (pandas, pyarrow, torch, scikit-learn) is not ours to mend: unknown types are let
 pass. So are pages that leave out what a library would not: hints of their own small functions.

@@ -404,28 +404,23 @@ def test_what_is_refused():
         found.cdf("zero")
 
 
-class Axes:
-    """Remembers what was drawn."""
-
-    def __init__(self):
-        self.drawn = []
-
-    def __getattr__(self, name):
-        return lambda *args, **options: self.drawn.append((name, args, options))
-
-
 def test_plot_draws_the_density_and_a_band(monkeypatch):
+    pytest.importorskip("matplotlib")
     mechanism = SquareWave(1.0)
     tally = tallied(mechanism, n=1000)
-    axes, bare = Axes(), Axes()
-    assert mechanism.distribution(tally, 8).plot(axes) is axes
-    mechanism.distribution(tally, 8, smooth=False).plot(bare)
-    assert [name for name, _, _ in axes.drawn].count("stairs") == 2
-    assert [name for name, _, _ in bare.drawn].count("stairs") == 1
-    assert (axes.drawn[1][2]["baseline"] >= 0).all()
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.pyplot", None)
+    found = mechanism.distribution(tally, 8)
+    axes = found.plot()
+    band, line = axes.patches
+    np.testing.assert_allclose(line.get_data().values, found.density())
+    assert (band.get_data().baseline >= 0).all()
+    assert "95% intervals" in axes.get_title(loc="left")
+    bare = mechanism.distribution(tally, 8, smooth=False).plot(axes.figure.subplots())
+    assert len(bare.patches) == 1
+    assert "intervals" not in bare.get_title(loc="left")
+    assert found.plot(bare, 0.5) is bare
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match="plot"):
-        mechanism.distribution(tally, 8).plot()
+        found.plot()
 
 
 @pytest.mark.wide

@@ -235,7 +235,7 @@ def test_an_estimate_has_distributions_and_their_quantiles():
         assert found.value.min() >= 0
         assert found.value.sum() == pytest.approx(1)
         assert np.isfinite(found.stderr).all()
-    np.testing.assert_array_equal(estimate.table(1, 0), estimate.marginal(0, 1).value.T)
+    np.testing.assert_array_equal(estimate.joint(1, 0), estimate.marginal(0, 1).value.T)
     quantiles = estimate.quantile(0, np.linspace(0, 1, 21)).value
     assert (np.diff(quantiles) >= 0).all()
     below = np.cumsum(estimate[0].value)

@@ -309,5 +309,5 @@ def test_an_estimate_has_distributions_and_their_quantiles():
         assert found.value.min() >= 0
         assert found.value.sum() == pytest.approx(1)
         assert (found.stderr > 0).all()
-    np.testing.assert_array_equal(estimate.table(0, 2), estimate.marginal(2, 0).value.T)
+    np.testing.assert_array_equal(estimate.joint(0, 2), estimate.marginal(2, 0).value.T)
     assert (np.diff(estimate.quantile(0, np.linspace(0, 1, 21)).value) >= 0).all()

@@ -165,13 +165,13 @@ def test_answers_of_nested_queries_grow(kind):
         (lambda e: e.marginal("age", "age"), "one attribute or two different ones"),
         (lambda e: e.marginal("age", "income", "job"), "one attribute or two different ones"),
         (lambda e: e.marginal("pay"), "there is no attribute 'pay'"),
-        (lambda e: e.table("age", 0), "two different attributes"),
+        (lambda e: e.joint("age", 0), "two different attributes"),
         (lambda e: e.quantile("job", 0.5), "job: labels have no order"),
         (lambda e: e.quantile("age", 1.5), "a share from 0 to 1"),
         (lambda e: e.quantile("age", float("nan")), "a share from 0 to 1"),
         (lambda e: e.quantile("age", "half"), "a share from 0 to 1"),
         (lambda e: e.quantile("age", [[0.5]]), "a share from 0 to 1"),
-        (lambda e: e.plot(), "one attribute or two"),
+        (lambda e: e.plot("age", "income", "job"), "one attribute or two"),
         (lambda e: e.sample(-1), "n must be at least 0"),
         (lambda e: e.on(Axes.of_shape((4, 4))), "other numbers of values"),
     ],
@@ -194,7 +194,7 @@ def test_the_estimate_is_a_mapping_to_marginals():
     assert PLAIN["1"] is PLAIN[1]
     for wrong in ("pay", 3, -1, None, 1.5):
         with pytest.raises(UnknownError, match="there is no attribute"):
-            ESTIMATE[wrong]
+            ESTIMATE[wrong]  # type: ignore[arg-type]
     assert dict(PLAIN.items())[2].value.shape == (4,)
 
 
@@ -230,8 +230,8 @@ def test_tables_of_two_attributes_in_either_order():
     table = ESTIMATE.marginal("job", "age")
     assert table.value.shape == table.stderr.shape == (4, 64)
     np.testing.assert_allclose(table.value, ESTIMATE.marginal("age", "job").value.T)
-    np.testing.assert_allclose(table.value, ESTIMATE.table("job", "age"), atol=1e-6)
-    np.testing.assert_allclose(ESTIMATE.table("age", "job"), ESTIMATE.table("job", "age").T)
+    np.testing.assert_allclose(table.value, ESTIMATE.joint("job", "age"), atol=1e-6)
+    np.testing.assert_allclose(ESTIMATE.joint("age", "job"), ESTIMATE.joint("job", "age").T)
     assert list(table.labels or ())[65] == "driver, 19"
     assert table.value.sum() == pytest.approx(1.0, abs=1e-3)
     np.testing.assert_allclose(table.value.sum(axis=1), ESTIMATE["job"].value, atol=1e-3)
@@ -244,7 +244,7 @@ def test_large_tables_are_refused_and_ranges_offered():
         Uniform(shape=shape, epsilon=1.0, n=10)._model([], 10), Axes.of_shape(shape), 10, ESTIMATE.guarantee
     )
     with pytest.raises(ParameterError, match=r"8,388,608 entries: ask for ranges"):
-        estimate.table(0, 1)
+        estimate.joint(0, 1)
     with pytest.raises(ParameterError, match=r"8,388,608 entries: ask for ranges"):
         estimate.marginal(0, 1)
     assert float(estimate.answer({0: (0, 2047), 1: (0, 511)}).value) == pytest.approx(0.125)
@@ -365,7 +365,7 @@ def test_pictures():
     assert axes.get_xlim() == (17.5, 81.5)
     assert axes.get_ylim() == (0, 100_000)
     drawn = axes.collections[0].get_array().reshape(16, 64)
-    np.testing.assert_allclose(drawn, ESTIMATE.table("age", "income").T)
+    np.testing.assert_allclose(drawn, ESTIMATE.joint("age", "income").T)
     assert len(axes.figure.axes) == 2  # and the colour bar
     labels = [text.get_text() for text in ESTIMATE.plot("job").get_yticklabels()]
     assert labels == list(JOBS)
@@ -444,7 +444,7 @@ def test_every_method_answers_every_kind_of_question(method):
     assert (low >= 0).all()
     assert (high <= 1).all()
     assert estimate.marginal(2, 0).value.shape == (8, 16)
-    np.testing.assert_allclose(estimate.table(2, 0), estimate.marginal(2, 0).value, atol=1e-3)
+    np.testing.assert_allclose(estimate.joint(2, 0), estimate.marginal(2, 0).value, atol=1e-3)
     assert 0 <= float(estimate.quantile(0, 0.5).value) <= 15
     assert float(estimate.where('"0" <= 7').value) == pytest.approx(float(estimate.answer({0: (None, 7)}).value))
     assert estimate.n == 20_000
@@ -479,7 +479,7 @@ def test_a_model_without_marginals_and_tables_is_asked_value_by_value():
 
     bare: Any = RangeEstimate.of(Bare(), AXES, N, ESTIMATE.guarantee)
     np.testing.assert_allclose(bare["job"].value, ESTIMATE["job"].value, atol=1e-9)
-    np.testing.assert_allclose(bare.table("job", "income"), ESTIMATE.table("job", "income"), atol=1e-6)
+    np.testing.assert_allclose(bare.joint("job", "income"), ESTIMATE.joint("job", "income"), atol=1e-6)
     np.testing.assert_allclose(bare.quantile("age", [0.1, 0.9]).value, ESTIMATE.quantile("age", [0.1, 0.9]).value)
 
 

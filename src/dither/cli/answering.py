@@ -30,9 +30,10 @@ from dither.display.progress import progress
 from dither.display.table import TextTable, cell
 
 if TYPE_CHECKING:
-    from dither.core.estimate import Estimate, Estimates
+    from dither.core.estimate import Estimate
     from dither.engines.records import RecordStream
     from dither.planning import Plan
+    from dither.planning.plan_estimates import PlanEstimates
 
 _LONG, _TOP = 12, 5  # a list of more numbers is cut to the largest few
 _HIDDEN = "frequency("  # of keys at the ends of their values: what the others are made of
@@ -118,7 +119,7 @@ def estimate(
         )
 
 
-def _truths(made: "Plan", found: "Estimates", source: str, outputs: Sequence[str | None]) -> dict[str, Any]:
+def _truths(made: "Plan", found: "PlanEstimates", source: str, outputs: Sequence[str | None]) -> dict[str, Any]:
     """What the raw records say, for the questions that were estimated."""
     from dither.engines.records import open_records
     from dither.planning.trial import truths
@@ -139,7 +140,7 @@ def _watched(given: "RecordStream", what: str) -> Iterator[Any]:
             advance(batch.num_rows)
 
 
-def _table(made: "Plan", found: "Estimates", truth: dict[str, Any]) -> TextTable:
+def _table(made: "Plan", found: "PlanEstimates", truth: dict[str, Any]) -> TextTable:
     """All numbers that fit a terminal, and the largest of long lists."""
     from dither.page.export import numeric_estimates
 
@@ -176,7 +177,7 @@ def _lines(question: str, attribute: str, each: "Estimate", truth: Any, size: An
     return [("" if place else question, *line) for place, line in enumerate(lines)]
 
 
-def _explained(made: "Plan", found: "Estimates", refine: str) -> str:
+def _explained(made: "Plan", found: "PlanEstimates", refine: str) -> str:
     from dither.page.export import numeric_estimates, people
 
     lines = [f"From {several(people(made, found), 'user')}; all that a user reports together: {found.guarantee}."]

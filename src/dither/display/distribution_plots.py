@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.display.plots import COLOURS, tidy
+from dither.display.plots import ALONE, tidy
 from dither.errors import require
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ def draw_marginal(ax: Any, side: Side, value: Floats, low: Floats, high: Floats,
         _bars(ax, side.labels, value, low, high)
         ax.set_ylabel(side.name)
     else:
-        _steps(ax, side.edges, value, low, high)
+        steps(ax, side.edges, value, low, high)
         ax.set(xlabel=side.name, ylabel=f"share of users per {side.unit}")
         ax.set_ylim(bottom=0)
         tidy(ax)
@@ -57,13 +57,15 @@ def draw_heat_map(ax: Any, first: Side, second: Side, table: Floats) -> Any:
     return ax
 
 
-def _steps(ax: Any, edges: Floats, value: Floats, low: Floats, high: Floats) -> None:
+def steps(ax: Any, edges: Floats, value: Floats, low: Floats, high: Floats) -> None:
+    """Cells of an axis as one line of steps, with a band from `low` to `high` where these are known."""
     table = np.stack([value, low, high])
     changed = np.flatnonzero(np.append(True, (np.diff(table, axis=1) != 0).any(axis=0)))  # even pieces are one step
     value, low, high = table[:, changed]
     edges = np.append(edges[changed], edges[-1])
-    ax.stairs(high, edges, baseline=low, fill=True, color=COLOURS[0], alpha=0.25, linewidth=0)
-    ax.stairs(value, edges, baseline=None, color=COLOURS[0], linewidth=1.6)
+    if np.isfinite(low).all() and np.isfinite(high).all():
+        ax.stairs(high, edges, baseline=low, fill=True, color=ALONE, alpha=0.25, linewidth=0)
+    ax.stairs(value, edges, baseline=None, color=ALONE, linewidth=1.6)
     ax.set_xlim(edges[0], edges[-1])
 
 
@@ -73,9 +75,9 @@ def _bars(ax: Any, labels: Sequence[str], value: Floats, low: Floats, high: Floa
         shown = np.sort(np.argsort(-value, kind="stable")[:_MOST_BARS])
     places = np.arange(len(shown))
     reach = np.abs(np.stack([value - low, high - value]))[:, shown]
-    ax.barh(places, value[shown], color=COLOURS[0], alpha=0.5, height=0.7)
-    ax.errorbar(value[shown], places, xerr=reach, fmt="none", ecolor="0.25", elinewidth=1.2, capsize=2)
-    ax.set_yticks(places, [_short(labels[int(number)]) for number in shown], fontsize=_size(len(shown)))
+    ax.barh(places, value[shown], color=ALONE, alpha=0.5, height=0.7)
+    ax.errorbar(value[shown], places, xerr=reach, fmt="none", ecolor="0.45", elinewidth=1.2, capsize=2)
+    ax.set_yticks(places, [shortened(labels[int(number)]) for number in shown], fontsize=letter_size(len(shown)))
     ax.grid(visible=False, axis="y")
     ax.invert_yaxis()
     rest = len(value) - len(shown)
@@ -87,14 +89,16 @@ def _label_ticks(axis: Any, labels: Sequence[str]) -> None:
     places = range(0, len(labels), -(-len(labels) // _TICKS))
     slanted = axis.axis_name == "x" and sum(map(len, labels)) > 40
     turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
-    axis.set_ticks(list(places), [_short(labels[place]) for place in places], fontsize=_size(len(places)), **turned)
+    axis.set_ticks(
+        list(places), [shortened(labels[place]) for place in places], fontsize=letter_size(len(places)), **turned
+    )
 
 
-def _size(labels: int) -> float:
+def letter_size(labels: int) -> float:
     """Of letters, so that so many labels have room."""
     return 10.0 if labels <= 12 else 8.0 if labels <= 24 else 6.5
 
 
-def _short(label: str) -> str:
+def shortened(label: str, longest: int = _LONGEST) -> str:
     """Names that differ do so at their ends more often than in the middle."""
-    return label if len(label) <= _LONGEST else f"{label[: _LONGEST // 2]}…{label[1 - _LONGEST // 2 :]}"
+    return label if len(label) <= longest else f"{label[: longest // 2]}…{label[1 - longest // 2 :]}"

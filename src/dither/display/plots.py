@@ -14,6 +14,7 @@ from dither.errors import ParameterError, require
 
 # Okabe and Ito, with dashes that can be told apart in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#A0457E", "#E69F00", "#56B4E9", "#000000")
+ALONE = "#2B8CCB"  # one colour for all: it stands out from a white page and from a black one
 DASHES: tuple[Any, ...] = (
     "solid",
     (0, (5, 2)),
@@ -87,8 +88,8 @@ def _plain_ticks(axis: Any) -> None:
 
 
 def tidy(axes: Any) -> None:
-    """A light grid and no box."""
-    axes.grid(color="0.92", linewidth=0.8)
+    """A faint grid, on a light page as on a dark one, and no box."""
+    axes.grid(color="0.5", alpha=0.16, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 

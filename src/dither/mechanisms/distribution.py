@@ -16,13 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dither.core.checks import checked_count
+from dither.core.covariance import Covariance
 from dither.core.domains import UnitInterval
 from dither.core.estimate import Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
 from dither.core.parallel import small_matrices
 from dither.core.tally import Tally
-from dither.errors import ParameterError, require
+from dither.display.distribution_plots import steps
+from dither.display.estimate_plots import new_axes
+from dither.display.plots import tidy
+from dither.errors import ParameterError
 from dither.estimation.density import of_users, smoothed
 from dither.estimation.em import GAP, maximum
 from dither.estimation.output_counts import OutputCounts
@@ -47,7 +51,7 @@ class Distribution(Estimate):
     None with smoothing, which does not maximise it.
     """
 
-    edges: NDArray[np.float64] = field(kw_only=True)
+    edges: NDArray[np.float64] = field(kw_only=True)  # always known
     log_likelihood: float = field(kw_only=True)
     iterations: int | None = field(default=None, kw_only=True)
     gap: float | None = field(default=None, kw_only=True)
@@ -75,16 +79,17 @@ class Distribution(Estimate):
         part = np.divide(into, self.value[bin_], out=np.zeros_like(into), where=into > 0)
         return self.edges[bin_] + width * np.minimum(part, 1.0)
 
-    def plot(self, ax: Any = None) -> Any:
-        """The density as steps, with a band of 95% where there are standard errors; on `ax`, or on new axes."""
-        if ax is None:
-            _, ax = require("matplotlib.pyplot", "plot").subplots()
-        ax.stairs(self.density(), self.edges)
-        if np.isfinite(self.stderr).all():
-            low, high = (np.maximum(end, 0.0) / np.diff(self.edges) for end in self.interval(0.95))
-            ax.stairs(high, self.edges, baseline=low, fill=True, alpha=0.3)
-        ax.set_xlabel("value")
-        ax.set_ylabel("density")
+    def plot(self, ax: Any = None, level: float = 0.95) -> Any:
+        """The density as steps, with a band where there are standard errors; on `ax`, or on new axes."""
+        ax = new_axes() if ax is None else ax
+        width = np.diff(self.edges)
+        low, high = (np.maximum(end, 0.0) / width for end in self.interval(level))
+        tidy(ax)
+        steps(ax, self.edges, self.density(), low, high)
+        banded = f", with {100 * level:.6g}% intervals" if np.isfinite(low).all() else ""
+        ax.set(xlabel="value", ylabel="density")
+        ax.set_ylim(bottom=0)
+        ax.set_title(f"from {self.n:,} reports{banded}", loc="left", fontsize=10)
         return ax
 
     @property
@@ -143,8 +148,9 @@ class DistributionReading:
         """The shares of the bins; of the `among` users from whom the reports were drawn, if more."""
         heard = self.evidence(tally, _CELLS, 2 * _CELLS) if self.smooth else self.evidence(tally, self.bins)
         if self.smooth:
-            found, stderr, likelihood = self._smooth(heard, tally.n, among or tally.n)
-            ended = {}
+            found, covariance, likelihood = self._smooth(heard, tally.n, among or tally.n)
+            stderr = np.sqrt(np.maximum(covariance.variance, 0.0))
+            ended: dict[str, Any] = {"correlation": covariance.correlation}
             notes = (
                 "As smooth as the reports allow: an average over degrees of smoothness, weighted by their evidence.",
                 "Standard errors cover what smoothing irons out as chance, not all of how it flattens peaks and edges.",
@@ -164,18 +170,18 @@ class DistributionReading:
         labels, told = _labels(edges), {"edges": edges, "log_likelihood": likelihood, **ended}
         return Distribution(found, stderr, tally.n, guarantee, "share", labels, source, notes, **told)
 
-    def _smooth(self, heard: OutputCounts, n: int, among: int) -> tuple[Floats, Floats, float]:
-        """Shares of the bins, their standard errors, and the log-likelihood."""
+    def _smooth(self, heard: OutputCounts, n: int, among: int) -> tuple[Floats, Covariance, float]:
+        """Shares of the bins, the covariance of their errors, and the log-likelihood."""
         with small_matrices():
             drawn = smoothed(_CELLS, heard, [])
             users = of_users(drawn, heard, n / among)
             ends, cuts = np.linspace(0.0, 1.0, _CELLS + 1), np.linspace(0.0, 1.0, self.bins + 1)[:, None]
             # The part of each cell (column) that lies in each bin.
             part = np.diff(np.clip((cuts - ends[:-1]) * _CELLS, 0.0, 1.0), axis=0)
-            variance = ((part @ users.covariance) * part).sum(axis=1)
-        within = (part * (1 - part)) @ users.value / among  # by chance, of the users in a cell that a bin cuts
-        stderr = np.sqrt(np.maximum(variance, 0.0) + within)
-        return part @ users.value, stderr, heard.log_likelihood(drawn.value)
+        # Users in a cell that bins cut are in each of these by chance: diag(part v) - part diag(v) part', over all.
+        value = part @ users.value
+        covariance = Covariance(value / among, part, users.covariance - np.diag(users.value) / among)
+        return value, covariance, heard.log_likelihood(drawn.value)
 
     def moments(self, x: Any) -> Moments:
         """There are none: a share in the distribution is no average of calibrated reports."""

@@ -9,34 +9,62 @@ count C_v of supporting reports among n, of which a share f_v holds v, has mean 
 
 The standard error uses the estimate, cut to [0, 1], in place of f_v. p and q are rationals of the sampler's integers.
 Where only a random share of the users was asked, f_v (1 - f_v) (1 - share) is added for each report.
+
+**Categories together.** Let a report support two categories at once with probability a if its user holds one of them,
+and b if neither. Given the values, the counts of u and v then have, for each report and averaged over users,
+
+    covariance   (f_u + f_v) (a - p q) + (1 - f_u - f_v) (b - q^2)
+
+which is c_0 + c_1 (f_u + f_v): of rank two beside the diagonal (`core.covariance`). For bits and hash values that are
+independent a = p q and b = q^2, and there is no covariance; a report of one category has a = b = 0. Who was not asked
+adds -f_u f_v (1 - share). The shares put in are the nearest distribution to the estimate, so that no sum of categories
+gets a negative variance; the standard errors stay those of above.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.covariance import Covariance
 from dither.core.domains import Categories
 from dither.core.estimate import SHARES, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
 from dither.core.tally import Tally
+from dither.estimation.simplex import onto_simplex
 
 Counts = NDArray[np.int64]
 Shares = NDArray[np.float64]
 
 
+class PairSupport(NamedTuple):
+    """How likely a report supports two categories at once."""
+
+    own: Fraction  # if its user holds one of them
+    other: Fraction  # if its user holds neither
+
+    @classmethod
+    def independent(cls, p: Fraction, q: Fraction) -> "PairSupport":
+        """Of reports that support every category on its own account."""
+        return cls(p * q, q * q)
+
+
 @dataclass(frozen=True)
 class Frequencies:
-    """The reading of k categories; `supports` turns a tally's counts into support counts where they differ."""
+    """The reading of k categories; `supports` turns a tally's counts into support counts where they differ.
+
+    `pairs` is known where the same holds for every two categories.
+    """
 
     k: int
     p: Fraction
     q: Fraction
     supports: Callable[[Counts], Counts] | None = field(default=None, compare=False)
+    pairs: PairSupport | None = None
 
     @property
     def domain(self) -> Categories:
@@ -53,6 +81,20 @@ class Frequencies:
         own, other = (float(r * (1 - r) / (self.p - self.q) ** 2) for r in (self.p, self.q))
         share = np.clip(frequency, 0.0, 1.0)
         return share * own + (1 - share) * other
+
+    def covariance(self, shares: Shares, unasked: float = 0.0) -> Covariance | None:
+        """What one report contributes to the covariance of all categories, of users with these shares.
+
+        `unasked` is the share of the users who might have been asked and were not.
+        """
+        if self.pairs is None:
+            return None
+        p, q, gap = self.p, self.q, (self.p - self.q) ** 2
+        base = (self.pairs.other - q * q) / gap
+        more = (self.pairs.own - p * q) / gap - base
+        core = np.array([[float(base), float(more)], [float(more), -unasked]])
+        diagonal = self.variance(shares) - float(base) - 2 * float(more) * shares + unasked * shares
+        return Covariance(diagonal, np.stack([np.ones(self.k), shares], axis=1), core)
 
     @property
     def total_variance(self) -> float:
@@ -71,7 +113,19 @@ class Frequencies:
             f"A report supports its own value with probability {float(self.p):.6g} and any other with "
             f"{float(self.q):.6g}; the estimate undoes this and is unbiased."
         )
-        return Estimate(value, stderr, tally.n, guarantee, "frequency", source=source, notes=(note,), bounds=SHARES)
+        unasked = 0.0 if among is None else 1 - tally.n / among
+        covariance = self.covariance(onto_simplex(value), unasked)
+        return Estimate(
+            value,
+            stderr,
+            tally.n,
+            guarantee,
+            "frequency",
+            source=source,
+            notes=(note,),
+            bounds=SHARES,
+            correlation=None if covariance is None else covariance.correlation,
+        )
 
     def moments(self, x: Any) -> Moments:
         """For each input (rows) the moments of its calibrated report about each category (columns)."""

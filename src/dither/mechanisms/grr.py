@@ -8,6 +8,7 @@ output favoured by x alone gains A - e^epsilon B, so delta = (A - e^epsilon B) /
 """
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +18,7 @@ from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape, positions
 from dither.core.mechanism import Mechanism
-from dither.mechanisms.frequency import Frequencies
+from dither.mechanisms.frequency import Frequencies, PairSupport
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class GRR(Mechanism):
 
     @cached_property
     def reading(self) -> Frequencies:
-        return Frequencies(self.k, self.law.inside, (1 - self.law.inside) / (self.k - 1))
+        alone = PairSupport(Fraction(0), Fraction(0))  # a report names one category
+        return Frequencies(self.k, self.law.inside, (1 - self.law.inside) / (self.k - 1), pairs=alone)
 
     def channel(self) -> TwoLevel:
         return self.law

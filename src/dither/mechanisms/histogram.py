@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Product
+from dither.core.covariance import Covariance
 from dither.core.domains import Categories, UnitInterval
 from dither.core.draw import Rows, Tape
 from dither.core.estimate import SHARES, Estimate
@@ -26,6 +27,7 @@ from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
 from dither.errors import ParameterError
+from dither.estimation.simplex import onto_simplex
 from dither.mechanisms.frequency import unasked_variance
 from dither.mechanisms.multi_attribute import MultiAttribute
 from dither.mechanisms.spec import from_spec, normal_spec, takes_delta
@@ -67,7 +69,20 @@ class EntryFrequencies:
         value = np.array([(mean.estimate(part, guarantee, source).value + 1) / 2 for part in parts])
         stderr = np.sqrt(self.variance(value) / tally.n + unasked_variance(value, tally.n, among))
         note = "Every category is an entry of its own, randomized as a number; frequencies are means of entries."
-        return Estimate(value, stderr, tally.n, guarantee, "frequency", source=source, notes=(note,), bounds=SHARES)
+        shares, unasked = onto_simplex(value), 0.0 if among is None else 1 - tally.n / among
+        # Entries are randomized one by one; who was not asked is missing in one of them only.
+        covariance = Covariance(self.variance(shares) + unasked * shares, shares[:, None], np.array([[-unasked]]))
+        return Estimate(
+            value,
+            stderr,
+            tally.n,
+            guarantee,
+            "frequency",
+            source=source,
+            notes=(note,),
+            bounds=SHARES,
+            correlation=covariance.correlation,
+        )
 
     def moments(self, x: Any) -> Moments:
         """For each input (rows) the moments of its calibrated report about each category (columns)."""

@@ -33,7 +33,7 @@ from dither.core.draw import Rows, Tape, positions
 from dither.core.mechanism import Mechanism, Reading
 from dither.kernels.hashing import MOST_CATEGORIES, buckets
 from dither.mechanisms.cohorts import CohortFrequencies
-from dither.mechanisms.frequency import Frequencies
+from dither.mechanisms.frequency import Frequencies, PairSupport
 from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
 
 MOST_BUCKETS = 1 << 16
@@ -84,7 +84,7 @@ class LocalHash(Mechanism):
     def reading(self) -> Reading:
         p, g = self.law.inside, self.g or 2
         if self.cohorts is None:
-            return Frequencies(self.k, p, Fraction(1, g))
+            return Frequencies(self.k, p, Fraction(1, g), pairs=PairSupport.independent(p, Fraction(1, g)))
         return CohortFrequencies(self.k, g, self.cohorts, p)
 
     @cached_property

@@ -188,7 +188,8 @@ class Memoized(Mechanism):
         stderr = np.sqrt(self.variance(made.value, rounds) * rounds / tally.n)
         note = f"{rounds} rounds of {tally.n // rounds:,} users: their permanent noise is the same in every round."
         assert isinstance(made, Estimate)
-        return replace(made, stderr=stderr, notes=(*made.notes, note))
+        # The permanent noise and that of the rounds have correlations of their own, and these are of one report.
+        return replace(made, stderr=stderr, notes=(*made.notes, note), correlation=None)
 
     def variance(self, frequency: Any, rounds: int = 1) -> NDArray[np.float64]:
         """The variance that one user contributes after so many rounds, if this share of the users holds a category.

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import Channel
 from dither.core.composite_channels import Independent, PublicMixture
+from dither.core.covariance import Covariance
 from dither.core.domains import Categories, Records, UnitInterval
 from dither.core.draw import Rows, Tape
 from dither.core.estimate import MEAN, Estimate, Estimates
@@ -220,7 +221,20 @@ class MultiAttribute:
             )
         if np.isnan(value).any():
             notes.append(f"{int(np.isnan(value).sum())} dimensions have no report yet: their values are NaN.")
-        return Estimate(value, stderr, tally.n, guarantee, "mean", source=source, notes=tuple(notes), bounds=MEAN)
+        # Dimensions that all users report are randomized one by one. Where some are drawn, their errors depend on how
+        # the values of different dimensions go together, which is not known.
+        alone = Covariance.uncorrelated(np.ones(self.d)) if self.m == self.d and users == tally.n else None
+        return Estimate(
+            value,
+            stderr,
+            tally.n,
+            guarantee,
+            "mean",
+            source=source,
+            notes=tuple(notes),
+            bounds=MEAN,
+            correlation=alone,
+        )
 
     def _dimension(self, j: int, tally: Tally, guarantee: Guarantee, source: str, users: int) -> Estimate:
         own, part = self.marginal(tally, j), self.part(j)

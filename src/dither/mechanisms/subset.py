@@ -35,7 +35,7 @@ from dither.core.checks import checked_count
 from dither.core.draw import ELEMENT, Rows, Tape, Words, rejection_sampled, sides
 from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
-from dither.mechanisms.frequency import Frequencies
+from dither.mechanisms.frequency import Frequencies, PairSupport
 from dither.mechanisms.packing import as_bytes, bits_dtype, counted_bits, packed_bits, padding_is_clear
 
 MOST_CATEGORIES = 1 << 16
@@ -99,7 +99,10 @@ class SubsetSelection(Mechanism):
     @cached_property
     def reading(self) -> Frequencies:
         p, size, others = self.law.inside, self._size, self.k - 1
-        return Frequencies(self.k, p, Fraction(size - 1, others) * p + Fraction(size, others) * (1 - p))
+        q = Fraction(size - 1, others) * p + Fraction(size, others) * (1 - p)
+        two = others * max(others - 1, 1)  # ways to choose two other categories, in order
+        neither = Fraction((size - 1) * (size - 2), two) * p + Fraction(size * (size - 1), two) * (1 - p)
+        return Frequencies(self.k, p, q, pairs=PairSupport(Fraction(size - 1, others) * p, neither))
 
     @cached_property
     def dtype(self) -> np.dtype:

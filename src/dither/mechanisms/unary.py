@@ -31,7 +31,7 @@ from dither.core.draw import Rows, Tape, positions
 from dither.core.exact import exp_below
 from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
-from dither.mechanisms.frequency import Frequencies
+from dither.mechanisms.frequency import Frequencies, PairSupport
 from dither.mechanisms.packing import (
     MOST_BITS,
     as_bytes,
@@ -120,7 +120,8 @@ class Unary(Mechanism):
 
     @cached_property
     def reading(self) -> Frequencies:
-        return Frequencies(self.k, self.law.inside, Fraction(self._integers[2], self._integers[3]))
+        p, q = self.law.inside, Fraction(self._integers[2], self._integers[3])
+        return Frequencies(self.k, p, q, pairs=PairSupport.independent(p, q))
 
     @cached_property
     def dtype(self) -> np.dtype:

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.estimate import Estimate, Estimates
+from dither.core.estimate import Estimate
 from dither.display.markup import Markup, element, given, joined
 from dither.display.significant_digits import number, percent, percent_size, plain_number, plus_minus, size, span
 from dither.errors import ParameterError
 from dither.page.export import LEVEL, names, rms
 from dither.page.figures import ErrorBars, bars, bars_and_whiskers, between, distribution, domain, heat_map, whiskers
 from dither.planning import Plan
+from dither.planning.plan_estimates import PlanEstimates
 from dither.questions.question import Question
 from dither.ranges.axes import Axis
 from dither.ranges.range_estimate import RangeEstimate, reports
@@ -41,7 +42,7 @@ class Cards:
     """The cards of all questions of a plan, in groups."""
 
     plan: Plan
-    estimates: Estimates
+    estimates: PlanEstimates
     truth: Mapping[str, Floats]
 
     @cached_property
@@ -124,7 +125,7 @@ class Cards:
 
     def _single(self, question: Question) -> Markup:
         """One number, between the ends that it can have."""
-        estimate = self.estimates[str(question)]
+        estimate = self.estimates.single(str(question))
         items = self._items(str(question), estimate)
         value, error, low, high = (float(part[0]) for part in (items.value, items.error, items.low, items.high))
         told, within = (
@@ -142,7 +143,7 @@ class Cards:
         return self._card(question, question.title, estimate.n, body, estimate.notes)
 
     def _shares(self, question: Question) -> Markup:
-        estimate = self.estimates[str(question)]
+        estimate = self.estimates.single(str(question))
         items = self._items(str(question), estimate, None if question.ordered else _MOST_BARS)
         axis = Axis(question.name, question.size, question.attribute)
         if not question.ordered:
@@ -170,12 +171,12 @@ class Cards:
     def _keys(self, question: Question) -> Markup:
         """Who holds which key, with the mean of those who do; or a mean of each key."""
         asked, ends = str(question), _ends(question)
-        estimate = self.estimates[asked]
+        estimate = self.estimates.single(asked)
         items = self._items(asked, estimate, _MOST_KEYS)
         rows = items.largest(_MOST_KEYS)
         among = f"conditional_mean({question.name})"
         if not question.averages and among in self.estimates:
-            means = self._items(among, self.estimates[among])
+            means = self._items(among, self.estimates.single(among))
             low, high = map(plain_number, ends)
             told = f"Of each key the share of users who have it, and the mean of their values, from {low} to {high}."
             body = [element("p", told), bars_and_whiskers(items, means, rows, ends)]
@@ -197,7 +198,7 @@ class Cards:
     # Ranges ------------------------------------------------------------------------------------------------------
 
     def _ranges(self, question: Question) -> Markup:
-        estimate: Any = self.estimates[str(question)]
+        estimate = self.estimates.ranges(*question.names)
         body = [self._marginals(estimate), *_pairs(estimate)] if estimate.n else []
         return self._card(question, question.title, estimate.n, body, estimate.notes)
 
@@ -235,7 +236,7 @@ def _pairs(estimate: RangeEstimate) -> list[Markup]:
     known = [pair for pair in pairs if strengths[pair] is not None]
     if len(known) > _MOST_PAIRS:
         known = sorted(known, key=lambda pair: -(strengths[pair] or 0.0))[:_MOST_PAIRS]
-    drawn = [heat_map(first, second, estimate.table(first.name, second.name)) for first, second in known]
+    drawn = [heat_map(first, second, estimate.joint(first.name, second.name)) for first, second in known]
     found = [element("div", joined(drawn), class_="figures")] if drawn else []
     rest = [pair for pair in pairs if pair not in known]
     if rest:
@@ -249,7 +250,7 @@ def _pairs(estimate: RangeEstimate) -> list[Markup]:
 def _strength(estimate: RangeEstimate, pair: tuple[Axis, Axis]) -> float | None:
     """How much two attributes depend on each other; None if their table is too large. Tables are not kept."""
     try:
-        return _dependence(estimate.table(pair[0].name, pair[1].name))
+        return _dependence(estimate.joint(pair[0].name, pair[1].name))
     except ParameterError:
         return None
 

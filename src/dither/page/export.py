@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.atomic_write import atomic_path
-from dither.core.estimate import Estimate, Estimates
+from dither.core.estimate import Estimate
 from dither.core.guarantee import Guarantee
 from dither.display.markup import visible
 from dither.display.table import TextTable
 from dither.errors import ParameterError, require
 from dither.planning import Plan
+from dither.planning.plan_estimates import PlanEstimates
 from dither.ranges.axes import Axis
 from dither.ranges.range_estimate import RangeEstimate
 from dither.schema import Categorical
@@ -43,7 +44,7 @@ _MOST_PAIRS = 100  # of attributes, whose typical queries are asked
 # One row a number --------------------------------------------------------------------------------------------------
 
 
-def flat_columns(plan: Plan, estimates: Estimates, level: float = LEVEL) -> TextTable:
+def flat_columns(plan: Plan, estimates: PlanEstimates, level: float = LEVEL) -> TextTable:
     """One row a number: what was asked, of which attribute and which label or key, the value and its error bar.
 
     `low` and `high` are the ends of the interval, `reports` how many the number is from. Where `refined` is true,
@@ -68,21 +69,18 @@ def flat_columns(plan: Plan, estimates: Estimates, level: float = LEVEL) -> Text
     return TextTable(columns)
 
 
-def numeric_estimates(plan: Plan, estimates: Estimates) -> Iterator[tuple[str, str, Estimate]]:
+def numeric_estimates(plan: Plan, estimates: PlanEstimates) -> Iterator[tuple[str, str, Estimate]]:
     """Every estimate that holds numbers, with its question and its attribute; of ranges the marginals."""
     checked(plan, estimates)
     for question, estimate in estimates.items():
-        if isinstance(estimate, RangeEstimate):
-            for axis in estimate.axes:
-                yield question, axis.name, estimate[axis.name]
-        else:
-            yield question, question.partition("(")[2].removesuffix(")"), estimate
+        for attribute, panel in estimate.panels().items():
+            yield question, attribute or question.partition("(")[2].removesuffix(")"), panel
 
 
 def checked(plan: Plan, estimates: Any) -> None:
     """Refuse estimates that do not answer this plan."""
     asked = {str(question) for question in plan.questions} if isinstance(plan, Plan) else set()
-    if not asked or not isinstance(estimates, Estimates) or not asked <= set(estimates):
+    if not asked or not isinstance(estimates, PlanEstimates) or not asked <= set(estimates):
         raise ParameterError("these are not estimates of this plan: plan.estimate(plan.tally(reports)) gives them")
 
 
@@ -93,9 +91,9 @@ def names(estimate: Estimate) -> list[str]:
 
 def _labels(estimate: Estimate) -> list[str]:
     """The same as it is, for files."""
-    if estimate.labels is not None:
-        return [str(label) for label in estimate.labels]
-    return [str(place) for place in estimate._places()] if np.ndim(estimate.value) else [ALL_USERS]
+    if estimate.labels is None and not np.ndim(estimate.value):
+        return [ALL_USERS]
+    return [str(name) for name in estimate.item_names]
 
 
 def _numbers(estimate: Estimate, level: float) -> tuple[Floats, ...]:
@@ -103,21 +101,20 @@ def _numbers(estimate: Estimate, level: float) -> tuple[Floats, ...]:
     return tuple(np.ravel(part).astype(np.float64) for part in (estimate.value, estimate.stderr, low, high))
 
 
-def people(plan: Plan, estimates: Estimates) -> int:
+def people(plan: Plan, estimates: PlanEstimates) -> int:
     """How many users reported."""
     checked(plan, estimates)
     return round(sum(_asked(part.questions[0], estimates) for part in plan.parts) / plan.questions_per_user)
 
 
-def _asked(question: Any, estimates: Estimates) -> int:
-    found: Any = estimates[str(question)]
-    return found.n
+def _asked(question: Any, estimates: PlanEstimates) -> int:
+    return estimates[str(question)].n
 
 
 # Predicted, stated and real errors -----------------------------------------------------------------------------------
 
 
-def compared(plan: Plan, estimates: Estimates, truth: Mapping[str, Any] | None = None) -> TextTable:
+def compared(plan: Plan, estimates: PlanEstimates, truth: Mapping[str, Any] | None = None) -> TextTable:
     """For each question the error that was predicted, that the data state, and the real one where `truth` is known.
 
     Errors of several numbers are root mean squares. `stated` is before refining, `refined` after; `real before` and
@@ -127,12 +124,14 @@ def compared(plan: Plan, estimates: Estimates, truth: Mapping[str, Any] | None =
     checked(plan, estimates)
     known = checked_truth(estimates, truth)
     rows = []
-    for question in map(str, plan.questions):
-        estimate: Any = estimates[question]
+    for asked in plan.questions:
+        question = str(asked)
         predicted = plan.predicted.get(question, math.nan)
-        if isinstance(estimate, RangeEstimate):
-            rows.append((question, _queries(estimate), predicted, *_typical(estimate), *[math.nan] * 4))
+        if _several(estimates, question):
+            typical = estimates.ranges(*asked.names)
+            rows.append((question, _queries(typical), predicted, *_typical(typical), *[math.nan] * 4))
             continue
+        estimate = estimates.single(question)
         before = estimate if estimate.original is None else estimate.original
         true = known.get(question)
         rows.append(
@@ -151,14 +150,14 @@ def compared(plan: Plan, estimates: Estimates, truth: Mapping[str, Any] | None =
     return TextTable(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
 
 
-def checked_truth(estimates: Estimates, truth: Mapping[str, Any] | None) -> dict[str, Floats]:
+def checked_truth(estimates: PlanEstimates, truth: Mapping[str, Any] | None) -> dict[str, Floats]:
     """For each question whose truth is known one number for each that was estimated."""
     found = {}
     for question, given in (truth or {}).items():
         estimate = estimates.get(question)
         if estimate is None:
             raise ParameterError("the truth is of a question that was not asked: name it as in mean(income)")
-        if isinstance(estimate, RangeEstimate):
+        if _several(estimates, question):
             raise ParameterError("of ranges no truth can be given: give queries with their truth")
         found[question] = np.ravel(np.asarray(given, dtype=np.float64))
         if found[question].size != np.size(estimate.value):
@@ -184,6 +183,11 @@ def coverage(estimate: Estimate, truth: Floats, level: float = LEVEL) -> float:
     return float(np.mean(((low <= truth) & (truth <= high))[known])) if known.any() else math.nan
 
 
+def _several(estimates: PlanEstimates, question: str) -> bool:
+    """Whether a result is about several attributes."""
+    return set(estimates[question].panels()) != {""}
+
+
 def _queries(estimate: RangeEstimate) -> int:
     count = len(estimate.axes)
     return min(_MOST_PAIRS, math.comb(count, 2)) if count > 1 else 1
@@ -207,13 +211,13 @@ def _half(axis: Axis) -> Any:
 # Files -------------------------------------------------------------------------------------------------------------
 
 
-def to_dict(plan: Plan, estimates: Estimates, level: float = LEVEL) -> dict[str, Any]:
+def to_dict(plan: Plan, estimates: PlanEstimates, level: float = LEVEL) -> dict[str, Any]:
     """All estimates, ready for JSON: what is not known is None."""
     table = flat_columns(plan, estimates, level).columns
     asked: dict[str, Any] = {}
     for row, (question, attribute) in enumerate(zip(table["question"], table["attribute"], strict=True)):
         own = asked.setdefault(question, {"reports": table["reports"][row], "numbers": []})
-        several = isinstance(estimates[question], RangeEstimate)
+        several = _several(estimates, question)
         numbers = {name: known(table[name][row]) for name in _NUMBERS}
         before = {name: known(table[name][row]) for name in _BEFORE} if table["refined"][row] else {}
         own["numbers"].append(
@@ -227,7 +231,7 @@ def known(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _facts(plan: Plan, estimates: Estimates, level: float) -> dict[str, Any]:
+def _facts(plan: Plan, estimates: PlanEstimates, level: float) -> dict[str, Any]:
     """What a file says of itself."""
     from dither import __version__
 
@@ -247,7 +251,7 @@ def _facts(plan: Plan, estimates: Estimates, level: float) -> dict[str, Any]:
 def write_estimates(
     path: str | Path,
     plan: Plan,
-    estimates: Estimates,
+    estimates: PlanEstimates,
     *,
     level: float = LEVEL,
     truth: Mapping[str, Any] | None = None,
@@ -278,7 +282,7 @@ def write_estimates(
             require("pyarrow.parquet", "fast").write_table(to_arrow(plan, estimates, level), temporary)
 
 
-def to_arrow(plan: Plan, estimates: Estimates, level: float = LEVEL) -> Any:
+def to_arrow(plan: Plan, estimates: PlanEstimates, level: float = LEVEL) -> Any:
     """The flat table for Arrow; its metadata name the plan, the guarantee and the level."""
     pa = require("pyarrow", "fast")
     kinds = {

@@ -14,7 +14,6 @@ from datetime import date
 from importlib import resources
 from typing import Any
 
-from dither.core.estimate import Estimates
 from dither.core.exact import upward
 from dither.core.guarantee import Guarantee
 from dither.display.markup import Markup, element, given, joined
@@ -24,6 +23,7 @@ from dither.errors import ParameterError
 from dither.page.cards import Cards
 from dither.page.export import checked, checked_truth, compared, people
 from dither.planning import Plan
+from dither.planning.plan_estimates import PlanEstimates
 from dither.questions.question import Question
 from dither.schema import Attribute, Categorical, Numeric, Ordinal
 
@@ -36,7 +36,7 @@ _Z = 1.96
 
 def html_page(
     plan: Plan,
-    estimates: Estimates,
+    estimates: PlanEstimates,
     *,
     truth: Mapping[str, Any] | None = None,
     title: str | None = None,
@@ -90,7 +90,7 @@ def _style() -> Markup:
 # What was collected, and what was promised ---------------------------------------------------------------------------
 
 
-def _head(plan: Plan, estimates: Estimates, title: str, truth: bool) -> Markup:
+def _head(plan: Plan, estimates: PlanEstimates, title: str, truth: bool) -> Markup:
     users = people(plan, estimates)
     count = len(plan.questions)
     promised = "none" if estimates.guarantee.simulated else upward(estimates.guarantee.epsilon)
@@ -231,7 +231,7 @@ def _answers(queries: Sequence[Query]) -> Markup:
 # How far it can be trusted -------------------------------------------------------------------------------------------
 
 
-def _errors(plan: Plan, estimates: Estimates, truth: Mapping[str, Any] | None) -> Markup:
+def _errors(plan: Plan, estimates: PlanEstimates, truth: Mapping[str, Any] | None) -> Markup:
     table = compared(plan, estimates, truth).columns
     heads = {"predicted": "predicted", "stated": "stated by the data", "refined": "after refining"}
     if truth:
@@ -282,7 +282,7 @@ def _error(question: Question, name: str, error: float) -> str:
 # How it was done -----------------------------------------------------------------------------------------------------
 
 
-def _plan(plan: Plan, estimates: Estimates) -> Markup:
+def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
     rows = []
     for part, share in zip(plan.parts, plan.shares, strict=True):
         for question in part.questions:
@@ -349,7 +349,7 @@ def _counts_as(attribute: Attribute) -> list[Any]:
 # What it does not tell -----------------------------------------------------------------------------------------------
 
 
-def _limits(estimates: Estimates, truth: bool) -> Markup:
+def _limits(estimates: PlanEstimates, truth: bool) -> Markup:
     told = [
         "One interval in twenty misses. Who looks at a hundred of them sees about five that do.",
         "Intervals are normal approximations, and cover the randomness of the reports only: not who chose to report, "

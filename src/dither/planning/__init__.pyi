@@ -1,3 +1,4 @@
+from .plan_estimates import PlanEstimates as PlanEstimates
 from .plan_tally import PlanTally as PlanTally
 from .planner import plan as plan
 from .plans import Part as Part

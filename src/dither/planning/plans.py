@@ -16,6 +16,7 @@ version may make better.
 """
 
 import hashlib
+import html
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -32,7 +33,6 @@ from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.composite_channels import Independent
 from dither.core.domains import Records, UnitInterval
 from dither.core.draw import Tape, entries
-from dither.core.estimate import Estimates
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.parallel import each_chunk
@@ -59,6 +59,7 @@ from dither.ranges.collection import WholeNumberRecords
 from dither.schema import Attribute, Schema
 
 if TYPE_CHECKING:
+    from dither.planning.plan_estimates import PlanEstimates
     from dither.planning.simulation import Simulation
 
 _CHUNK = 1 << 16
@@ -159,12 +160,16 @@ class Plan:
         return explain_plan(self)
 
     def __repr__(self) -> str:
-        count = len(self.questions)
-        asked = "1 question" if count == 1 else f"{count:,} questions"
-        return f"Plan of {asked} for {self.users:,} users; {self.guarantee}\n{self.table()}"
+        return f"{self._title}\n{self.table()}"
 
     def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
+        return f"<p>{html.escape(self._title)}</p>{self.table()._repr_html_()}"
+
+    @property
+    def _title(self) -> str:
+        count = len(self.questions)
+        asked = "1 question" if count == 1 else f"{count:,} questions"
+        return f"Plan of {asked} for {self.users:,} users; {self.guarantee}"
 
     # On the device ---------------------------------------------------------------------------------------------
 
@@ -324,11 +329,13 @@ class Plan:
             )
         return Reports.wrap(np.asarray(reports), part.mechanism.fingerprint, reports.simulated)
 
-    def estimate(self, tally: PlanTally, *, refine: str | None = None) -> Estimates:
+    def estimate(self, tally: PlanTally, *, refine: str | None = None) -> "PlanEstimates":
         """An estimate for each question, in the attribute's own units; the attribute's name means its first one.
 
         `refine="auto"` wins back accuracy (`dither.refine`): each result then has the one before as `original`.
         """
+        from dither.planning.plan_estimates import PlanEstimates  # a device has no use for it
+
         if not isinstance(tally, PlanTally) or tally.plan != self.fingerprint:
             raise TallyError("this tally belongs to another plan: plan.estimate(plan.tally(reports))")
         if set(tally.parts) != {part.name for part in self.parts}:
@@ -347,7 +354,7 @@ class Plan:
             found = refine_estimates(found, refine)
         decoded = {str(question): question.decode(estimate) for question, estimate in found.items()}
         first = {name: str(question) for question in reversed(self.questions) for name in question.names}
-        return Estimates(decoded, first)
+        return PlanEstimates(decoded, first)
 
     # Identity --------------------------------------------------------------------------------------------------
 

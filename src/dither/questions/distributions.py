@@ -10,7 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.questions.question import Floats
 from dither.questions.shares import SharesOf
+from dither.ranges.axes import Axis
 from dither.refine.smooth import MOST_CELLS, smooth
 from dither.schema import Attribute
 
@@ -42,6 +44,11 @@ class DistributionOf(SharesOf):
             return self.attribute.labels
         edges = np.linspace(self.attribute.low, self.attribute.high, BINS + 1)
         return tuple(f"{low:g} to {high:g}" for low, high in pairwise(edges))
+
+    @property
+    def edges(self) -> Floats:
+        """Whole numbers stand in the middle of theirs."""
+        return Axis(self.name, self.size, self.attribute).edges
 
     def _encoded(self, column: Any, invalid: str) -> NDArray:
         encoded = self.attribute.encode(column, invalid)

@@ -195,6 +195,11 @@ class Question(ABC):
         """The names of its numbers."""
         return None
 
+    @property
+    def edges(self) -> Floats | None:
+        """Where its numbers begin and end on an axis, if they are shares along one."""
+        return None
+
     def select(self, own: Any, place: int, count: int) -> Any:
         """Of what a mechanism estimates, what this question asked for as one of `count`."""
         return own if count == 1 else replace(own, value=own.value[place], stderr=own.stderr[place])
@@ -217,7 +222,14 @@ class Question(ABC):
             bounds = Bounds(*self.ends)
         kept = None if estimate.original is None else self.decode(estimate.original)
         return replace(
-            estimate, value=value, stderr=stderr, question=str(self), labels=self.labels, bounds=bounds, original=kept
+            estimate,
+            value=value,
+            stderr=stderr,
+            question=str(self),
+            labels=self.labels,
+            bounds=bounds,
+            original=kept,
+            edges=self.edges,
         )
 
     def refine(self, estimate: Any, apply: Callable[[Any], Any], auto: bool) -> Any:

@@ -1,8 +1,11 @@
 """`RangeEstimate`: what can be asked of the reports of a method for range queries.
 
 It is a mapping from each attribute to its marginal distribution, and it answers queries: `answer` and `answers` take
-ranges, `where` takes the words of SQL, `marginal` gives the table of one attribute or two, `quantile` what lies below,
+ranges, `where` takes the words of SQL, `marginal` gives the shares of one attribute or two, `quantile` what lies below,
 `plot` draws, and `sample` makes records to be used with any tool.
+
+As a result among others it is the list of all its marginals: `value` and `stderr`, `table` and `interval` have one
+entry for each value of each attribute, in the order of the attributes.
 
 An answer's `stderr` has two parts that it also states one by one: `noise`, from the randomness of the reports, and
 `doubt`, an estimate of what was guessed (inside cells that a query cuts, and about three attributes or more at a time).
@@ -13,7 +16,7 @@ piece have the same answer, and a table asks for one of them.
 
 import html
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,10 +24,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dither.core.checks import checked_count
-from dither.core.estimate import SHARES, Bounds, Estimate, Estimates, Interval
+from dither.core.estimate import SHARES, Bounds, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.randomness import Stream
-from dither.errors import ParameterError, UnknownError, require
+from dither.core.results import Interval, Tabular, ravelled, simultaneous_level
+from dither.display.estimate_plots import new_axes, small_multiples
+from dither.display.table import TextTable
+from dither.errors import ParameterError, UnknownError
 from dither.ranges.axes import Axes, Axis
 from dither.ranges.model import COMPLETIONS, Answered, Model, Pairwise, common_cuts
 from dither.ranges.queries import Queries, describe
@@ -73,7 +79,7 @@ class Answers(Estimate):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RangeEstimate(Estimates):
+class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
     """Answers to queries about any attributes, from one report of each user.
 
     >>> from dither.ranges import Copula
@@ -87,12 +93,13 @@ class RangeEstimate(Estimates):
     (3, 2)
     """
 
-    model: Any = field(kw_only=True)
-    axes: Axes = field(kw_only=True)
-    n: int = field(kw_only=True)
-    promised: Guarantee = field(kw_only=True)
-    source: str = field(default="", kw_only=True)
-    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    model: Any
+    axes: Axes
+    n: int
+    guarantee: Guarantee
+    source: str = ""
+    notes: tuple[str, ...] = ()
+    margins: Mapping[str | int, Estimate] = field(kw_only=True)  # of the model, made when they are asked for
 
     @classmethod
     def of(
@@ -102,13 +109,7 @@ class RangeEstimate(Estimates):
         if tuple(axes.shape) != tuple(model.shape):
             raise ParameterError("these attributes have other numbers of values than those that were collected")
         margins = _Margins(model, axes, n, guarantee, source, notes)
-        names = {name: axes.key(j) for j, name in enumerate(axes.names)}
-        return cls(margins, names, model=model, axes=axes, n=n, promised=guarantee, source=source, notes=notes)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The guarantee of each report."""
-        return self.promised
+        return cls(model, axes, n, guarantee, source, notes, margins=margins)
 
     def on(self, axes: Axes) -> "RangeEstimate":
         """The same estimate with the names and units of these attributes."""
@@ -126,15 +127,71 @@ class RangeEstimate(Estimates):
             )
         return replace(self, model=replace(self.model, completion=by))
 
-    def __getitem__(self, key: Any) -> Estimate:
+    def __getitem__(self, key: str | int) -> Estimate:
         """The marginal of an attribute, by its name or its number."""
         try:
             place = self.axes.index(key)
         except ParameterError as error:
             reason = str(error)
         else:
-            return self.parts[self.axes.key(place)]
+            return self.margins[self.axes.key(place)]
         raise UnknownError(reason)
+
+    def __iter__(self) -> Iterator[str | int]:
+        return iter(self.margins)
+
+    def __len__(self) -> int:
+        return len(self.margins)
+
+    # As a result among others ----------------------------------------------------------------------------------
+
+    def panels(self) -> Mapping[str, Estimate]:
+        """The marginal of each attribute, by its name."""
+        return {axis.name: self[axis.name] for axis in self.axes}
+
+    @property
+    def value(self) -> Floats:
+        """The shares of all values of the first attribute, then of the second, and so on."""
+        return np.concatenate([margin.value for margin in self.values()])
+
+    @property
+    def stderr(self) -> Floats:
+        """Their standard errors."""
+        return np.concatenate([margin.stderr for margin in self.values()])
+
+    @property
+    def item_names(self) -> Sequence[str]:
+        """Which value of which attribute each share is of."""
+        return [f"{axis.name}: {name}" for axis in self.axes for name in self[axis.name].item_names]
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
+        """Normal intervals of all shares of all attributes: of each, or of all at once if `simultaneous`."""
+        total = sum(self.axes.shape)
+        ends = [
+            margin.interval(
+                simultaneous_level(level, margin.value.size, total) if simultaneous else level,
+                simultaneous=simultaneous,
+            )
+            for margin in self.values()
+        ]
+        return Interval(*map(np.concatenate, zip(*ends, strict=True)))
+
+    def table(self, level: float = 0.95) -> TextTable:
+        """One row for each value of each attribute."""
+        columns = self._columns(level)
+        return TextTable({**columns, "item": list(map(str, columns["item"]))})
+
+    def _columns(self, level: float) -> dict[str, Any]:
+        sized = zip(self.axes.names, self.axes.shape, strict=True)
+        value, stderr, low, high = ravelled(self.value, self.stderr, *self.interval(level))
+        return {
+            "attribute": [name for name, size in sized for _ in range(size)],
+            "item": [name for axis in self.axes for name in self[axis.name].item_names],
+            "share": value,
+            "stderr": stderr,
+            f"low {100 * level:.6g}%": low,
+            f"high {100 * level:.6g}%": high,
+        }
 
     # Queries ---------------------------------------------------------------------------------------------------
 
@@ -189,14 +246,17 @@ class RangeEstimate(Estimates):
             raise ParameterError("marginal takes one attribute or two different ones; ask for more with answers()")
         self._refuse_large(*places)
         labels = _Crossed(*(_Values(self.axes[place]) for place in places))
-        value, (_, stderr) = self.table(*places), _points(self.model, places)
+        value, (_, stderr) = self.joint(*places), _points(self.model, places)
         return Estimate(value, stderr, self.n, self.guarantee, "share", labels, self.source, self.notes, SHARES)
 
-    def table(self, first: str | int, second: str | int) -> Floats:
-        """The shares of all pairs of values, without error bars: `marginal` has them."""
+    def joint(self, first: str | int, second: str | int) -> Floats:
+        """The joint distribution of two attributes: the shares of all pairs of values, a row for each of the first.
+
+        Without error bars: `marginal` has them.
+        """
         j, k = self.axes.index(first), self.axes.index(second)
         if j == k:
-            raise ParameterError("a table has two different attributes")
+            raise ParameterError("a joint distribution is of two different attributes")
         self._refuse_large(j, k)
         if not hasattr(self.model, "table"):
             return _points(self.model, [j, k])[0]
@@ -242,6 +302,7 @@ class RangeEstimate(Estimates):
             self.source,
             self.notes,
             Bounds(first, last if axis.continuous else last - 1),
+            ordered=True,
         )
 
     def _crossing(self, j: int, shares: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
@@ -284,23 +345,29 @@ class RangeEstimate(Estimates):
             columns[axis.name] = _decoded(axis, codes)
         return columns
 
-    def plot(self, *attributes: str | int, ax: Any = None) -> Any:
-        """The distribution of one attribute with its 95% band, or the heat map of two; on `ax`, or on new axes."""
+    def plot(self, *attributes: str | int, ax: Any = None, level: float = 0.95) -> Any:
+        """The distribution of one attribute with its band, or the heat map of two; on `ax`, or on new axes.
+
+        Without attributes, a small picture of each beside the others: then the figure is returned, else the axes.
+        """
         from dither.display.distribution_plots import draw_heat_map, draw_marginal
 
+        if not attributes and ax is None:
+            return small_multiples({axis.name: self._drawing(axis.name, level) for axis in self.axes})
         if len(attributes) not in (1, 2):
-            raise ParameterError("plot takes one attribute or two")
+            raise ParameterError("plot takes one attribute or two; without any it draws all, and on axes of its own")
         places = [self.axes.index(each) for each in attributes]
         first, last = self.axes[places[0]].side, self.axes[places[-1]].side
-        if ax is None:
-            figure = require("matplotlib.figure", "plot").Figure(layout="constrained")
-            ax = figure.subplots()
+        ax = new_axes() if ax is None else ax
         if len(places) == 2:
-            return draw_heat_map(ax, first, last, self.table(*places))
+            return draw_heat_map(ax, first, last, self.joint(*places))
         marginal = self[places[0]]
-        title = f"from {marginal.n:,} reports, with 95% intervals"
-        low, high = marginal.interval(0.95)
+        title = f"from {marginal.n:,} reports, with {100 * level:.6g}% intervals"
+        low, high = marginal.interval(level)
         return draw_marginal(ax, first, marginal.value, low, high, title)
+
+    def _drawing(self, name: str, level: float) -> Callable[[Any], Any]:
+        return lambda ax: self.plot(name, ax=ax, level=level)
 
     # In words ---------------------------------------------------------------------------------------------------
 
@@ -379,7 +446,7 @@ def _points(model: Model, places: Sequence[int]) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Margins(Mapping[Any, Estimate]):
+class _Margins(Mapping[str | int, Estimate]):
     """The marginals, each made when it is first asked for."""
 
     model: Any
@@ -388,9 +455,9 @@ class _Margins(Mapping[Any, Estimate]):
     guarantee: Guarantee
     source: str
     notes: tuple[str, ...]
-    made: dict[Any, Estimate] = field(default_factory=dict)
+    made: dict[str | int, Estimate] = field(default_factory=dict)
 
-    def __getitem__(self, key: Any) -> Estimate:
+    def __getitem__(self, key: str | int) -> Estimate:
         if key not in self.made:
             if key not in list(self):
                 raise KeyError(key)
@@ -407,10 +474,11 @@ class _Margins(Mapping[Any, Estimate]):
                 self.source,
                 self.notes,
                 SHARES,
+                edges=None if self.axes[j].labelled else self.axes[j].edges,
             )
         return self.made[key]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[str | int]:
         return map(self.axes.key, range(len(self.axes)))
 
     def __len__(self) -> int:
