@@ -94,9 +94,10 @@ class ReportFile:
 def report_files(source: Any, plan: Plan) -> list[ReportFile]:
     """The files that are meant, each once; those of another plan, copies, and what is no file of reports are refused.
 
-    `source` is a path, a pattern, a folder, or a list of these.
+    `source` is a path, a pattern, a folder, an address, or a list of these; or files that are known already.
     """
-    files = [_opened(place) for place in places_of(source)]
+    known = isinstance(source, list) and all(isinstance(file, ReportFile) for file in source) and source
+    files = list(source) if known else [_opened(place) for place in places_of(source)]
     first: dict[str, FilePlace] = {}
     for file, identity in zip(files, _identities(files), strict=True):
         if file.plan and file.plan != plan.fingerprint:

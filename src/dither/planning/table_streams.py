@@ -126,6 +126,15 @@ to check before: put its records in a list, or in a file
     )
 
 
+def arrow_table(table: Any) -> Any:
+    """All columns of a table in memory, as one Arrow table."""
+    kind, arrow = table_kind(table), require("pyarrow", "fast")
+    if kind is not None and kind.held:  # whose columns may have the same name
+        return table if isinstance(table, arrow.Table) else arrow.table(table)
+    stream = table_stream(table)
+    return stream.table(stream.columns.names)
+
+
 # How each kind is opened -----------------------------------------------------------------------------------------
 
 
