@@ -14,7 +14,7 @@ import glob
 import io
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class FilePlace:
 
     name: str
     path: str
-    filesystem: Any = None
+    filesystem: Any = field(default=None, compare=False)  # not all of them can be hashed
 
     def open(self) -> Any:
         """The file, for bytes, from its start."""
@@ -154,13 +154,16 @@ def _before_pattern(path: str) -> str:
     return path if magic is None else path[: path.rfind("/", 0, magic.start()) + 1]
 
 
+def _known_filesystems() -> Any:
+    return require("pyarrow.fs", "fast").FileSystem
+
+
 @lru_cache(maxsize=64)  # some ask the network where a bucket is
 def _filesystem(address: str) -> tuple[Any, str]:
     """The filesystem of an address, and the path there."""
-    arrow, fs = require("pyarrow", "fast"), require("pyarrow.fs", "fast")
-    scheme = address.partition("://")[0].lower()
+    arrow, scheme = require("pyarrow", "fast"), address.partition("://")[0].lower()
     try:
-        return fs.FileSystem.from_uri(address)
+        return _known_filesystems().from_uri(address)
     except OSError:
         reason = _UNREACHED + ("; hdfs needs Java and libhdfs" if scheme in ("hdfs", "viewfs") else "")
     except arrow.ArrowNotImplementedError:
