@@ -415,6 +415,40 @@ def test_a_filesystem_that_is_given(tmp_path):
     assert "no such file" in refusal(lambda: open_records("box/none.parquet", ATTRIBUTES, filesystem=there))
 
 
+def test_a_filesystem_of_fsspec():
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    with memory.open("/box/people.parquet", "wb") as file:
+        pq.write_table(TABLE, file)
+    there = fs.PyFileSystem(fs.FSSpecHandler(memory))
+    assert rows_of(open_records("/box/people.parquet", ATTRIBUTES, filesystem=there)) == EXPECTED
+    assert rows_of(open_records("/box/*.parquet", ATTRIBUTES, filesystem=there)) == EXPECTED
+    text = refusal(lambda: open_records("/box/people.parquet", ATTRIBUTES, filesystem=memory), ParameterError)
+    assert "PyFileSystem(FSSpecHandler(filesystem))" in text
+
+
+def test_what_belongs_to_a_path_is_refused_beside_a_table():
+    for options in ({"table": "people"}, {"filesystem": fs.LocalFileSystem()}):
+        assert "is named for a path" in refusal(lambda options=options: open_records(TABLE, ATTRIBUTES, **options))
+        assert "is named for a path" in refusal(
+            lambda options=options: open_records(None, ATTRIBUTES, sql="select 1 as age", **options)
+        )
+
+
+@pytest.mark.parametrize("name", ["relation", "lazy frame", "dataset"])
+def test_reading_may_stop_early(name):
+    # What is left of a query must not keep its connection busy, or a thread alive.
+    connection, long = duckdb.connect(), pa.table({"age": [row % 100 for row in range(3 * ROWS)]})
+    source = {
+        "relation": lambda: connection.from_arrow(long),
+        "lazy frame": lambda: pl.from_arrow(long).lazy(),
+        "dataset": lambda: ds.dataset(long),
+    }[name]()
+    batches = open_records(source, {"age": PEOPLE["age"]}).batches()
+    assert next(batches).num_rows == ROWS
+    batches.close()  # type: ignore[attr-defined]
+    assert connection.sql("select 1").fetchall() == [(1,)]
+
+
 def test_this_machine_by_its_address(tmp_path):
     written(tmp_path / "box")
     found = open_records(f"file://{tmp_path}/box/people.arrow", ATTRIBUTES)

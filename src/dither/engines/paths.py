@@ -99,6 +99,11 @@ def files_of(text: str, endings: tuple[str, ...], what: str, filesystem: Any = N
     With `filesystem`, one of pyarrow, the path is there.
     """
     if filesystem is not None:
+        if not isinstance(filesystem, _known_filesystems()):
+            raise ParameterError(
+                "filesystem is one of pyarrow.fs; one of fsspec is given as PyFileSystem(FSSpecHandler(filesystem))"
+            )
+        text = text.rstrip("/") or text
         return _files_there(filesystem, text, _before_pattern(text), "", endings, what)
     if is_address(text) and not os.path.lexists(text):
         start = _before_pattern(text)

@@ -111,6 +111,8 @@ def open_records(
 
 def sources_of(source: Any, sql: str | None = None, table: str | None = None, filesystem: Any = None) -> list[Source]:
     """The places that a source, or else a query, means, opened as far as their columns."""
+    if (table is not None or filesystem is not None) and not isinstance(source, str | os.PathLike):
+        raise ParameterError("a table or a filesystem is named for a path, and these records have none")
     if sql is not None:
         return [query_source(sql)]
     if isinstance(source, str) and source == STANDARD:

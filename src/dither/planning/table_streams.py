@@ -57,7 +57,7 @@ class TableStream:
         except MemoryError:
             reason = "needs more memory than there is"
         except Exception:  # every library has its own, and many quote what they could not convert
-            reason = "failed while it was read: a value could not be converted or used, or its source is gone"
+            reason = "failed while it was read: a value could not be converted or used, or its source is busy or gone"
         raise ParameterError(f"{self.title} {reason}")
 
     def table(self, names: Sequence[str]) -> Any:
