@@ -44,6 +44,7 @@ from dither.display.progress import progress
 from dither.errors import DitherError, ParameterError, TallyError
 
 if TYPE_CHECKING:
+    from dither.engines.report_files import ReportFile
     from dither.planning import Plan
     from dither.planning.plan_tally import PlanTally
 
@@ -219,7 +220,6 @@ def tally(
     dither randomize plan.json data.csv -o - | dither tally plan.json - -o part.tally
     """
     from dither.engines import engine
-    from dither.engines.incremental_tally import listed_tally
     from dither.engines.journal import JournalError
     from dither.engines.local import Local
     from dither.engines.paths import is_address
@@ -256,7 +256,7 @@ def tally(
         with progress("Tallying on Spark", unit="reports") as advance:
             found = chosen.tally(made, list(reports), progress=advance)
         if not any(map(is_address, reports)):  # which only Spark can read
-            found = listed_tally(found, report_files(list(reports), made))
+            found = _with_files(found, report_files(list(reports), made))
         _finish(plan_file, found, output, len(reports), time.monotonic() - began, as_json)
         return
     counting = _Counting(made, list(reports), output)
@@ -271,9 +271,16 @@ def tally(
         raise Stopped(counting.stopped()) from None
     except JournalError as error:
         raise TallyError(f"{error}; --restart does") from None
-    found = listed_tally(found, counting.files)
+    found = _with_files(found, counting.files)
     _finish(plan_file, found, output, len(counting.paths), time.monotonic() - began, as_json, before)
     counting.forget()
+
+
+def _with_files(found: "PlanTally", files: Sequence["ReportFile"]) -> "PlanTally":
+    """A tally that knows its files; not a simulation, which is the same to the byte whenever its seed is."""
+    from dither.engines.incremental_tally import listed_tally
+
+    return found if simulated(found) else listed_tally(found, files)
 
 
 def _add(plan_file: str, reports: Sequence[str], target: str, as_json: bool) -> None:

@@ -104,15 +104,14 @@ def files_of(text: str, endings: tuple[str, ...], what: str, filesystem: Any = N
                 "filesystem is one of pyarrow.fs; one of fsspec is given as PyFileSystem(FSSpecHandler(filesystem))"
             )
         text = text.rstrip("/") or text
-        return _files_there(filesystem, text, _before_pattern(text), "", endings, what)
+        start = _before_pattern(text)
+        return _files_there(filesystem, text, start, (text, start), endings, what)
     if is_address(text) and not os.path.lexists(text):
         start = _before_pattern(text)
         known, folder = _filesystem(start)
         path = folder.rstrip("/") + "/" + text[len(start) :] if start != text else folder
         if known.type_name != "local":
-            shown = shown_path(start)
-            prefix = shown.rstrip("/").removesuffix(folder.rstrip("/"))
-            return _files_there(known, path, folder, prefix, endings, what)
+            return _files_there(known, path, folder, (shown_path(text), shown_path(start)), endings, what)
         text = path
     return [
         FilePlace(file, file)
@@ -181,11 +180,13 @@ def _filesystem(address: str) -> tuple[Any, str]:
 
 
 def _files_there(
-    filesystem: Any, path: str, start: str, prefix: str, endings: tuple[str, ...], what: str
+    filesystem: Any, path: str, start: str, names: tuple[str, str], endings: tuple[str, ...], what: str
 ) -> list[FilePlace]:
-    """The files that a path, a pattern, which begins in the folder `start`, or a folder means on a filesystem."""
-    fs, shown = require("pyarrow.fs", "fast"), prefix + path
-    is_pattern = path != start
+    """The files that a path, a pattern, which begins in the folder `start`, or a folder means on a filesystem.
+
+    `names` are those by which the two are shown.
+    """
+    fs, (shown, shown_start), is_pattern = require("pyarrow.fs", "fast"), names, path != start
     try:
         kind = None if is_pattern else filesystem.get_file_info(path).type
         if kind == fs.FileType.File:
@@ -205,7 +206,8 @@ def _files_there(
         found = [each for each in listed if _is_meant(tuple(each[len(start) :].strip("/").split("/")), endings)]
         if not found:
             raise ParameterError(f"the folder {shown} has no files of {what}: {', '.join(endings)}")
-    return [FilePlace(prefix + each, each, filesystem) for each in found]
+    folder, inside = shown_start.rstrip("/"), len(start.rstrip("/"))
+    return [FilePlace((folder + each[inside:]).removeprefix("" if folder else "/"), each, filesystem) for each in found]
 
 
 def _listed(filesystem: Any, folder: str) -> list[str]:
