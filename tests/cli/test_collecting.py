@@ -492,6 +492,126 @@ def test_merge_refuses_other_plans_and_what_is_no_tally(other_plan, people, part
     assert left_over(tmp_path) == []
 
 
+# Additions ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def days(plan, people, tmp_path) -> Path:
+    """Reports of the people in four files, without a seed."""
+    folder = tmp_path / "days"
+    folder.mkdir()
+    table = pyarrow.csv.read_csv(people)
+    for i in range(4):
+        pyarrow.parquet.write_table(table.slice(500 * i, 500), tmp_path / "some.parquet")
+        done("randomize", plan, tmp_path / "some.parquet", "-o", folder / f"{i}.parquet")
+    return folder
+
+
+def test_a_new_day_is_added_once(plan, days, tmp_path):
+    target, straight = tmp_path / "all.tally", tmp_path / "straight.tally"
+    done("tally", plan, days, "-o", straight)
+    first = done("tally", plan, days / "0.parquet", "--add-to", target).stderr
+    assert "added 500 reports in " in first
+    assert f"reports/s) to {target}, which has 500 reports now\n" in first
+    assert "cannot be known" not in first
+    again = done("tally", plan, days / "0.parquet", days / "1.parquet", "--add-to", target).stderr
+    assert f"note: {target} counts 1 file of these already, so it is left out: {days}/0.parquet\n" in again
+    assert "which has 1,000 reports now" in again
+    before = target.read_bytes()
+    assert (
+        f"added nothing: {target} is as it was, with 1,000 reports"
+        in done("tally", plan, days / "[01].parquet", "--add-to", target).stderr
+    )
+    assert target.read_bytes() == before
+    assert f"next: dither estimate {plan} {target}\n" in done("tally", plan, days, "--add-to", target).stderr
+    assert target.read_bytes() == straight.read_bytes()
+    assert left_over(tmp_path) == []
+
+
+def test_addition_facts(plan, days, tmp_path):
+    target = str(tmp_path / "all.tally")
+    done("tally", plan, days / "0.parquet", "-o", target)
+    found = facts("tally", plan, days / "0.parquet", days / "1.parquet", "--add-to", target)
+    assert found.pop("seconds") >= 0
+    assert found == {
+        "plan": tally_of(target).plan,
+        "reports": 1000,
+        "added": 500,
+        "files": 1,
+        "left out": [str(days / "0.parquet")],
+        "unlisted": 0,
+        "file": target,
+        "simulated": False,
+    }
+
+
+def test_a_tally_without_a_list_is_extended_honestly(plan, days, tmp_path):
+    target, made = tmp_path / "all.tally", dither.Plan.from_json(Path(plan).read_text())
+    target.write_bytes(engine("local").tally(made, days / "0.parquet").to_bytes())
+    text = done("tally", plan, days / "1.parquet", "--add-to", target).stderr
+    assert f"note: of 500 reports in {target} it is not known which files they came from" in text
+    assert "it cannot be known whether these files are among them" in text
+    assert count(tally_of(target)) == 1000
+
+
+def test_what_cannot_be_added(plan, other_plan, reports, tmp_path):
+    target = tmp_path / "all.tally"
+    assert "Name the tally" in run("tally", plan, reports).stderr
+    assert "Name the tally" in run("tally", plan, reports, "-o", target, "--add-to", target).stderr
+    for more in (("-",), ("--sql", "select 1"), (str(reports), "--restart"), (str(reports), "--engine", "spark")):
+        assert "With --add-to the reports are files" in run("tally", plan, *more, "--add-to", target).stderr
+    assert "is a file: name it" in refused("tally", plan, reports, "--add-to", "-")
+    assert "is read by this command" in refused("tally", plan, reports, "--add-to", reports)
+    assert not target.exists()
+    done("tally", plan, reports, "-o", target)
+    before = target.read_bytes()
+    assert "not of plan" in refused("tally", other_plan, reports, "--add-to", target)
+    assert target.read_bytes() == before
+
+
+def test_merge_knows_the_files(plan, days, tmp_path):
+    both, one, target = tmp_path / "both.tally", tmp_path / "one.tally", tmp_path / "all.tally"
+    done("tally", plan, days / "0.parquet", days / "1.parquet", "-o", both)
+    done("tally", plan, days / "1.parquet", "-o", one)
+    text = refused("merge", both, one, "-o", target)
+    assert f"{one} counts 1 file of reports that a tally before it counts too" in text
+    assert "pass --again" in text
+    assert not target.exists()
+    done("merge", both, one, "-o", target, "--again")
+    found = tally_of(target)
+    assert (count(found), len(found.files), found.unlisted) == (1500, 2, 500)
+
+
+def test_a_simulation_is_the_same_to_the_byte_whenever_its_seed_is(plan, people, tmp_path):
+    # The number of a file is random, so a list of files would differ.
+    for name in "ab":
+        done("randomize", plan, people, "-o", tmp_path / f"{name}.parquet", "--seed", 1)
+        done("tally", plan, tmp_path / f"{name}.parquet", "-o", tmp_path / f"{name}.tally")
+    assert (tmp_path / "a.tally").read_bytes() == (tmp_path / "b.tally").read_bytes()
+    text = done("tally", plan, tmp_path / "b.parquet", "--add-to", tmp_path / "a.tally").stderr
+    assert "cannot be known" in text
+    assert "added nothing" in done("tally", plan, tmp_path / "b.parquet", "--add-to", tmp_path / "a.tally").stderr
+
+
+# Databases and addresses -------------------------------------------------------------------------------------------
+
+
+def test_records_from_a_database_and_an_address(plan, people, tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "people.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"create table people as select * from '{people}'; create table nobody (age int)")
+    done("randomize", plan, people, "-o", tmp_path / "right.parquet", "--seed", 1)
+    done("randomize", plan, path, "--table", "people", "-o", tmp_path / "found.parquet", "--seed", 1)
+    done("randomize", plan, f"file://{people}", "-o", tmp_path / "there.parquet", "--seed", 1)
+    right = pyarrow.parquet.read_table(tmp_path / "right.parquet")
+    assert pyarrow.parquet.read_table(tmp_path / "found.parquet").equals(right)
+    assert pyarrow.parquet.read_table(tmp_path / "there.parquet").equals(right)
+    assert "has the tables nobody, people: name the one" in refused("randomize", plan, path, "-o", tmp_path / "x.arrow")
+    assert "2,000 rows" in done("infer", path, "--table", "people").stderr
+    assert "is no address" in refused("randomize", plan, "foo://x/y.parquet", "-o", tmp_path / "x.arrow")
+
+
 # Streams -----------------------------------------------------------------------------------------------------------
 
 

@@ -828,7 +828,8 @@ def test_places_that_hold_no_records(tmp_path):
     assert "no file matches" in refusal(lambda: open_records(tmp_path / "*.parquet", AGE))
     assert "from a source or from a query" in refusal(lambda: open_records(None, AGE))
     assert "from a source or from a query" in refusal(lambda: open_records("people.csv", AGE, sql="select 1 as age"))
-    assert "records come from a file" in refusal(lambda: open_records([SECRET], AGE))
+    assert "records come from a file" in refusal(lambda: open_records(object(), AGE))
+    assert "list of dictionaries" in refusal(lambda: open_records([SECRET], AGE))
     assert "at least one attribute" in refusal(lambda: open_records("people.csv", {}))
 
 

@@ -7,7 +7,7 @@ a format must be described there too: the fields of each are compared with those
 import hashlib
 import json
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from dither.engines.journal import JournalFormat
 from dither.errors import ParameterError, TallyError
 from dither.page.export import to_dict
 from dither.planning.plan_files import CertificateFormat, PartFormat, PlanFormat, portable
-from dither.planning.plan_tally import PlanTally, PlanTallyFormat
+from dither.planning.plan_tally import ListedTallyFormat, PlanTally, PlanTallyFormat
 from dither.planning.prediction import PredictionFormat
 from dither.schema import KINDS
 from marks import one_in
@@ -116,6 +116,10 @@ def test_tallies_and_the_journal_follow():
     whole = tally.to_bytes()
     assert follows("tally", readable(whole[:-32]))
     assert all(follows("tally", readable(part.to_bytes())) for part in tally.parts.values())
+    listed = replace(tally, files={"ab" * 32: 300}).to_bytes()
+    assert follows("tally", readable(listed[:-32]))
+    assert not follows("tally", {**readable(listed[:-32]), "files": []})
+    assert not follows("tally", {**readable(whole[:-32]), "files": readable(listed[:-32])["files"]})
     stored = JournalFormat("dither journal 1", tally.plan, [("file", 0, 10, 300)], whole)  # type: ignore[list-item]
     assert follows("tally", readable(msgspec.msgpack.encode(stored)))
 
@@ -177,6 +181,7 @@ def test_every_field_of_a_format_is_described():
         (PredictionFormat, plan["prediction"]),
         (TallyFormat, tallies["tally"]),
         (PlanTallyFormat, tallies["planTally"]),
+        (ListedTallyFormat, tallies["listedTally"]),
         (JournalFormat, tallies["journal"]),
     ]
     model_files = pytest.importorskip("dither.learn.linear.model_files")
@@ -262,6 +267,16 @@ def test_errors_of_tallies_name_the_field():
     ):
         with pytest.raises(TallyError, match=reason):
             PlanTally.from_bytes(signed(msgspec.msgpack.encode({**body, **change})))
+    listed = msgspec.msgpack.decode(replace(simulated(), files={"ab" * 32: 300}).to_bytes()[:-32])
+    for change, reason in (
+        ({"files": []}, "files: expected array of length >= 1"),
+        ({"files": [[b"short", 3]]}, r"files\[0\]\[0\]: expected bytes of length >= 32"),
+        ({"files": [[bytes(32), 0]]}, r"files\[0\]\[1\]: expected int >= 1"),
+        ({"files": [[bytes(32), 301]]}, "damaged"),
+        ({"files": [[bytes(32), 1], [bytes(32), 1]]}, "damaged"),
+    ):
+        with pytest.raises(TallyError, match=reason):
+            PlanTally.from_bytes(signed(msgspec.msgpack.encode({**listed, **change})))
 
 
 def signed(body: bytes) -> bytes:

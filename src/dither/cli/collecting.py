@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ from dither.cli.common import (
     shell_quoted,
     simulated,
     standard_input,
+    table_option,
     tell,
     to_output,
     writable,
@@ -42,6 +44,7 @@ from dither.display.progress import progress
 from dither.errors import DitherError, ParameterError, TallyError
 
 if TYPE_CHECKING:
+    from dither.engines.report_files import ReportFile
     from dither.planning import Plan
     from dither.planning.plan_tally import PlanTally
 
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     "-o", "--output", required=True, metavar="FILE", help="Write reports here: .parquet, .arrow, or - to a pipe."
 )
 @click.option("--sql", metavar="QUERY", help="Take the records from a DuckDB query instead of DATA.")
+@table_option
 @seed_option
 @invalid_option
 @engine_option
@@ -62,6 +66,7 @@ def randomize(
     data: str | None,
     output: str,
     sql: str | None,
+    table: str | None,
     seed: int | None,
     invalid: str,
     engine_name: str,
@@ -69,8 +74,8 @@ def randomize(
 ) -> None:
     """Turn records into reports, as devices would.
 
-    For trials, and for edge nodes that may see the records. DATA is a file (.csv, .parquet, .arrow), a folder of
-    Parquet files, or - for standard input.
+    For trials, and for edge nodes that may see the records. DATA is a file (.csv, .parquet, .arrow, .duckdb), a folder
+    of Parquet files, the address of one (s3://...), or - for standard input.
 
     \b
     dither randomize plan.json data.parquet -o reports.parquet
@@ -89,7 +94,7 @@ def randomize(
     made = read_plan(plan_file)
     chosen, target = engine(engine_name), sys.stdout.buffer if output == STREAM else output
     remote = engine_name == "spark" and data is not None and "://" in data  # Spark reads it, and tells no facts
-    found: Any = data if remote else open_records(data, made.attributes, sql=sql)
+    found: Any = data if remote else open_records(data, made.attributes, sql=sql, table=table)
     ignored, rows = ((), None) if remote else (found.ignored, found.rows)
     _refuse_records(output, () if remote else found.files, sql)
     replaced = engine_name == "local" and _replaces_reports(output)
@@ -186,7 +191,8 @@ def _wrote(output: str) -> str:
 @click.command()
 @plan_argument
 @click.argument("reports", nargs=-1, metavar="[REPORTS]...")
-@click.option("-o", "--output", required=True, metavar="FILE", help="Write the tally here; - is standard output.")
+@click.option("-o", "--output", metavar="FILE", help="Write the tally here; - is standard output.")
+@click.option("--add-to", metavar="TALLY", help="Add the files to this tally, each once; it is begun if not there.")
 @click.option("--sql", metavar="QUERY", help="Take the reports from a DuckDB query: its columns tag and report.")
 @engine_option
 @click.option("--restart", is_flag=True, help="Forget what an interrupted run has counted, and begin anew.")
@@ -194,7 +200,8 @@ def _wrote(output: str) -> str:
 def tally(
     plan_file: str,
     reports: Sequence[str],
-    output: str,
+    output: str | None,
+    add_to: str | None,
     sql: str | None,
     engine_name: str,
     restart: bool,
@@ -203,20 +210,34 @@ def tally(
     """Count reports: the sums that estimates are made from.
 
     REPORTS are files (.parquet, .arrow), patterns, folders, or - for an Arrow stream on standard input. A run that
-    was stopped or killed goes on where it was when the same command is given again; nothing is counted twice.
+    was stopped or killed goes on where it was when the same command is given again; nothing is counted twice. A tally
+    knows its files: with --add-to those of a new day are added, and those that it counts already are left out.
 
     \b
     dither tally plan.json reports/*.parquet -o part.tally
+    dither tally plan.json reports/*.parquet --add-to all.tally
     dither tally plan.json --sql "select * from 'all.parquet' where day = 3" -o part.tally
     dither randomize plan.json data.csv -o - | dither tally plan.json - -o part.tally
     """
     from dither.engines import engine
     from dither.engines.journal import JournalError
     from dither.engines.local import Local
+    from dither.engines.paths import is_address
+    from dither.engines.report_files import report_files
 
     if bool(reports) == (sql is not None):
         raise click.UsageError("Name files of reports, or give a query with --sql.")
+    if (output is None) == (add_to is None):
+        raise click.UsageError("Name the tally: a new one with -o, or with --add-to the one to add to.")
     once_from_input(plan_file, *reports)
+    if output is None:
+        if STREAM in reports or sql is not None or engine_name != "local" or restart:
+            raise click.UsageError(
+                "With --add-to the reports are files, which are known again by their digests, and are counted at once, "
+                "on this machine: tally anything else with -o, and merge."
+            )
+        _add(plan_file, reports, str(add_to), as_json)
+        return
     refuse_pipes(reports, "the reports")
     writable(output)
     made = read_plan(plan_file)
@@ -234,6 +255,8 @@ def tally(
         checked_output(output, [plan_file, *reports], as_json=as_json, binary=True)
         with progress("Tallying on Spark", unit="reports") as advance:
             found = chosen.tally(made, list(reports), progress=advance)
+        if not any(map(is_address, reports)):  # which only Spark can read
+            found = _with_files(found, report_files(list(reports), made))
         _finish(plan_file, found, output, len(reports), time.monotonic() - began, as_json)
         return
     counting = _Counting(made, list(reports), output)
@@ -243,13 +266,71 @@ def tally(
     try:
         before = counting.done()
         with progress("Tallying", counting.rows, unit="reports") as advance:
-            found = Local().tally(made, counting.paths, progress=advance, journal=counting.journal)
+            found = Local().tally(made, counting.files, progress=advance, journal=counting.journal)
     except KeyboardInterrupt:
         raise Stopped(counting.stopped()) from None
     except JournalError as error:
         raise TallyError(f"{error}; --restart does") from None
+    found = _with_files(found, counting.files)
     _finish(plan_file, found, output, len(counting.paths), time.monotonic() - began, as_json, before)
     counting.forget()
+
+
+def _with_files(found: "PlanTally", files: Sequence["ReportFile"]) -> "PlanTally":
+    """A tally that knows its files; not a simulation, which is the same to the byte whenever its seed is."""
+    from dither.engines.incremental_tally import listed_tally
+
+    return found if simulated(found) else listed_tally(found, files)
+
+
+def _add(plan_file: str, reports: Sequence[str], target: str, as_json: bool) -> None:
+    """Add files to a stored tally, and tell which of them were in it already, and what cannot be known."""
+    from dither.engines.incremental_tally import add_to_tally
+    from dither.engines.report_files import report_files
+
+    if target == STREAM:
+        raise ParameterError("a tally that is added to is a file: name it")
+    refuse_pipes([*reports, target], "the reports")
+    made = read_plan(plan_file)
+    files = report_files(list(reports), made)
+    checked_output(target, [plan_file, *(file.path for file in files)])
+    writable(target)
+    began = time.monotonic()
+    with progress("Tallying", unit="reports") as advance:
+        found = add_to_tally(target, made, files, progress=advance)
+    seconds, count, before = time.monotonic() - began, reports_in(found.tally), len(found.counted_before)
+    if as_json:
+        facts(
+            {
+                "plan": found.tally.plan,
+                "reports": count,
+                "added": found.reports,
+                "files": len(found.added),
+                "left out": list(found.counted_before),
+                "unlisted": found.unlisted,
+                "file": target,
+                "seconds": round(seconds, 3),
+                "simulated": simulated(found.tally),
+            }
+        )
+    if before:
+        them = "it is" if before == 1 else "they are"
+        tell(
+            f"note: {target} counts {several(before, 'file')} of these already, so {them} left out: "
+            f"{enumerated(found.counted_before)}"
+        )
+    if found.added:
+        tell(f"added {pace(found.reports, seconds, 'report')} to {target}, which has {several(count, 'report')} now")
+    else:
+        tell(f"added nothing: {target} is as it was, with {several(count, 'report')}")
+    if found.added and found.unlisted:
+        tell(
+            f"note: of {several(found.unlisted, 'report')} in {target} it is not known which files they came from, so "
+            "it cannot be known whether these files are among them"
+        )
+    if simulated(found.tally):
+        tell("simulated: some of these reports came from a seed, and promise nothing")
+    tell(f"next: dither estimate {shell_quoted(plan_file)} {shell_quoted(target)}")
 
 
 class _Counting:
@@ -444,20 +525,28 @@ def _merged(paths: Sequence[str], again: bool) -> tuple["PlanTally", dict[str, i
                     f"{one} and {path} are the same to the bit, so they are most likely copies, and their reports "
                     "would be counted twice. Leave one out; if they really are different collections pass --again"
                 )
-            total = each if total is None else _sum(total, each, paths[0], path)
+            total = each if total is None else _sum(total, each, paths[0], path, again)
             advance(1)
     assert total is not None
     return total, counts
 
 
-def _sum(total: "PlanTally", each: "PlanTally", start: str, path: str) -> "PlanTally":
+def _sum(total: "PlanTally", each: "PlanTally", start: str, path: str, again: bool) -> "PlanTally":
     if each.plan != total.plan:
         raise TallyError(
             f"{path} belongs to plan {each.plan[:12]}, and {start} to plan {total.plan[:12]}: nothing was merged. "
             "Merge and estimate the tallies of each plan on their own"
         )
+    twice = total.files.keys() & each.files.keys()
+    if twice and not again:
+        raise TallyError(
+            f"{path} counts {several(len(twice), 'file')} of reports that a tally before it counts too: their reports "
+            "would be counted twice. Leave it out, and add its other files with dither tally --add-to; if they really "
+            "are different collections pass --again"
+        )
     try:
-        return total + each
+        files = {digest: reports for digest, reports in each.files.items() if digest not in twice}
+        return total + replace(each, files=files)
     except DitherError as error:
         reason = str(error)
     raise TallyError(f"{path}: {reason}")

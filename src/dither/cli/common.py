@@ -61,6 +61,12 @@ def invalid_option(command: _Command) -> _Command:
     )(command)
 
 
+def table_option(command: _Command) -> _Command:
+    """--table."""
+    text = "The table of a DuckDB database (.duckdb); needed if it has several."
+    return click.option("--table", metavar="NAME", help=text)(command)
+
+
 def engine_option(command: _Command) -> _Command:
     """--engine."""
     return click.option(

@@ -16,6 +16,7 @@ from dither.cli.common import (
     several,
     shell_quoted,
     show,
+    table_option,
     tell,
     writable,
     write,
@@ -34,15 +35,17 @@ MOST_ROWS = 1_000_000
 @click.argument("data", required=False, metavar="[DATA]")
 @click.option("-o", "--output", metavar="FILE", help="Write the schema to this file (.toml); - is standard output.")
 @click.option("--sql", metavar="QUERY", help="Take the rows from a DuckDB query instead of DATA.")
+@table_option
 @click.option(
     "--rows", type=click.IntRange(min=1), default=MOST_ROWS, show_default=True, help="Look at this many rows at most."
 )
 @json_option()
-def infer(data: str | None, output: str | None, sql: str | None, rows: int, as_json: bool) -> None:
+def infer(data: str | None, output: str | None, sql: str | None, table: str | None, rows: int, as_json: bool) -> None:
     """Guess a schema from public or sample data, as a file to edit.
 
     Never from the data that will be collected: labels and ends are copied out of the table, and everybody sees them.
-    DATA is a file (.csv, .parquet, .arrow), a folder of Parquet files, or - for standard input.
+    DATA is a file (.csv, .parquet, .arrow, .duckdb), a folder of Parquet files, the address of one (s3://...), or - for
+    standard input.
 
     \b
     dither infer sample.parquet -o schema.toml
@@ -56,7 +59,7 @@ def infer(data: str | None, output: str | None, sql: str | None, rows: int, as_j
     checked_output(output, [data] if data else [], as_json=as_json)
     writable(output)
     refuse_pipes([data], "the rows")
-    found = inferred(first_rows(data, sql, rows, output))
+    found = inferred(first_rows(data, sql, table, rows, output))
     if as_json:
         facts(
             {
@@ -80,16 +83,13 @@ def infer(data: str | None, output: str | None, sql: str | None, rows: int, as_j
         tell("next: the same with -o schema.toml")
 
 
-def first_rows(data: str | None, sql: str | None, most: int, output: str | None) -> Any:
+def first_rows(data: str | None, sql: str | None, table: str | None, most: int, output: str | None) -> Any:
     """The first rows of a source, as an Arrow table; none of its files may be the output."""
-    from dither.engines.duckdb_queries import may_read, query_source
-    from dither.engines.record_readers import file_sources, standard_source
+    from dither.engines.duckdb_queries import may_read
+    from dither.engines.records import sources_of
 
     arrow = require("pyarrow", "fast")
-    if sql is not None:
-        sources = [query_source(sql)]
-    else:
-        sources = [standard_source()] if data == STREAM else file_sources(str(data))
+    sources = sources_of(data, sql, table)
     read = [source.name for source in sources] + ([output] if sql and output and may_read(sql, output) else [])
     checked_output(output, read)
     tables, left = [], most
@@ -105,12 +105,12 @@ def first_rows(data: str | None, sql: str | None, most: int, output: str | None)
     if not tables:
         return sources[0].columns.empty_table()
     try:
-        table = arrow.concat_tables(tables)
+        joined = arrow.concat_tables(tables)
     except arrow.ArrowException:
-        table = None
-    if table is None:
+        joined = None
+    if joined is None:
         raise ParameterError("these files do not have the same columns with the same types; infer from one of them")
-    return _typed(table) if sources[0].text else table
+    return _typed(joined) if sources[0].text else joined
 
 
 def _batches(source: "Source") -> Iterator[Any]:

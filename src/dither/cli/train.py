@@ -161,7 +161,7 @@ def _schema(data: str, schema_file: str | None) -> "Schema":
     from dither.cli.planning import MOST_ROWS, first_rows
     from dither.planning.infer import WARNING, infer
 
-    found = infer(first_rows(data, None, MOST_ROWS, None))
+    found = infer(first_rows(data, None, None, MOST_ROWS, None))
     tell(f"Warning: {WARNING}")
     tell(
         f"next: dither infer {shell_quoted(data)} -o schema.toml; read and edit it; then the same with "

@@ -1,9 +1,10 @@
 """Engines: where reports are made and tallied, with the same plan and to the same bit.
 
 - `report_rows`: a plan's reports as rows of a table
-- `records`: raw records from files, queries and data frames, a batch at a time
+- `records`: raw records from files, addresses, queries and tables of other libraries, a batch at a time
 - `paths`, `report_files`, `journal`: files that are meant, files of reports in pieces, what an interrupted run has
   counted
+- `incremental_tally`: a stored tally to which new files are added, each once
 - `local`: this machine, all its cores
 - `spark`: a Spark session, classic or Connect
 

@@ -14,8 +14,10 @@ import gzip
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from dither.engines.paths import FilePlace
 from dither.engines.record_sources import Source, Start, streamed
 from dither.errors import DomainError, ParameterError, require
 
@@ -27,15 +29,21 @@ _MARK = "dither: end of records"
 _UNEVEN = re.compile(r"CSV parse error: Row #(\d+): Expected \d+ columns")  # from 1; what follows is the row
 
 
-def csv_file(name: str, title: str) -> Source:
+def csv_file(place: FilePlace, title: str) -> Source:
     """A file of CSV."""
 
     def opened() -> Any:
-        with open(name, "rb") as file:
+        with place.open() as file:
             packed = file.read(len(GZIP)) == GZIP
-        return gzip.open(name) if packed else open(name, "rb")
+        return _unpacked(place) if packed else place.open()
 
-    return streamed(name, title, FORM, opened, csv_start(title), text=True)
+    return streamed(place.name, title, FORM, opened, csv_start(title), text=True)
+
+
+@contextmanager
+def _unpacked(place: FilePlace) -> Iterator[Any]:
+    with place.open() as file, gzip.GzipFile(fileobj=file) as content:
+        yield content
 
 
 def csv_start(title: str) -> Start:

@@ -1,7 +1,10 @@
-"""Records from a query of DuckDB, which streams its result.
+"""Records from a query of DuckDB, or a table in a database of DuckDB: it streams them.
 
 One `select`, in a DuckDB of its own: it holds nothing, takes no variables of the program for tables, loads no extension
 and so needs no network. It cannot write, and what does not fit into memory is refused, not spilled to disk.
+
+A database file is opened to be read only, so other readers may have it open too, but no writer. It has one table, or
+the table is named. A view is a table too; one over other files reads them, as any query would.
 
 **What may be said.** DuckDB quotes values where a cast fails, and names of columns where one is not found: those of a
 CSV file without a line of names are somebody's record. So only what it says before it runs the query is passed on, and
@@ -14,8 +17,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dither.engines.record_sources import ROWS, Source
+from dither.engines.paths import FilePlace
+from dither.engines.record_sources import Source, attempted
 from dither.errors import DitherError, ParameterError, require
+from dither.planning.table_streams import relation_columns, relation_reader
 
 _SETTINGS = {
     "autoinstall_known_extensions": False,
@@ -24,6 +29,7 @@ _SETTINGS = {
     "temp_directory": "",
     "lock_configuration": True,
 }
+DATABASE, DATABASE_ENDINGS = "DuckDB database", (".duckdb", ".ddb")
 _TOLD = ("ParserException", "BinderException", "CatalogException", "IOException")
 _QUOTED = re.compile(r"\"([^\"]*)\"|'([^']*)'")
 
@@ -37,14 +43,69 @@ def query_source(sql: Any) -> Source:
     def read(names: Sequence[str]) -> Iterator[Any]:
         with _connection() as connection:
             relation = _explained(lambda: connection.sql(sql), sql)
-            reader = _explained(lambda: _reader(relation), sql, running=True)
+            reader = _explained(lambda: relation_reader(relation), sql, running=True)
             while (batch := _explained(lambda: next(reader, None), sql, running=True)) is not None:
                 yield batch
 
     with _connection() as connection:
         _explained(lambda: _check(connection, sql), sql)
-        columns = _explained(lambda: _columns(connection.sql(sql)), sql)
+        columns = _explained(lambda: relation_columns(connection.sql(sql)), sql)
     return Source(title, title, "query", columns, read)
+
+
+def database_source(place: FilePlace, title: str, table: str | None) -> Source:
+    """A table of a database file."""
+    if place.filesystem is not None:
+        raise ParameterError(f"{title} is a database, which DuckDB reads on this machine only: copy it here first")
+    duckdb, form = require("duckdb", "fast"), f"{DATABASE}, of a version that this DuckDB reads"
+
+    def opened() -> Any:
+        try:
+            return duckdb.connect(place.path, read_only=True, config=_SETTINGS)
+        except duckdb.ConnectionException:
+            reason = "is open in this process already: give the result of a query there, connection.sql(...)"
+        except duckdb.IOException as error:
+            locked = "lock" in str(error).lower()
+            reason = "is open for writing in another process: close it there, or copy the file" if locked else ""
+        raise ParameterError(f"{title} {reason}") if reason else ValueError("no database")
+
+    def rows(connection: Any) -> Any:
+        names = connection.execute(
+            "select schema_name, table_name from duckdb_tables() where not internal union all "
+            "select schema_name, view_name from duckdb_views() where not internal order by all"
+        ).fetchall()
+        shown = [name if schema == "main" else f"{schema}.{name}" for schema, name in names]
+        if table is None and len(shown) != 1:
+            raise ParameterError(f"{title} has {_listed(shown)}: name the one that holds the records")
+        if table is not None and table not in shown:
+            raise ParameterError(f"{title} has no table of that name: it has {_listed(shown)}")
+        schema, name = names[shown.index(table) if table is not None else 0]
+        return connection.sql(f"select * from {_identifier(schema)}.{_identifier(name)}")  # noqa: S608
+
+    def facts() -> tuple[Any, int]:
+        with opened() as connection:
+            found = rows(connection)
+            return relation_columns(found), found.count("*").fetchall()[0][0]
+
+    def read(names: Sequence[str]) -> Iterator[Any]:
+        with opened() as connection:
+            yield from relation_reader(rows(connection).select(*map(duckdb.ColumnExpression, names)))
+
+    columns, count = attempted(facts, title, form)
+    return Source(place.name, title, DATABASE, columns, read, count)
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    """As in "the tables a, b and 3 more"."""
+    if not names:
+        return "no tables"
+    rest = len(names) - most
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"the table{'s' * (len(names) > 1)} {', '.join(names[:most])}{more}"
 
 
 def may_read(sql: str, path: str) -> bool:
@@ -70,17 +131,6 @@ def _check(connection: Any, sql: str) -> None:
     statements = connection.extract_statements(sql)
     if len(statements) != 1 or statements[0].type != require("duckdb", "fast").StatementType.SELECT:
         raise ParameterError("the query must be one select, as in select age, job from 'people.parquet'")
-
-
-def _columns(relation: Any) -> Any:
-    """Names and types, without a row; names as they were asked for, since a limit tells equal ones apart."""
-    types = _reader(relation.limit(0)).schema.types
-    return require("pyarrow", "fast").schema(list(zip(relation.columns, types, strict=True)))
-
-
-def _reader(relation: Any) -> Any:
-    read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader  # older versions have the second
-    return read(ROWS)
 
 
 def _explained(call: Callable[[], Any], sql: str, running: bool = False) -> Any:

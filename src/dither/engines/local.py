@@ -18,10 +18,11 @@ from dither.core.parallel import as_they_come
 from dither.engines.arrow_streams import whole_stream
 from dither.engines.journal import Journal
 from dither.engines.report_files import ARROW, PARQUET, Piece, damage_explained, report_files
-from dither.engines.report_rows import TAG, nothing, pack_rows, rows_schema, tally_rows
+from dither.engines.report_rows import REPORT, TAG, has_columns, nothing, pack_rows, rows_schema, tally_rows
 from dither.errors import DitherError, DomainError, ParameterError, ReportError, require
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
+from dither.planning.table_streams import is_table, table_stream
 
 Progress = Callable[[int], object]
 
@@ -37,13 +38,11 @@ class Local:
     def tally(
         self, plan: Plan, source: Any, *, progress: Progress | None = None, journal: str | Path | None = None
     ) -> PlanTally:
-        """The sums over all reports of a source: files, an Arrow table or reader of rows, an iterator of batches.
+        """The sums over all reports of a source: files, a table (see `planning.table_streams`), or batches.
 
         With `journal`, a path, a run that was stopped goes on where it was. Remove that file when the tally is safe.
         """
-        if hasattr(source, "sparkSession"):
-            raise ParameterError("this is a DataFrame of Spark: tally it there, with dither.engines.Spark()")
-        if is_arrow_data(source) or isinstance(source, Iterator):
+        if is_table(source):
             return self._tally_batches(plan, _batches(source), progress)
         files, counted = report_files(source, plan), Journal.at(journal, plan)
         left = counted.left(files)
@@ -174,11 +173,6 @@ def _grouped(writer: Any) -> Iterator[Callable[[Any], object]]:
     flush()
 
 
-def is_arrow_data(source: Any) -> bool:
-    """Whether this is a table in memory, or a stream of one, and no path."""
-    return hasattr(source, "read_next_batch") or hasattr(source, "__arrow_c_stream__") or hasattr(source, "schema")
-
-
 def incoming(file: Any) -> Any:
     """A reader of the rows of reports in an Arrow stream from an open binary file; one without its end is refused."""
     arrow = require("pyarrow", "fast")
@@ -198,13 +192,11 @@ def _not_whole(reason: str) -> ReportError:
 
 
 def _batches(source: Any) -> Iterable[Any]:
-    if hasattr(source, "read_next_batch") or isinstance(source, Iterator):
+    """The rows of reports in a table; what comes one after another, and is no reader, are batches already."""
+    if isinstance(source, Iterator) and not isinstance(source, require("pyarrow", "fast").RecordBatchReader):
         return source
-    if hasattr(source, "to_batches"):
-        return source.to_batches()
-    if hasattr(source, "__arrow_c_stream__") and not hasattr(source, "column"):  # a data frame of another library
-        return require("pyarrow", "fast").RecordBatchReader.from_stream(source)
-    return [source]
+    stream = table_stream(source)
+    return stream.read([TAG, REPORT] if has_columns(stream.columns) else stream.columns.names)
 
 
 def advance(progress: Progress | None, rows: int) -> None:

@@ -1,14 +1,86 @@
-"""The files that somebody means: a path, a pattern that the shell has left as it is, or a folder.
+"""The files that somebody means: a path, a pattern that the shell has left as it is, a folder, or the address of one.
 
 A file whose own name looks like a pattern is itself. Of a folder, and of a pattern, what tools hide, are still writing,
 or mark a folder with (names that begin with a dot or an underscore) is left out.
+
+**Addresses.** With a scheme, as in `s3://bucket/people.parquet`, a path is on another filesystem, which pyarrow knows
+by its address: `s3`, `gs`, `abfs`, `hdfs`; `file` is this machine. Keys come from where its vendor looks for them, such
+as the environment. They may also stand in the address, so it is shown without them. In an address `?` begins options,
+and is no part of a pattern.
 """
 
+import fnmatch
 import glob
+import io
 import os
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from dither.errors import ParameterError
+from dither.errors import ParameterError, require
+
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
+_BUFFER = 1 << 20
+_UNREACHED = "cannot be reached: see the address, the network, and the keys in the environment"
+_INSTEAD = {
+    "s3a": "; it may be s3:// that is meant",
+    "s3n": "; it may be s3:// that is meant",
+    "http": ": download the file, and name it",
+    "https": ": download the file, and name it",
+}
+
+
+@dataclass(frozen=True)
+class FilePlace:
+    """A file: its name, as it is shown, and where it is found, on this machine or on a filesystem of pyarrow."""
+
+    name: str
+    path: str
+    filesystem: Any = field(default=None, compare=False)  # not all of them can be hashed
+
+    def open(self) -> Any:
+        """The file, for bytes, from its start."""
+        if self.filesystem is None:
+            return open(self.path, "rb")
+        return io.BufferedReader(self.filesystem.open_input_file(self.path), _BUFFER)
+
+    def parquet(self) -> Any:
+        """What Parquet is read from, which starts at the end of a file."""
+        return self.path if self.filesystem is None else self.filesystem.open_input_file(self.path)
+
+    def mapped(self) -> Any:
+        """The file for Arrow, at any place of it; in memory only as far as it is looked at."""
+        if self.filesystem is None:
+            return require("pyarrow", "fast").memory_map(self.path)
+        return self.filesystem.open_input_file(self.path)
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """How many bytes it has, and when it was changed, in nanoseconds."""
+        if self.filesystem is None:
+            found = os.stat(self.path)
+            return found.st_size, found.st_mtime_ns
+        found = self.filesystem.get_file_info(self.path)
+        return found.size or 0, found.mtime_ns or 0
+
+    @property
+    def node(self) -> str:
+        """What is the same for one file by whatever name."""
+        if self.filesystem is None:
+            found = os.stat(self.path)
+            return f"{found.st_dev} {found.st_ino}"
+        return f"{self.filesystem.type_name} {self.path}"
+
+
+def is_address(text: str) -> bool:
+    """Whether a path names its filesystem.
+
+    >>> is_address("s3://bucket/people.parquet"), is_address("people.parquet")
+    (True, False)
+    """
+    return _SCHEME.match(text) is not None
 
 
 def matched(text: str) -> list[str]:
@@ -21,10 +93,30 @@ def matched(text: str) -> list[str]:
     return found
 
 
-def files_of(text: str, endings: tuple[str, ...], what: str) -> list[str]:
-    """The files that a path, a pattern or a folder means; in folders those with one of these endings."""
+def files_of(text: str, endings: tuple[str, ...], what: str, filesystem: Any = None) -> list[FilePlace]:
+    """The files that a path, a pattern, a folder or an address means; in folders those with one of these endings.
+
+    With `filesystem`, one of pyarrow, the path is there.
+    """
+    if filesystem is not None:
+        if not isinstance(filesystem, _known_filesystems()):
+            raise ParameterError(
+                "filesystem is one of pyarrow.fs; one of fsspec is given as PyFileSystem(FSSpecHandler(filesystem))"
+            )
+        text = text.rstrip("/") or text
+        start = _before_pattern(text)
+        return _files_there(filesystem, text, start, (text, start), endings, what)
+    if is_address(text) and not os.path.lexists(text):
+        start = _before_pattern(text)
+        known, folder = _filesystem(start)
+        path = folder.rstrip("/") + "/" + text[len(start) :] if start != text else folder
+        if known.type_name != "local":
+            return _files_there(known, path, folder, (shown_path(text), shown_path(start)), endings, what)
+        text = path
     return [
-        file for name in matched(text) for file in (_inside(name, endings, what) if os.path.isdir(name) else [name])
+        FilePlace(file, file)
+        for name in matched(text)
+        for file in (_inside(name, endings, what) if os.path.isdir(name) else [name])
     ]
 
 
@@ -36,5 +128,103 @@ def _inside(folder: str, endings: tuple[str, ...], what: str) -> list[str]:
 
 
 def _is_data(file: Path, folder: str, endings: tuple[str, ...]) -> bool:
-    hidden = any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-    return not hidden and file.name.lower().endswith(endings) and file.is_file()
+    return _is_meant(file.relative_to(folder).parts, endings) and file.is_file()
+
+
+def _is_meant(parts: tuple[str, ...], endings: tuple[str, ...]) -> bool:
+    hidden = any(part.startswith((".", "_")) for part in parts)
+    return not hidden and parts[-1].lower().endswith(endings)
+
+
+# Other filesystems -----------------------------------------------------------------------------------------------
+
+
+def shown_path(address: str) -> str:
+    """An address without the keys that may stand in it.
+
+    >>> shown_path("s3://key:secret@bucket/people.parquet?region=x"), shown_path("abfs://box@account/people.parquet")
+    ('s3://bucket/people.parquet', 'abfs://box@account/people.parquet')
+    """
+    return re.sub(r"://[^/@]*:[^/]*@", "://", address.partition("?")[0])
+
+
+def _before_pattern(path: str) -> str:
+    """A path as far as the folder in which a pattern begins; all of it, if there is none.
+
+    >>> _before_pattern("s3://bucket/day=*/people.parquet"), _before_pattern("s3://bucket/people.parquet")
+    ('s3://bucket/', 's3://bucket/people.parquet')
+    """
+    magic = re.search(r"[*\[]", path)
+    return path if magic is None else path[: path.rfind("/", 0, magic.start()) + 1]
+
+
+def _known_filesystems() -> Any:
+    return require("pyarrow.fs", "fast").FileSystem
+
+
+@lru_cache(maxsize=64)  # some ask the network where a bucket is
+def _filesystem(address: str) -> tuple[Any, str]:
+    """The filesystem of an address, and the path there."""
+    arrow, scheme = require("pyarrow", "fast"), address.partition("://")[0].lower()
+    try:
+        return _known_filesystems().from_uri(address)
+    except OSError:
+        reason = _UNREACHED + ("; hdfs needs Java and libhdfs" if scheme in ("hdfs", "viewfs") else "")
+    except arrow.ArrowNotImplementedError:
+        reason = f"is on {scheme}, which this build of pyarrow was made without; install another, or copy the files"
+    except Exception:  # whatever it quotes may be a key
+        reason = (
+            f"is no address that pyarrow knows{_INSTEAD.get(scheme, ', as those of s3, gs, abfs, hdfs and file are')}"
+        )
+    raise ParameterError(f"{shown_path(address)} {reason}")
+
+
+def _files_there(
+    filesystem: Any, path: str, start: str, names: tuple[str, str], endings: tuple[str, ...], what: str
+) -> list[FilePlace]:
+    """The files that a path, a pattern, which begins in the folder `start`, or a folder means on a filesystem.
+
+    `names` are those by which the two are shown.
+    """
+    fs, (shown, shown_start), is_pattern = require("pyarrow.fs", "fast"), names, path != start
+    try:
+        kind = None if is_pattern else filesystem.get_file_info(path).type
+        if kind == fs.FileType.File:
+            return [FilePlace(shown, path, filesystem)]
+        listed = [] if kind == fs.FileType.NotFound else _listed(filesystem, start)
+    except OSError:  # which may quote keys
+        kind, listed = None, None
+    if listed is None:
+        raise ParameterError(f"{shown} {_UNREACHED}")
+    if kind == fs.FileType.NotFound:
+        raise ParameterError(f"{shown} cannot be read: no such file or directory")
+    if is_pattern:
+        found = [each for each in listed if _matches(each, path) and not each.rpartition("/")[2].startswith(("_", "."))]
+        if not found:
+            raise ParameterError(f"no file matches {shown}")
+    else:
+        found = [each for each in listed if _is_meant(tuple(each[len(start) :].strip("/").split("/")), endings)]
+        if not found:
+            raise ParameterError(f"the folder {shown} has no files of {what}: {', '.join(endings)}")
+    folder, inside = shown_start.rstrip("/"), len(start.rstrip("/"))
+    return [FilePlace((folder + each[inside:]).removeprefix("" if folder else "/"), each, filesystem) for each in found]
+
+
+def _listed(filesystem: Any, folder: str) -> list[str]:
+    fs = require("pyarrow.fs", "fast")
+    found = filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
+    return sorted(each.path for each in found if each.type == fs.FileType.File)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Whether a path fits a pattern, in which `**` stands for any folders and `*` for a part of one name."""
+    parts, wanted = path.split("/"), pattern.split("/")
+
+    def fits(place: int, which: int) -> bool:
+        if which == len(wanted):
+            return place == len(parts)
+        if wanted[which] == "**":
+            return any(fits(later, which + 1) for later in range(place, len(parts) + 1))
+        return place < len(parts) and fnmatch.fnmatchcase(parts[place], wanted[which]) and fits(place + 1, which + 1)
+
+    return fits(0, 0)

@@ -1,4 +1,4 @@
-"""Records from files of Parquet, Arrow and CSV, from standard input, and from tables in memory.
+"""Records from files of Parquet, Arrow, CSV and DuckDB, from standard input, and from tables of other libraries.
 
 A file is never in memory as a whole, and columns that are not asked for are not decoded. One thing must be in memory:
 Parquet on standard input, because it is read from its end.
@@ -17,12 +17,14 @@ from typing import Any
 from dither.engines.arrow_streams import whole_stream
 from dither.engines.csv_files import FORM as CSV
 from dither.engines.csv_files import GZIP, csv_file, csv_start
-from dither.engines.paths import files_of
-from dither.engines.record_sources import ROWS, Source, Start, attempted, once, sliced, streamed
+from dither.engines.duckdb_queries import DATABASE, DATABASE_ENDINGS, database_source
+from dither.engines.paths import FilePlace, files_of
+from dither.engines.record_sources import Source, Start, attempted, once, streamed
 from dither.errors import ParameterError, require
+from dither.planning.table_streams import ROWS, sliced, table_stream
 
 PARQUET_ENDINGS = (".parquet", ".pq")
-ENDINGS = (".csv", *PARQUET_ENDINGS, ".arrow", ".feather", ".ipc", ".csv.gz")
+ENDINGS = (".csv", *PARQUET_ENDINGS, ".arrow", ".feather", ".ipc", ".csv.gz", *DATABASE_ENDINGS)
 STANDARD = "-"
 PARQUET, ARROW = "Parquet file", "Arrow file"
 
@@ -31,19 +33,29 @@ _PARQUET, _ARROW, _FEATHER, _STREAM = b"PAR1", b"ARROW1", b"FEA1", b"\xff\xff\xf
 _HEAD = 8  # bytes before the stream in a file of Arrow
 
 
-def file_sources(path: str) -> list[Source]:
-    """The files that a path, a pattern or a folder of Parquet means, opened as far as their columns."""
-    return [_file(each) for each in files_of(path, PARQUET_ENDINGS, "records")]
+def file_sources(path: str, table: str | None = None, filesystem: Any = None) -> list[Source]:
+    """The files that a path, a pattern, a folder of Parquet or an address means, opened as far as their columns.
+
+    `table` is one of a DuckDB database, and `filesystem`, of pyarrow, where the path is.
+    """
+    found = [_file(each, table) for each in files_of(path, PARQUET_ENDINGS, "records", filesystem)]
+    if table is not None and not any(source.form == DATABASE for source in found):
+        raise ParameterError(
+            f"a table is named for DuckDB databases ({', '.join(DATABASE_ENDINGS)}), and {path} is none"
+        )
+    return found
 
 
-def _file(name: str) -> Source:
-    title, lower = f"the records file {name}", name.lower()
+def _file(place: FilePlace, table: str | None) -> Source:
+    title, lower = f"the records file {place.name}", place.name.lower()
     if not lower.endswith(ENDINGS):
         raise ParameterError(f"{title} has an unknown ending: there are {', '.join(ENDINGS)}")
-    attempted(lambda: open(name, "rb").close(), title, "file")
+    attempted(lambda: place.open().close(), title, "file")
+    if lower.endswith(DATABASE_ENDINGS):
+        return database_source(place, title, table)
     if lower.endswith(PARQUET_ENDINGS):
-        return _parquet(name, title, lambda: name)
-    return (_arrow_file if lower.endswith((".arrow", ".feather", ".ipc")) else csv_file)(name, title)
+        return _parquet(place.name, title, place.parquet)
+    return (_arrow_file if lower.endswith((".arrow", ".feather", ".ipc")) else csv_file)(place, title)
 
 
 def _parquet(name: str, title: str, place: Callable[[], Any]) -> Source:
@@ -64,30 +76,31 @@ def _parquet(name: str, title: str, place: Callable[[], Any]) -> Source:
     return Source(name, title, PARQUET, schema, read, rows)
 
 
-def _arrow_file(name: str, title: str) -> Source:
-    with open(name, "rb") as file:
+def _arrow_file(place: FilePlace, title: str) -> Source:
+    with place.open() as file:
         magic = file.read(_HEAD)
     if magic.startswith(_FEATHER):
         raise _old_feather(title)
     if not magic.startswith(_ARROW):
-        return streamed(name, title, ARROW, lambda: open(name, "rb"), _arrow_start())
+        return streamed(place.name, title, ARROW, place.open, _arrow_start())
     arrow = require("pyarrow", "fast")
 
     def facts() -> tuple[Any, int | None]:
-        with arrow.memory_map(name) as file:
+        with place.mapped() as file:
             columns = arrow.ipc.open_file(file).schema
         if len(set(columns.names)) < len(columns.names):  # which a dataset does not take
             return columns, None
-        return columns, require("pyarrow.dataset", "fast").dataset(name, format="ipc").count_rows()
+        dataset = require("pyarrow.dataset", "fast").dataset(place.path, format="ipc", filesystem=place.filesystem)
+        return columns, dataset.count_rows()
 
     def read(names: Sequence[str]) -> Iterator[Any]:
         wanted = arrow.ipc.IpcReadOptions(included_fields=[schema.get_field_index(each) for each in names])
-        with arrow.memory_map(name) as file:
+        with place.mapped() as file:
             reader = arrow.ipc.open_file(file, options=wanted)
             yield from sliced(reader.get_batch(number) for number in range(reader.num_record_batches))
 
     schema, rows = attempted(facts, title, ARROW)
-    return Source(name, title, ARROW, schema, read, rows)
+    return Source(place.name, title, ARROW, schema, read, rows)
 
 
 def _arrow_start(foot: bytes = b"") -> Start:
@@ -162,18 +175,7 @@ class _Joined(io.RawIOBase):
 
 
 def table_source(table: Any) -> Source:
-    """An Arrow table, batch or reader, or what can be made one: a data frame of pandas or Polars."""
-    arrow, title = require("pyarrow", "fast"), "the table"
-    if isinstance(table, arrow.RecordBatchReader):
-        return Source(title, title, "Arrow reader", table.schema, once(lambda _: sliced(table), title))
-    if isinstance(table, arrow.RecordBatch):
-        table = arrow.Table.from_batches([table])
-    if not isinstance(table, arrow.Table):
-        if not hasattr(table, "__arrow_c_stream__"):
-            raise ParameterError(
-                'records come from a file, as in "people.parquet", from "-", which is standard input, from a query '
-                "(sql=), or from an Arrow table or a data frame"
-            )
-        given = table
-        table = attempted(lambda: arrow.table(given), title, "table whose columns hold values of one type each")
-    return Source(title, title, "Arrow table", table.schema, lambda _: sliced(table.to_batches()), table.num_rows)
+    """A table that another library holds, in memory or as a stream."""
+    found = table_stream(table)
+    read = once(found.batches, found.title) if found.once else found.batches
+    return Source(found.title, found.title, "Arrow table", found.columns, read, found.rows)

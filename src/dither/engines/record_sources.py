@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dither.errors import DitherError, ParameterError, require
-
-ROWS = 1 << 17  # of a batch
+from dither.planning.table_streams import ROWS
 
 Read = Callable[[Sequence[str]], Iterator[Any]]
 Start = Callable[[Any], tuple[Any, Read]]  # from an open file: its columns, and how to read what is behind
@@ -88,13 +87,6 @@ def once(read: Read, title: str) -> Read:
         return left.pop()(names)
 
     return take
-
-
-def sliced(batches: Any) -> Iterator[Any]:
-    """Batches that are no longer than `ROWS`."""
-    for batch in batches:
-        for start in range(0, batch.num_rows, ROWS):
-            yield batch.slice(start, ROWS)
 
 
 def even(batches: Iterable[Any]) -> Iterator[Any]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from dither.engines.arrow_columns import arrow_schema, converted, fits, type_in_words
 from dither.engines.duckdb_queries import query_source
+from dither.engines.paths import shown_path
 from dither.engines.record_readers import STANDARD, file_sources, standard_source, table_source
 from dither.engines.record_sources import Source, even
 from dither.errors import DomainError, ParameterError
@@ -69,11 +70,20 @@ class RecordStream:
         return f"Records of {self.name}: {rows}{', '.join(self.attributes)}"
 
 
-def open_records(source: Any, attributes: Mapping[str, Attribute], *, sql: str | None = None) -> RecordStream:
+def open_records(
+    source: Any,
+    attributes: Mapping[str, Attribute],
+    *,
+    sql: str | None = None,
+    table: str | None = None,
+    filesystem: Any = None,
+) -> RecordStream:
     """Open records, and check that they have a fitting column for each attribute.
 
-    `source` is the path of a file (.csv .csv.gz .parquet .arrow .feather .ipc), a pattern, a folder of Parquet files,
-    `"-"` for standard input, an Arrow table, batch or reader, or a data frame; or None with `sql`, a query of DuckDB.
+    `source` is the path of a file (.csv .csv.gz .parquet .arrow .feather .ipc .duckdb), a pattern, a folder of Parquet
+    files, an address of one of these (`s3://...`), `"-"` for standard input, or a table: of Arrow, pandas, Polars or
+    DuckDB, lazy or not, as `planning.table_streams` lists them. Or None with `sql`, a query of DuckDB. `table` is one
+    of a DuckDB database; `filesystem`, of pyarrow, is where a path is, if not on this machine.
 
     >>> import pyarrow
     >>> from dither import Categorical, Ordinal
@@ -88,20 +98,28 @@ def open_records(source: Any, attributes: Mapping[str, Attribute], *, sql: str |
         raise ParameterError("records come from a source or from a query: give one of the two")
     if not attributes:
         raise ParameterError("there must be at least one attribute to read")
-    if sql is not None:
-        name, sources = "the query", [query_source(sql)]
-    elif isinstance(source, str) and source == STANDARD:
-        name, sources = "standard input", [standard_source()]
-    elif isinstance(source, str | os.PathLike):
-        name, sources = os.fsdecode(source), file_sources(os.fsdecode(source))
-    else:
-        name, sources = "the table", [table_source(source)]
+    sources = sources_of(source, sql, table, filesystem)
+    is_path = isinstance(source, str | os.PathLike) and source != STANDARD
+    name = shown_path(os.fsdecode(source)) if is_path else sources[0].name
     for each in sources:
         _check(each, attributes)
     rows = [each.rows for each in sources]
     ignored = dict.fromkeys(column for each in sources for column in each.columns.names if column not in attributes)
     known = None if None in rows else sum(count or 0 for count in rows)
     return RecordStream(name, known, tuple(ignored), dict(attributes), tuple(sources))
+
+
+def sources_of(source: Any, sql: str | None = None, table: str | None = None, filesystem: Any = None) -> list[Source]:
+    """The places that a source, or else a query, means, opened as far as their columns."""
+    if (table is not None or filesystem is not None) and not isinstance(source, str | os.PathLike):
+        raise ParameterError("a table or a filesystem is named for a path, and these records have none")
+    if sql is not None:
+        return [query_source(sql)]
+    if isinstance(source, str) and source == STANDARD:
+        return [standard_source()]
+    if isinstance(source, str | os.PathLike):
+        return file_sources(os.fsdecode(source), table, filesystem)
+    return [table_source(source)]
 
 
 def _check(source: Source, attributes: Mapping[str, Attribute]) -> None:

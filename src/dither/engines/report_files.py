@@ -15,10 +15,10 @@ import os
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from dither.engines.paths import files_of
+from dither.engines.paths import FilePlace, files_of
 from dither.engines.report_rows import FILE, PLAN, REPORT, TAG, has_columns
 from dither.errors import DitherError, ParameterError, ReportError, require
 from dither.planning.plans import Plan
@@ -39,6 +39,12 @@ class Piece(NamedTuple):
     number: int
     rows: int
     bytes: int
+    place: FilePlace | None = None  # of a file that is not on this machine
+
+    @property
+    def opened(self) -> FilePlace:
+        """Where its file is read."""
+        return self.place or FilePlace(self.path, self.path)
 
     def batches(self) -> Iterator[Any]:
         """Its rows as Arrow record batches, few at a time."""
@@ -64,7 +70,20 @@ class ReportFile:
     identity: str
     plan: str
     pieces: tuple[Piece, ...]
+    place: FilePlace
     numbered: bool = True  # whether its identity is a number that it holds
+
+    @cached_property
+    def digest(self) -> str:
+        """What a stored tally knows it by: the hash of its number, or of all its bytes if it has none.
+
+        Copies have the same, wherever they are and whatever they are called. It tells nothing about the reports to
+        those who do not have the file.
+        """
+        if self.numbered:
+            return hashlib.sha256(f"{FILE.decode()} {self.identity}".encode()).hexdigest()
+        with self.place.open() as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
 
     @property
     def rows(self) -> int:
@@ -75,10 +94,11 @@ class ReportFile:
 def report_files(source: Any, plan: Plan) -> list[ReportFile]:
     """The files that are meant, each once; those of another plan, copies, and what is no file of reports are refused.
 
-    `source` is a path, a pattern, a folder, or a list of these.
+    `source` is a path, a pattern, a folder, an address, or a list of these; or files that are known already.
     """
-    files = [_opened(path) for path in paths_of(source)]
-    first: dict[str, str] = {}
+    known = isinstance(source, list) and all(isinstance(file, ReportFile) for file in source) and source
+    files = list(source) if known else [_opened(place) for place in places_of(source)]
+    first: dict[str, FilePlace] = {}
     for file, identity in zip(files, _identities(files), strict=True):
         if file.plan and file.plan != plan.fingerprint:
             raise ReportError(
@@ -86,85 +106,83 @@ def report_files(source: Any, plan: Plan) -> list[ReportFile]:
                 "tallied. Tally each plan's reports with that plan, and estimate each on its own"
             )
         if identity in first:
-            raise ReportError(_twice(file.path, first[identity]))
-        first[identity] = file.path
+            raise ReportError(_twice(file.place, first[identity]))
+        first[identity] = file.place
     return files
 
 
-def _twice(path: str, other: str) -> str:
-    if os.path.samefile(path, other):
-        return f"{path} is named twice: its reports would be counted twice. Leave one out"
+def _twice(place: FilePlace, other: FilePlace) -> str:
+    if place.node == other.node:
+        return f"{place.name} is named twice: its reports would be counted twice. Leave one out"
     return (
-        f"{path} is a copy of {other}, or was cut from the same file: reports would be counted twice. Leave one out. "
-        f"If they share no report, write each again without the metadata {FILE.decode()}"
+        f"{place.name} is a copy of {other.name}, or was cut from the same file: reports would be counted twice. "
+        f"Leave one out. If they share no report, write each again without the metadata {FILE.decode()}"
     )
 
 
 def _identities(files: Iterable[ReportFile]) -> Iterator[str]:
     """What is the same for copies: the identity; of files without a number, if some are equally long, their bytes."""
     given = list(files)
-    sizes = [0 if file.numbered or file.rows < _BY_CHANCE else os.path.getsize(file.path) for file in given]
+    sizes = [0 if file.numbered or file.rows < _BY_CHANCE else file.place.version[0] for file in given]
     often = Counter(sizes)
     for file, size in zip(given, sizes, strict=True):
         if file.numbered:
             yield file.identity
         elif not size or often[size] == 1:
-            place = os.stat(file.path)
-            yield f"{place.st_dev} {place.st_ino}"  # the same by whatever name
+            yield file.place.node
         else:
-            with open(file.path, "rb") as content:
-                yield hashlib.file_digest(content, "sha256").hexdigest()
+            yield file.digest
 
 
-def paths_of(source: Any) -> list[str]:
-    """The files that a path, a pattern, a folder, or a list of these means, in order."""
+def places_of(source: Any) -> list[FilePlace]:
+    """The files that a path, a pattern, a folder, an address, or a list of these means, in order."""
     given = list(source) if isinstance(source, list | tuple | set | frozenset) else [source]
     if not given or not all(isinstance(path, str | os.PathLike) for path in given):  # whatever it is, it is not quoted
         raise ParameterError("name at least one file of reports, as in reports.parquet; or give an Arrow table of them")
-    return [path for each in given for path in _matched(os.fsdecode(each))]
+    return [place for each in given for place in _matched(os.fsdecode(each))]
 
 
-def _matched(text: str) -> list[str]:
+def _matched(text: str) -> list[FilePlace]:
     found = files_of(text, PARQUET + ARROW, "reports")
-    for path in found:
-        if not path.lower().endswith(PARQUET + ARROW):
+    for place in found:
+        if not place.name.lower().endswith(PARQUET + ARROW):
             raise ParameterError(
-                f"{path} has an unknown ending: files of reports are {', '.join((*PARQUET[:1], *ARROW))}"
+                f"{place.name} has an unknown ending: files of reports are {', '.join((*PARQUET[:1], *ARROW))}"
             )
     return found
 
 
-def _opened(path: str) -> ReportFile:
-    opened = _parquet if path.lower().endswith(PARQUET) else _arrow
-    (found,) = damage_explained(path, (opened(each) for each in (path,)))
+def _opened(place: FilePlace) -> ReportFile:
+    opened = _parquet if place.name.lower().endswith(PARQUET) else _arrow
+    (found,) = damage_explained(place.name, (opened(each) for each in (place,)))
     return found
 
 
-def _parquet(path: str) -> ReportFile:
-    with _parquet_file(path) as file:
-        meta, facts = file.metadata, _checked_facts(path, file.schema_arrow)
+def _parquet(place: FilePlace) -> ReportFile:
+    with _parquet_file(place) as file:
+        meta, facts = file.metadata, _checked_facts(place.name, file.schema_arrow)
     groups = [meta.row_group(number) for number in range(meta.num_row_groups)]
     sizes = [(group.num_rows, group.total_byte_size) for group in groups]
     if meta.num_rows != sum(rows for rows, _ in sizes):
         raise ValueError("a file has another number of rows than its groups have")
-    return _file(path, facts, sizes)
+    return _file(place, facts, sizes)
 
 
-def _arrow(path: str) -> ReportFile:
+def _arrow(place: FilePlace) -> ReportFile:
     arrow = require("pyarrow", "fast")
-    with open(path, "rb") as file:
+    with place.open() as file:
         if file.read(len(_STREAM)) == _STREAM:
             raise ReportError(
-                f"{path} is an Arrow stream, which may have been cut short unnoticed, and not an Arrow file: write "
-                "reports to a file by its name, or tally the stream from an open file"
+                f"{place.name} is an Arrow stream, which may have been cut short unnoticed, and not an Arrow file: "
+                "write reports to a file by its name, or tally the stream from an open file"
             )
-    with arrow.memory_map(path) as file:
+    with place.mapped() as file:
         reader = arrow.ipc.open_file(file)
-        facts = _checked_facts(path, reader.schema)
+        facts = _checked_facts(place.name, reader.schema)
         batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
         # Not `nbytes`, which follows offsets that nobody has checked.
         sizes = [(batch.num_rows, batch.get_total_buffer_size()) for batch in batches]
-    return _file(path, facts, sizes)
+    return _file(place, facts, sizes)
 
 
 def _checked_facts(path: str, schema: Any) -> dict[bytes, bytes]:
@@ -176,11 +194,13 @@ def _checked_facts(path: str, schema: Any) -> dict[bytes, bytes]:
     return schema.metadata or {}
 
 
-def _file(path: str, facts: dict[bytes, bytes], sizes: Iterable[tuple[int, int]]) -> ReportFile:
-    known, found = os.stat(path), _plain(facts.get(FILE, b""))
-    identity = found or f"{os.path.realpath(path)} {known.st_size} {known.st_mtime_ns}"
-    pieces = tuple(Piece(path, identity, number, rows, size) for number, (rows, size) in enumerate(sizes) if rows)
-    return ReportFile(path, identity, _plain(facts.get(PLAN, b"")), pieces, bool(found))
+def _file(place: FilePlace, facts: dict[bytes, bytes], sizes: Iterable[tuple[int, int]]) -> ReportFile:
+    path, found = place.name, _plain(facts.get(FILE, b""))
+    where = os.path.realpath(path) if place.filesystem is None else path
+    identity = found or f"{where} {' '.join(map(str, place.version))}"
+    far = None if place.filesystem is None else place
+    pieces = tuple(Piece(path, identity, number, rows, size, far) for number, (rows, size) in enumerate(sizes) if rows)
+    return ReportFile(path, identity, _plain(facts.get(PLAN, b"")), pieces, place, bool(found))
 
 
 def _plain(fact: bytes) -> str:
@@ -188,28 +208,28 @@ def _plain(fact: bytes) -> str:
     return "".join(each if each.isalnum() else "?" for each in fact.decode("ascii", "replace"))
 
 
-def _parquet_file(path: str) -> Any:
+def _parquet_file(place: FilePlace) -> Any:
     # Not mapped into memory: that is no faster, and a file that shrinks while it is read would kill this process.
-    parquet, now = require("pyarrow.parquet", "fast"), os.stat(path)
-    footer = _footer(path, now.st_size, now.st_mtime_ns)
-    return parquet.ParquetFile(path, metadata=footer, page_checksum_verification=True)
+    parquet = require("pyarrow.parquet", "fast")
+    footer = _footer(place, place.version)
+    return parquet.ParquetFile(place.parquet(), metadata=footer, page_checksum_verification=True)
 
 
 @lru_cache(maxsize=8)
-def _footer(path: str, size: int, changed: int) -> Any:
+def _footer(place: FilePlace, version: tuple[int, int]) -> Any:
     """What a file says of its pieces: read once, and not again for each of hundreds."""
-    return require("pyarrow.parquet", "fast").read_metadata(path)
+    return require("pyarrow.parquet", "fast").read_metadata(place.parquet())
 
 
 def _parquet_batches(piece: Piece) -> Iterator[Any]:
     height = max(1, min(_BATCH, _MOST_BYTES * piece.rows // max(1, piece.bytes)))
-    with _parquet_file(piece.path) as file:
+    with _parquet_file(piece.opened) as file:
         yield from file.iter_batches(height, row_groups=[piece.number], columns=[TAG, REPORT], use_threads=False)
 
 
 def _arrow_batches(piece: Piece) -> Iterator[Any]:
     arrow = require("pyarrow", "fast")
-    with arrow.memory_map(piece.path) as file:
+    with piece.opened.mapped() as file:
         batch = arrow.ipc.open_file(file).get_batch(piece.number).select([TAG, REPORT])
         batch.validate(full=True)  # Arrow trusts the offsets of a file; a damaged one may point anywhere
         for start in range(0, batch.num_rows, _BATCH):

@@ -31,7 +31,7 @@ from typing import Any, Protocol, TypeVar
 
 from dither.engines import spark_session as sessions
 from dither.engines import spark_tasks as tasks
-from dither.engines.local import Local, Progress, advance, is_arrow_data
+from dither.engines.local import Local, Progress, advance
 from dither.engines.record_readers import PARQUET
 from dither.engines.record_sources import Source
 from dither.engines.records import RecordStream, open_records
@@ -40,6 +40,7 @@ from dither.engines.report_rows import REPORT, TAG, nothing, tally_rows
 from dither.errors import DitherError, MissingExtraError, ParameterError, WriteError, require
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
+from dither.planning.table_streams import is_table
 
 FAN_IN = 16  # tallies that are added up by one task, and by the driver
 
@@ -69,7 +70,7 @@ class Spark:
         Paths with a scheme, as in `s3a://`, are read by Spark, as Parquet. An Arrow table is in this process already,
         and tallied here.
         """
-        if not _is_frame(source) and is_arrow_data(source):
+        if not _is_frame(source) and is_table(source):
             return Local().tally(plan, source, progress=progress)
         with sessions.quiet():
             if _is_remote(source):

@@ -7,7 +7,8 @@
 - `plan_files`: how it is stored, and what its hash covers
 - `explanation`, `prediction`, `plan_tally`, `refinement`: it in words, what it will cost, what is counted, what is won
   back
-- `record_tables`: records from whatever holds them; `infer`: a schema guessed from a sample
+- `table_streams`: tables of other libraries, what each is and how it streams; `record_tables`: records from whatever
+  holds them; `infer`: a schema guessed from a sample
 - `trial`: a plan put to records on this machine, and conditions answered
 """
 

@@ -41,6 +41,7 @@ from dither.core.columns import floats_of, is_number_type, is_text_type, unwrapp
 from dither.core.sparse_columns import MOST_KEYS
 from dither.display.table import TextTable
 from dither.errors import ParameterError, require
+from dither.planning.table_streams import arrow_table, is_table
 from dither.schema import MOST_LABELS, Attribute, Categorical, KeyValue, Numeric, Ordinal, Schema
 
 WARNING = (
@@ -124,7 +125,7 @@ class Inferred:
 def infer(
     table: Any, *, most_labels: int = 1_000, most_values: int = 1_000, most_keys: int = 10_000, tails: float = 0.001
 ) -> Inferred:
-    """A schema guessed from an Arrow table of public or sample data.
+    """A schema guessed from a table of public or sample data: of Arrow, pandas, Polars or DuckDB, lazy or not.
 
     Never of private data: labels and ends are copied out of the table, and everybody sees them.
 
@@ -155,14 +156,17 @@ def infer(
 
 def _columns(table: Any) -> tuple[list[str], list[Any], int]:
     """The names and columns of a table with rows, each name once."""
-    pa = require("pyarrow", "fast")
+    require("pyarrow", "fast")
+    reason = "a schema is inferred from an Arrow table, or one of pandas, Polars or DuckDB, or a dictionary of columns"
     try:
-        found = table if isinstance(table, pa.Table) else pa.table(table)
+        found = arrow_table(table)
         names = list(found.column_names)
+    except ParameterError as error:
+        found, names, reason = None, [], str(error) if is_table(table) else reason  # whose own name says what to do
     except Exception:  # some quote what they hold
         found, names = None, []
     if found is None:
-        raise ParameterError("a schema is inferred from an Arrow table, or from what pyarrow.table takes")
+        raise ParameterError(reason)
     if not found.num_rows or not names:
         raise ParameterError("this table has no rows or no columns, so there is nothing to guess from")
     for name in names:

@@ -2,10 +2,15 @@
 
 Its bytes end with a digest of the others: a count that a disk or a wire has changed would be a wrong estimate with a
 small error bar, and nothing else would tell.
+
+A tally may know the files that its reports came from, each by a digest (`engines.report_files` says of what) with the
+number of its reports. Then a file that is counted already is found out, and whoever adds tallies up cannot count one
+twice. Reports from elsewhere, such as a stream or an older tally, are *unlisted*: of those it cannot be known.
 """
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import msgspec
@@ -14,15 +19,18 @@ from dither.core.tally import Tally, unpacked
 from dither.errors import TallyError
 
 _TALLY_FORMAT = "dither plan tally 2"
+_LISTED_FORMAT = "dither plan tally 3"
 _DIGEST = 32  # bytes
+_HEAD = 32  # bytes in which the format is named
 
 
 @dataclass(frozen=True, eq=False)
 class PlanTally:
-    """A tally for each question; `a + b` merges."""
+    """A tally for each question; `a + b` merges. Tallies with the same sums are equal, whatever files they list."""
 
     plan: str
     parts: dict[str, Tally]
+    files: Mapping[str, int] = field(default_factory=dict)  # by their digests, in hexadecimal: how many reports
 
     def __add__(self, other: "PlanTally") -> "PlanTally":
         if not isinstance(other, PlanTally):
@@ -31,32 +39,55 @@ class PlanTally:
             raise TallyError("these tallies belong to different plans; estimate each on its own")
         if set(self.parts) != set(other.parts):
             raise TallyError("these tallies are of different questions, so one of them is damaged")
-        return PlanTally(self.plan, {name: part + other.parts[name] for name, part in self.parts.items()})
+        twice = len(self.files.keys() & other.files.keys())
+        if twice:
+            raise TallyError(
+                f"both of these tallies count {twice} file{'s' * (twice > 1)} of reports: it would be counted twice. "
+                "Leave one of them out, and tally the other files again"
+            )
+        parts = {name: part + other.parts[name] for name, part in self.parts.items()}
+        return PlanTally(self.plan, parts, {**self.files, **other.files})
 
     def __radd__(self, other: Any) -> "PlanTally":
         return self if other == 0 else NotImplemented
 
     def __eq__(self, other: object) -> bool:
-        return self.to_bytes() == other.to_bytes() if isinstance(other, PlanTally) else NotImplemented
+        return self._sums() == other._sums() if isinstance(other, PlanTally) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
+    @property
+    def unlisted(self) -> int:
+        """How many reports came from no file that is listed."""
+        return sum(part.n for part in self.parts.values()) - sum(self.files.values())
+
     def to_bytes(self) -> bytes:
         """The same bytes for the same tally, on every machine. The plan's hash is in them."""
-        parts = {name: part.to_bytes() for name, part in self.parts.items()}
-        body = msgspec.msgpack.encode({"format": _TALLY_FORMAT, "plan": self.plan, "parts": parts})
+        body = msgspec.msgpack.encode(self._sums())
+        if self.files:
+            listed = [(bytes.fromhex(digest), self.files[digest]) for digest in sorted(self.files)]
+            body = msgspec.msgpack.encode({**self._sums(), "format": _LISTED_FORMAT, "files": listed})
         return body + hashlib.sha256(body).digest()
+
+    def _sums(self) -> dict[str, Any]:
+        parts = {name: part.to_bytes() for name, part in self.parts.items()}
+        return {"format": _TALLY_FORMAT, "plan": self.plan, "parts": parts}
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "PlanTally":
         """The inverse of `to_bytes`; refuses anything that is not exactly the tally of a plan."""
         whole = bytes(data) if isinstance(data, bytes | bytearray | memoryview) else b""
         body, digest = whole[:-_DIGEST], whole[-_DIGEST:]
-        stored = unpacked(body, _TALLY_FORMAT, PlanTallyFormat, "the tally of a plan")
+        files: dict[str, int] = {}
+        if _LISTED_FORMAT.encode() in body[:_HEAD]:
+            stored = unpacked(body, _LISTED_FORMAT, ListedTallyFormat, "the tally of a plan")
+            files = {each.hex(): reports for each, reports in stored.files}
+        else:
+            stored = unpacked(body, _TALLY_FORMAT, PlanTallyFormat, "the tally of a plan")
         if hashlib.sha256(body).digest() != digest:
             raise TallyError("these bytes are a damaged tally: they are not what was written. Tally the reports again")
-        tally = cls(stored.plan, {name: Tally.from_bytes(part) for name, part in stored.parts.items()})
-        if tally.to_bytes() != whole:
+        tally = cls(stored.plan, {name: Tally.from_bytes(part) for name, part in stored.parts.items()}, files)
+        if tally.unlisted < 0 or tally.to_bytes() != whole:
             raise TallyError("these bytes are a damaged tally: they are not what a tally writes")
         return tally
 
@@ -64,7 +95,15 @@ class PlanTally:
         return f"PlanTally({', '.join(f'{name}: {part.n:,}' for name, part in self.parts.items())})"
 
 
+FileDigest = Annotated[bytes, msgspec.Meta(min_length=_DIGEST, max_length=_DIGEST)]
+FileReports = Annotated[int, msgspec.Meta(ge=1)]
+
+
 class PlanTallyFormat(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     plan: str
     parts: Annotated[dict[str, bytes], msgspec.Meta(min_length=1)]
+
+
+class ListedTallyFormat(PlanTallyFormat, forbid_unknown_fields=True):
+    files: Annotated[list[tuple[FileDigest, FileReports]], msgspec.Meta(min_length=1)]

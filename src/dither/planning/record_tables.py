@@ -2,7 +2,8 @@
 
 A table is a mapping from names to columns, a data frame (pandas, Polars), an Arrow table or record batch, a list of
 dictionaries, one for each user, or one dictionary. Columns are found by name, never by place; what is not in the
-plan is not looked at.
+plan is not looked at. What streams (a query of DuckDB, a lazy frame, a dataset: `table_streams` knows them) is read for
+the plan's columns alone, which are then in memory, as the reports will be.
 
 The column of a `KeyValue` holds a vector for each user, so it may be a table itself: an array of two dimensions, or a
 SciPy CSR matrix. A column of structs, as Arrow and Polars make of dictionaries, has a place for every key, and null
@@ -18,6 +19,7 @@ from typing import Any
 
 from dither.core.columns import arrow_items, is_arrow
 from dither.errors import DomainError
+from dither.planning.table_streams import is_table, table_kind, table_stream
 from dither.schema import Attribute, KeyValue
 
 
@@ -36,6 +38,14 @@ def columns_of(table: Any, attributes: Mapping[str, Attribute]) -> tuple[dict[st
         if not all(isinstance(record, Mapping) for record in table):
             raise DomainError("a list of records is a list of dictionaries, one for each user")
         return {name: [record.get(name) for record in table] for name in attributes}, len(table)
+    kind = table_kind(table)
+    if is_table(table) and (kind is None or not kind.held):
+        stream = table_stream(table)
+        for name in attributes:
+            if stream.columns.names.count(name) != 1:
+                fault = "several columns" if name in stream.columns.names else "no column"
+                raise DomainError(f"{stream.title} has {fault} for attribute {name}")
+        table = stream.table(list(attributes))
     columns = {
         name: (_vectors if isinstance(attribute, KeyValue) else _values)(_column(table, name), name)
         for name, attribute in attributes.items()

@@ -1,0 +1,120 @@
+"""A stored tally to which a new day's files are added, each once.
+
+A tally is a sum, so the files of a new day need not be tallied together with those of all the days before. What a sum
+does not show is which reports are in it, and a file that is counted twice is a mistake that no later check would find.
+So the stored tally lists the files that it counts by their digests (`ReportFile.digest`), and a file that is listed is
+left out: the same files may be given again and again, as after a run of which nobody knows how far it came, or as a
+folder that grows. The order does not matter, and the result is the tally of all the files at once, to the bit.
+
+The sum and its list are replaced together, in one step, when all the new files are counted. A run that fails or is
+killed before leaves the stored tally as it was, and the next one adds the same files. Where the system has locks, two
+runs at a time cannot add to one tally: the second is refused.
+
+Reports that came from no file, or are in a tally that was stored without its list, cannot be recognised: `unlisted`
+says how many there are.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dither.core.atomic_write import write_bytes
+from dither.engines.local import Local, Progress
+from dither.engines.report_files import ReportFile, report_files
+from dither.engines.report_rows import nothing
+from dither.errors import DitherError, TallyError
+from dither.planning.plan_tally import PlanTally
+from dither.planning.plans import Plan
+
+
+@dataclass(frozen=True)
+class Addition:
+    """What was added to a stored tally."""
+
+    tally: PlanTally  # as it is stored now
+    added: tuple[str, ...]  # files
+    counted_before: tuple[str, ...]  # files that were in it already, and were left out
+    reports: int  # that were added
+    unlisted: int  # reports that were in it before, from no file that it lists: the new files may be among theirs
+
+
+def listed_tally(tally: PlanTally, files: Iterable[ReportFile]) -> PlanTally:
+    """The tally of some files, with the list of them."""
+    return replace(tally, files={file.digest: file.rows for file in files if file.rows})
+
+
+def add_to_tally(path: str | Path, plan: Plan, source: Any, *, progress: Progress | None = None) -> Addition:
+    """Add files of reports to the tally that is stored at `path`, each once; without a file there, it is begun.
+
+    `source` is a path, a pattern, a folder, an address, or a list of these. Files that the tally lists are left out.
+
+    >>> import tempfile, dither
+    >>> from dither.engines import Local
+    >>> from dither.engines.records import open_records
+    >>> plan = dither.plan(dither.Schema({"age": dither.Ordinal(0, 3)}), epsilon=2.0, users=10_000)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for day, ages in {"monday": [0, 1, 1], "tuesday": [3, 3]}.items():
+    ...     records = open_records({"age": ages}, plan.attributes)
+    ...     _ = Local().randomize(plan, records, folder / f"{day}.parquet")
+    >>> add_to_tally(folder / "all.tally", plan, folder / "monday.parquet").reports
+    3
+    >>> found = add_to_tally(folder / "all.tally", plan, folder)  # with monday again
+    >>> found.reports, len(found.counted_before), found.tally.unlisted
+    (2, 1, 0)
+    """
+    place, files = Path(path), report_files(source, plan)
+    if not place.exists():
+        return _begun(place, plan, files, progress)
+    with _alone(place):
+        stored = _stored(place, plan)
+        new = [file for file in files if file.digest not in stored.files]
+        total = stored
+        if new:
+            total = stored + listed_tally(Local().tally(plan, new, progress=progress), new)
+            write_bytes(place, total.to_bytes())
+    before = tuple(file.path for file in files if file.digest in stored.files)
+    return Addition(total, tuple(file.path for file in new), before, sum(file.rows for file in new), stored.unlisted)
+
+
+def _begun(place: Path, plan: Plan, files: list[ReportFile], progress: Progress | None) -> Addition:
+    total = listed_tally(Local().tally(plan, files, progress=progress), files)
+    if place.exists():
+        raise _busy(place)
+    write_bytes(place, total.to_bytes())
+    return Addition(total, tuple(file.path for file in files), (), sum(file.rows for file in files), 0)
+
+
+def _stored(place: Path, plan: Plan) -> PlanTally:
+    try:
+        return nothing(plan) + PlanTally.from_bytes(place.read_bytes())
+    except DitherError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = f"it cannot be read: {os.strerror(error.errno or 0).lower()}"
+    raise TallyError(f"{place}: {reason}. Nothing was added")
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """Nobody else adds to a file meanwhile, where the system has locks: of two sums the first would be lost."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with place.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            ours = os.path.samestat(os.fstat(file.fileno()), os.stat(place))  # it may have been replaced before
+        except BlockingIOError:
+            ours = False
+        if not ours:
+            raise _busy(place)
+        yield
+
+
+def _busy(place: Path) -> TallyError:
+    return TallyError(f"{place}: another run adds to it at this moment. Nothing was added; wait for it, and run again")
