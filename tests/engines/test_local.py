@@ -237,7 +237,7 @@ def test_an_unknown_ending(tmp_path, monkeypatch, output):
 def test_a_value_that_does_not_fit_names_its_row_and_not_itself(tmp_path, output):
     bad = {**RECORDS, "income": RECORDS["income"].copy()}
     bad["income"][317] = 987_654_321
-    with pytest.raises(DomainError, match=r"attribute income, row 317: .*--invalid substitute") as caught:
+    with pytest.raises(DomainError, match=r"attribute income, row 317: .*invalid=.substitute") as caught:
         Local().randomize(CHOSEN, Records(bad, [100, 100]), tmp_path / output)
     assert "987654321" not in str(caught.value).replace(",", "").replace("_", "")
     assert caught.value.__cause__ is None

@@ -27,7 +27,7 @@ import click
 
 import dither
 from dither.cli.common import Stopped, close_output, printable
-from dither.errors import DitherError, DitherWarning
+from dither.errors import DitherError, DitherWarning, RowError
 
 _COMMANDS = {
     "From records to answers, in this order": {
@@ -52,6 +52,9 @@ _COMMANDS = {
 _HOMES = {name: home for section in _COMMANDS.values() for name, home in section.items()}
 
 
+_SUBSTITUTES = "--invalid substitute puts the substitute of the schema there"
+
+
 class _Group(click.Group):
     """A group that loads its commands when they are used, and whose errors are messages, not tracebacks."""
 
@@ -74,6 +77,8 @@ class _Group(click.Group):
         with _stoppable(), _warnings_told():
             try:
                 return super().invoke(ctx)
+            except RowError as error:
+                raise click.ClickException(printable(str(error.but(substitute=_SUBSTITUTES)))) from None
             except DitherError as error:
                 raise click.ClickException(printable(str(error))) from None
             except KeyboardInterrupt:

@@ -45,6 +45,38 @@ def floats_of(column: Any) -> NDArray[np.float64]:
     return np.array([as_float(item) for item in _items(column)], dtype=np.float64)
 
 
+def filled(column: Any, substitute: Any) -> Any:
+    """A column with a substitute for what is missing: null, None, NaN, or under a mask. Where nothing is, itself.
+
+    >>> filled(["nurse", None], "unknown"), filled([1.5, float("nan"), "?"], 0.0)
+    (['nurse', 'unknown'], [1.5, 0.0, '?'])
+    """
+    if is_arrow(column):
+        return _filled_arrow(column, substitute)
+    column = unmasked(column)
+    if isinstance(column, np.ndarray) and column.dtype.kind == "f" and column.ndim == 1:
+        missing = np.isnan(column)
+        return np.where(missing, substitute, column) if missing.any() else column
+    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
+        return column
+    if getattr(column, "ndim", 1) != 1 or isinstance(column, str | bytes) or not hasattr(column, "__len__"):
+        return column  # whatever it is, it is refused, or has a way of its own to say that something is not there
+    items = column.tolist() if hasattr(column, "tolist") else column
+    missing_at = [row for row, item in enumerate(items) if _is_missing(item)]
+    if not missing_at:
+        return column
+    mended = list(items)
+    for row in missing_at:
+        mended[row] = substitute
+    return mended
+
+
+def _is_missing(item: Any) -> bool:
+    if item is None or type(item).__name__ in ("NAType", "NaTType"):  # of pandas
+        return True
+    return isinstance(item, float | np.floating) and bool(item != item)
+
+
 class LabelCodes:
     """The places of labels, from 0.
 
@@ -178,6 +210,18 @@ def _arrow_floats(piece: Any) -> NDArray[np.float64]:
     elif not is_number_type(kind):
         return np.full(len(piece), np.nan)
     return piece.to_numpy(zero_copy_only=False).astype(np.float64)  # a null is NaN
+
+
+def _filled_arrow(column: Any, substitute: Any) -> Any:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    missing = compute.is_null(column, nan_is_null=pa.types.is_floating(column.type))
+    if not compute.any(missing).as_py():
+        return column
+    if isinstance(substitute, str) or not is_number_type(column.type):
+        return filled(arrow_items(column), substitute)
+    return compute.if_else(missing, float(substitute), column.cast(pa.float64(), safe=False))
 
 
 def _taken(values: NDArray, indices: Any, absent: float) -> NDArray:

@@ -19,7 +19,7 @@ from dither.engines.arrow_streams import whole_stream
 from dither.engines.journal import Journal
 from dither.engines.report_files import ARROW, PARQUET, Piece, damage_explained, report_files
 from dither.engines.report_rows import REPORT, TAG, has_columns, nothing, pack_rows, rows_schema, tally_rows
-from dither.errors import DitherError, DomainError, ParameterError, ReportError, require
+from dither.errors import DitherError, ParameterError, ReportError, require
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
 from dither.planning.table_streams import is_table, table_stream
@@ -107,14 +107,8 @@ def low(plan: Plan, batches: Iterable[Any]) -> Generator[Any]:
 
 
 def randomized(plan: Plan, batch: Any, seed: int | None, invalid: str, first: int) -> Any:
-    """The reports of a batch whose first row has this number; a refusal says what else could be done."""
-    try:
-        return plan.randomize(batch, seed=seed, invalid=invalid, first=first)
-    except DomainError as error:
-        reason = str(error)
-    if "substitute" not in reason:
-        reason += '; --invalid substitute (invalid="substitute") puts the plan\'s substitute there'
-    raise DomainError(reason)
+    """The reports of a batch whose first row has this number; missing values were replaced when it was read."""
+    return plan.randomize(batch, seed=seed, invalid=invalid, missing="error", first=first)
 
 
 @contextmanager

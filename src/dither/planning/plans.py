@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from dither import __version__
 from dither.core.atomic_write import atomic_path
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
+from dither.core.columns import filled
 from dither.core.composite_channels import Independent
 from dither.core.domains import Records, UnitInterval
 from dither.core.draw import Tape, entries
@@ -174,16 +175,27 @@ class Plan:
     # On the device ---------------------------------------------------------------------------------------------
 
     def randomize(
-        self, table: Any, *, seed: int | None = None, invalid: str = "error", first: int = 0
+        self,
+        table: Any,
+        *,
+        seed: int | None = None,
+        invalid: str = "error",
+        missing: str = "substitute",
+        first: int = 0,
     ) -> dict[str, Reports]:
         """For each part of the plan the reports of those who were asked.
 
         `table` is a mapping from names to columns, a pandas or Polars data frame, an Arrow table, a list of
-        dictionaries or one dictionary. `invalid="substitute"` is for collection: every user reports. Devices, which
-        hold the record of one user, call `report`. Where the table is a piece of a larger one, `first` is the number
-        of its first row there: a simulation is then the same however the table is cut.
+        dictionaries or one dictionary. What is missing (null, None, NaN) counts as the schema's substitute, unless
+        `missing="error"` refuses it. What is wrong is refused, unless `invalid="substitute"` puts the substitute there
+        too, as devices do; these hold the record of one user, and call `report`. Where the table is a piece of a
+        larger one, `first` is the number of its first row there: a simulation is then the same however it is cut.
         """
         columns, users = columns_of(table, self.attributes)
+        if missing not in ("substitute", "error"):
+            raise ParameterError("missing must be one of substitute, error")
+        if missing == "substitute":
+            columns = {name: filled(column, self.schema[name].substitute) for name, column in columns.items()}
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
         try:
             values = {part.name: self._checked(part, columns, users, invalid) for part in self.parts}
