@@ -131,6 +131,14 @@ def test_engines_randomize_and_tally_every_kind_of_table_alike(plan, name, tmp_p
     path = tmp_path / "reports.parquet"
     assert Local().randomize(plan, open_records(SOURCES[name](), ATTRIBUTES), path, seed=1) == 1000
     assert Local().tally(plan, path) == plan.tally(plan.randomize(TABLE, seed=1))
+    assert Local().randomize(plan, SOURCES[name](), path, seed=1) == 1000  # which opens it by itself
+    assert Local().tally(plan, path) == plan.tally(plan.randomize(TABLE, seed=1))
+
+
+def test_spark_takes_files_and_refuses_tables_of_this_process(plan):
+    spark = pytest.importorskip("dither.engines.spark")
+    text = refusal(lambda: spark._chunks(None, plan, pl.from_arrow(TABLE).lazy(), False), ParameterError)
+    assert text.startswith("workers of Spark read files, and the Polars LazyFrame is none: save these records")
 
 
 REPORTS: dict[str, Callable[[Any], Any]] = {
@@ -362,6 +370,8 @@ def bucket(tmp_path, monkeypatch) -> Iterator[Path]:
         @staticmethod
         def from_uri(address: str) -> tuple[Any, str]:
             scheme, _, path = address.partition("://")
+            if scheme == "abfs":  # whose paths are no part of their addresses
+                return there, "bucket" + path.removeprefix("bucket@account").rstrip("/")
             if scheme != "s3":
                 return fs.FileSystem.from_uri(address)
             return there, path.partition("?")[0].rpartition("@")[2].rstrip("/")
@@ -404,6 +414,17 @@ def test_one_file_and_a_pattern_behind_an_address(bucket):
     assert [source.name for source in open_records("s3://bucket", ATTRIBUTES).sources] == [
         "s3://bucket/a.parquet",
         "s3://bucket/day=2/b.parquet",
+    ]
+
+
+@pytest.mark.parametrize("name", ["abfs://bucket@account", "abfs://bucket@account/**/[ab].parquet"])
+def test_files_are_shown_by_their_addresses(bucket, name):
+    written(bucket)
+    found = open_records(name, ATTRIBUTES)
+    assert rows_of(found) == EXPECTED
+    assert [source.name for source in found.sources] == [
+        "abfs://bucket@account/a.parquet",
+        "abfs://bucket@account/day=2/b.parquet",
     ]
 
 

@@ -53,12 +53,10 @@ def add_to_tally(path: str | Path, plan: Plan, source: Any, *, progress: Progres
 
     >>> import tempfile, dither
     >>> from dither.engines import Local
-    >>> from dither.engines.records import open_records
     >>> plan = dither.plan(dither.Schema({"age": dither.Ordinal(0, 3)}), epsilon=2.0, users=10_000)
     >>> folder = Path(tempfile.mkdtemp())
     >>> for day, ages in {"monday": [0, 1, 1], "tuesday": [3, 3]}.items():
-    ...     records = open_records({"age": ages}, plan.attributes)
-    ...     _ = Local().randomize(plan, records, folder / f"{day}.parquet")
+    ...     _ = Local().randomize(plan, {"age": ages}, folder / f"{day}.parquet")
     >>> add_to_tally(folder / "all.tally", plan, folder / "monday.parquet").reports
     3
     >>> found = add_to_tally(folder / "all.tally", plan, folder)  # with monday again

@@ -4,8 +4,9 @@ Each thread decodes a piece and tallies it; only a few pieces are in memory at o
 in which threads finish does not matter. A file that comes as one piece is tallied by all threads together instead.
 """
 
+import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -17,6 +18,7 @@ from dither.core.atomic_write import atomic_path, write_errors
 from dither.core.parallel import as_they_come
 from dither.engines.arrow_streams import whole_stream
 from dither.engines.journal import Journal
+from dither.engines.records import open_records
 from dither.engines.report_files import ARROW, PARQUET, Piece, damage_explained, report_files
 from dither.engines.report_rows import REPORT, TAG, has_columns, nothing, pack_rows, rows_schema, tally_rows
 from dither.errors import DitherError, ParameterError, ReportError, require
@@ -75,11 +77,14 @@ class Local:
     ) -> int:
         """Write one report, or as many as the plan asks for, for each record; the number of records.
 
-        `records` is what `engines.records` opens. The file is Parquet or Arrow by its ending; `"-"` and open binary
-        files get an Arrow stream. A simulation, with `seed`, does not depend on how the records are cut into batches.
+        `records` is a source that `engines.records` opens, or what it has opened. The file is Parquet or Arrow by its
+        ending; `"-"` and open binary files get an Arrow stream. A simulation, with `seed`, does not depend on how the
+        records are cut into batches.
         """
-        users = 0
-        with _writer(plan, output) as write, closing(low(plan, records.batches())) as batches:
+        users, opened = 0, records
+        if isinstance(records, str | os.PathLike | Mapping | Sequence) or is_table(records):
+            opened = open_records(records, plan.attributes)
+        with _writer(plan, output) as write, closing(low(plan, opened.batches())) as batches:
             for batch in batches:
                 write(pack_rows(plan, randomized(plan, batch, seed, invalid, users)))
                 users += batch.num_rows

@@ -7,7 +7,6 @@ from dither.core.registry import Registry
 
 if TYPE_CHECKING:
     from dither.engines.local import Progress
-    from dither.engines.records import RecordStream
     from dither.planning.plan_tally import PlanTally
     from dither.planning.plans import Plan
 
@@ -22,14 +21,14 @@ class Engine(Protocol):
     def randomize(
         self,
         plan: "Plan",
-        records: "RecordStream",
+        records: Any,
         output: Any,
         *,
         seed: int | None = None,
         invalid: str = "error",
         progress: "Progress | None" = None,
     ) -> int:
-        """Write the reports of records; the number of records."""
+        """Write the reports of records, which are a source or what `engines.records` has opened; how many there are."""
         ...
 
 

@@ -186,9 +186,10 @@ def _checked_records(plan: Plan, frame: Any) -> Any:
 
 def _chunks(session: Any, plan: Plan, given: Any, numbered: bool) -> list[tasks.Chunk]:
     """Files of records in chunks, in order; each with the number of its first row, if rows are numbered."""
-    opened = (
-        [given] if isinstance(given, RecordStream) else [open_records(path, plan.attributes) for path in _listed(given)]
-    )
+    if isinstance(given, RecordStream):
+        opened = [given]
+    else:
+        opened = [open_records(each, plan.attributes) for each in ([given] if is_table(given) else _listed(given))]
     sources = [source for each in opened for source in each.sources]
     if not all(map(_is_file, sources)):
         raise ParameterError(
