@@ -43,7 +43,7 @@ def main() -> None:
                 for seed in range(REPETITIONS):
                     data = rng.choice(k, users, p=shares)
                     truth = np.bincount(data, minlength=k) / users
-                    came = made.estimate(made.tally(made.randomize({"a": data}, seed=seed)))["a"]
+                    came = made.estimate(made.tally(made.randomize({"a": data}, seed=seed))).single("a")
                     found.append([_judged(each, truth) for each in (came, refine.auto(came), refine.smooth(came))])
                 rows.append((name, k, users, *np.mean(found, axis=0).ravel()))
     methods = ("nothing", "shrink", "smooth")

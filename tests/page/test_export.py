@@ -125,7 +125,7 @@ def test_every_row_says_whether_it_is_simulated(plan, estimates, tmp_path):
 def test_blank_labels_are_quoted_for_readers_and_kept_in_files():
     plan = dither.plan(Schema({"job": Categorical(["", " ", "nurse"])}), 4.0, users=300)
     found = plan.estimate(plan.tally(plan.randomize({"job": ["", " ", "nurse"] * 100}, seed=1)))
-    assert names(found["histogram(job)"]) == ['""', '" "', "nurse"]
+    assert names(found.single("histogram(job)")) == ['""', '" "', "nurse"]
     assert flat_columns(plan, found).columns["of"] == ["", " ", "nurse"]
 
 

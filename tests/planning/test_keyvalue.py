@@ -65,7 +65,7 @@ def test_both_questions_come_from_one_report():
     found = best.estimate(best.tally(best.randomize(table(10_000), seed=1)))
     assert list(found) == ["mean(income)", *BOTH, "conditional_mean(films)", "frequency(films)", "histogram(job)"]
     assert found["films"] is found["presence(films)"]
-    assert found["presence(films)"].labels == tuple(FILMS)
+    assert found.single("presence(films)").labels == tuple(FILMS)
     assert found["frequency(films)"].labels[:2] == ("Alien at 1", "Alien at 5")  # type: ignore[index]
     assert "Answered by one report: presence(films) and mean(films)." in best.explain()
 
@@ -285,7 +285,7 @@ def test_outlook_and_tables_of_many_keys():
     assert len(best.table().columns["question"]) == 3
     found = best.estimate(best.tally(best.randomize({"apps": [{7: 1.0}] * 50, "age": [3.0] * 50}, seed=1)))
     assert "2,990 smaller ones" in repr(found)
-    assert found["presence(apps)"].labels is None  # the numbers of the keys
+    assert found.single("presence(apps)").labels is None  # the numbers of the keys
 
 
 # Server cost --------------------------------------------------------------------------------------------------------
@@ -560,7 +560,7 @@ def test_refined_results():
         assert np.mean((better[name].value - truth) ** 2) < np.mean((raw[name].value - truth) ** 2) / 2
     assert better["presence(apps)"].value.min() >= 0
     for name in ("conditional_mean(apps)", "frequency(apps)"):
-        assert better[name].original is None
+        assert better.single(name).original is None
         np.testing.assert_array_equal(better[name].value, raw[name].value)
 
 

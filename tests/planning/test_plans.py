@@ -447,13 +447,14 @@ def test_refined_results_keep_the_ones_before():
         for found in (before, after)
     ]
     assert off[1] < 0.2 * off[0]  # all are in the middle of their domains
-    for name, estimate in after.items():
+    for name in after:
+        estimate = after.single(name)
         assert estimate.original is not None
         assert np.array_equal(estimate.original.value, before[name].value)
-        assert estimate.original.bounds == before[name].bounds == estimate.bounds
+        assert estimate.original.bounds == before.single(name).bounds == estimate.bounds
     assert after["job"].value.sum() == pytest.approx(1)
     assert (after["job"].value >= 0).all()
     clipped = best.estimate(tally, refine="clip")
-    assert all((each.value >= each.bounds.low).all() for each in clipped.values() if each.bounds)
+    assert all((each.value >= each.bounds.low).all() for each in map(clipped.single, clipped) if each.bounds)
     with pytest.raises(ParameterError, match="no refinement has this name"):
         best.estimate(tally, refine="polish")
