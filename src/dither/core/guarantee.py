@@ -25,7 +25,7 @@ All roundings go up. Guarantees of different models or neighbours do not add up 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 from dither.core.channel import Channel
 from dither.core.exact import upward
@@ -83,6 +83,17 @@ class Guarantee:
         """Whether there is no guarantee because the reports came from a seed."""
         return self.established == "simulated"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON: epsilon is null where there is none; model and neighbours are told where not the usual ones.
+
+        >>> Guarantee(1.0, 1e-6, "bound", model="shuffled").to_dict()
+        {'epsilon': 1.0, 'delta': 1e-06, 'established': 'bound', 'model': 'shuffled', 'neighbours': 'replace'}
+        """
+        told = {"epsilon": None if self.simulated else self.epsilon, "delta": self.delta}
+        usual = self.simulated or (self.model, self.neighbours) == ("local", "replace")
+        kind = {} if usual else {"model": self.model, "neighbours": self.neighbours}
+        return {**told, "established": self.established, **kind}
+
     def __str__(self) -> str:
         if self.simulated:
             return "no guarantee (simulated from a seed)"
@@ -99,6 +110,7 @@ def one_kind(guarantees: Iterable[Guarantee]) -> tuple[Model, Neighbours]:
     >>> one_kind([Guarantee(1.0), Guarantee(0.5, 1e-6, "bound")])
     ('local', 'replace')
     """
+    usual: tuple[Model, Neighbours] = ("local", "replace")
     kinds = {(each.model, each.neighbours) for each in guarantees if not each.simulated}
     if len({model for model, _ in kinds}) > 1:
         named = ", ".join(model for model in MODELS if any(model == each for each, _ in kinds))
@@ -113,4 +125,4 @@ def one_kind(guarantees: Iterable[Guarantee]) -> tuple[Model, Neighbours]:
             "work both out for the same neighbours. Replacing a record is removing one and adding one: (epsilon, "
             "delta) for add-remove is (2 epsilon, (1 + e^epsilon) delta) for replace"
         )
-    return next(iter(kinds), ("local", "replace"))
+    return next(iter(kinds), usual)

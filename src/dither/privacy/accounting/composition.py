@@ -86,8 +86,8 @@ def _between(one: Sequence[Any], other: Sequence[Any]) -> PrivacyLoss:
     start, stop = math.floor(float(finite.min()) / step), math.floor(float(finite.max()) / step) + 1
     # Cell 0 is all below the grid, which no report of the first row is; the last one has what is infinite.
     cell = np.clip(np.floor(losses / step), start - 1, stop).astype(np.int64) - start + 1
-    laws = [np.bincount(cell, weights=law, minlength=stop - start + 2) for law in (first, second)]
-    masses = [(law.astype(np.float64), _ROUNDING * law) for law in laws]
+    laws = [np.bincount(cell, law, stop - start + 2).astype(np.float64) for law in (first, second)]
+    masses = [(law, _ROUNDING * law) for law in laws]
     return PrivacyLoss(step, start, *connected_dots(step, start, *masses), _ROUNDING * (1 + largest))
 
 
