@@ -111,13 +111,13 @@ def one_kind(guarantees: Iterable[Guarantee]) -> tuple[Model, Neighbours]:
     ('local', 'replace')
     """
     usual: tuple[Model, Neighbours] = ("local", "replace")
-    kinds = {(each.model, each.neighbours) for each in guarantees if not each.simulated}
+    kinds: set[tuple[Model, Neighbours]] = {(each.model, each.neighbours) for each in guarantees if not each.simulated}
     if len({model for model, _ in kinds}) > 1:
         named = ", ".join(model for model in MODELS if any(model == each for each, _ in kinds))
         raise ParameterError(
             f"guarantees of different models ({named}) do not add up, since they protect against different parties: "
             "state each by itself. To shuffle several reports of a user, compose the local guarantees first, and "
-            "give the sum to amplify"
+            "amplify the epsilon of the sum"
         )
     if len(kinds) > 1:
         raise ParameterError(
