@@ -13,12 +13,12 @@ epsilon at once (a *dominating pair*). These are:
 
 - of a two-level channel, the inputs furthest apart: loss ln E, 0 or -ln E (`core.channel.Contrast`, and
   `privacy.shuffle_divergence` for why they dominate);
-- of additive noise, the two ends of the lattice (`core.additive_channel`);
+- of additive noise, the two ends of the lattice (`Channel.dominating_rows`, `core.additive_channel`);
 - of anything with (epsilon, delta): with probability delta an infinite loss, else that of binary randomized response
   (Kairouz, Oh and Viswanath 2015).
 
-Reports that are alike are added up on the lattice of their own losses; different kinds meet on a common grid, where
-every loss is rounded up (`privacy_loss`).
+Reports that are alike are added up on the lattice of their own losses; different kinds meet on a common grid
+(`privacy_loss`).
 """
 
 import math
@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 
-from dither.core.additive_channel import AdditiveChannel
 from dither.core.channel import Channel
 from dither.core.checks import checked_count, checked_delta
 from dither.core.exact import log_above
@@ -56,8 +55,8 @@ def loss_of(part: Any) -> PrivacyLoss:
     if contrast is not None and channel.exact:
         high, low = float(contrast.spread * contrast.ratio), float(contrast.spread)
         return _three(log_above(contrast.ratio), low, max(0.0, 1 - high - low), high)
-    if isinstance(channel, AdditiveChannel):
-        return _between(channel.row(0), channel.row(channel.shape[0] - 1))
+    if rows := channel.dominating_rows():
+        return _between(*rows)
     return _promised(part.guarantee.epsilon, part.guarantee.delta)
 
 

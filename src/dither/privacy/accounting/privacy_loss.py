@@ -4,14 +4,14 @@ What an output y tells between two worlds with laws P and P' is its privacy loss
 releases add up, and the delta of their sum at epsilon is E[(1 - e^(epsilon - loss))_+] under P. For that the two
 worlds must be the worst at every epsilon at once (a *dominating pair*); where a pair comes from is not told here.
 
-**On a grid, never too good.** A loss is a mass at each multiple of a step, and a mass at infinity. Whoever puts a loss
-there rounds it up (`PrivacyLoss.on`), or connects the dots (`connected_dots`; Doroshenko et al. 2022): the outputs
-whose loss lies in a cell [l, l+h] have masses F under P and S under P'. They are replaced by two outputs with losses l
-and l + h that have the same masses in sum: the upper one gets (F - S e^l) / (1 - e^-h) of F. Whoever sees which of the
-two it is can draw the original output: its ratio S/F lies between theirs, so it is a mixture. The new pair is therefore
-at least as easy to tell apart, at every epsilon and in every composition. Above the grid, the last output gets S e^l,
-and the rest counts as an infinite loss. Rounding errors of the masses are added to the upper outputs. Losses rounded
-up by h lose h/2 in each of 10,000 releases, where the dots lose h^2 / 4 of variance.
+**On a grid, never too good.** A loss is a mass at each multiple of a step, and a mass at infinity. What is put there
+has its dots connected (`connected_dots`, `PrivacyLoss.on`; Doroshenko et al. 2022): the outputs whose loss lies in a
+cell [l, l+h] have masses F under P and S under P'. They are replaced by two outputs with losses l and l + h that have
+the same masses in sum: the upper one gets (F - S e^l) / (1 - e^-h) of F. Whoever sees which of the two it is can draw
+the original output: its ratio S/F lies between theirs, so it is a mixture. The new pair is therefore at least as easy
+to tell apart, at every epsilon and in every composition. Above the grid, the last output gets S e^l, and the rest
+counts as an infinite loss. Rounding errors of the masses are added to the upper outputs. Losses rounded up by h would
+lose h/2 in each of 10,000 releases, where the dots lose h^2 / 4 of variance.
 
 **Adding up.** The law of a sum is the convolution of the laws.
 
@@ -133,11 +133,17 @@ class PrivacyLoss:
         return PrivacyLoss(self.step, start, mass, infinite, number * self.doubt, tilt, number * scale, missed)
 
     def on(self, step: float) -> "PrivacyLoss":
-        """Without a tilt, on another grid: every loss is rounded up."""
-        place = np.ceil(self.losses / step + 1e-9).astype(np.int64)
-        mass = np.zeros(int(place[-1] - place[0]) + 1)
-        np.add.at(mass, place - place[0], self.mass)
-        return PrivacyLoss(step, int(place[0]), mass, self.infinite, self.doubt, missed=self.missed)
+        """Without a tilt, on another grid, the dots connected: where P has a mass, P' has e^-loss of it."""
+        losses = self.losses
+        place = np.floor(losses / step).astype(np.int64)
+        upper = np.clip(np.expm1(step * place - losses) / math.expm1(-step), 0.0, 1.0) * self.mass
+        mass = np.zeros(int(place[-1] - place[0]) + 2)
+        np.add.at(mass, place - place[0], self.mass - upper)
+        np.add.at(mass, place - place[0] + 1, upper)
+        doubt = self.doubt + 4 * np.finfo(np.float64).eps * float(
+            np.abs(losses).max()
+        )  # a loss may lie beside its cell
+        return PrivacyLoss(step, int(place[0]), mass, self.infinite, doubt, missed=self.missed)
 
     def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
         """Both, without a tilt, on a common grid: the shorter is laid over the longer, in positive numbers only."""
