@@ -19,8 +19,8 @@ Priced = tuple[Guarantee, int]  # a guarantee, and how often it is paid for
 def summed(costs: Iterable[Priced], established: str = "bound") -> Guarantee:
     """What all of these promise together, each so many times; refused for guarantees of different kinds.
 
-    >>> print(summed([(Guarantee(0.1), 3), (Guarantee(0.2, 1e-6), 1)]))
-    epsilon 0.5, delta 1e-6 (bound)
+    >>> print(summed([(Guarantee(0.25), 3), (Guarantee(0.5, 1e-6), 1)]))
+    epsilon 1.25, delta 1e-6 (bound)
     """
     rows = [(guarantee, times) for guarantee, times in costs if times]
     model, neighbours = one_kind(guarantee for guarantee, _ in rows)
