@@ -38,9 +38,8 @@ from dither.privacy.accounting.exact_sums import summed
 from dither.privacy.accounting.privacy_loss import PrivacyLoss, connected_dots, tilt_for
 
 MOST_REPORTS = 1 << 13
-MOST_TABLES = 1 << 8  # beside other kinds, where no tilt narrows the window
 _CELLS = 1 << 11  # of a noise table, between 0 and its largest loss
-_WINDOW = 1 << 22
+_WINDOW = 1 << 20
 _GRID = 1 << 17
 _MARGIN = 1e-9
 _ROUNDING = 2.0**-48  # relative: a bound on the error of a probability and of its loss, with room to spare
@@ -110,8 +109,8 @@ def compose(parts: Iterable[Any], delta: float = 0.0) -> Guarantee:
     goal = delta / (1 + _MARGIN)
     kinds = [(loss_of(part), times) for part, times in counted]
     found = _least_epsilon(kinds, goal)
-    if any(loss.mass.size > 3 for loss, _ in kinds):
-        # A noise table is put on a grid, and its transform errs: at a small delta the guarantee alone may be better.
+    if not all(_short(loss) for loss, _ in kinds):
+        # A noise table is put on a grid, in a window that may be too wide: then the guarantee alone is better.
         found = min(found, _least_epsilon([(loss_of(_guarantee(part)), times) for part, times in counted], goal))
     found *= 1 + 1e-9
     if basic.delta <= delta and basic.epsilon <= found:
@@ -171,17 +170,24 @@ def _basic(counted: Sequence[tuple[Any, int]]) -> Guarantee:
 
 
 def _least_epsilon(kinds: Sequence[tuple[PrivacyLoss, int]], delta: float) -> float:
-    """The least epsilon of so many reports of each kind; infinity where it cannot be afforded, or there is none."""
-    if len(kinds) == 1:
-        loss, times = kinds[0]
-        if loss.mass.size <= 3:
-            return loss.times(times).epsilon(delta)
-        tilt, _ = tilt_for(loss.losses, loss.mass, times, delta)
-        tilted = loss.tilted_times(times, tilt, _WINDOW)
-        return math.inf if tilted is None else tilted.epsilon(delta)
-    if any(loss.mass.size > 3 and times > MOST_TABLES for loss, times in kinds):
-        return math.inf
-    sums = [loss.times(times) for loss, times in kinds]
+    """The least epsilon of so many reports of each kind; infinity where a window is too wide, or there is none."""
+    if all(_short(loss) for loss, _ in kinds):
+        sums = [loss.times(times) for loss, times in kinds]
+    else:
+        tilt, _ = tilt_for([(loss.losses, loss.mass, times) for loss, times in kinds], delta)
+        sums = []
+        for loss, times in kinds:
+            tilted = loss.times(times).tilted(tilt) if _short(loss) else loss.tilted_times(times, tilt, _WINDOW)
+            if tilted is None:
+                return math.inf
+            sums.append(tilted)
+    if len(sums) == 1:
+        return sums[0].epsilon(delta)
     width = sum(each.step * (each.mass.size - 1) for each in sums)
     step = 2.0 ** math.ceil(math.log2(width / _GRID)) if width > 0 else 1.0  # multiples of a power of two are exact
     return reduce(PrivacyLoss.__add__, [each.on(step) for each in sums]).epsilon(delta)
+
+
+def _short(loss: PrivacyLoss) -> bool:
+    """Whether its powers are worked out in positive numbers: two levels, and promises; not noise tables."""
+    return loss.mass.size <= 3

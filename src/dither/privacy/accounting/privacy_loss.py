@@ -15,10 +15,10 @@ lose h/2 in each of 10,000 releases, where the dots lose h^2 / 4 of variance.
 
 **Adding up.** The law of a sum is the convolution of the laws.
 
-- Laws of up to three losses on a lattice of their own (`times`) and laws on a common grid (`+`) are convolved as sums
-  of products of positive numbers, which are good to 1e-12.
+- Laws of a few losses on a lattice of their own (`times`), also where several meet on a common grid (`+`), are
+  convolved as sums of products of positive numbers, which are good to 1e-12.
 - Others go through a Fourier transform, to the power of the number of releases. It errs by parts of the whole, which
-  says little about a tail of 1e-10. So a law may be tilted first (`tilted_times`), to weights e^(t l) / M with M = E
+  says little about a tail of 1e-10. So a law is tilted first (`tilted_times`), to weights e^(t l) / M with M = E
   e^(t l), and t such that the tilted sum has its mean about epsilon (`tilt_for`). Then
 
       delta(epsilon) = M^n e^(-t epsilon) E_tilted[e^(-t (L - epsilon)) (1 - e^(epsilon - L)); L > epsilon],
@@ -34,14 +34,16 @@ Errors are on the safe side: the epsilon that comes back was tried.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
+_UNIT = 2.0**-52  # of the last place
 MOST_CELLS = 1 << 18  # of a window: more would take seconds, and hardly bring epsilon down
+_FEW = 64  # masses that are laid over a law faster than a transform takes
 _SLACK = 5.0  # how far a Chernoff bound may be above the best one, in logarithms of delta
 _OUTSIDE = 1e-10  # of the tilted law, outside the window, on either side
 _FAR = 40.0  # tilted losses so far above epsilon weigh e^-40 of those right there
@@ -71,6 +73,11 @@ class PrivacyLoss:
         """The finite losses, in ascending order."""
         return self.step * (self.start + np.arange(self.mass.size, dtype=np.float64))
 
+    @cached_property
+    def total(self) -> float:
+        """All that it shows: 1 but for what is infinite, and for rounding."""
+        return float(self.mass.sum())
+
     # What it promises --------------------------------------------------------------------------------------------
 
     def delta(self, epsilon: float) -> float:
@@ -79,7 +86,7 @@ class PrivacyLoss:
         last, beyond = self.mass.size, 0.0
         if self.tilt:  # what is far above weighs next to nothing
             last = min(last, first + math.ceil(_FAR / (self.tilt * self.step)) + 1)
-            beyond = 2 * math.exp(-_FAR)
+            beyond = max(2.0, self.total + self.missed) * math.exp(-_FAR)
         above = self.step * (float(self.start + first) + np.arange(last - first)) - epsilon
         np.maximum(above, 0.0, out=above)
         weight = -np.expm1(-above)
@@ -103,20 +110,18 @@ class PrivacyLoss:
     # Adding up ---------------------------------------------------------------------------------------------------
 
     def times(self, number: int) -> "PrivacyLoss":
-        """So many releases of this kind, on the same lattice."""
-        infinite = _any_of(self.infinite, number)
-        if self.mass.size <= 3:
-            mass, missed = reduce(np.convolve, _powers(self.mass, number)), 0.0
-        else:
-            size = number * (self.mass.size - 1) + 1
-            padded = np.zeros(1 << (size - 1).bit_length())
-            padded[: self.mass.size] = self.mass
-            mass, missed = _power(padded, number)
-            mass = mass[:size]
-        return PrivacyLoss(self.step, number * self.start, mass, infinite, number * self.doubt, missed=missed)
+        """So many releases of a kind with a few losses, on the same lattice, in positive numbers only."""
+        mass = reduce(np.convolve, _powers(self.mass, number))
+        return PrivacyLoss(self.step, number * self.start, mass, _any_of(self.infinite, number), number * self.doubt)
+
+    def tilted(self, tilt: float) -> "PrivacyLoss":
+        """The same law, tilted."""
+        scale = cumulant(self.losses, self.mass, tilt)
+        mass = tilted_mass(self.losses, self.mass, tilt, scale)
+        return PrivacyLoss(self.step, self.start, mass, self.infinite, self.doubt, tilt, scale)
 
     def tilted_times(self, number: int, tilt: float, cells: int = MOST_CELLS) -> "PrivacyLoss | None":
-        """The same, tilted, in a window that holds all but a part of 2e-10; None if it has more cells than that."""
+        """So many releases, tilted, in a window that holds all but a part of 2e-10; None if it has more cells."""
         losses = self.losses
         scale = cumulant(losses, self.mass, tilt)
         tilted = tilted_mass(losses, self.mass, tilt, scale)
@@ -133,27 +138,41 @@ class PrivacyLoss:
         return PrivacyLoss(self.step, start, mass, infinite, number * self.doubt, tilt, number * scale, missed)
 
     def on(self, step: float) -> "PrivacyLoss":
-        """Without a tilt, on another grid, the dots connected: where P has a mass, P' has e^-loss of it."""
+        """On another grid, the dots connected: where P has a mass, P' has e^-loss of it."""
         losses = self.losses
         place = np.floor(losses / step).astype(np.int64)
-        upper = np.clip(np.expm1(step * place - losses) / math.expm1(-step), 0.0, 1.0) * self.mass
+        down = step * place - losses  # from a loss to the dot below; the one above is a step further
+        upper = np.clip(np.expm1(down) / math.expm1(-step), 0.0, 1.0)
         mass = np.zeros(int(place[-1] - place[0]) + 2)
-        np.add.at(mass, place - place[0], self.mass - upper)
-        np.add.at(mass, place - place[0] + 1, upper)
-        doubt = self.doubt + 4 * np.finfo(np.float64).eps * float(
-            np.abs(losses).max()
-        )  # a loss may lie beside its cell
-        return PrivacyLoss(step, int(place[0]), mass, self.infinite, doubt, missed=self.missed)
+        np.add.at(mass, place - place[0], (1 - upper) * self.mass * np.exp(self.tilt * down))
+        np.add.at(mass, place - place[0] + 1, upper * self.mass * np.exp(self.tilt * (down + step)))
+        doubt = self.doubt + 4 * _UNIT * float(np.abs(losses).max())  # by rounding, a loss may lie beside its cell
+        missed = self.missed * math.exp(self.tilt * step)
+        return PrivacyLoss(step, int(place[0]), mass, self.infinite, doubt, self.tilt, self.log_scale, missed)
 
     def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
-        """Both, without a tilt, on a common grid: the shorter is laid over the longer, in positive numbers only."""
+        """Both, on a common grid and with one tilt.
+
+        The shorter is laid over the longer, in positive numbers only; with a tilt, long ones go through a transform.
+        """
         few, many = sorted((self, other), key=lambda each: int(np.count_nonzero(each.mass)))
-        mass = np.zeros(few.mass.size + many.mass.size - 1)
-        for place in np.flatnonzero(few.mass):
-            mass[place : place + many.mass.size] += few.mass[place] * many.mass
-        infinite = 1 - (1 - few.infinite) * (1 - many.infinite)
-        missed = few.missed + many.missed + 3 * few.missed * many.missed  # either shows at most 1 + missed
-        return PrivacyLoss(self.step, few.start + many.start, mass, infinite, few.doubt + many.doubt, missed=missed)
+        places, lost = np.flatnonzero(few.mass), 0.0
+        if self.tilt and places.size > _FEW:
+            mass, lost = _product(few.mass, many.mass)
+        else:
+            mass = np.zeros(few.mass.size + many.mass.size - 1)
+            for place in places:
+                mass[place : place + many.mass.size] += few.mass[place] * many.mass
+        return PrivacyLoss(
+            self.step,
+            few.start + many.start,
+            mass,
+            1 - (1 - few.infinite) * (1 - many.infinite),
+            few.doubt + many.doubt,
+            self.tilt,
+            few.log_scale + many.log_scale,
+            few.missed * (many.total + many.missed) + many.missed * few.total + lost,
+        )
 
 
 def halfway(low: float, high: float, _below: float, _above: float) -> float:
@@ -243,14 +262,15 @@ def tilted_mass(losses: Numbers, mass: Numbers, tilt: float, scale: float) -> Nu
         return np.exp(tilt * losses - scale + np.log(mass))
 
 
-def tilt_for(losses: Numbers, mass: Numbers, number: int, delta: float) -> tuple[float, float]:
-    """A tilt for so many releases at this delta, and about how large epsilon is.
+def tilt_for(laws: Sequence[tuple[Numbers, Numbers, int]], delta: float) -> tuple[float, float]:
+    """A tilt for all of these at this delta, and about how large epsilon is; a law is losses, masses, and how many.
 
     The tilt with the least Chernoff bound on epsilon has the tilted sum right at epsilon. Of those that are about as
     good the smallest is taken: with heavy tails the best one has one foot in losses far above, and a wide window.
     """
     tilts = np.geomspace(1e-3, 1e4, 100)
-    cumulants = number * np.array([cumulant(losses, mass, tilt) for tilt in tilts]) - math.log(delta)
+    sums = [sum(number * cumulant(losses, mass, tilt) for losses, mass, number in laws) for tilt in tilts]
+    cumulants = np.array(sums) - math.log(delta)
     about = max(float((cumulants / tilts).min()), 1e-3)
     return float(tilts[np.argmax(cumulants - tilts * about <= _SLACK)]), about
 
@@ -312,8 +332,19 @@ def _power(mass: Numbers, number: int) -> tuple[Numbers, float]:
     spectrum = np.fft.rfft(mass)
     with np.errstate(under="ignore", divide="ignore", invalid="ignore"):  # a 0 has no logarithm, and stays 0
         found = np.fft.irfft(np.exp(number * np.log(spectrum)), size)
-    unit = 16 * np.finfo(np.float64).eps * math.log2(size)
+    unit = 16 * _UNIT * math.log2(size)
     return np.maximum(found, 0.0), unit * number * math.sqrt(size) * math.sqrt(_inner(mass, mass))
+
+
+def _product(one: Numbers, other: Numbers) -> tuple[Numbers, float]:
+    """The convolution of two laws by transform, and a bound on what rounding loses of any part of it, as above."""
+    size = one.size + other.size - 1
+    padded = 1 << (size - 1).bit_length()
+    found = np.fft.irfft(np.fft.rfft(one, padded) * np.fft.rfft(other, padded), padded)[:size]
+    norms = sum(
+        math.sqrt(_inner(law, law)) * max(1.0, float(by.sum())) for law, by in ((one, other), (other, one))
+    )  # a spectrum is nowhere above the sum of its law
+    return np.maximum(found, 0.0), 16 * _UNIT * math.log2(padded) * math.sqrt(padded) * norms
 
 
 def _inner(one: Numbers, other: Numbers) -> float:

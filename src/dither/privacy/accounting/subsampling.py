@@ -177,7 +177,7 @@ class _Pair:
     def epsilon(self, removed: bool) -> float:
         """The least epsilon in one direction; infinity where no grid holds the losses."""
         losses, mass = self._pilot(removed)
-        tilt, about = tilt_for(losses, mass, self.steps, self.delta)
+        tilt, about = tilt_for([(losses, mass, self.steps)], self.delta)
         # Dots add up to h^2 / 4 of variance a step: little beside that of the tilted loss, and little in its moment.
         fine = math.sqrt(tilted_variance(losses, mass, tilt)) / _FINENESS
         moment = math.sqrt(_LOOSENESS * about / ((1 + tilt) * self.steps))
