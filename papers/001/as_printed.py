@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.learn.spherical import from_spherical, to_spherical
-from dither.privacy.subsampling import gaussian_delta, gaussian_epsilon
+from dither.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
 
 Numbers = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from dither.learn.analysis import direction_bias, expected_cosine
 from dither.learn.clipping import Flat, Normalised, Perturbation, Recipe, exact_sum
 from dither.learn.geodp import GeoDP
 from dither.learn.spherical import to_spherical
-from dither.privacy.subsampling import noise_multiplier
+from dither.privacy.accounting.subsampling import noise_multiplier
 
 Numbers = NDArray[np.float64]
 ROUNDS = 30

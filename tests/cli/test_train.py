@@ -99,6 +99,7 @@ def test_a_curator(people):
     found = facts(*asked(people, "--central", "-o", target, mechanism="auto"))
     assert found["accuracy"] > 0.8
     assert found["guarantee"]["delta"] <= 1e-5
+    assert (found["guarantee"]["model"], found["guarantee"]["neighbours"]) == ("central", "add-remove")
     assert json.loads(target.read_text(encoding="utf-8"))["label"] == "income"
 
 

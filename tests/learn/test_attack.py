@@ -458,6 +458,7 @@ def test_bad_input_is_refused(call, message):
         ({"relation": "replace", "coins": True}, "needs a split"),
         ({"certificate": 1.0}, "model.guarantee"),
         ({"certificate": Guarantee(1.0), "delta": 0.1}, "leave delta out"),
+        ({"certificate": Guarantee(1.0, neighbours="add-remove"), "relation": "replace"}, "does not refute it"),
         ({"delta": 1.0}, "delta"),
         ({"confidence": 1.0}, "confidence"),
         ({"seed": "one"}, "seed"),

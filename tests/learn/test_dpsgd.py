@@ -410,7 +410,7 @@ def test_the_guarantee_is_that_of_the_subsampled_gaussian(batch, steps, clipping
     assert isinstance(fitted.perturbation, Clipped)
     noise = fitted.perturbation.noise
     oracle = subsampled_gaussian(noise.multiplier, batch / 60, steps, 1e-5 * (1 - SPARE))
-    assert fitted.guarantee == Guarantee(oracle.epsilon, 1e-5, "bound")
+    assert fitted.guarantee == Guarantee(oracle.epsilon, 1e-5, "bound", model="central", neighbours="add-remove")
     assert 1.99 < fitted.guarantee.epsilon <= 2.0
     assert noise == LatticeNoise(8, 1.0, noise_multiplier(2.0, 1e-5 * (1 - SPARE), batch / 60, steps), steps)
 
@@ -450,7 +450,7 @@ def test_fits_add_up_unless_they_are_of_others():
     one = fitted.guarantee
     assert fitted.fit(*people(seed=3), disjoint=True).guarantee == one
     two = fitted.fit(*people()).guarantee
-    assert two == Guarantee(2 * one.epsilon, 2e-5, "bound")
+    assert two == Guarantee(2 * one.epsilon, 2e-5, "bound", model=one.model, neighbours=one.neighbours)
     assert fitted.promised == one
     assert "Guarantee of all 3 fits: epsilon 1.99" in fitted.explain()
     assert fitted.fit(*people(seed=4), disjoint=True).guarantee == two

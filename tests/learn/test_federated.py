@@ -21,9 +21,8 @@ from dither.learn.federated.round_accounting import Accounts, Rota, gaussian_tot
 from dither.learn.vector_reporter import VectorReporter
 from dither.mechanisms import GRR
 from dither.mechanisms.ballgaussian import BallGaussian
-from dither.privacy import amplify, compose
+from dither.privacy import amplify, compose, subsampled_gaussian
 from dither.privacy.ledger import BudgetError, Ledger, store
-from dither.privacy.subsampling import subsampled_gaussian
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from dither.learn.clipping import exact_sum
 from dither.learn.geodp import BatchDirection, GeoDP, RecordAngles, Region, default_beta, sensitivity
 from dither.learn.lattice_noise import LatticeNoise
 from dither.learn.spherical import from_spherical, to_spherical
-from dither.privacy.subsampling import gaussian_epsilon
+from dither.privacy.accounting.gaussian import gaussian_epsilon
 from papers_by_path import paper
 
 RANDOM = np.random.default_rng

@@ -12,6 +12,7 @@ from sklearn.exceptions import EstimatorCheckFailedWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from dither import Categorical, Numeric, Schema
+from dither.core.guarantee import Guarantee
 from dither.errors import DomainError, ParameterError, ReportError, RowError
 from dither.learn.encoding import Encoder
 from dither.learn.linear import LinearRegression, LinearSVC, LogisticRegression, load_model
@@ -305,6 +306,16 @@ def test_tables_in_their_own_units_and_files(tmp_path):
     assert again.guarantee.simulated
     assert again.guarantee == model.guarantee
     assert load_model(LinearRegression(bounds=(0, 4)).start(2, users=9).to_dict()).predict([[0, 0]]).tolist() == [2.0]
+
+
+def test_a_stored_guarantee_says_whom_it_protects_against():
+    stored = LogisticRegression(1.0, mechanism="Hypercube").start(2, users=100).to_dict()
+    assert set(stored["guarantee"]) == {"epsilon", "delta", "established"}  # local: as it always was
+    assert load_model(stored).guarantee.model == "local"
+    central = Guarantee(2.0, 1e-5, "bound", model="central", neighbours="add-remove")
+    assert load_model({**stored, "guarantee": central.to_dict()}).guarantee == central
+    with pytest.raises(ParameterError):
+        load_model({**stored, "guarantee": {**central.to_dict(), "model": "nobody"}})
 
 
 @pytest.mark.parametrize("change", [{"format": "x"}, {"model": "x"}, {"coefficients": ["a"]}, {"guarantee": {}}])

@@ -488,6 +488,19 @@ def test_promises_in_words(guarantee, told):
     assert ("delta" in words) == (guarantee.delta > 0)
 
 
+def test_a_promise_says_whom_it_protects_against():
+    shuffled = " ".join(promise_in_words(Guarantee(0.2, 1e-6, "bound", model="shuffled")))
+    assert "shuffle differential privacy, epsilon 0.2, delta 1e-6 (bound) once shuffled" in shuffled
+    assert "trust in the shuffler" in shuffled
+    central = " ".join(promise_in_words(Guarantee(2.0, 1e-5, "bound", model="central", neighbours="add-remove")))
+    assert "central differential privacy" in central
+    assert "trust in the server" in central
+    assert "added or taken away" in central
+    for other in (shuffled, central):  # only a local guarantee may say so
+        assert "randomised before it left" not in other
+    assert "randomised before it left" in " ".join(promise_in_words(Guarantee(1.0)))
+
+
 @settings(derandomize=True, deadline=None)
 @given(some.floats(0, 20), some.sampled_from([0.0, 1e-6, 0.1]))
 def test_no_promise_is_too_good(epsilon, delta):

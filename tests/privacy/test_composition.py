@@ -18,7 +18,7 @@ from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.errors import ParameterError
 from dither.mechanisms.noise_tables import analytic_sigma
 from dither.privacy import compose, parallel
-from dither.privacy.composition import Losses
+from dither.privacy.accounting.composition import loss_of
 
 
 def exact_delta(mechanisms, epsilon: float) -> Fraction:
@@ -126,7 +126,7 @@ def test_one_of_several():
 
 
 def test_grids_round_up():
-    exact = Losses.of(dither.GRR(k=4, epsilon=0.37)).times(5)
+    exact = loss_of(dither.GRR(k=4, epsilon=0.37)).times(5)
     for step in (0.01, 0.0371, 1.0):
         for epsilon in (0.0, 0.3, 1.0):
             assert exact.on(step).delta(epsilon) >= exact.delta(epsilon) * (1 - 1e-12)

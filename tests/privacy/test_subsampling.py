@@ -10,7 +10,9 @@ from dp_accounting.pld import privacy_loss_distribution as oracle
 
 from dither.errors import ParameterError
 from dither.privacy import noise_multiplier, subsampled_gaussian
-from dither.privacy import subsampling as sampling
+from dither.privacy.accounting import subsampling as sampling
+from dither.privacy.accounting.gaussian import gaussian_epsilon
+from dither.privacy.accounting.privacy_loss import PrivacyLoss, tilted_mass
 from marks import one_in, wide
 
 # (multiplier, rate, steps, delta, grid of the oracle): epsilons from 0.1 to 20.
@@ -207,7 +209,7 @@ def test_every_corner_has_an_answer(sigma, rate, steps, delta):
 def test_at_the_corners_the_answer_is_near_the_limit():
     # Many small losses add up to a Gaussian with mu = q sqrt(T) / s.
     found = subsampled_gaussian(1e6, 0.5, 10**7, 1e-5).epsilon
-    assert found == pytest.approx(sampling.gaussian_epsilon(2e6 / math.sqrt(1e7), 1e-5), rel=0.2)
+    assert found == pytest.approx(gaussian_epsilon(2e6 / math.sqrt(1e7), 1e-5), rel=0.2)
     # With so little noise every batch tells who is in it: the mean loss of a step is rate / 2 s^2 + log(rate).
     found = subsampled_gaussian(0.05, 0.5, 10**6, 1e-5).epsilon
     assert found == pytest.approx(10**6 * (0.5 * (200 + math.log(0.5)) + 0.5 * math.log(0.5)), rel=0.1)
@@ -222,15 +224,15 @@ def test_total_variations_add_up():
 
 
 def test_no_grid_is_refined_without_end(monkeypatch):
-    monkeypatch.setattr(sampling, "_composed", lambda *_: None)
+    monkeypatch.setattr(PrivacyLoss, "tilted_times", lambda *_: None)
     assert sampling._Pair(1.0, 0.5, 10, 1e-5).epsilon(True) == math.inf
     assert subsampled_gaussian(1.0, 0.5, 10, 1e-5) == subsampled_gaussian(1.0, 1.0, 10, 1e-5)
 
 
 def test_infinite_losses_of_any_size_are_composed():
     for one, three in ((0.0, 0.0), (0.25, 1 - 0.75**3), (0.75, 1 - 0.25**3), (1.0, 1.0), (1.1, 1.0)):
-        law = sampling._Law(0.1, 0, np.array([1.0 - min(one, 0.9)]), one, 0.0)
-        found = sampling._composed(law, 3, 1.0)
+        law = PrivacyLoss(0.1, 0, np.array([1.0 - min(one, 0.9)]), one)
+        found = law.tilted_times(3, 1.0)
         assert found is not None
         assert found.infinite == pytest.approx(three)
         assert found.infinite >= three
@@ -267,7 +269,7 @@ def test_cells_are_wider_than_the_doubt_about_their_edges():
 
 
 def test_nothing_is_tilted_to_nothing():
-    assert sampling._tilted(np.array([0.0, 1.0]), np.array([1.0, 0.0]), 1e4, 0.0).tolist() == [1.0, 0.0]
+    assert tilted_mass(np.array([0.0, 1.0]), np.array([1.0, 0.0]), 1e4, 0.0).tolist() == [1.0, 0.0]
 
 
 def test_what_no_noise_can_keep_is_refused():

@@ -148,6 +148,9 @@ def test_models_follow():
     for stored in models():
         assert follows("model", json.loads(json.dumps(stored)))
         assert follows("model", {**stored, "label": "income"})
+        kind = {"model": "central", "neighbours": "add-remove"}
+        assert follows("model", {**stored, "guarantee": {**stored["guarantee"], **kind}})
+        assert not follows("model", {**stored, "guarantee": {**stored["guarantee"], "model": "nobody"}})
         for change in ({"labels": [1]}, {"coefficients": []}, {"users": 0}, {"guarantee": {}}, {"note": 1}):
             assert not follows("model", {**stored, **change})
 

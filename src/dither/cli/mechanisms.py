@@ -143,7 +143,7 @@ def amplify(
     if as_json:
         every = {bound: None if each is None else each.epsilon for bound, each in found.items()}
         told = {"users": users, "delta": delta, "local": local.epsilon, "bounds": every}
-        facts({**told, "epsilon": best.epsilon, "established": best.established})
+        facts({**told, "epsilon": best.epsilon, "established": best.established, "model": best.model})
     else:
         central = [best.epsilon if each is None else each.epsilon for each in found.values()]
         show(

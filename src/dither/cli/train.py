@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -343,12 +342,7 @@ def _central(part: LabelledTable, task: LearningTask, epsilon: float, delta: flo
         "schema": task.encoder.schema.to_dict(),
         "mechanism": "DP-SGD: Gaussian noise on sums of clipped gradients, by a trusted curator",
         "users": records,
-        "guarantee": _guarantee(promised),
+        "guarantee": promised.to_dict(),
         "label": task.label,
     }
     return Made(load_model(stored), stored, stored["mechanism"], str(promised))
-
-
-def _guarantee(promised: Any) -> Mapping[str, Any]:
-    epsilon = None if promised.simulated else promised.epsilon
-    return {"epsilon": epsilon, "delta": promised.delta, "established": promised.established}

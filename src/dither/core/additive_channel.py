@@ -124,6 +124,9 @@ class AdditiveChannel(Channel):
         law = tuple(map(min, self.row(0), self.row(self.steps)))
         return Blanket(sum(law, Fraction(0)), law)
 
+    def dominating_rows(self) -> tuple[list[Fraction], list[Fraction]]:
+        return self.row(0), self.row(self.shape[0] - 1)  # the two ends, by MLR
+
     def row(self, x: int) -> list[Fraction]:
         if self.stretch == 1:
             return [Fraction(weight, self.total) for weight in self.shifted(x)]

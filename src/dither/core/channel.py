@@ -84,6 +84,10 @@ class Channel(ABC):
         """The two inputs that a crowd hides worst, if the likelihoods of a report have two levels at heart."""
         return None
 
+    def dominating_rows(self) -> tuple[list[Fraction], list[Fraction]] | None:
+        """The rows of two inputs that are told apart best at every epsilon at once, if they are known and short."""
+        return None
+
     @property
     def exact(self) -> bool:
         """Whether `divergence` is attained, or only a bound. `ratio` always is attained."""

@@ -1,41 +1,75 @@
-"""What is promised to the person who reports, and how it is known.
+"""What is promised, to whom and against whom, and how it is known.
 
-A `Guarantee` is a plain value: (epsilon, delta)-local differential privacy of one report under replacement of
-its input by any other. `established` says how it is known:
+A `Guarantee` is a plain value: (epsilon, delta)-differential privacy, which says three things of itself.
+
+`model` says whom it protects against:
+
+- `local`: whoever sees the reports of one person, the collecting server included. Nobody is trusted;
+- `shuffled`: whoever sees the reports of a whole crowd in no order. A shuffler is trusted to take off who sent what;
+- `central`: whoever sees what a server publishes. The server holds the raw records, and is trusted with them.
+
+`neighbours` says which two worlds cannot be told apart: `replace` (a record has this content or any other), or
+`add-remove` (a record is there or not). Replacing is removing and adding: (epsilon, delta) for `add-remove` is
+(2 epsilon, (1 + e^epsilon) delta) for `replace`, so the two are not compared without saying so.
+
+`established` says how it is known:
 
 - `exact`: computed from the integers that the sampler uses, and attained by some pair of inputs (where a report shows
   a public tag, such as a hash seed, under the worst tag);
 - `bound`: proved, but perhaps not attained;
 - `simulated`: there is none. The reports came from a seed, and whoever knows the seed knows the noise.
 
-All roundings go up.
+All roundings go up. Guarantees of different models or neighbours do not add up (`one_kind`).
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from math import inf
+from typing import Any, Literal
 
 from dither.core.channel import Channel
 from dither.core.exact import upward
 from dither.errors import ParameterError
 
 KINDS = ("exact", "bound", "simulated")
+MODELS = ("local", "shuffled", "central")
+NEIGHBOURS = ("replace", "add-remove")
+
+Model = Literal["local", "shuffled", "central"]
+Neighbours = Literal["replace", "add-remove"]
+
+_IN_WORDS = {
+    ("local", "replace"): "",
+    ("local", "add-remove"): " for adding or removing a record",
+    ("shuffled", "replace"): " once shuffled",
+    ("shuffled", "add-remove"): " for adding or removing a record, once shuffled",
+    ("central", "replace"): " for replacing a record, with a trusted server",
+    ("central", "add-remove"): " for adding or removing a record, with a trusted server",
+}
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """(epsilon, delta), and how it was established.
+    """(epsilon, delta), how it was established, whom it protects against, and between which neighbours.
 
     >>> print(Guarantee(1.0, 1e-6))
     epsilon 1, delta 1e-6 (exact)
+    >>> print(Guarantee(1.0, 1e-6, "bound", model="shuffled"))
+    epsilon 1, delta 1e-6 (bound) once shuffled
     """
 
     epsilon: float
     delta: float = 0.0
     established: str = "exact"
+    _: KW_ONLY
+    model: Model = "local"
+    neighbours: Neighbours = "replace"
 
     def __post_init__(self) -> None:
         if self.established not in KINDS or not self.epsilon >= 0 or not 0 <= self.delta <= 1:
             raise ParameterError(f"a guarantee has epsilon >= 0, delta in [0, 1], established in {KINDS}")
+        if self.model not in MODELS or self.neighbours not in NEIGHBOURS:
+            raise ParameterError(f"a guarantee has a model in {MODELS}, and neighbours in {NEIGHBOURS}")
 
     @classmethod
     def of(cls, channel: Channel, epsilon: float, delta: float) -> "Guarantee":
@@ -49,11 +83,46 @@ class Guarantee:
         """Whether there is no guarantee because the reports came from a seed."""
         return self.established == "simulated"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON: epsilon is null where there is none; model and neighbours are told where not the usual ones.
+
+        >>> Guarantee(1.0, 1e-6, "bound", model="shuffled").to_dict()
+        {'epsilon': 1.0, 'delta': 1e-06, 'established': 'bound', 'model': 'shuffled', 'neighbours': 'replace'}
+        """
+        told = {"epsilon": None if self.simulated else self.epsilon, "delta": self.delta}
+        usual = self.simulated or (self.model, self.neighbours) == ("local", "replace")
+        kind = {} if usual else {"model": self.model, "neighbours": self.neighbours}
+        return {**told, "established": self.established, **kind}
+
     def __str__(self) -> str:
         if self.simulated:
             return "no guarantee (simulated from a seed)"
         delta = f", delta {upward(self.delta)}" if self.delta else ""
-        return f"epsilon {upward(self.epsilon)}{delta} ({self.established})"
+        return f"epsilon {upward(self.epsilon)}{delta} ({self.established}){_IN_WORDS[self.model, self.neighbours]}"
 
 
 NO_GUARANTEE = Guarantee(inf, 0.0, "simulated")
+
+
+def one_kind(guarantees: Iterable[Guarantee]) -> tuple[Model, Neighbours]:
+    """The model and the neighbours that all of these have; refused if they differ. What is simulated has none.
+
+    >>> one_kind([Guarantee(1.0), Guarantee(0.5, 1e-6, "bound")])
+    ('local', 'replace')
+    """
+    usual: tuple[Model, Neighbours] = ("local", "replace")
+    kinds: set[tuple[Model, Neighbours]] = {(each.model, each.neighbours) for each in guarantees if not each.simulated}
+    if len({model for model, _ in kinds}) > 1:
+        named = ", ".join(model for model in MODELS if any(model == each for each, _ in kinds))
+        raise ParameterError(
+            f"guarantees of different models ({named}) do not add up, since they protect against different parties: "
+            "state each by itself. To shuffle several reports of a user, compose the local guarantees first, and "
+            "amplify the epsilon of the sum"
+        )
+    if len(kinds) > 1:
+        raise ParameterError(
+            "guarantees between different neighbours (replace, add-remove) do not add up: state each by itself, or "
+            "work both out for the same neighbours. Replacing a record is removing one and adding one: (epsilon, "
+            "delta) for add-remove is (2 epsilon, (1 + e^epsilon) delta) for replace"
+        )
+    return next(iter(kinds), usual)

@@ -57,7 +57,7 @@ from dither.errors import ParameterError
 from dither.learn.clipping import BOUNDS, Flat, Perturbation, Recipe, exact_sum
 from dither.learn.gradients import LOSSES, ROWS, Loss, checked_model, per_record
 from dither.learn.labelled_records import AT_ONCE, LabelledRecords, outputs_of, tensor_of
-from dither.privacy.composition import compose, parallel
+from dither.privacy.accounting.composition import compose, parallel
 
 Rate = float | Callable[[int], float]
 _NUMBERS_AT_ONCE = 3 << 20  # of gradients: about what a cache holds

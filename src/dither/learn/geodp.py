@@ -27,8 +27,8 @@ the sample, the outputs are N(f(S), v) against (1-q) N(f(S), v) + q N(f(S + x), 
 *every* S. Shifted and turned, this is the pair of the one-dimensional subsampled Gaussian with a shift of at most K. A
 smaller shift is one of K after scaling the output down and adding the noise that is then missing, so it tells no more.
 The outputs are mixtures of these pairs over S, with the same weights on both sides, and hockey-stick divergences are
-jointly convex. So the worst pair of `privacy.subsampling`, in both directions and composed over adaptive steps, is the
-worst for both forms.
+jointly convex. So the worst pair of `privacy.accounting.subsampling`, in both directions and composed over adaptive
+steps, is the worst for both forms.
 
 **From angles to a step.** decode="sphere" is eq. 5.17. It has a flaw that no noise is to blame for: angles of gradients
 that disagree average to pi/2, and if all angles are pi/2 the step is along the last coordinates. decode="tangent"

@@ -13,7 +13,7 @@ standard deviation multiplier * K is added to every coordinate (`core.rounded_ga
    than 2^62, so 64-bit integers hold them exactly.
 2. *Noise.* The sum is an integer vector, and the noise is round(N(0, s^2)) in each coordinate, s = multiplier * K:
    adding it is the continuous Gaussian mechanism and then rounding. All that is known of the continuous one with noise
-   multiplier s / K applies: `privacy.subsampling` for Poisson samples and many steps.
+   multiplier s / K applies: `privacy.accounting.subsampling` for Poisson samples and many steps.
 3. *Table.* The integer table is within tau of that law in total variation; d coordinates in T steps add at most
    (1 + e^epsilon) d T tau to delta. `guarantee` sets aside a thousandth of delta for it, and refuses if it is more.
 
@@ -36,7 +36,7 @@ sensitivity 2 K would be that of *replacing* a record, which is another promise.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -51,7 +51,7 @@ from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
 from dither.core.rounded_gaussian import MOST_SCALE, RoundedGaussian
 from dither.errors import DomainError, ParameterError
-from dither.privacy.subsampling import MOST_STEPS, noise_multiplier, subsampled_gaussian
+from dither.privacy.accounting.subsampling import MOST_STEPS, noise_multiplier, subsampled_gaussian
 
 MOST_DIMENSIONS = 1 << 26
 SPARE = 1e-3  # of delta, for the table
@@ -172,7 +172,7 @@ class LatticeNoise:
         ideal = subsampled_gaussian(float(self.table.scale / self.radius), rate, steps, delta * (1 - SPARE))
         if self._table_cost(ideal.epsilon, steps) > Fraction(delta) * Fraction(SPARE):
             raise ParameterError("the table of the noise is too coarse for so large an epsilon and so small a delta")
-        return Guarantee(ideal.epsilon, delta, "bound")
+        return replace(ideal, delta=delta)
 
     def _table_cost(self, epsilon: float, steps: int) -> Fraction:
         """(1 + e^epsilon) d T tau."""

@@ -150,6 +150,9 @@ def _warning(title: str, told: str) -> Markup:
     )
 
 
+_FIELD = {"local": "local", "shuffled": "shuffle", "central": "central"}
+
+
 def promise_in_words(guarantee: Guarantee) -> list[str]:
     """A guarantee for somebody who has never heard of epsilon. All roundings go up.
 
@@ -167,15 +170,41 @@ def promise_in_words(guarantee: Guarantee) -> list[str]:
         "exact": "Exact: computed from the whole numbers that the randomisation uses, and attained by some answers.",
         "bound": "A bound: proved from the whole numbers that the randomisation uses; the real loss may be smaller.",
     }
+    seen, whom, trust = {
+        "local": (
+            "any report",
+            "all that a person reported",
+            "it does not depend on trust in whoever collects: the answer was randomised before it left",
+        ),
+        "shuffled": (
+            "any shuffled collection",
+            "the reports of all people in no order",
+            "it depends on trust in the shuffler, to take off who sent what, and in the others, to report as they "
+            "should: whoever sees a report with its sender learns more",
+        ),
+        "central": (
+            "anything that is published",
+            "all that is published",
+            "it depends on trust in the server, which holds the answers as they are: only what it publishes is "
+            "randomised",
+        ),
+    }[guarantee.model]
+    change, hidden = {
+        "replace": ("the answers are replaced by any others", "which of two equally likely answers it hides"),
+        "add-remove": (
+            "the person's record is added or taken away",
+            "whether the person's record is in it, which is as likely as not",
+        ),
+    }[guarantee.neighbours]
     return [
-        f"Whatever somebody's answers are, the probability of any report changes at most by a factor of "
-        f"e^{upward(epsilon)} = {factor} if the answers are replaced by any others{beyond}.",
-        f"What that means: somebody who sees all that a person reported, and guesses which of two equally likely "
-        f"answers it hides, is right at most {upward(min(100.0, 100 * guess), 3)}% of the time. A coin is right 50% of "
-        "the time.",
-        "It holds for every person, whatever else is known, and it does not depend on trust in whoever collects: the "
-        "answer was randomised before it left. It is for this collection; others about the same answers add up.",
-        f"In the terms of the field: local differential privacy, {guarantee}. {ways[guarantee.established]}",
+        f"Whatever somebody's answers are, the probability of {seen} changes at most by a factor of "
+        f"e^{upward(epsilon)} = {factor} if {change}{beyond}.",
+        f"What that means: somebody who sees {whom}, and guesses {hidden}, is right at most "
+        f"{upward(min(100.0, 100 * guess), 3)}% of the time. A coin is right 50% of the time.",
+        f"It holds for every person, whatever else is known, and {trust}. It is for this collection; others about the "
+        "same answers add up.",
+        f"In the terms of the field: {_FIELD[guarantee.model]} differential privacy, {guarantee}. "
+        f"{ways[guarantee.established]}",
     ]
 
 

@@ -2,9 +2,9 @@ from .auditing import Audit as Audit
 from .auditing import audit as audit
 from .auditing import audit_table as audit_table
 from .certificate import certify as certify
-from .composition import Guarantee as Guarantee
-from .composition import compose as compose
-from .composition import parallel as parallel
+from .accounting.composition import Guarantee as Guarantee
+from .accounting.composition import compose as compose
+from .accounting.composition import parallel as parallel
 from .ledger import BudgetError as BudgetError
 from .ledger import Ledger as Ledger
 from .ledger import LedgerError as LedgerError
@@ -12,5 +12,5 @@ from .shuffle import amplify as amplify
 from .shuffle import bounds as bounds
 from .shuffle import local_budget as local_budget
 from .shuffle import users_for as users_for
-from .subsampling import noise_multiplier as noise_multiplier
-from .subsampling import subsampled_gaussian as subsampled_gaussian
+from .accounting.subsampling import noise_multiplier as noise_multiplier
+from .accounting.subsampling import subsampled_gaussian as subsampled_gaussian

@@ -19,7 +19,8 @@ Results in print that exact enumeration refutes are not among them (003 Theorem 
 quoted there; docs/papers.md): `tests/privacy/test_enumeration.py` shows it.
 
 n is the number of users who apply the same whole randomizer: public tags, such as the drawn attribute, are part of it.
-Where a bound does not apply, or gains nothing, the guarantee is the local one, which holds for the crowd, too.
+Where a bound does not apply, or gains nothing, the guarantee is the local one, which holds for the crowd, too, and
+needs no trust in a shuffler: it says so by its model, `local`. All others have the model `shuffled`.
 """
 
 import math
@@ -34,6 +35,7 @@ from dither.core.composite_channels import Announced
 from dither.core.exact import exp_above, float_above
 from dither.core.guarantee import Guarantee
 from dither.errors import DitherWarning, ParameterError
+from dither.privacy.accounting.privacy_loss import along_the_logarithm, least_epsilon
 from dither.privacy.shuffle_divergence import BlanketPair
 
 BOUNDS = ("erlingsson", "clone", "blanket", "own")
@@ -77,9 +79,11 @@ class LocalRandomizer(NamedTuple):
 def amplify(given: Any, n: int, delta: float, bound: str = "best") -> Guarantee:
     """What n shuffled reports promise at this delta; `given` is a mechanism, or the epsilon of any.
 
+    It is a guarantee of the model `shuffled`; the local one, where a crowd adds nothing.
+
     >>> found = amplify(1.0, n=10**6, delta=1e-6)
-    >>> round(found.epsilon, 5), found.delta, found.established
-    (0.00351, 1e-06, 'bound')
+    >>> round(found.epsilon, 5), found.delta, found.established, found.model
+    (0.00351, 1e-06, 'bound', 'shuffled')
     >>> round(amplify(1.0, n=10**6, delta=1e-6, bound="clone").epsilon, 5)
     0.00433
     """
@@ -169,7 +173,7 @@ def _bounded(name: str, randomizer: LocalRandomizer, n: int, delta: float) -> Gu
         found = None if curve is None else _smallest(curve, delta, math.log(randomizer.ratio))
     if found is None or found >= randomizer.at(delta).epsilon:
         return None
-    return Guarantee(found, delta, "bound")
+    return Guarantee(found, delta, "bound", model="shuffled")
 
 
 def _curve(name: str, randomizer: LocalRandomizer, n: int) -> Callable[[float], float] | None:
@@ -196,32 +200,7 @@ def _smallest(curve: Callable[[float], float], delta: float, largest: float) -> 
     """An epsilon at which the curve is at most delta, within a millionth of the smallest; it falls."""
     if curve(_NOTHING * largest) > delta:
         return None
-    if curve(0.0) <= delta:
-        return 0.0
-    low, high = 0.0, largest
-    below, above = math.inf, -math.inf  # ln(curve / delta) at the two ends, where known
-    while high - low > _CLOSE * high:
-        middle = _between(low, high, below, above)
-        value = curve(middle)
-        level = math.log(value / delta) if value > 0 else -math.inf
-        if level <= 0:
-            high, above = middle, level
-        else:
-            low, below = middle, level
-    return high * (1 + 1e-12)
-
-
-def _between(low: float, high: float, below: float, above: float) -> float:
-    """A guess in between: along a straight line in the logarithm of delta, a little towards the middle."""
-    if low == 0:
-        return high / 8
-    if not (math.isfinite(below) and math.isfinite(above)):
-        return math.sqrt(low * high)
-    share = below / (below - above)
-    share = min(max(share, 0.02), 0.98)
-    guess = low + share * (high - low)
-    # Step past the root on the shorter side, so that both ends close in.
-    return guess + 0.05 * (high - guess) if share < 0.5 else guess - 0.05 * (guess - low)
+    return least_epsilon(curve, delta, largest, _CLOSE, along_the_logarithm) * (1 + 1e-12)
 
 
 # Words ---------------------------------------------------------------------------------------------------------------

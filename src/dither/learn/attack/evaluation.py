@@ -44,6 +44,11 @@ class Settings(NamedTuple):
             raise ParameterError("certificate must be a guarantee, as in certificate=model.guarantee")
         if given is not None and self.delta is not None:
             raise ParameterError("a certificate has its own delta: leave delta out")
+        if given is not None and self.relation == "replace" and given.neighbours == "add-remove":
+            raise ParameterError(
+                "the certificate is for adding or removing a record, and an attack on replacing one does not refute "
+                'it: take relation="add-or-remove"'
+            )
         delta = given.delta if given is not None else checked_delta(self.delta or 0.0)
         return self._replace(delta=delta, confidence=checked_confidence(self.confidence))
 

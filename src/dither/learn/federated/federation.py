@@ -27,7 +27,7 @@ from dither.learn.federated.encoders import CANDIDATES, DEFAULT, VectorEncoder, 
 from dither.learn.federated.local_training import LocalTraining, check_labels, decided, loss
 from dither.learn.federated.partition import Devices, whole_labels
 from dither.learn.federated.round_accounting import Accounts, Rota, most_rounds, per_round, shuffled_total, together
-from dither.privacy.ledger.ledger import basic_composition
+from dither.privacy.accounting.exact_sums import basic_composition
 
 
 class Federation:

@@ -28,10 +28,11 @@ from dither.core.randomness import Stream
 from dither.errors import BudgetError, ParameterError
 from dither.mechanisms.ballgaussian import Sphere
 from dither.mechanisms.noise_tables import MOST_EPSILON
-from dither.privacy.composition import compose
-from dither.privacy.ledger.ledger import affordable_rounds, basic_composition
+from dither.privacy.accounting.composition import compose
+from dither.privacy.accounting.exact_sums import affordable_rounds, basic_composition
+from dither.privacy.accounting.gaussian import gaussian_epsilon
+from dither.privacy.accounting.subsampling import noise_multiplier
 from dither.privacy.shuffle import BOUNDS, LocalRandomizer, bounds
-from dither.privacy.subsampling import noise_multiplier, subsampled_gaussian
 
 _CLOSE = 1e-6  # how near the largest budget of a round is to what would still fit, relatively
 _NEAR = Fraction(15, 2)  # standard deviations; noise beyond counts as a failure
@@ -84,8 +85,8 @@ def gaussian_total(part: Any, times: int, delta: float) -> Guarantee | None:
     if draws * eta > _MOST_SHIFT or left < delta / 2:
         return None
     multiplier = math.nextafter(float(law.scale / (2 * law.radius)), 0.0)
-    found = subsampled_gaussian(multiplier, 1.0, times, left)
-    return Guarantee(found.epsilon + 2 * draws * eta * (1 + eta), delta, "bound")
+    epsilon = gaussian_epsilon(multiplier / math.sqrt(times), left)
+    return Guarantee(epsilon + 2 * draws * eta * (1 + eta), delta, "bound")
 
 
 def per_round(epsilon: float, delta: float, times: int, noise: str = "pure") -> tuple[float, float]:
@@ -113,7 +114,7 @@ def per_round(epsilon: float, delta: float, times: int, noise: str = "pure") -> 
         return low, own
     if noise == "gaussian":
         multiplier = noise_multiplier(epsilon, delta * (1 - 1e-3), 1.0, times)
-        return min(subsampled_gaussian(multiplier * (1 + 1e-6), 1.0, 1, own).epsilon, MOST_EPSILON), own
+        return min(gaussian_epsilon(multiplier * (1 + 1e-6), own), MOST_EPSILON), own
     high = min(epsilon, max(_LARGEST, low))
     while high - low > _CLOSE * low:
         middle = (low + high) / 2
@@ -126,7 +127,7 @@ def shuffled_total(part: Any, n: int, times: int, delta: float) -> Guarantee:
     """What `times` rounds of n shuffled reports promise, to whoever sees them in no order.
 
     Half of the delta is for the rounds, half for putting them together. Where the crowd is too small to hide in, it is
-    the devices' own promise, which always holds.
+    the devices' own promise, which always holds: its model is then `local`, and no shuffler is trusted.
     """
     if not delta:
         raise ParameterError("a shuffled crowd hides with a delta: say delta=1e-6 or so")

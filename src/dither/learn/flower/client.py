@@ -47,7 +47,7 @@ from dither.learn.flower.messages import (
     write_report,
 )
 from dither.learn.vector_reporter import VectorReporter
-from dither.privacy.composition import compose
+from dither.privacy.accounting.composition import compose
 from dither.privacy.ledger import Ledger
 from dither.privacy.ledger.ledger import period_label
 from dither.privacy.ledger.store import keyed

@@ -43,7 +43,7 @@ from dither.learn.flower.messages import (
     write_request,
 )
 from dither.learn.vector_reporter import VectorReporter
-from dither.privacy.composition import compose
+from dither.privacy.accounting.composition import compose
 
 _WAIT = 1.0  # seconds between two looks for devices
 _LOG = getLogger("flwr")  # where Flower tells what it does

@@ -255,7 +255,6 @@ class LinearModel(BaseEstimator, ABC):
     def to_dict(self) -> dict[str, Any]:
         """The model without the training: coefficients, encoding and guarantee, ready for JSON."""
         self._refuse_unstarted()
-        promised = self.guarantee
         return {
             "format": FORMAT,
             "model": type(self).__name__,
@@ -265,11 +264,7 @@ class LinearModel(BaseEstimator, ABC):
             "schema": None if self.encoder is None else self.encoder.schema.to_dict(),
             "mechanism": repr(self.schedule_.main.mechanism),
             "users": self.schedule_.users,
-            "guarantee": {
-                "epsilon": None if promised.simulated else promised.epsilon,
-                "delta": promised.delta,
-                "established": promised.established,
-            },
+            "guarantee": self.guarantee.to_dict(),
         }
 
     @abstractmethod

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from dither.core.decoding import decoded
-from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.core.guarantee import NO_GUARANTEE, Guarantee, Model, Neighbours
 from dither.errors import ParameterError
 from dither.learn.encoding import Encoder
 from dither.learn.linear.base import FORMAT, LinearModel
@@ -32,6 +32,8 @@ class GuaranteeFormat(msgspec.Struct, forbid_unknown_fields=True):
     epsilon: Annotated[float, msgspec.Meta(ge=0)] | None
     delta: Annotated[float, msgspec.Meta(ge=0, le=1)]
     established: Literal["exact", "bound", "simulated"]
+    model: Model = "local"
+    neighbours: Neighbours = "replace"
 
 
 class ModelFormat(msgspec.Struct, forbid_unknown_fields=True):
@@ -76,7 +78,13 @@ def load_model(source: str | Path | Mapping[str, Any]) -> Any:
     elif promised.epsilon is None:
         raise ParameterError("this model is damaged: guarantee.epsilon: expected float, got null")
     else:
-        model.promised_ = Guarantee(promised.epsilon, promised.delta, promised.established)
+        model.promised_ = Guarantee(
+            promised.epsilon,
+            promised.delta,
+            promised.established,
+            model=promised.model,
+            neighbours=promised.neighbours,
+        )
     return model
 
 

@@ -32,6 +32,7 @@ from dither.core.randomness import Stream
 from dither.errors import ParameterError
 from dither.learn.encoding import Encoder
 from dither.learn.vector_reporter import VectorReporter, ranked
+from dither.privacy.accounting.composition import parallel
 
 PACE = 0.4  # of the logistic loss; FARTHEST is for this one
 RIDGE = 0.5
@@ -72,10 +73,7 @@ class Schedule:
     @property
     def guarantee(self) -> Guarantee:
         """That of one report, of whichever kind: nobody sends two."""
-        kinds = [self.main.guarantee] + ([self.first.guarantee] if self.first else [])
-        epsilon, delta = max(kind.epsilon for kind in kinds), max(kind.delta for kind in kinds)
-        exact = all(kind.established == "exact" for kind in kinds)
-        return Guarantee(epsilon, delta, "exact" if exact else "bound")
+        return parallel([self.main.guarantee] + ([self.first.guarantee] if self.first else []))
 
 
 @dataclass(frozen=True, eq=False)

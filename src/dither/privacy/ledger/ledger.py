@@ -40,24 +40,21 @@ stands in the same file, so whoever has the file can test guesses: keep it as pr
 
 import os
 from collections.abc import Iterable
-from fractions import Fraction
-from math import inf
 from pathlib import Path
 from typing import Any, overload
 
 from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real
-from dither.core.exact import float_above
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.reports import Reports
 from dither.display.table import TextTable
 from dither.errors import BudgetError, LedgerError, ParameterError
+from dither.privacy.accounting.exact_sums import MOST_ROUNDS, Priced, affordable_rounds, basic_composition, summed
 from dither.privacy.ledger import store
 from dither.privacy.ledger.prompt import Outline, PlanLike, Prompt, canonical, outlined, prompted
 from dither.privacy.ledger.store import Answer, Book, Reserved
 
 CHANGES, PERIODS = "changes", "periods"
-MOST_ROUNDS = 1 << 53
 _NOT_YET = Answer(0, b"", b"")
 
 
@@ -188,27 +185,28 @@ class Ledger:
     def reserved(self) -> Guarantee:
         """What is set aside. It is public: it depends on the plans alone."""
         with self._book() as book:
-            return _total(book.reserved.values())
+            return summed(_priced(book.reserved.values()))
 
     @property
     def spent(self) -> Guarantee:
         """What was paid for. It is private, since it tells how often values have changed: do not send it."""
         with self._book() as book:
-            return _total(Reserved("", 1, epsilon, delta) for _, _, epsilon, delta in book.charges)
+            return summed((Guarantee(epsilon, delta, "bound"), 1) for _, _, epsilon, delta in book.charges)
 
     def table(self) -> TextTable:
         """One row a plan. As private as `spent`."""
         with self._book() as book:
             paid = [sum(1 for charged, *_ in book.charges if charged == plan) for plan in book.reserved]
             rows = list(book.reserved.values())
+            prices = _priced(rows)
             return TextTable(
                 {
                     "plan": [plan[:12] for plan in book.reserved],
                     "answers": [len(book.answers.get(plan, ())) for plan in book.reserved],
                     "reserved for": [_named(row) for row in rows],
                     "rounds": paid,
-                    "spent": [_product(row.epsilon, used) for row, used in zip(rows, paid, strict=True)],
-                    "reserved": [_product(row.epsilon, row.rounds) for row in rows],
+                    "spent": [summed([(price, used)]).epsilon for (price, _), used in zip(prices, paid, strict=True)],
+                    "reserved": [summed([price]).epsilon for price in prices],
                 }
             )
 
@@ -267,8 +265,8 @@ def _reservation(book: Book, outline: Outline, kind: str | None, rounds: int | N
                 "for with report(..., period=...), changes without"
             )
         return there
-    rows = book.reserved.values()
-    budget, taken, most = _budget(book), _total(rows), affordable_rounds(_budget(book), guarantee, rows)
+    rows = _priced(book.reserved.values())
+    budget, taken, most = _budget(book), summed(rows), affordable_rounds(_budget(book), guarantee, rows)
     if not (rounds or 1) <= most:
         raise BudgetError(
             f"{basic_composition(guarantee, rounds or 1)} does not fit: the device promises {budget}, and {taken} is "
@@ -278,44 +276,15 @@ def _reservation(book: Book, outline: Outline, kind: str | None, rounds: int | N
     return Reserved(kind or CHANGES, rounds or most, guarantee.epsilon, guarantee.delta)
 
 
-def affordable_rounds(budget: Guarantee, price: Guarantee, reserved: Iterable[Reserved] = ()) -> int:
-    """How many rounds at this price fit into what is not reserved; exactly, since sums of floats may round down."""
-
-    def fitting(budget: float, price: float, taken: list[tuple[float, int]]) -> int:
-        if price == 0:
-            return MOST_ROUNDS
-        left = Fraction(budget) - sum((Fraction(each) * rounds for each, rounds in taken), Fraction(0))
-        return 0 if price == inf else min(MOST_ROUNDS, int(left // Fraction(price)))
-
-    rows = list(reserved)
-    return min(
-        fitting(budget.epsilon, price.epsilon, [(row.epsilon, row.rounds) for row in rows]),
-        fitting(budget.delta, price.delta, [(row.delta, row.rounds) for row in rows]),
-    )
-
-
 def _named(reserved: Reserved) -> str:
     if reserved.kind == PERIODS:
         return f"{reserved.rounds:,} periods"
     return f"{reserved.rounds - 1:,} changes"
 
 
-def _product(number: float, times: int) -> float:
-    return float_above(Fraction(number) * times)
-
-
-def basic_composition(guarantee: Guarantee, rounds: int) -> Guarantee:
-    """Basic composition, rounded up; that of several rounds it is attained is not said."""
-    if rounds == 1:
-        return guarantee
-    return Guarantee(_product(guarantee.epsilon, rounds), min(1.0, _product(guarantee.delta, rounds)), "bound")
-
-
-def _total(rows: Iterable[Reserved]) -> Guarantee:
-    epsilon, delta = Fraction(0), Fraction(0)
-    for row in rows:
-        epsilon, delta = epsilon + Fraction(row.epsilon) * row.rounds, delta + Fraction(row.delta) * row.rounds
-    return Guarantee(float_above(epsilon), min(1.0, float_above(delta)), "bound")
+def _priced(rows: Iterable[Reserved]) -> list[Priced]:
+    """Each reservation as a price, and how often it is paid."""
+    return [(Guarantee(row.epsilon, row.delta, "bound"), row.rounds) for row in rows]
 
 
 def _budget(book: Book) -> Guarantee:

@@ -94,6 +94,11 @@ def outlined(plan: PlanLike | Mechanism) -> Outline:
         raise ParameterError("the ledger answers a plan, as dither.plan makes it, or a mechanism")
     if guarantee.simulated:
         raise ReportError("simulated reports protect nobody; the ledger keeps none")
+    if (guarantee.model, guarantee.neighbours) != ("local", "replace"):
+        raise ParameterError(
+            "a device keeps account of what its own reports tell: of local guarantees, for replacing a record. This "
+            "one is of another kind, and does not add up with them: state it by itself"
+        )
     return Outline(fingerprint, guarantee)
 
 
