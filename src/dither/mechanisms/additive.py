@@ -38,7 +38,9 @@ from numpy.typing import NDArray
 from dither.core.additive_channel import AdditiveChannel
 from dither.core.channel import Channel
 from dither.core.checks import checked_count
+from dither.core.domains import NUMBERS
 from dither.core.draw import Rows, Tape, entries
+from dither.core.estimate import Estimate
 from dither.core.lattice import MOST_STEPS, ROUNDING, rounded
 from dither.core.mechanism import Mechanism, Moments, Reading
 from dither.errors import ParameterError
@@ -133,13 +135,16 @@ class Additive:
 
 
 @dataclass(frozen=True)
-class _AdditiveMechanism(Mechanism):
+class _AdditiveMechanism(Mechanism[Estimate]):
     """What Laplace and Gaussian share: everything but the shape of the noise."""
 
     epsilon: float
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)  # v[0], ..., v[R], J, T, H
 
     family = "numeric"
+    takes = NUMBERS
+    statistics = ("mean",)
+    planned = False  # others have less variance at every epsilon
 
     def _validate(self) -> None:
         pass
@@ -210,6 +215,9 @@ class Gaussian(_AdditiveMechanism):
     delta: float = 0.0
     d: int = 1
 
+    needs_delta = True
+    for_vectors = True
+    composition = "delta"
     examples = (
         {"epsilon": 1.0, "delta": 1e-6},
         {"epsilon": 0.05, "delta": 1e-6},
@@ -271,7 +279,7 @@ class Gaussian(_AdditiveMechanism):
         return MultiAttribute((coordinate,), np.zeros(self.d, dtype=np.intp), self.d)
 
     @cached_property
-    def reading(self) -> Reading:
+    def reading(self) -> Reading[Estimate]:
         return self.layout or self.noise.reading()
 
     def inputs(self) -> NDArray:

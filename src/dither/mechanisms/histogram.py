@@ -77,7 +77,7 @@ class EntryFrequencies:
 
 
 @dataclass(frozen=True)
-class Histogram(Mechanism):
+class Histogram(Mechanism[Estimate]):
     """A category, by k numbers through a numeric base.
 
     Each entry has half of epsilon; the form that the re-calibration of 000 works on.
@@ -93,6 +93,7 @@ class Histogram(Mechanism):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "categorical"
+    planned = False  # mechanisms for categories are better
     examples = (
         {"base": "Duchi", "k": 2, "epsilon": 1.0},
         {"base": "Duchi", "k": 3, "epsilon": 1.0, "delta": 1e-3},
@@ -121,6 +122,10 @@ class Histogram(Mechanism):
     def entry(self) -> Mechanism:
         """The mechanism of one entry."""
         return self._made(self.weights)
+
+    @property
+    def components(self) -> tuple[Mechanism[Any], ...]:
+        return (self.entry,)
 
     @cached_property
     def layout(self) -> MultiAttribute:

@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Announced, PublicMixture
+from dither.core.domains import NUMBERS
 from dither.core.draw import TAG, Rows, Tape, below, some_of
+from dither.core.estimate import Estimate
 from dither.core.lattice import MOST_STEPS
 from dither.core.mechanism import Mechanism, Moments
 from dither.errors import ParameterError
@@ -35,7 +37,7 @@ _COIN = 1 << 32
 
 
 @dataclass(frozen=True)
-class Hybrid(Mechanism):
+class Hybrid(Mechanism[Estimate]):
     """A number, by a window or by a sign as a public coin says.
 
     The smallest worst-case variance of the simple mechanisms at every epsilon.
@@ -50,6 +52,9 @@ class Hybrid(Mechanism):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "numeric"
+    takes = NUMBERS
+    statistics = ("mean",)
+    for_vectors = True
     weight_count = 7
     examples = ({"epsilon": 1.0}, {"epsilon": 0.3}, {"epsilon": 4.0})
 

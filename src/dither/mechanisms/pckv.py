@@ -33,7 +33,9 @@ from numpy.typing import NDArray
 from dither import kernels
 from dither.core.channel import Channel, Contrast, Table, TwoLevel
 from dither.core.composite_channels import Product, PublicMixture
+from dither.core.domains import SPARSE
 from dither.core.draw import COINS, TAG, Rows, Tape, below, entries, positions
+from dither.core.estimate import Estimates
 from dither.core.exact import exp_below
 from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism
@@ -41,7 +43,7 @@ from dither.core.sparse_columns import EMPTY
 from dither.core.sparse_domain import Sparse
 from dither.errors import ParameterError
 from dither.mechanisms.key_sampling import CHOICE, chosen, entry_at, number_outside, picked
-from dither.mechanisms.keyvalue import Hits, KeyValues
+from dither.mechanisms.keyvalue import STATISTICS, Hits, KeyValues
 from dither.mechanisms.packing import coins
 
 MOST_COORDINATES = 1 << 20
@@ -51,7 +53,7 @@ _SIDE = COINS + _MOST_DIGITS  # the lane of words that give coordinates a sign
 
 
 @dataclass(frozen=True)
-class _Itemized(Mechanism):
+class _Itemized(Mechanism[Estimates]):
     """What these mechanisms share: their parameters, and that how likely items are hit is all there is to read."""
 
     d: int
@@ -61,6 +63,8 @@ class _Itemized(Mechanism):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "keyvalue"
+    takes = SPARSE
+    statistics = STATISTICS
     examples = ({"d": 2, "s": 1, "epsilon": 1.0}, {"d": 3, "s": 2, "epsilon": 0.5})
 
     def _validate(self) -> None:
@@ -92,9 +96,6 @@ class PrivKV(_Itemized):
     >>> print(PrivKV(d=128, s=8, epsilon=0.5).guarantee)
     epsilon 0.5 (exact)
     """
-
-    def _fit(self) -> tuple[int, ...]:
-        return self.law.high, self.law.low
 
     @cached_property
     def law(self) -> TwoLevel:
@@ -156,9 +157,6 @@ class PCKV_GRR(_Itemized):  # noqa: N801 - the name in the literature
     2
     """
 
-    def _fit(self) -> tuple[int, ...]:
-        return self.law.high, self.law.low
-
     @cached_property
     def law(self) -> TwoLevel:
         """The integers and their meaning, as the sampler and the certificate read them."""
@@ -192,9 +190,6 @@ class PCKV_AGRR(_Itemized):  # noqa: N801 - the name in the literature
     >>> print(mechanism.guarantee)
     epsilon 0.5 (exact)
     """
-
-    def _fit(self) -> tuple[int, ...]:
-        return self.law.high, self.law.low
 
     @cached_property
     def law(self) -> TwoLevel:
@@ -240,6 +235,11 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
     """
 
     weight_count = 4
+
+    @classmethod
+    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
+        """Two bits for each key, of which a statistic needs one."""
+        return domain.d * statistics
 
     def _validate(self) -> None:
         super()._validate()

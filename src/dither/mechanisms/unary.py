@@ -28,6 +28,7 @@ from dither.core.channel import Contrast, Table, TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Product
 from dither.core.draw import Rows, Tape, positions
+from dither.core.estimate import Estimate
 from dither.core.exact import exp_below
 from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
@@ -46,7 +47,7 @@ KINDS = ("optimal", "symmetric")
 
 
 @dataclass(frozen=True)
-class Unary(Mechanism):
+class Unary(Mechanism[Estimate]):
     """One randomized bit a category.
 
     `kind="optimal"` (OUE) or `"symmetric"` (SPRR), or any `q`.
@@ -70,6 +71,11 @@ class Unary(Mechanism):
         {"k": 3, "epsilon": 2.0, "delta": 1e-3, "kind": "symmetric"},
         {"k": 3, "epsilon": 1.0, "q": 0.1},
     )
+
+    @classmethod
+    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
+        """A bit for each category."""
+        return domain.k * statistics
 
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, MOST_BITS))

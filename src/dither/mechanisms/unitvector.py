@@ -48,6 +48,7 @@ from dither.core.ball_domain import Ball
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Independent, PublicMixture
+from dither.core.domains import BALL
 from dither.core.draw import TAG, Rows, Tape, positions
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import share_below
@@ -124,7 +125,7 @@ class Directions:
 
 
 @dataclass(frozen=True)
-class UnitVector(Mechanism):
+class UnitVector(Mechanism[Estimate]):
     """d numbers whose squares add up to at most 1, by favoured directions out of M public ones (PrivUnit).
 
     The sound way to send the direction of a gradient under pure epsilon-LDP. `parts=None` takes the number of
@@ -143,6 +144,9 @@ class UnitVector(Mechanism):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "vectors"
+    takes = BALL
+    statistics = ("mean",)
+    for_vectors = True
     weight_count = 4
     examples = (
         {"d": 2, "epsilon": 1.0},
