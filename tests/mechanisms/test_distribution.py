@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import dither
-from contract.checks import rounding
 from dither import Duchi, Piecewise, SquareWave
 from dither.core.tally import Tally
 from dither.errors import EmptyError, MissingExtraError, ParameterError, TallyError
@@ -19,6 +18,7 @@ from dither.estimation.em import maximum
 from dither.estimation.output_counts import OutputCounts
 from dither.mechanisms.distribution import MOST_BINS, Distribution, DistributionReading
 from dither.mechanisms.window_evidence import output_groups, probabilities
+from dither.testing import rounding
 from marks import wide
 
 MOST_GROUPS = 2048

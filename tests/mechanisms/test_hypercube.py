@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import dither
-from contract import checks
-from contract.tapes import EveryTape, SomeWordsTape
 from dither import Duchi, Hypercube, Sampled, SampledDuchi
+from dither import testing as checks
 from dither.core.channel import TwoLevel, hockey_stick
 from dither.core.domains import Records
 from dither.core.draw import DRAW, ELEMENT, sides
@@ -22,6 +21,7 @@ from dither.errors import DitherError, DomainError, ParameterError
 from dither.mechanisms import hypercube, load
 from dither.mechanisms.hypercube import MOST_DIMENSIONS, MOST_PARTS, Signs, half_space
 from dither.mechanisms.packing import as_bytes
+from dither.testing.tapes import EveryTape, SomeWordsTape
 
 ALARM = 1e-6
 ODD, EVEN, PLANE = Hypercube(3, 1.0), Hypercube(4, 1.0, 1e-3), Hypercube(2, 0.5)

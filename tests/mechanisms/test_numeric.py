@@ -5,10 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from contract.checks import rounding
 from dither import Duchi, Piecewise, SquareWave
 from dither.core.lattice import MOST_STEPS, split
 from dither.mechanisms.window import continuous_variance, piecewise_share, square_wave_share
+from dither.testing import rounding
 
 CASE_STUDY = np.arange(1, 11) / 10  # values .1, .2, ..., 1 with probability .1 each (000, 001)
 

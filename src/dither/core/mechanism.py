@@ -34,6 +34,7 @@ from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.parallel import each_chunk, sum_chunks
 from dither.core.randomness import Stream
 from dither.core.reports import Reports
+from dither.core.structure import PLAIN
 from dither.core.tally import Tally
 from dither.core.workload import Workload
 from dither.errors import EmptyError, ParameterError, ReportError, TallyError
@@ -146,6 +147,7 @@ class Mechanism(ABC, Generic[R]):
     remembers: ClassVar[bool] = False  # whether a device keeps a response, and `guarantee` is for all its reports
     for_vectors: ClassVar[bool] = False  # whether learners try it for gradients and updates
     vector_options: ClassVar[Mapping[str, Any]] = {}  # what they make it with, where it is not the default
+    structure: ClassVar[str] = PLAIN  # of a report, as `core.structure` names them
     composition: ClassVar[str] = "pure"  # how rounds add up: "pure", "delta", or as "gaussian" noise
 
     epsilon: float
@@ -244,6 +246,21 @@ class Mechanism(ABC, Generic[R]):
     def components(self) -> "tuple[Mechanism[Any], ...]":
         """The mechanisms whose reports a report is made of, each kind once; none if it stands for itself."""
         return ()
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """The same mechanism with integers whose total is at most `limit`, for tests that run all tapes of short words.
+
+        With `rejecting` some words are rejected: the limit is no multiple of the total. None if there are no such
+        integers. The budget may be another one, if the integers keep it. By default, for a two-level law.
+        """
+        from dither.core.short_weights import short_two_level  # a device has no use for it
+
+        return short_two_level(self, limit, rejecting)
+
+    @property
+    def report_guarantee(self) -> Guarantee:
+        """What a single report promises."""
+        return self.guarantee
 
     @property
     def report_epsilon(self) -> float:

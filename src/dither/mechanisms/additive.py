@@ -30,7 +30,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ from dither.core.draw import Rows, Tape, entries
 from dither.core.estimate import Estimate
 from dither.core.lattice import MOST_STEPS, ROUNDING, rounded
 from dither.core.mechanism import Mechanism, Moments, Reading
+from dither.core.short_weights import FEW_NOISES, short_noise
 from dither.errors import ParameterError
 from dither.mechanisms.mean import Mean
 from dither.mechanisms.multi_attribute import MultiAttribute
@@ -157,6 +158,10 @@ class _AdditiveMechanism(Mechanism[Estimate]):
         law = self._law()
         return *law.weights, law.steps, law.reach, law.stretch
 
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """With a table of few noises."""
+        return short_noise(self, FEW_NOISES)
+
     def _checked_weights(self, weights: Any) -> tuple[int, ...]:
         if not isinstance(weights, tuple | list) or not 6 <= len(weights) <= _MOST_WEIGHTS:
             raise ParameterError("weights must be the table of the noise and its steps, reach and stretch, or left out")
@@ -235,6 +240,15 @@ class Gaussian(_AdditiveMechanism):
             raise ParameterError(
                 "delta is below what a table can resolve (2^-100); Laplace, Duchi and Piecewise need no delta at all"
             )
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """With a table of few noises, for one number; the coordinates of a record have too many."""
+        return super().shortened(limit, rejecting) if self.d == 1 else None
+
+    @property
+    def components(self) -> tuple[Mechanism[Any], ...]:
+        """The coordinates of a record."""
+        return self.layout.parts if self.layout else ()
 
     def _law(self) -> AdditiveChannel:
         return gaussian_law(self.epsilon, self.delta)

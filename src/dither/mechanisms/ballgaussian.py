@@ -49,6 +49,7 @@ from dither.core.guarantee import Guarantee
 from dither.core.lattice import rounded
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.rounded_gaussian import MOST_SCALE, RoundedGaussian, normal_below
+from dither.core.structure import POINTS
 from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.mechanisms.noise_tables import MOST_EPSILON, analytic_sigma
@@ -186,6 +187,7 @@ class BallGaussian(Mechanism[Estimate]):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)  # K, and s in units of 2^-40
 
     family = "vectors"
+    structure = POINTS
     takes = BALL
     statistics = ("mean",)
     needs_delta = True

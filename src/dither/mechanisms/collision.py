@@ -42,7 +42,9 @@ from dither.core.draw import Rows, Tape, Words, below, count_of, positions
 from dither.core.estimate import Estimates
 from dither.core.hashed_channel import HashedChannel
 from dither.core.mechanism import Mechanism
+from dither.core.short_weights import short_two_level
 from dither.core.sparse_domain import Sparse
+from dither.core.structure import BUCKETS
 from dither.core.workload import Workload
 from dither.errors import ParameterError
 from dither.kernels.hashing import buckets
@@ -68,6 +70,7 @@ class _Bucketed(Mechanism[Estimates]):
     cohorts: int | None = None
 
     family = "keyvalue"
+    structure = BUCKETS
     takes = SPARSE
     statistics = STATISTICS
     paired = False
@@ -78,6 +81,11 @@ class _Bucketed(Mechanism[Estimates]):
             return self
         shared = enough_cohorts(self.d, self.s, self.law.outputs, variance, reports, most_evaluations)
         return replace(self, cohorts=shared, weights=None)
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """Of shared functions so many that some words are rejected, and a short one tells them apart."""
+        cohorts = 11 if self.cohorts else None
+        return short_two_level(replace(self, cohorts=cohorts), limit, rejecting)
 
     def displacement(self) -> float:
         """What keys that collide under a shared hash function do, all of them in the same way for all who share it."""

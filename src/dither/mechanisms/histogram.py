@@ -9,9 +9,9 @@ Categorical mechanisms are better at the same epsilon; this form exists because 
 means.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +122,11 @@ class Histogram(Mechanism[Estimate]):
     def entry(self) -> Mechanism:
         """The mechanism of one entry."""
         return self._made(self.weights)
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """With shortened entries."""
+        entry = self.entry.shortened(limit)
+        return replace(self, weights=entry.weights, delta=0.0) if entry else None
 
     @property
     def components(self) -> tuple[Mechanism[Any], ...]:

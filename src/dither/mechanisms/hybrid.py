@@ -14,10 +14,10 @@ rounded to a multiple of 2^-32, so the coin is one exact comparison.
 The coin is public and does not see the value, so the guarantee is that of the worse of the two, given the coin.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from dither.core.draw import TAG, Rows, Tape, below, some_of
 from dither.core.estimate import Estimate
 from dither.core.lattice import MOST_STEPS
 from dither.core.mechanism import Mechanism, Moments
+from dither.core.structure import BRANCHES
 from dither.errors import ParameterError
 from dither.mechanisms.mean import Mean
 from dither.mechanisms.window import Window, fine_enough, piecewise_share
@@ -52,6 +53,7 @@ class Hybrid(Mechanism[Estimate]):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "numeric"
+    structure = BRANCHES
     takes = NUMBERS
     statistics = ("mean",)
     for_vectors = True
@@ -67,6 +69,12 @@ class Hybrid(Mechanism[Estimate]):
         share = _best_share(sign.reading(), window.reading())
         laws = (sign.law.high, sign.law.low, window.law.high, window.law.low, window.width, window.steps)
         return *laws, round(share * _COIN)
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """A coin of three eighths, and laws that three bits can tell: a row has the words of both branches."""
+        assert self.weights is not None
+        sign, share = ((5, 2), 3 << 29) if self.weights[-1] else ((4, 3), 0)
+        return replace(self, weights=(*sign, 3, 2, 1, 2, share)) if limit == 8 else None
 
     def _checked_weights(self, weights: Any) -> tuple[int, ...]:
         if not isinstance(weights, tuple | list) or len(weights) != self.weight_count:

@@ -9,7 +9,7 @@ numbered, how the second draw goes.
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,7 @@ class Memoized(Mechanism[Estimate]):
     planned = False  # a plan asks once
     remembers = True
     weight_count = 4
+    short: ClassVar[tuple[int, ...]] = (3, 1, 4, 1)  # integers for tests with short words
 
     def _validate(self) -> None:
         self._freeze(first=_checked_first(self.first, self.epsilon))
@@ -63,6 +64,15 @@ class Memoized(Mechanism[Estimate]):
     @property
     def report_epsilon(self) -> float:
         return self.first
+
+    @property
+    def report_guarantee(self) -> Guarantee:
+        return self.first_report
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self:
+        """With the same few integers for every limit, and the budgets that they keep."""
+        loose = replace(self, epsilon=16.0, first=15.0, weights=self.short)
+        return replace(loose, epsilon=loose.guarantee.epsilon, first=loose.first_report.epsilon)
 
     # The two plain mechanisms ----------------------------------------------------------------------------------
 

@@ -21,11 +21,11 @@ optimum, where the own coordinate shows in half of the reports. b is rounded to 
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,11 +36,12 @@ from dither.core.composite_channels import Product, PublicMixture
 from dither.core.domains import SPARSE
 from dither.core.draw import COINS, TAG, Rows, Tape, below, entries, positions
 from dither.core.estimate import Estimates
-from dither.core.exact import exp_below
+from dither.core.exact import exp_below, log_above
 from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism
 from dither.core.sparse_columns import EMPTY
 from dither.core.sparse_domain import Sparse
+from dither.core.structure import ONE_ITEM, UNARY_ITEM
 from dither.errors import ParameterError
 from dither.mechanisms.key_sampling import CHOICE, chosen, entry_at, number_outside, picked
 from dither.mechanisms.keyvalue import STATISTICS, Hits, KeyValues
@@ -96,6 +97,8 @@ class PrivKV(_Itemized):
     >>> print(PrivKV(d=128, s=8, epsilon=0.5).guarantee)
     epsilon 0.5 (exact)
     """
+
+    structure = ONE_ITEM
 
     @cached_property
     def law(self) -> TwoLevel:
@@ -156,6 +159,8 @@ class PCKV_GRR(_Itemized):  # noqa: N801 - the name in the literature
     >>> PCKV_GRR(d=128, s=8, epsilon=0.5).dtype.itemsize   # bytes a report
     2
     """
+
+    structure = ONE_ITEM
 
     @cached_property
     def law(self) -> TwoLevel:
@@ -234,6 +239,7 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
     32
     """
 
+    structure = UNARY_ITEM
     weight_count = 4
 
     @classmethod
@@ -271,6 +277,13 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
                 "these weights do not favour the own item: the first must be above the second and third"
             )
         return high, unit, short, whole
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """One digit of b and a table with ties; where a user draws nothing, two digits and a table without."""
+        finer = self.s == 1 and not self.sample
+        large = replace(self, epsilon=16.0, weights=(9, 1, 1, 4) if finer else (2, 1, 1, 2))
+        fits = limit >= 1 << self.d and rejecting != finer and (rejecting or limit == 1 << 4)
+        return replace(large, epsilon=log_above(Fraction(large.channel().ratio()))) if fits else None
 
     @property
     def shown(self) -> Fraction:

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from dither.core.draw import Rows, Tape, some_of
 from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, Moments
+from dither.core.short_weights import short_components
 from dither.core.tally import Tally
 from dither.errors import DomainError, ParameterError, RowError
 from dither.mechanisms.mean import Mean
@@ -323,6 +324,11 @@ class Personalised(Mechanism[Estimates]):
     @cached_property
     def reading(self) -> Pooled:
         return Pooled(self.groups, self._parts(self.weights or ()))
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """With shortened components."""
+        weights = short_components(self.components, limit)
+        return None if weights is None else replace(self, weights=weights)
 
     @property
     def components(self) -> tuple[Mechanism[Any], ...]:

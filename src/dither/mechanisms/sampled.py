@@ -19,9 +19,9 @@ worked out, which is smaller; else the guarantee says `bound`.
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from dither.core.draw import Rows, Tape
 from dither.core.estimate import Estimate
 from dither.core.exact import share_below
 from dither.core.mechanism import Mechanism, R
+from dither.core.short_weights import short_components
 from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.mechanisms.multi_attribute import MultiAttribute
@@ -110,6 +111,11 @@ class _Recorded(Mechanism[R]):
     def reading(self) -> MultiAttribute:
         """The dimensions, their mechanisms and their layout."""
         return self._arranged(self._reported, self._parts(self._reported, self.weights))
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """With shortened components."""
+        weights = short_components(self.components, limit)
+        return None if weights is None else replace(self, weights=weights, delta=0.0)  # type: ignore[type-var]
 
     @property
     def components(self) -> tuple[Mechanism[Any], ...]:

@@ -22,11 +22,11 @@ needed. eta is odd as well. The Laplace noise is that of `mechanisms.additive`: 
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import comb
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,9 @@ from dither.core.draw import Rows, Tape, Words, positions
 from dither.core.estimate import Estimates
 from dither.core.lattice import SECOND_ROUNDING
 from dither.core.mechanism import Mechanism
+from dither.core.short_weights import EVEN_NOISES, FEW_NOISES, short_noise
 from dither.core.sparse_domain import Sparse
+from dither.core.structure import NOISY_SUM, SUM_SIGN
 from dither.core.workload import Workload
 from dither.errors import ParameterError
 from dither.kernels.hashing import buckets
@@ -195,6 +197,7 @@ class SignSum(_Summed):
     9
     """
 
+    structure = SUM_SIGN
     examples = (
         {"d": 3, "s": 2, "epsilon": 1.0},
         {"d": 3, "s": 1, "epsilon": 0.5, "goal": "mean"},
@@ -231,6 +234,7 @@ class Succinct(_Summed):
 
     eta: int | None = None
 
+    structure = NOISY_SUM
     planned = False  # the best of the others has half its variance, or little more
     examples = (
         {"d": 3, "s": 2, "epsilon": 1.0},
@@ -244,6 +248,13 @@ class Succinct(_Summed):
         self._freeze(eta=eta)
         if eta % 2 == 0:
             raise ParameterError("eta must be odd: the sum of an odd number of signs is")
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self:
+        """With a table of few noises."""
+        law = FEW_NOISES if rejecting else EVEN_NOISES
+        if self.noise.law.stretch > 1:
+            law = replace(EVEN_NOISES, stretch=2)
+        return short_noise(self, law)
 
     @property
     def _most_eta(self) -> int:

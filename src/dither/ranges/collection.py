@@ -20,12 +20,12 @@ unbiased given these numbers. The users of a group stand for all, and `Collected
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import nan, prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ from dither.core.guarantee import Guarantee
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.parallel import each_chunk, small_matrices
+from dither.core.short_weights import short_components
+from dither.core.structure import GRIDS
 from dither.core.tally import Tally
 from dither.errors import DomainError, EmptyError, ParameterError, RowError, TallyError
 from dither.mechanisms.frequency import Frequencies
@@ -318,6 +320,7 @@ class Ranges(Mechanism["RangeEstimate"]):
     """
 
     family = "ranges"
+    structure = GRIDS
     takes = WHOLE_NUMBERS
     statistics = ("ranges",)
     planned = False  # Copula comes out ahead of the others
@@ -417,6 +420,11 @@ class Ranges(Mechanism["RangeEstimate"]):
             elif part.reading.k != grid.size:
                 raise ParameterError(f"the oracle of group {number} must be one for the cells of its grid")
         return groups
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """With shortened oracles."""
+        weights = short_components(self.components, limit)
+        return None if weights is None else replace(self, weights=weights)  # type: ignore[type-var]
 
     @property
     def components(self) -> tuple[Mechanism[Any], ...]:

@@ -39,6 +39,7 @@ from dither.core.domains import WHOLE_NUMBERS
 from dither.core.draw import Rows, Tape, positions
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, Moments
+from dither.core.structure import BOXES
 from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.kernels.hashing import SPREAD, halves, mixed, public_seeds
@@ -148,6 +149,7 @@ class HIO(Mechanism["RangeEstimate"]):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "ranges"
+    structure = BOXES
     takes = WHOLE_NUMBERS
     statistics = ("ranges",)
     planned = False  # Copula comes out ahead
