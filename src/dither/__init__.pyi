@@ -8,6 +8,7 @@ from . import planning as planning
 from . import privacy as privacy
 from . import ranges as ranges
 from . import refine as refine
+from . import testing as testing
 from . import utility as utility
 from .core.channel import Channel as Channel
 from .core.estimate import Estimate as Estimate

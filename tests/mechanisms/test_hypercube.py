@@ -125,7 +125,7 @@ def scores(mechanism: Hypercube) -> np.ndarray:
 def test_moments_of_several_corners_by_enumeration(mechanism):
     score, parts = scores(mechanism), mechanism.parts
     for record in ([1.0] * mechanism.d, [0.3 - 0.25 * j for j in range(mechanism.d)], [0.0] * mechanism.d):
-        law = np.array(checks.mixed(mechanism.channel(), checks.rounding(mechanism, record), float))
+        law = np.array(checks.mixed(mechanism.channel(), checks.rounded_value(mechanism, record), float))
         moments = mechanism.moments([record])
         np.testing.assert_allclose(law @ score, record, atol=1e-11)
         np.testing.assert_allclose(law @ (score - record) ** 2, moments.variance[0], rtol=1e-9)

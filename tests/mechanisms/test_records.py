@@ -264,7 +264,7 @@ def test_means_of_two_users_by_enumeration_of_all_their_reports():
     outputs, channel = mechanism.outputs(), mechanism.channel()
     laws = []
     for record in users:
-        rows = checks.rounding(mechanism, record).items()
+        rows = checks.rounded_value(mechanism, record).items()
         laws.append(sum(float(share) * np.array(channel.row(row), dtype=float) for row, share in rows))
     mean = {(j, n): [0.0, 0.0] for j in (0, 1) for n in (1, 2)}
     for a, b in product(range(len(outputs)), repeat=2):

@@ -432,6 +432,7 @@ class Mechanism(ABC, Generic[R]):
         self._validate()
         if self.weights is None:
             self._freeze(weights=self._fit())
+            vars(self).pop("law", None)  # that of which the integers were chosen: from here on it is made of them
         else:
             self._freeze(weights=self._checked_weights(self.weights))
         if self.channel().ratio() == 1:

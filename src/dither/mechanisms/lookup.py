@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib.metadata import entry_points
-from inspect import isabstract
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -106,8 +105,11 @@ def _complaint(mechanism: Any) -> str:
     name = mechanism.__name__
     if not is_dataclass(mechanism) or not mechanism.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         return f"{name} must be a frozen dataclass, with register above @dataclass(frozen=True)"
-    if isabstract(mechanism):
-        return f"{name} lacks {', '.join(sorted(mechanism.__abstractmethods__))}"
+    lacking = {*mechanism.__abstractmethods__} | ({"reading"} if mechanism.reading is Mechanism.reading else set())
+    if mechanism.law is Mechanism.law and mechanism._fit is Mechanism._fit:
+        lacking.add("law, or _fit")
+    if lacking:
+        return f"{name} lacks {', '.join(sorted(lacking))}"
     known = {each.name: each for each in fields(mechanism)}
     if not {"epsilon", "weights"} <= set(known):
         return f"{name} must have the fields epsilon and weights"
@@ -120,11 +122,11 @@ def _complaint(mechanism: Any) -> str:
     if mechanism.takes not in KINDS:
         return f"{name} must declare what it takes, one of {', '.join(KINDS)}"
     asked_for = {own for own, each in known.items() if each.default is MISSING and each.default_factory is MISSING}
-    lacking = sorted(asked_for - {*KINDS[mechanism.takes], *_BUDGET})
+    unknown = sorted(asked_for - {*KINDS[mechanism.takes], *_BUDGET})
     inherited = mechanism.candidates.__func__ is Mechanism.candidates.__func__  # type: ignore[attr-defined]
-    if mechanism.planned and inherited and lacking:
+    if mechanism.planned and inherited and unknown:
         return (
-            f"the planner does not know what {name} needs as {', '.join(lacking)}: give defaults, define candidates, "
+            f"the planner does not know what {name} needs as {', '.join(unknown)}: give defaults, define candidates, "
             "or declare planned = False"
         )
     return ""

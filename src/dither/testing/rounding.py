@@ -22,7 +22,7 @@ from dither.testing.examples import composed
 from dither.testing.sign_vectors import signs_of
 
 
-def rounding(mechanism: Mechanism, value: Any, bits: int = 64) -> dict[int, Fraction]:
+def rounded_value(mechanism: Mechanism, value: Any, bits: int = 64) -> dict[int, Fraction]:
     """Which rows of the channel a value becomes, and how often."""
     domain = mechanism.reading.domain
     if composed(mechanism):
@@ -83,7 +83,7 @@ def _rounded_choice(groups: Any, choice: Any, bits: int) -> dict[int, Fraction]:
     group, part = groups.groups[number], groups.parts[number]
     scaled = np.clip((choice["value"] - group.centre) / group.half, -1, 1)
     before = sum(part.channel().shape[0] for part in groups.parts[:number])
-    return {before + row: share for row, share in rounding(part, scaled, bits).items()}
+    return {before + row: share for row, share in rounded_value(part, scaled, bits).items()}
 
 
 def _rounded_corner(mechanism: Mechanism, record: Any, bits: int) -> dict[int, Fraction]:
@@ -100,7 +100,7 @@ def _rounded_record(dimensions: Any, record: Any, bits: int) -> dict[int, Fracti
     rows = {0: Fraction(1)}
     for j in range(dimensions.d):
         part = dimensions.part(j)
-        digits = rounding(part, record[j], bits)
+        digits = rounded_value(part, record[j], bits)
         size = part.channel().shape[0]
         rows = {row * size + digit: a * b for row, a in rows.items() for digit, b in digits.items()}
     return rows

@@ -26,7 +26,7 @@ from dither.core.structure import BRANCHES, CODEBOOK, GRIDS, POINTS
 from dither.kernels import with_numpy
 from dither.mechanisms.codebooks import seeds_of_parts, whole_vectors
 from dither.testing.examples import LARGEST_LISTED, as_bytes, many, sampled_inputs, sparse_inputs
-from dither.testing.rounding import as_signs, mixed, rounded_number, rounding
+from dither.testing.rounding import as_signs, mixed, rounded_number, rounded_value
 from dither.testing.short_weights import lanes, short_sparse, with_short_weights
 from dither.testing.sign_sums import SUMMED, hashed_sign, total_law, total_of
 from dither.testing.sign_vectors import signs_of
@@ -76,7 +76,7 @@ def _law(mechanism: Mechanism, value: Any, tape: EveryTape) -> dict[bytes, Fract
         outputs["seed"], outputs["value"] = np.divmod(np.arange(len(outputs)), channel.component.shape[1])
     else:
         outputs = mechanism.outputs()
-    law = mixed(channel, rounding(mechanism, value, tape.bits))
+    law = mixed(channel, rounded_value(mechanism, value, tape.bits))
     return {report: odds for report, odds in zip(as_bytes(outputs), law, strict=True) if odds}
 
 

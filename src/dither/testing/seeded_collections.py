@@ -16,7 +16,7 @@ from dither.core.estimate import Estimate
 from dither.core.mechanism import Mechanism
 from dither.core.tally import Tally
 from dither.testing.examples import LARGEST_LISTED, as_bytes, composed, many, sampled_inputs
-from dither.testing.rounding import mixed, rounding
+from dither.testing.rounding import mixed, rounded_value
 
 
 def check_merging(mechanism: Mechanism, seed: int = 5) -> None:
@@ -44,7 +44,7 @@ def check_plumbing(mechanism: Mechanism, alarm: float = 1e-8) -> None:
     outputs = {report: i for i, report in enumerate(as_bytes(mechanism.outputs()))}
     for x, value in enumerate(sampled_inputs(mechanism)):
         reports = mechanism.randomize(many(value, 40_000), seed=1000 + x)
-        expected = np.array(mixed(channel, rounding(mechanism, value), float)) * len(reports)
+        expected = np.array(mixed(channel, rounded_value(mechanism, value), float)) * len(reports)
         found = Counter(outputs[report] for report in as_bytes(np.asarray(reports)))
         counts = np.array([found[i] for i in range(len(expected))])
         keep = expected >= 5
