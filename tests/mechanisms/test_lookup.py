@@ -43,6 +43,16 @@ def test_a_registered_mechanism_is_found_like_any_other():
     assert own.register(GRR) is GRR  # nor is what is there already
 
 
+def test_what_is_registered_for_a_while_is_forgotten():
+    own = registry()
+    own.register(Coin)
+    with own.restored():
+        own.register(variant(__module__=Coin.__module__, __qualname__=Coin.__qualname__))
+        assert own["Coin"] is not Coin
+    assert list(own) == [*own.homes, "Coin"]
+    assert own["Coin"] is Coin
+
+
 def test_a_name_that_is_taken_is_refused():
     own = registry()
     own.register(Coin)

@@ -14,6 +14,7 @@ epsilon is small. But reports are counted at once, where those of a subset cost 
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +71,7 @@ class ResidueBlocks(dither.Mechanism[dither.Estimate]):
     def channel(self) -> TwoLevel:
         return self.law
 
-    def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
+    def _fill(self, reports: NDArray[Any], values: NDArray[Any], tape: Tape, rows: Rows) -> None:
         # The first positions are favoured: blocks in which the value stands at a square.
         steps = np.array([*self.squares, *(step for step in range(self.k) if step not in self.squares)])
         reports["value"] = (values.astype(np.int64) - steps[positions(self.law, tape, rows)]) % self.k

@@ -58,29 +58,25 @@ class Wasteful(GRR):
         return high - high // 100, low
 
 
-@pytest.fixture
-def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """Registered for one test."""
-    dither.registry.get("nobody")  # what is installed is found first, and stays
-    added = dither.registry._registered
-    before = dict(added)
-    yield added
-    added.clear()
-    added.update(before)
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    """What is registered is so for one test."""
+    with dither.registry.restored():
+        yield
 
 
 @pytest.mark.parametrize(
     ("mutant", "check"),
     [(Overlooked, "sampler"), (Biased, "estimator"), (Careless, "reports"), (Wasteful, "certificate")],
 )
-def test_mistakes_are_found(registered: dict[str, Any], mutant: Any, check: str):
+def test_mistakes_are_found(mutant: Any, check: str):
     dither.registry.register(mutant)
     with pytest.raises(AssertionError, match=rf"{mutant.__name__}\(k=4, .* does not keep the contract, {check}"):
         check_mechanism(mutant, only=[check])
 
 
 @pytest.mark.wide
-def test_the_honest_one_passes(registered: dict[str, Any]):
+def test_the_honest_one_passes():
     dither.registry.register(Honest)
     kept = check_mechanism(Honest)
     assert {check for _, check, _ in kept.rows} == set(CHECKS)
@@ -88,7 +84,7 @@ def test_the_honest_one_passes(registered: dict[str, Any]):
     assert len(kept.table()) == len(CHECKS)
 
 
-def test_what_cannot_be_checked(registered: dict[str, Any]):
+def test_what_cannot_be_checked():
     with pytest.raises(ParameterError, match="Honest is not in the registry"):
         check_mechanism(Honest)
     dither.registry.register(Honest)

@@ -13,6 +13,7 @@ stub, and then the others in the order in which they were found.
 
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib.metadata import entry_points
 from threading import RLock
@@ -61,6 +62,17 @@ class MechanismRegistry(Registry[type[Mechanism[Any]]]):
                 )
             self._registered[name] = mechanism
         return mechanism
+
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """What is registered inside is forgotten at the end: for tests that define mechanisms of their own."""
+        before = dict(self._others())
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._registered.clear()
+                self._registered.update(before)
 
     def find(self, name: str) -> type[Mechanism[Any]]:
         """The one with this name in any case, or an error that lists the names."""
