@@ -76,15 +76,16 @@ def blocks(text: str) -> Iterator[Block]:
 def run(text: str, where: str) -> Iterator[tuple[Block, str]]:
     """Run a page; every block that shows output, with what it printed."""
     names: dict[str, Any] = {"__name__": "__docs__"}
-    for block in blocks(text):
-        if block.language == "python":
-            printed = run_python(block, names, where)
-        elif block.language == "sh" and block.shown:
-            printed = run_commands(block, where)
-        else:
-            continue
-        if block.shown:
-            yield block, trimmed(printed)
+    with dither.registry.restored():  # a page may define mechanisms, which are its own
+        for block in blocks(text):
+            if block.language == "python":
+                printed = run_python(block, names, where)
+            elif block.language == "sh" and block.shown:
+                printed = run_commands(block, where)
+            else:
+                continue
+            if block.shown:
+                yield block, trimmed(printed)
 
 
 def run_python(block: Block, names: dict[str, Any], where: str) -> str:

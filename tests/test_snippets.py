@@ -59,3 +59,31 @@ def test_lines_stay_at_their_places():
     assert made.code.splitlines()[3] == "import dither"
     assert made.untyped == {21}
     assert "neither" not in made.code
+
+
+TYPED = """
+```python
+import dither
+
+mechanism = dither.GRR(4, 1.0)
+tally = mechanism.tally(mechanism.randomize([0, 1]))
+print(mechanism.estimate(tally).value.round(2), mechanism.estimate(tally).interval(0.95)[0])
+print(dither.CoCo(d=5, s=2, epsilon=1.0).estimate(tally)["mean"].stderr)
+print(dither.SquareWave(1.0).distribution(tally, bins=4).labels)
+shared: dither.Collision = dither.Collision(d=5, s=2, epsilon=1.0).affordable(1.0, 100.0, 1)
+print(dither.LGRR(4, epsilon=2.0, first=1.0).estimate(tally, rounds=2).stderr)
+```
+
+```python
+print(mechanism.estimate(tally).valeu)
+print(dither.CoCo(d=5, s=2, epsilon=1.0).estimate(tally).value)
+print(dither.HDG(shape=(4, 4), epsilon=1.0, n=100).estimate(tally).of_nobody)
+print(dither.LGRR(4, epsilon=2.0, first=1.0).estimate(tally).of_nobody)
+```
+"""
+
+
+@pytest.mark.wide
+def test_what_a_mechanism_estimates_is_known():
+    found = SNIPPETS["errors"]({"page.md": TYPED})
+    assert sorted({error.partition(": ")[0] for error in found}) == [f"page.md:{line}" for line in range(15, 19)], found

@@ -1,5 +1,5 @@
 # The public names: one line each, for type checkers, for `dither.<name>` and for the registry, which holds whatever is
-# taken from `.mechanisms` and `.ranges` here, in this order.
+# taken from `.mechanisms` and `.ranges` here, in this order: of equally good ones the planner takes the first.
 from . import engines as engines
 from . import errors as errors
 from . import learn as learn
@@ -9,6 +9,7 @@ from . import privacy as privacy
 from . import questions as questions
 from . import ranges as ranges
 from . import refine as refine
+from . import testing as testing
 from . import utility as utility
 from .core.channel import Channel as Channel
 from .core.estimate import Estimate as Estimate
@@ -36,9 +37,9 @@ from .mechanisms import SubsetSelection as SubsetSelection
 from .mechanisms import Hadamard as Hadamard
 
 # Numbers
+from .mechanisms import Duchi as Duchi
 from .mechanisms import Piecewise as Piecewise
 from .mechanisms import SquareWave as SquareWave
-from .mechanisms import Duchi as Duchi
 from .mechanisms import Hybrid as Hybrid
 from .mechanisms import Laplace as Laplace
 from .mechanisms import Gaussian as Gaussian
@@ -48,20 +49,20 @@ from .mechanisms import Histogram as Histogram
 # Records of several attributes, and vectors
 from .mechanisms import Sampled as Sampled
 from .mechanisms import Split as Split
-from .mechanisms import SampledDuchi as SampledDuchi
 from .mechanisms import Hypercube as Hypercube
+from .mechanisms import SampledDuchi as SampledDuchi
 from .mechanisms import UnitVector as UnitVector
 from .mechanisms import BallGaussian as BallGaussian
 
 # Sparse vectors, keys with values
 from .mechanisms import Collision as Collision
 from .mechanisms import CoCo as CoCo
-from .mechanisms import PrivKV as PrivKV
+from .mechanisms import SignSum as SignSum
 from .mechanisms import PCKV_UE as PCKV_UE
 from .mechanisms import PCKV_GRR as PCKV_GRR
 from .mechanisms import PCKV_AGRR as PCKV_AGRR
+from .mechanisms import PrivKV as PrivKV
 from .mechanisms import Succinct as Succinct
-from .mechanisms import SignSum as SignSum
 
 # Asked again and again
 from .mechanisms import LGRR as LGRR

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contract import checks
+from dither import testing as checks
 from dither.utility import deviation
 
 Vector = dict[int, float]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dither
-from contract import checks
+from dither import testing as checks
 from dither.core import draw, mechanism
 from dither.core.channel import TwoLevel
 from dither.mechanisms import grr, hadamard, localhash, packing, subset

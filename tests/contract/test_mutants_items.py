@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import dither
-from contract import checks
 from contract.sparse import caught, sampled
 from dither import kernels
+from dither import testing as checks
 from dither.core import draw
 from dither.core.additive_channel import AdditiveChannel
 from dither.core.draw import TAG

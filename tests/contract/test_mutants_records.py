@@ -15,8 +15,7 @@ import pytest
 from scipy.stats import chi2
 
 import dither
-from contract import checks
-from contract.tapes import EveryTape, ProbeTape
+from dither import testing as checks
 from dither.core import channel, draw, subsets
 from dither.core import composite_channels as compose
 from dither.core.channel import TwoLevel
@@ -29,6 +28,7 @@ from dither.mechanisms import histogram, hybrid, personalised, sampled
 from dither.mechanisms import multi_attribute as dimensions
 from dither.mechanisms.mean import Mean
 from dither.mechanisms.multi_attribute import MultiAttribute
+from dither.testing.tapes import EveryTape, ProbeTape
 
 
 def caught(check, *arguments) -> bool:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import dither
-from contract import checks
 from contract.sparse import caught, sampled
+from dither import testing as checks
 from dither.core import draw
 from dither.core.draw import ELEMENT
 from dither.core.hashed_channel import HashedChannel

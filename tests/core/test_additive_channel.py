@@ -9,7 +9,6 @@ from math import inf
 import numpy as np
 import pytest
 
-from contract.tapes import EveryTape, lanes_read
 from dither.core import draw
 from dither.core.additive_channel import MOST_STRETCH, AdditiveChannel, noise_shape, noise_table
 from dither.core.channel import Table, hockey_stick
@@ -17,6 +16,7 @@ from dither.core.draw import DRAW, ELEMENT, entries
 from dither.core.exact import exp_below
 from dither.core.randomness import Stream
 from dither.errors import ParameterError
+from dither.testing.tapes import EveryTape, lanes_read
 
 RATIOS = [Fraction(1, 2), Fraction(1), Fraction(9, 8), Fraction(3, 2), Fraction(2), Fraction(4), Fraction(50)]
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from contract.checks import messages
 from dither.core.ball_domain import TOLERANCE, Ball
 from dither.errors import DomainError, ParameterError
+from dither.testing import messages
 
 SECRET = 987654321.0
 

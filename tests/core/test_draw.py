@@ -6,11 +6,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from contract.tapes import EveryTape
 from dither.core.channel import TwoLevel
 from dither.core.draw import DRAW, ELEMENT, below, positions, sides
 from dither.core.randomness import Stream
 from dither.errors import ParameterError
+from dither.testing.tapes import EveryTape
 
 SMALL_LAWS = [
     TwoLevel(high, low, favoured, outputs)

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from contract.checks import messages
 from dither import Sampled, SampledDuchi, Split
 from dither.core.domains import Categories, Records, UnitInterval
 from dither.errors import DitherError, DomainError, ParameterError
+from dither.testing import messages
 
 SECRET = 987654321.5
 NUMBERS = Records(3, (UnitInterval(),))

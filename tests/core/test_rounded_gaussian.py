@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
-from contract.tapes import EveryTape
 from dither.core import rounded_gaussian as gauss
 from dither.core.draw import DRAW, ELEMENT
 from dither.core.randomness import Stream
 from dither.core.rounded_gaussian import RoundedGaussian, normal_below
 from dither.errors import ParameterError
+from dither.testing.tapes import EveryTape
 
 SCALES = [Fraction(1, 4), Fraction(1), Fraction(7, 3), Fraction(505, 10), Fraction(300), Fraction(4095), Fraction(4097)]
 

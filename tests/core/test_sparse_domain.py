@@ -12,11 +12,11 @@ import pytest
 from scipy import sparse as matrices
 
 import dither
-from contract.checks import messages
-from contract.sign_vectors import signs_of
 from dither.core.sparse_columns import EMPTY
 from dither.core.sparse_domain import Sparse
 from dither.errors import DomainError, ParameterError
+from dither.testing import messages
+from dither.testing.sign_vectors import signs_of
 
 DOMAIN = Sparse(d=5, s=3)
 VECTORS: list[dict[int, float]] = [{0: 1, 3: -1}, {}, {1: 1, 2: -1, 4: 1}, {2: 0.5}, {}, {4: -0.25, 3: 1}, {0: -1}]

@@ -8,10 +8,10 @@ from math import comb
 import numpy as np
 import pytest
 
-from contract.tapes import EveryTape
 from dither.core.draw import TAG
 from dither.core.randomness import Stream
 from dither.core.subsets import random_subsets
+from dither.testing.tapes import EveryTape
 
 MOST_TAPE_BITS = 15
 SMALL = [(d, m) for d in range(2, 9) for m in range(1, d)]

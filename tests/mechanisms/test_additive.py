@@ -10,7 +10,6 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from contract.tapes import EveryTape, lanes_read
 from dither.core.additive_channel import AdditiveChannel, noise_table
 from dither.core.channel import hockey_stick
 from dither.core.exact import exp_below, log_above
@@ -18,6 +17,7 @@ from dither.core.lattice import ROUNDING, split
 from dither.errors import DomainError, ParameterError
 from dither.mechanisms.additive import LEAST_DELTA, Additive, Gaussian, Laplace
 from dither.mechanisms.noise_tables import analytic_sigma, gaussian_bound, gaussian_scale, table_deviation
+from dither.testing.tapes import EveryTape, lanes_read
 from marks import one_in
 
 EPSILONS = (1e-12, 1e-6, 1e-3, 0.01, 0.05, 0.1, 1 / 3, 1.0, 2.7, 5.0, 10.0, 16.0)

@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import norm
 
 import dither
-from contract.tapes import EveryTape
 from dither.core.ball_domain import Ball
 from dither.core.draw import DRAW, ELEMENT
 from dither.core.exact import exp_below
@@ -21,6 +20,7 @@ from dither.core.rounded_gaussian import RoundedGaussian
 from dither.errors import ParameterError
 from dither.mechanisms.ballgaussian import BallGaussian, Sphere, _length, gaussian_divergence
 from dither.mechanisms.noise_tables import analytic_sigma
+from dither.testing.tapes import EveryTape
 
 
 def exact_delta(apart: Fraction, epsilon: float) -> Any:

@@ -7,14 +7,14 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from contract import checks
-from contract.tapes import ProbeTape
 from dither import GRR, Hadamard, LocalHash, SubsetSelection, Unary
+from dither import testing as checks
 from dither.errors import ParameterError
 from dither.mechanisms import subset
 from dither.mechanisms.hadamard import _code, walsh_hadamard
 from dither.mechanisms.localhash import best_buckets
 from dither.mechanisms.packing import digits
+from dither.testing.tapes import ProbeTape
 from marks import one_in
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import dither
-from contract import checks
 from contract.sparse import MANY, USERS
+from dither import testing as checks
 from dither.core.exact import log_above
 from dither.errors import DitherError, DomainError, ParameterError
 from dither.kernels.hashing import buckets

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import dither
-from contract.checks import rounding
 from dither import Duchi, Piecewise, SquareWave
 from dither.core.tally import Tally
 from dither.errors import EmptyError, MissingExtraError, ParameterError, TallyError
@@ -19,6 +18,7 @@ from dither.estimation.em import maximum
 from dither.estimation.output_counts import OutputCounts
 from dither.mechanisms.distribution import MOST_BINS, Distribution, DistributionReading
 from dither.mechanisms.window_evidence import output_groups, probabilities
+from dither.testing import rounded_value
 from marks import wide
 
 MOST_GROUPS = 2048
@@ -109,7 +109,7 @@ def test_a_cell_without_width_is_one_value(mechanism):
         mechanism.window, np.arange(mechanism.window.law.outputs + 1), *2 * [places * mechanism.window.steps]
     )
     for place, column in zip(places, found.T, strict=True):
-        rows = rounding(mechanism, 2 * place - 1)
+        rows = rounded_value(mechanism, 2 * place - 1)
         mixed = np.array([mechanism.channel().row(row) for row in rows], dtype=float).T @ [
             float(s) for s in rows.values()
         ]
@@ -121,7 +121,7 @@ def test_narrow_cells_are_what_the_sampler_does(mechanism):
     matrix = law(mechanism, 1000)
     for cell in (0, 123, 500, 999):
         centre = -1 + (2 * cell + 1) / 1000
-        rows = rounding(mechanism, centre)
+        rows = rounded_value(mechanism, centre)
         mixed = np.array([mechanism.channel().row(row) for row in rows], dtype=float).T @ [
             float(s) for s in rows.values()
         ]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dither
-from contract import checks
 from dither import Duchi, Histogram, Piecewise, Sampled, Split
+from dither import testing as checks
 from dither.core.channel import Table
 from dither.core.exact import exp_below
 from dither.errors import ParameterError, ReportError

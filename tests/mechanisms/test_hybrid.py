@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import chi2
 
 import dither
-from contract import checks
 from dither import Duchi, Hybrid, Piecewise
+from dither import testing as checks
 from dither.core.channel import Table
 from dither.core.exact import exp_below
 from dither.errors import ParameterError, ReportError

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import dither
-from contract import checks
-from contract.tapes import EveryTape, SomeWordsTape
 from dither import Duchi, Hypercube, Sampled, SampledDuchi
+from dither import testing as checks
 from dither.core.channel import TwoLevel, hockey_stick
 from dither.core.domains import Records
 from dither.core.draw import DRAW, ELEMENT, sides
@@ -22,6 +21,7 @@ from dither.errors import DitherError, DomainError, ParameterError
 from dither.mechanisms import hypercube, load
 from dither.mechanisms.hypercube import MOST_DIMENSIONS, MOST_PARTS, Signs, half_space
 from dither.mechanisms.packing import as_bytes
+from dither.testing.tapes import EveryTape, SomeWordsTape
 
 ALARM = 1e-6
 ODD, EVEN, PLANE = Hypercube(3, 1.0), Hypercube(4, 1.0, 1e-3), Hypercube(2, 0.5)
@@ -125,7 +125,7 @@ def scores(mechanism: Hypercube) -> np.ndarray:
 def test_moments_of_several_corners_by_enumeration(mechanism):
     score, parts = scores(mechanism), mechanism.parts
     for record in ([1.0] * mechanism.d, [0.3 - 0.25 * j for j in range(mechanism.d)], [0.0] * mechanism.d):
-        law = np.array(checks.mixed(mechanism.channel(), checks.rounding(mechanism, record), float))
+        law = np.array(checks.mixed(mechanism.channel(), checks.rounded_value(mechanism, record), float))
         moments = mechanism.moments([record])
         np.testing.assert_allclose(law @ score, record, atol=1e-11)
         np.testing.assert_allclose(law @ (score - record) ** 2, moments.variance[0], rtol=1e-9)

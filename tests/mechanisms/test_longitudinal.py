@@ -16,7 +16,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from contract.tapes import EveryTape, lanes_read
 from dither.core.channel import Table, TwoLevel
 from dither.core.draw import Tape
 from dither.core.exact import exp_below, log_above
@@ -26,6 +25,7 @@ from dither.mechanisms import longitudinal
 from dither.mechanisms.grr import GRR
 from dither.mechanisms.localhash import LocalHash
 from dither.privacy import certify
+from dither.testing.tapes import EveryTape, lanes_read
 
 LGRR: Any = longitudinal.LGRR
 LHash: Any = longitudinal.LHash

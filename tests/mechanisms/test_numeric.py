@@ -5,10 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from contract.checks import rounding
 from dither import Duchi, Piecewise, SquareWave
 from dither.core.lattice import MOST_STEPS, split
 from dither.mechanisms.window import continuous_variance, piecewise_share, square_wave_share
+from dither.testing import rounded_value
 
 CASE_STUDY = np.arange(1, 11) / 10  # values .1, .2, ..., 1 with probability .1 each (000, 001)
 
@@ -60,7 +60,7 @@ def test_the_width_of_the_square_wave_does_not_cancel():
 def test_moments_between_lattice_points_by_enumeration(mechanism):
     scores = mechanism.reading.scores
     for value in (-1.0, -0.987, 0.0, 0.123, 0.5, 0.999, 1.0):
-        rows = rounding(mechanism, value)
+        rows = rounded_value(mechanism, value)
         law = sum(float(share) * np.array(mechanism.channel().row(row), dtype=float) for row, share in rows.items())
         found = mechanism.moments([value])
         assert law @ scores == pytest.approx(value, abs=1e-9)

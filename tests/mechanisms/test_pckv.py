@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import dither
-from contract import checks
-from contract.sign_vectors import signs_of
 from contract.sparse import MANY, SIGNS, USERS, check_worst_users
+from dither import testing as checks
 from dither.core.channel import Table
 from dither.core.exact import log_above
 from dither.errors import DitherError, DomainError, ReportError
+from dither.testing.sign_vectors import signs_of
 from dither.utility import deviation
 
 ALARM = 2e-8

@@ -11,11 +11,11 @@ import pytest
 from scipy.stats import chi2
 
 import dither
-from contract import checks
-from contract.checks import messages
 from dither import Duchi, Laplace, Personalised, Piecewise
+from dither import testing as checks
 from dither.errors import DitherError, DomainError, ParameterError, ReportError
 from dither.mechanisms import load
+from dither.testing import messages
 
 GROUPS = {"careful": 0.5, "generous": 4.0}
 REGIONS = {"low": (1.0, -1.0, 0.0), "high": (1.0, 0.5, 1.0), "any": 3.0}

@@ -16,9 +16,8 @@ import pytest
 from scipy.stats import chi2
 
 import dither
-from contract import checks
-from contract.tapes import EveryTape
 from dither import GRR, Duchi, Estimate, Gaussian, Piecewise, Sampled, SampledDuchi, Split
+from dither import testing as checks
 from dither.core import mechanism as mechanism_module
 from dither.core.domains import UnitInterval
 from dither.core.estimate import Estimates
@@ -27,6 +26,7 @@ from dither.errors import DitherError, DomainError, ParameterError, ReportError,
 from dither.mechanisms import load
 from dither.mechanisms.noise_tables import FINE, gaussian_bound, gaussian_scale, table_deviation, unstretched_table
 from dither.mechanisms.spec import normal_spec
+from dither.testing.tapes import EveryTape
 from marks import wide
 
 ALARM = 1e-9
@@ -264,7 +264,7 @@ def test_means_of_two_users_by_enumeration_of_all_their_reports():
     outputs, channel = mechanism.outputs(), mechanism.channel()
     laws = []
     for record in users:
-        rows = checks.rounding(mechanism, record).items()
+        rows = checks.rounded_value(mechanism, record).items()
         laws.append(sum(float(share) * np.array(channel.row(row), dtype=float) for row, share in rows))
     mean = {(j, n): [0.0, 0.0] for j in (0, 1) for n in (1, 2)}
     for a, b in product(range(len(outputs)), repeat=2):

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 import dither
-from contract import checks
-from contract.sign_vectors import signs_of
 from contract.sparse import MANY, USERS, check_worst_users
 from contract.sparse import SIGNS as FEW
+from dither import testing as checks
 from dither.core.additive_channel import AdditiveChannel
 from dither.core.exact import log_above
 from dither.errors import DitherError, DomainError, ParameterError
 from dither.mechanisms.additive import Laplace
+from dither.testing.sign_vectors import signs_of
 from dither.utility import deviation
 
 ALARM = 2e-8

@@ -17,7 +17,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import chi2, norm
 
 import dither
-from contract import checks
+from dither import testing as checks
 from dither.core.exact import exp_below
 from dither.core.randomness import Stream
 from dither.errors import DomainError, ParameterError

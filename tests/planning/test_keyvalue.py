@@ -11,8 +11,8 @@ import pytest
 import dither
 from dither import Categorical, KeyValue, Numeric, Plan, Schema, plan
 from dither.errors import BudgetWarning, DomainError, ParameterError
+from dither.mechanisms.keycohorts import displacement, enough_cohorts
 from dither.planning import PlanTally, plan_files, plans
-from dither.planning.choose import cohorts, shift
 from dither.planning.error_curves import error_curves
 from dither.planning.planner import chooser_of, kept_ways
 from dither.questions import Question
@@ -301,19 +301,18 @@ def test_many_keys_are_not_looked_at_one_by_one():
 
 
 def test_enough_cohorts():
-    mechanism = dither.CoCo(d=1000, s=8, epsilon=1.0)
+    d, s, t = 1000, 8, dither.CoCo(d=1000, s=8, epsilon=1.0).law.outputs
     for reports in (1, 1000, 10**4, 10**5, 10**6):
-        found = cohorts(mechanism, 70.0, reports, 10**6)
+        found = enough_cohorts(d, s, t, 70.0, reports, 10**6)
         assert found & (found - 1) == 0
         assert 64 <= found <= 65536
         if 64 < found < 65536:
-            assert shift(mechanism, found) <= 0.05 * 70 / reports < shift(mechanism, found // 2)
-    assert cohorts(mechanism, 70.0, 1, 500) == 64
-    assert cohorts(mechanism, 70.0, 10**12, 500) == 65536
-    wide = dither.Collision(d=1000, s=8, epsilon=1.0, t=60_000)
-    assert cohorts(wide, 70.0, 10**15, 500) == 256  # a table of so many counts has 128 MB
+            assert displacement(s, t, found) <= 0.05 * 70 / reports < displacement(s, t, found // 2)
+    assert enough_cohorts(d, s, t, 70.0, 1, 500) == 64
+    assert enough_cohorts(d, s, t, 70.0, 10**12, 500) == 65536
+    assert enough_cohorts(d, s, 60_000, 70.0, 10**15, 500) == 256  # a table of so many counts has 128 MB
     for reports in (10**4, 10**5):  # reading the table costs no more than counting reports one by one may
-        assert 2 * 1000 * cohorts(mechanism, 1.0, reports, 500) <= 500 * reports
+        assert 2 * d * enough_cohorts(d, s, t, 1.0, reports, 500) <= 500 * reports
 
 
 def test_shared_functions_are_predicted_and_stated():

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import dither
-from contract.checks import messages
 from dither.core.checks import real_array
 from dither.errors import DitherError, DomainError, ParameterError
+from dither.testing import messages
 from dither.utility import break_even, deviation, epsilon_for, rank, users_for
 from dither.utility.compare import BreakEven
 

@@ -15,13 +15,13 @@ tells something about them.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import as_float
-from dither.core.domains import DTYPE_NAMES, as_table, named_columns, unmasked
+from dither.core.domains import BALL, DTYPE_NAMES, as_table, named_columns, unmasked
 from dither.core.parallel import each_chunk
 from dither.errors import DomainError, ParameterError, RowError
 
@@ -34,6 +34,18 @@ class Ball:
     """Rows of d numbers whose squares add up to at most 1."""
 
     d: int
+
+    kind: ClassVar[str] = BALL
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """By which a mechanism for such vectors is made."""
+        return {"d": self.d}
+
+    @property
+    def coordinates(self) -> int:
+        """d."""
+        return self.d
 
     def check(self, values: Any, invalid: str = "error") -> NDArray[np.float64]:
         """The vectors as a table of floats with d columns and no row longer than 1.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dither.core.checks import as_float, is_real
 from dither.core.domains import unmasked
-from dither.errors import DomainError
+from dither.errors import DomainError, require
 
 UNKNOWN, MISSING = -1, -2
 _EXACT = 2.0**53  # below, a float is one whole number
@@ -214,8 +214,8 @@ def _arrow_floats(piece: Any) -> NDArray[np.float64]:
 
 def _filled_arrow(column: Any, substitute: Any) -> Any:
     import pyarrow as pa
-    from pyarrow import compute
 
+    compute = require("pyarrow.compute", "fast")
     missing = compute.is_null(column, nan_is_null=pa.types.is_floating(column.type))
     if not compute.any(missing).as_py():
         return column

@@ -2,6 +2,9 @@
 
 A record of d dimensions is a row of a table. `Records` looks at a table of floats in place: it is never copied,
 since a mechanism reads only the few dimensions that it sampled.
+
+A domain says what it is: its `kind`, one of those named here or any other text; the `parameters` by which a mechanism
+for it is made; and, where its values are vectors of numbers, how many `coordinates` they have.
 """
 
 import numbers
@@ -16,6 +19,23 @@ from dither.core.checks import as_float, checked_count
 from dither.core.parallel import each_chunk
 from dither.errors import DomainError, ParameterError, RowError
 
+CATEGORIES = "categories"
+NUMBERS = "numbers"  # from -1 to 1
+RECORDS = "records"  # of numbers and categories
+WHOLE_NUMBERS = "whole numbers"  # records of them, for range queries
+SPARSE = "sparse"  # a few of d keys, each with a number
+BALL = "ball"  # vectors of length at most 1
+GROUPS = "groups"  # a number, and the group that its user chose
+KINDS: dict[str, tuple[str, ...]] = {  # and the parameters by which a mechanism is made for a domain of that kind
+    CATEGORIES: ("k",),
+    NUMBERS: (),
+    RECORDS: ("d",),
+    WHOLE_NUMBERS: ("shape",),
+    SPARSE: ("d", "s"),
+    BALL: ("d",),
+    GROUPS: ("groups",),
+}
+
 _SPREAD = 401  # numbers that stand for all of an interval
 _NO_NUMBER = {
     "rule": "the value is not a number from -1 to 1",
@@ -29,6 +49,17 @@ class Categories:
     """The whole numbers 0, ..., k - 1."""
 
     k: int
+
+    kind: ClassVar[str] = CATEGORIES
+
+    @property
+    def coordinates(self) -> None:
+        """None: a category is no vector of numbers."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """By which a mechanism for these categories is made."""
+        return {"k": self.k}
 
     def check(self, values: Any, invalid: int | str = "error") -> NDArray[np.integer]:
         """The values as a one-dimensional integer array inside the domain.
@@ -123,6 +154,18 @@ def _items(values: Any) -> list[Any]:
 class UnitInterval:
     """Real numbers from -1 to 1."""
 
+    kind: ClassVar[str] = NUMBERS
+
+    @property
+    def coordinates(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """By which a mechanism for numbers is made: none, since all have the same ends."""
+        return {}
+
     def check(self, values: Any, invalid: str = "error") -> NDArray[np.float64]:
         """The values as floats inside the domain.
 
@@ -166,7 +209,18 @@ class Records:
     d: int
     domains: tuple[Categories | UnitInterval, ...]
 
+    kind: ClassVar[str] = RECORDS
     dimension: ClassVar[str] = "dimension"  # what a column is called in errors
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """By which a mechanism for such records is made."""
+        return {"d": self.d}
+
+    @property
+    def coordinates(self) -> int | None:
+        """d, if every dimension is a number."""
+        return self.d if self.numeric else None
 
     def of(self, dimension: int) -> Categories | UnitInterval:
         """The domain of one dimension."""
@@ -175,7 +229,7 @@ class Records:
     @property
     def numeric(self) -> bool:
         """Whether every dimension is a number from -1 to 1."""
-        return all(isinstance(domain, UnitInterval) for domain in self.domains)
+        return all(domain.kind == NUMBERS for domain in self.domains)
 
     def check(self, values: Any, invalid: Any = "error") -> NDArray:
         """The records as a table with d columns: an array of rows, a mapping of columns, or a data frame.
@@ -231,7 +285,7 @@ class Records:
 
     def _column(self, j: int, column: Any, invalid: Any) -> NDArray:
         domain = self.of(j)
-        if invalid == "error" and isinstance(domain, Categories):
+        if invalid == "error" and domain.kind == CATEGORIES:
             column = _whole(column)
         try:
             return domain.check(column, invalid)

@@ -4,6 +4,11 @@ Client and server side stand in one class, because both must use the same probab
 same integers. A concrete mechanism is a frozen dataclass with the parameters of the field, one more field `weights`
 for its integers, and a few short methods; the verbs that users call are here and the same for all.
 
+What it can do is declared on the class, as scikit-learn's tags are, and read by the planner, the audit, the learners
+and the contract suite (`dither.testing`): the kind of domain that it `takes`, the `statistics` that it answers, what a
+report costs the server (`evaluations`), which of it are worth pricing for a `Workload` (`candidates`), and what else
+somebody has to know. The defaults are those of a plain mechanism for categories, which declares nothing of it.
+
 `weights=None` chooses the integers when the mechanism is made. A stored plan passes the integers that it was
 certified with, and they are certified again: a mechanism whose integers do not keep the declared guarantee does
 not come into being.
@@ -12,10 +17,10 @@ not come into being.
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +28,20 @@ from numpy.typing import NDArray
 from dither.core.channel import Channel
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.decoding import decoded_parameters
+from dither.core.domains import CATEGORIES
 from dither.core.draw import Rows, Tape
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.parallel import each_chunk, sum_chunks
 from dither.core.randomness import Stream
 from dither.core.reports import Reports
+from dither.core.structure import PLAIN
 from dither.core.tally import Tally
+from dither.core.workload import Workload
 from dither.errors import EmptyError, ParameterError, ReportError, TallyError
+
+R = TypeVar("R")
+S = TypeVar("S")
+Read = TypeVar("Read", covariant=True)
 
 _CHUNK_BYTES = 1 << 20
 _KEPT_BYTES = 1 << 24
@@ -48,6 +60,18 @@ class Moments:
 class Domain(Protocol):
     """What a value may be."""
 
+    kind: ClassVar[str]  # of values, as `core.domains` names them
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """By which a mechanism for this domain is made, beside its budget."""
+        ...
+
+    @property
+    def coordinates(self) -> int | None:
+        """How many coordinates a value has that is a vector of numbers; None if it is no such thing."""
+        ...
+
     def check(self, values: Any, invalid: Any = "error") -> NDArray:
         """The values as an array inside the domain, or an error that does not quote them."""
         ...
@@ -61,7 +85,7 @@ class Domain(Protocol):
         ...
 
 
-class Reading(Protocol):
+class Reading(Protocol[Read]):
     """What is asked of a value, apart from how its report is randomized: shared by a family of mechanisms."""
 
     @property
@@ -73,7 +97,7 @@ class Reading(Protocol):
         """The largest variance of one report, averaged over items, where a random share of the users is asked."""
         ...
 
-    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Any:
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Read:
         """Values and standard errors from a tally that is not empty.
 
         `among` users might have been asked, without looking at their values, and those who were stand for them.
@@ -106,12 +130,25 @@ class Layout(Protocol):
         ...
 
 
-class Mechanism(ABC):
-    """One local protocol: what a client sends, a server adds up, an analyst reads off, and what it guarantees."""
+class Mechanism(ABC, Generic[R]):
+    """One local protocol: what a client sends, a server adds up, an analyst reads off, and what it guarantees.
+
+    R is what it estimates: `Mechanism[Estimate]` for frequencies or a mean.
+    """
 
     family: ClassVar[str]
     examples: ClassVar[tuple[Mapping[str, Any], ...]]  # small ones, for tests and tables
     weight_count: ClassVar[int] = 2
+
+    takes: ClassVar[str] = CATEGORIES  # the kind of its domain
+    statistics: ClassVar[tuple[str, ...]] = ("frequency",)  # what can be asked of its estimate
+    planned: ClassVar[bool] = True  # whether the planner looks at it
+    needs_delta: ClassVar[bool] = False  # whether it promises nothing at delta = 0
+    remembers: ClassVar[bool] = False  # whether a device keeps a response, and `guarantee` is for all its reports
+    for_vectors: ClassVar[bool] = False  # whether learners try it for gradients and updates
+    vector_options: ClassVar[Mapping[str, Any]] = {}  # what they make it with, where it is not the default
+    structure: ClassVar[str] = PLAIN  # of a report, as `core.structure` names them
+    composition: ClassVar[str] = "pure"  # how rounds add up: "pure", "delta", or as "gaussian" noise
 
     epsilon: float
     delta: float = 0.0
@@ -127,13 +164,18 @@ class Mechanism(ABC):
     def _validate(self) -> None:
         """Check and normalise the parameters, with `_freeze`."""
 
-    @abstractmethod
+    @cached_property
+    def law(self) -> Any:
+        """The `TwoLevel` law of a mechanism that has one: of its integers or, where there are none yet, of the best."""
+        raise NotImplementedError(f"{type(self).__name__} has no two-level law: it chooses its integers in _fit")
+
     def _fit(self) -> tuple[Any, ...]:
-        """Choose the integers."""
+        """Choose the integers: by default those of the law."""
+        return self.law.high, self.law.low
 
     @cached_property
     @abstractmethod
-    def reading(self) -> Reading:
+    def reading(self) -> Reading[R]:
         """What a value may be, and how a tally of reports becomes an estimate."""
 
     @abstractmethod
@@ -143,6 +185,87 @@ class Mechanism(ABC):
     @abstractmethod
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         """Write one report for each value. `rows` are the rows' numbers on the tape."""
+
+    # What the planner asks --------------------------------------------------------------------------------------
+
+    @classmethod
+    def evaluations(cls, domain: Domain, statistics: int = 1) -> int:
+        """What a report about this domain costs the server, where so many statistics are read off it.
+
+        In hash evaluations, or bits that are looked at; 0 where a report is counted at once, however large the domain.
+        """
+        return 0
+
+    @classmethod
+    def candidates(cls, workload: Workload) -> Iterator[Mapping[str, Any]]:
+        """The mechanisms of this class that are worth pricing: each by its parameters, without the budget.
+
+        By default one, made by the parameters of the domain, if the class takes such a domain and answers what is
+        asked, and if the server can afford its reports.
+        """
+        asked = workload.statistics
+        able = cls.planned and workload.domain.kind == cls.takes and set(asked) <= set(cls.statistics)
+        if able and cls.evaluations(workload.domain, len(asked)) <= workload.most_evaluations:
+            yield workload.domain.parameters
+
+    @classmethod
+    def with_budget(cls, parameters: Mapping[str, Any], epsilon: float, delta: float, weights: Any = None) -> Self:
+        """The mechanism with these parameters and this budget; without the delta, where the class knows none."""
+        budget: dict[str, Any] = {"epsilon": epsilon, "weights": weights}
+        if cls.knows_delta():
+            budget["delta"] = delta
+        return cls(**parameters, **budget)
+
+    @classmethod
+    def knows_delta(cls) -> bool:
+        """Whether a delta can be given."""
+        return any(field.name == "delta" for field in fields(cls))  # type: ignore[arg-type]
+
+    def affordable(self, variance: float, reports: float, most_evaluations: int) -> Self:
+        """The same protocol, made cheaper for the server where a report costs more than that: by default itself.
+
+        `variance` is that of one report, and `reports` how many are expected: what is saved may add a little noise.
+        """
+        return self
+
+    def displacement(self) -> float:
+        """The variance by which public choices that all users share move an estimate: no number of reports lowers it.
+
+        At most; 0 where nothing is shared.
+        """
+        return 0.0
+
+    # What others have to know ------------------------------------------------------------------------------------
+
+    @cached_property
+    def naive(self) -> Reading[R] | None:
+        """The reading that takes outputs as they are, which some papers have; None if there is no such thing."""
+        return None
+
+    @property
+    def components(self) -> "tuple[Mechanism[Any], ...]":
+        """The mechanisms whose reports a report is made of, each kind once; none if it stands for itself."""
+        return ()
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """The same mechanism with integers whose total is at most `limit`, for tests that run all tapes of short words.
+
+        With `rejecting` some words are rejected: the limit is no multiple of the total. None if there are no such
+        integers. The budget may be another one, if the integers keep it. By default, for a two-level law.
+        """
+        from dither.core.short_weights import short_two_level  # a device has no use for it
+
+        return short_two_level(self, limit, rejecting)
+
+    @property
+    def report_guarantee(self) -> Guarantee:
+        """What a single report promises."""
+        return self.guarantee
+
+    @property
+    def report_epsilon(self) -> float:
+        """The epsilon of a single report: smaller than `epsilon` where that is for all reports of a device."""
+        return self.epsilon
 
     # What it changes where a report is more than one number, an output of its channel ---------------------------
 
@@ -254,7 +377,11 @@ class Mechanism(ABC):
             raise ReportError(f"these are not reports of {type(self).__name__}: expected rows of {self.dtype}")
         return rows
 
-    def estimate(self, tally: Tally, reading: Reading | None = None) -> Any:
+    @overload
+    def estimate(self, tally: Tally, reading: None = None) -> R: ...
+    @overload
+    def estimate(self, tally: Tally, reading: Reading[S]) -> S: ...
+    def estimate(self, tally: Tally, reading: Reading[Any] | None = None) -> Any:
         """An `Estimate`: values with standard errors. Where there are several statistics, a mapping to one for each.
 
         `reading` reads the same counts in another way.
@@ -300,11 +427,12 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         self._freeze(epsilon=checked_epsilon(self.epsilon))
-        if any(field.name == "delta" for field in fields(self)):  # type: ignore[arg-type]
+        if self.knows_delta():
             self._freeze(delta=checked_delta(self.delta))
         self._validate()
         if self.weights is None:
             self._freeze(weights=self._fit())
+            vars(self).pop("law", None)  # that of which the integers were chosen: from here on it is made of them
         else:
             self._freeze(weights=self._checked_weights(self.weights))
         if self.channel().ratio() == 1:

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
+from dither.core.domains import SPARSE
 from dither.core.parallel import sum_chunks
 from dither.core.sparse_columns import EMPTY, MOST_KEYS, Entries, entries_of, refuse_first
 from dither.errors import ParameterError
@@ -37,6 +38,18 @@ class Sparse:
     d: int
     s: int
     sample: bool = False
+
+    kind: ClassVar[str] = SPARSE
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """By which a mechanism for such vectors is made."""
+        return {"d": self.d, "s": self.s}
+
+    @property
+    def coordinates(self) -> int:
+        """d."""
+        return self.d
 
     @classmethod
     def checked(cls, d: int, s: int, sample: bool) -> "Sparse":

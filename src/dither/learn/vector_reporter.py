@@ -35,21 +35,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.ball_domain import Ball, shortened_to
+from dither.core.ball_domain import shortened_to
 from dither.core.checks import checked_count, checked_real, real_array
-from dither.core.domains import Records, UnitInterval
+from dither.core.domains import BALL, NUMBERS, RECORDS, SPARSE
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.reports import Reports
-from dither.core.sparse_domain import Sparse
 from dither.core.tally import Tally
 from dither.errors import DomainError, ParameterError
 
 NORMS = ("l2", "linf")
 SPREAD = 3.0  # a coordinate of a random direction is beyond three of its standard deviations once in 370 times
-_CHOSEN = {"Hypercube": {"parts": None}}  # what is left to the mechanism, unless a name says otherwise
-CANDIDATES = ("UnitVector", "BallGaussian", "Hypercube", "SampledDuchi", "Piecewise", "Hybrid", "Gaussian")
+_TRIED = (BALL, RECORDS, NUMBERS)  # of equal ones the first is taken: whole vectors, then coordinates, then one of them
+
+
+def vector_candidates(kinds: Sequence[str] = _TRIED) -> tuple[str, ...]:
+    """The mechanisms of the registry that declare to be for vectors, by the kind of their domain.
+
+    >>> vector_candidates()
+    ('UnitVector', 'BallGaussian', 'Hypercube', 'SampledDuchi', 'Piecewise', 'Hybrid', 'Gaussian')
+    """
+    from dither.mechanisms import registry
+
+    declared = [cls for cls in registry.values() if cls.for_vectors]
+    return tuple(cls.__name__ for kind in kinds for cls in declared if cls.takes == kind)
 
 
 @dataclass(frozen=True, init=False)
@@ -90,10 +100,10 @@ class VectorReporter:
             if not (math.isfinite(checked_real(name, number)) and number > 0):
                 raise ParameterError(f"{name} must be a finite number above 0")
         domain = made.reading.domain
-        native = "l2" if isinstance(domain, Ball) else "linf"
+        native = "l2" if domain.kind == BALL else "linf"
         if norm is not None and norm not in NORMS:
             raise ParameterError(f"norm must be one of {', '.join(NORMS)}")
-        if isinstance(domain, Sparse) and norm == "l2":
+        if domain.kind == SPARSE and norm == "l2":
             raise ParameterError("signs have no length: leave norm out, and give the magnitude of a sign as clip")
         frozen = {"mechanism": made, "clip": float(clip), "norm": norm or native, "spread": float(spread)}
         for name, value in frozen.items():
@@ -123,16 +133,17 @@ class VectorReporter:
         *,
         clip: float = 1.0,
         norm: str = "l2",
-        among: Sequence[str] = CANDIDATES,
+        among: Sequence[str] | None = None,
     ) -> "VectorReporter":
         """The reporter with the least error for vectors within `clip`, among mechanisms of the registry.
 
-        Those that cannot be had (a Gaussian without a delta, too many dimensions) are passed over.
+        By default these are all that declare to be for vectors (`vector_candidates`). Those that cannot be had (a
+        Gaussian without a delta, too many dimensions) are passed over.
 
         >>> VectorReporter.best(d=1, epsilon=1.0, norm="linf", among=("SampledDuchi", "Piecewise")).mechanism
         SampledDuchi(d=1, epsilon=1.0, delta=0.0, m=1)
         """
-        return ranked(d, epsilon, delta, clip=clip, norm=norm, among=tuple(among))[0][1]
+        return ranked(d, epsilon, delta, clip=clip, norm=norm, among=among)[0][1]
 
     # What it is --------------------------------------------------------------------------------------------------
 
@@ -149,7 +160,7 @@ class VectorReporter:
     @property
     def scale(self) -> float:
         """What a mechanism's one is worth: the radius of the ball, half the width of the box, the size of a sign."""
-        if isinstance(self.mechanism.reading.domain, Ball):
+        if self.mechanism.reading.domain.kind == BALL:
             return self.clip * (math.sqrt(self.d) if self.norm == "linf" else 1.0)
         return self.coordinate_clip(self.clip, self.d, self.spread) if self.norm == "l2" else self.clip
 
@@ -174,8 +185,9 @@ class VectorReporter:
         """
         domain = self.mechanism.reading.domain
         lost = 0.0
-        if isinstance(domain, Sparse):
-            lost = max(domain.d - domain.s, domain.s) * self.clip**2
+        if domain.kind == SPARSE:
+            s = domain.parameters["s"]
+            lost = max(self.d - s, s) * self.clip**2
         elif self.norm == "l2":
             lost = (self.clip - min(self.scale, self.clip)) ** 2
         return self.noise() + lost
@@ -190,24 +202,24 @@ class VectorReporter:
         """The rows as the mechanism takes them: clipped, scaled, and zero where anything is not finite."""
         clipped = self.clipped(vectors)
         domain = self.mechanism.reading.domain
-        if isinstance(domain, Sparse):
+        if domain.kind == SPARSE:
             return domain.check(clipped / self.clip)
-        if isinstance(domain, Ball):
+        if domain.kind == BALL:
             return domain.check(clipped / self.scale)
         scaled = np.clip(clipped / self.scale, -1.0, 1.0)
-        return scaled.reshape(-1) if isinstance(domain, UnitInterval) else scaled
+        return scaled.reshape(-1) if domain.kind == NUMBERS else scaled
 
     def clipped(self, vectors: Any) -> NDArray[np.float64]:
         """The rows within the bound, in their own units: what the estimate is the mean of."""
         rows = _rows(vectors, self.d)
         rows[~np.isfinite(rows).all(axis=1)] = 0.0
         domain = self.mechanism.reading.domain
-        if isinstance(domain, Sparse):
-            return self.clip * _largest_signs(rows, domain.s)
+        if domain.kind == SPARSE:
+            return self.clip * _largest_signs(rows, domain.parameters["s"])
         if self.norm == "linf":
             return np.clip(rows, -self.clip, self.clip)
         shortened = shortened_to(rows, self.clip)
-        return shortened if isinstance(domain, Ball) else np.clip(shortened, -self.scale, self.scale)
+        return shortened if domain.kind == BALL else np.clip(shortened, -self.scale, self.scale)
 
     def tally(self, reports: NDArray) -> Tally:
         """The mechanism's own tally."""
@@ -256,13 +268,10 @@ def _vector_mechanism(name: str, d: int, epsilon: Any, delta: float, options: di
     from dither.mechanisms.spec import normal_spec, parsed_spec, takes_delta
 
     kind, own = parsed_spec(name)
-    if kind.family == "numeric" and "d" not in {each.name for each in fields(kind)}:  # type: ignore[arg-type]
+    if kind.takes == NUMBERS and "d" not in {each.name for each in fields(kind)}:  # type: ignore[arg-type]
         kind, own = registry["Sampled"], {"base": name}
-    options = _CHOSEN.get(kind.__name__, {}) | own | options
-    if "base" in options:
-        takes = takes_delta(normal_spec(options["base"]))
-    else:
-        takes = "delta" in {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    options = {**kind.vector_options, **own, **options}
+    takes = takes_delta(normal_spec(options["base"])) if "base" in options else kind.knows_delta()
     budget = {"epsilon": epsilon, "delta": delta} if takes else {"epsilon": epsilon}  # without one it promises more
     try:
         made = kind(d=d, **budget, **options)  # type: ignore[call-arg]
@@ -277,22 +286,27 @@ def _vector_mechanism(name: str, d: int, epsilon: Any, delta: float, options: di
 
 def _dimensions(mechanism: Mechanism) -> int:
     """How many coordinates a mechanism for vectors takes."""
-    domain = mechanism.reading.domain
-    if isinstance(domain, UnitInterval):
-        return 1
-    if isinstance(domain, Ball | Sparse) or (isinstance(domain, Records) and domain.numeric):
-        return domain.d  # type: ignore[attr-defined]
+    coordinates = mechanism.reading.domain.coordinates
+    if coordinates is not None:
+        return coordinates
     raise ParameterError(
         f"{type(mechanism).__name__} does not take vectors of numbers; use UnitVector, Hypercube, SampledDuchi, "
         "Sampled with a mechanism for numbers, Gaussian, Collision or CoCo"
     )
 
 
-@lru_cache(maxsize=64)
 def ranked(
-    d: int, epsilon: float, delta: float, *, clip: float, norm: str, among: tuple[str, ...] = CANDIDATES
+    d: int, epsilon: float, delta: float, *, clip: float, norm: str, among: Sequence[str] | None = None
 ) -> tuple[tuple[str, VectorReporter], ...]:
     """The candidates that can be had, by their names, those with the least error first."""
+    names = vector_candidates() if among is None else tuple(among)
+    return _ranked(d, epsilon, delta, clip, norm, names)
+
+
+@lru_cache(maxsize=64)
+def _ranked(
+    d: int, epsilon: float, delta: float, clip: float, norm: str, among: tuple[str, ...]
+) -> tuple[tuple[str, VectorReporter], ...]:
     found: dict[str, VectorReporter] = {}
     refusal = "name at least one mechanism"
     for name in among:

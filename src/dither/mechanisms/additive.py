@@ -30,7 +30,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,9 +38,12 @@ from numpy.typing import NDArray
 from dither.core.additive_channel import AdditiveChannel
 from dither.core.channel import Channel
 from dither.core.checks import checked_count
+from dither.core.domains import NUMBERS
 from dither.core.draw import Rows, Tape, entries
+from dither.core.estimate import Estimate
 from dither.core.lattice import MOST_STEPS, ROUNDING, rounded
 from dither.core.mechanism import Mechanism, Moments, Reading
+from dither.core.short_weights import FEW_NOISES, short_noise
 from dither.errors import ParameterError
 from dither.mechanisms.mean import Mean
 from dither.mechanisms.multi_attribute import MultiAttribute
@@ -133,13 +136,16 @@ class Additive:
 
 
 @dataclass(frozen=True)
-class _AdditiveMechanism(Mechanism):
+class _AdditiveMechanism(Mechanism[Estimate]):
     """What Laplace and Gaussian share: everything but the shape of the noise."""
 
     epsilon: float
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)  # v[0], ..., v[R], J, T, H
 
     family = "numeric"
+    takes = NUMBERS
+    statistics = ("mean",)
+    planned = False  # others have less variance at every epsilon
 
     def _validate(self) -> None:
         pass
@@ -151,6 +157,10 @@ class _AdditiveMechanism(Mechanism):
     def _fit(self) -> tuple[int, ...]:
         law = self._law()
         return *law.weights, law.steps, law.reach, law.stretch
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """With a table of few noises."""
+        return short_noise(self, FEW_NOISES)
 
     def _checked_weights(self, weights: Any) -> tuple[int, ...]:
         if not isinstance(weights, tuple | list) or not 6 <= len(weights) <= _MOST_WEIGHTS:
@@ -210,6 +220,9 @@ class Gaussian(_AdditiveMechanism):
     delta: float = 0.0
     d: int = 1
 
+    needs_delta = True
+    for_vectors = True
+    composition = "delta"
     examples = (
         {"epsilon": 1.0, "delta": 1e-6},
         {"epsilon": 0.05, "delta": 1e-6},
@@ -227,6 +240,15 @@ class Gaussian(_AdditiveMechanism):
             raise ParameterError(
                 "delta is below what a table can resolve (2^-100); Laplace, Duchi and Piecewise need no delta at all"
             )
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """With a table of few noises, for one number; the coordinates of a record have too many."""
+        return super().shortened(limit, rejecting) if self.d == 1 else None
+
+    @property
+    def components(self) -> tuple[Mechanism[Any], ...]:
+        """The coordinates of a record."""
+        return self.layout.parts if self.layout else ()
 
     def _law(self) -> AdditiveChannel:
         return gaussian_law(self.epsilon, self.delta)
@@ -271,7 +293,7 @@ class Gaussian(_AdditiveMechanism):
         return MultiAttribute((coordinate,), np.zeros(self.d, dtype=np.intp), self.d)
 
     @cached_property
-    def reading(self) -> Reading:
+    def reading(self) -> Reading[Estimate]:
         return self.layout or self.noise.reading()
 
     def inputs(self) -> NDArray:

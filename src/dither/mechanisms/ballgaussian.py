@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 from dither.core.ball_domain import Ball
 from dither.core.channel import Blanket, Channel
 from dither.core.checks import checked_count
+from dither.core.domains import BALL
 from dither.core.draw import Rows, Tape
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import exp_below
@@ -48,6 +49,7 @@ from dither.core.guarantee import Guarantee
 from dither.core.lattice import rounded
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.rounded_gaussian import MOST_SCALE, RoundedGaussian, normal_below
+from dither.core.structure import POINTS
 from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.mechanisms.noise_tables import MOST_EPSILON, analytic_sigma
@@ -169,7 +171,7 @@ class BallMean:
 
 
 @dataclass(frozen=True)
-class BallGaussian(Mechanism):
+class BallGaussian(Mechanism[Estimate]):
     """d numbers whose squares add up to at most 1, by Gaussian noise: for gradients and updates clipped by length.
 
     >>> mechanism = BallGaussian(d=100, epsilon=1.0, delta=1e-6)
@@ -185,6 +187,12 @@ class BallGaussian(Mechanism):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)  # K, and s in units of 2^-40
 
     family = "vectors"
+    structure = POINTS
+    takes = BALL
+    statistics = ("mean",)
+    needs_delta = True
+    for_vectors = True
+    composition = "gaussian"
     weight_count = 2
     examples = (
         {"d": 2, "epsilon": 1.0, "delta": 1e-3},

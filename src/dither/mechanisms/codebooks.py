@@ -45,6 +45,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,8 @@ class Codebook(ABC):
 
     d: int
     size: int
+
+    rotated: ClassVar[bool] = False  # whether rows are those of a rotation, at right angles to each other
 
     @property
     @abstractmethod
@@ -117,6 +120,8 @@ class Rotated(Codebook):
     >>> bool(abs((row @ row) / book.length**2 * 1024 / 650 - 1) < 0.1)
     True
     """
+
+    rotated = True
 
     @property
     def dimensions(self) -> int:

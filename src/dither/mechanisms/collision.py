@@ -24,10 +24,11 @@ functions, and the tally is a table of C by t (003 section 7.2); `mechanisms.key
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,23 +37,28 @@ from dither import kernels
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import PublicMixture
+from dither.core.domains import SPARSE
 from dither.core.draw import Rows, Tape, Words, below, count_of, positions
+from dither.core.estimate import Estimates
 from dither.core.hashed_channel import HashedChannel
 from dither.core.mechanism import Mechanism
+from dither.core.short_weights import short_two_level
 from dither.core.sparse_domain import Sparse
+from dither.core.structure import BUCKETS
+from dither.core.workload import Workload
 from dither.errors import ParameterError
 from dither.kernels.hashing import buckets
 from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
 from dither.mechanisms.key_sampling import chosen, entry_at, number_outside
-from dither.mechanisms.keycohorts import LEAST_COHORTS, BucketPlaces, CohortKeyValues
-from dither.mechanisms.keyvalue import Hits, KeyValues, checked_goal
+from dither.mechanisms.keycohorts import LEAST_COHORTS, BucketPlaces, CohortKeyValues, displacement, enough_cohorts
+from dither.mechanisms.keyvalue import STATISTICS, Hits, KeyValues, checked_goal
 
 MOST_BUCKETS = 1 << 16
 ORDER = 4  # the lane of words that say whose turn it is in a pair
 
 
 @dataclass(frozen=True)
-class _Bucketed(Mechanism):
+class _Bucketed(Mechanism[Estimates]):
     """What Collision and CoCo share: a hash function and one of t buckets."""
 
     d: int
@@ -64,7 +70,26 @@ class _Bucketed(Mechanism):
     cohorts: int | None = None
 
     family = "keyvalue"
+    structure = BUCKETS
+    takes = SPARSE
+    statistics = STATISTICS
     paired = False
+
+    def affordable(self, variance: float, reports: float, most_evaluations: int) -> Self:
+        """With shared hash functions, if the 2 d evaluations of a report are more than the server can afford."""
+        if 2 * self.d <= most_evaluations:
+            return self
+        shared = enough_cohorts(self.d, self.s, self.law.outputs, variance, reports, most_evaluations)
+        return replace(self, cohorts=shared, weights=None)
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """Of shared functions so many that some words are rejected, and a short one tells them apart."""
+        cohorts = 11 if self.cohorts else None
+        return short_two_level(replace(self, cohorts=cohorts), limit, rejecting)
+
+    def displacement(self) -> float:
+        """What keys that collide under a shared hash function do, all of them in the same way for all who share it."""
+        return 0.0 if self.cohorts is None else displacement(self.s, self.law.outputs, self.cohorts)
 
     def _validate(self) -> None:
         self._freeze(d=self.domain.d, s=self.domain.s)
@@ -79,9 +104,6 @@ class _Bucketed(Mechanism):
     def domain(self) -> Sparse:
         """What a vector may be."""
         return Sparse.checked(self.d, self.s, self.sample)
-
-    def _fit(self) -> tuple[int, ...]:
-        return self.law.high, self.law.low
 
     @cached_property
     def law(self) -> TwoLevel:
@@ -219,6 +241,13 @@ class CoCo(_Bucketed):
         {"d": 3, "s": 2, "epsilon": 1.0, "cohorts": 40},
     )
     paired = True
+
+    @classmethod
+    def candidates(cls, workload: Workload) -> Iterator[Mapping[str, Any]]:
+        """With the best number of buckets for either statistic."""
+        for parameters in super().candidates(workload):
+            yield {**parameters, "goal": "mean"}
+            yield {**parameters, "goal": "presence"}
 
     def _validate(self) -> None:
         checked_goal(self.goal)

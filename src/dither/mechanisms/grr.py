@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape, positions
+from dither.core.estimate import Estimate
 from dither.core.mechanism import Mechanism
 from dither.mechanisms.frequency import Frequencies, PairSupport
 
 
 @dataclass(frozen=True)
-class GRR(Mechanism):
+class GRR(Mechanism[Estimate]):
     """Randomized response over k categories.
 
     Best for few categories or a large epsilon.
@@ -49,9 +50,6 @@ class GRR(Mechanism):
 
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, 1 << 40))
-
-    def _fit(self) -> tuple[int, ...]:
-        return self.law.high, self.law.low
 
     @cached_property
     def law(self) -> TwoLevel:

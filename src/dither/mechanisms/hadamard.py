@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape, Words, positions
+from dither.core.estimate import Estimate
 from dither.core.mechanism import Mechanism
 from dither.mechanisms.frequency import Frequencies
 
@@ -29,7 +30,7 @@ _ONE = np.uint64(1)
 
 
 @dataclass(frozen=True)
-class Hadamard(Mechanism):
+class Hadamard(Mechanism[Estimate]):
     """One code, decoded by a fast transform.
 
     Tiny reports, and a server cost that does not depend on n times k.
@@ -47,9 +48,6 @@ class Hadamard(Mechanism):
 
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, MOST_CATEGORIES))
-
-    def _fit(self) -> tuple[int, ...]:
-        return self.law.high, self.law.low
 
     @property
     def codes(self) -> int:

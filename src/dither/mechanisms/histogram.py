@@ -9,9 +9,9 @@ Categorical mechanisms are better at the same epsilon; this form exists because 
 means.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,7 @@ class EntryFrequencies:
 
 
 @dataclass(frozen=True)
-class Histogram(Mechanism):
+class Histogram(Mechanism[Estimate]):
     """A category, by k numbers through a numeric base.
 
     Each entry has half of epsilon; the form that the re-calibration of 000 works on.
@@ -108,6 +108,7 @@ class Histogram(Mechanism):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "categorical"
+    planned = False  # mechanisms for categories are better
     examples = (
         {"base": "Duchi", "k": 2, "epsilon": 1.0},
         {"base": "Duchi", "k": 3, "epsilon": 1.0, "delta": 1e-3},
@@ -136,6 +137,15 @@ class Histogram(Mechanism):
     def entry(self) -> Mechanism:
         """The mechanism of one entry."""
         return self._made(self.weights)
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """With shortened entries."""
+        entry = self.entry.shortened(limit)
+        return replace(self, weights=entry.weights, delta=0.0) if entry else None
+
+    @property
+    def components(self) -> tuple[Mechanism[Any], ...]:
+        return (self.entry,)
 
     @cached_property
     def layout(self) -> MultiAttribute:

@@ -14,19 +14,22 @@ rounded to a multiple of 2^-32, so the coin is one exact comparison.
 The coin is public and does not see the value, so the guarantee is that of the worse of the two, given the coin.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Announced, PublicMixture
+from dither.core.domains import NUMBERS
 from dither.core.draw import TAG, Rows, Tape, below, some_of
+from dither.core.estimate import Estimate
 from dither.core.lattice import MOST_STEPS
 from dither.core.mechanism import Mechanism, Moments
+from dither.core.structure import BRANCHES
 from dither.errors import ParameterError
 from dither.mechanisms.mean import Mean
 from dither.mechanisms.window import Window, fine_enough, piecewise_share
@@ -35,7 +38,7 @@ _COIN = 1 << 32
 
 
 @dataclass(frozen=True)
-class Hybrid(Mechanism):
+class Hybrid(Mechanism[Estimate]):
     """A number, by a window or by a sign as a public coin says.
 
     The smallest worst-case variance of the simple mechanisms at every epsilon.
@@ -50,6 +53,10 @@ class Hybrid(Mechanism):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "numeric"
+    structure = BRANCHES
+    takes = NUMBERS
+    statistics = ("mean",)
+    for_vectors = True
     weight_count = 7
     examples = ({"epsilon": 1.0}, {"epsilon": 0.3}, {"epsilon": 4.0})
 
@@ -62,6 +69,12 @@ class Hybrid(Mechanism):
         share = _best_share(sign.reading(), window.reading())
         laws = (sign.law.high, sign.law.low, window.law.high, window.law.low, window.width, window.steps)
         return *laws, round(share * _COIN)
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """A coin of three eighths, and laws that three bits can tell: a row has the words of both branches."""
+        assert self.weights is not None
+        sign, share = ((5, 2), 3 << 29) if self.weights[-1] else ((4, 3), 0)
+        return replace(self, weights=(*sign, 3, 2, 1, 2, share)) if limit == 8 else None
 
     def _checked_weights(self, weights: Any) -> tuple[int, ...]:
         if not isinstance(weights, tuple | list) or len(weights) != self.weight_count:

@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Repeated
-from dither.core.domains import Records, UnitInterval
+from dither.core.domains import RECORDS, Records, UnitInterval
 from dither.core.draw import ELEMENT, Rows, Tape, Words, rejection_sampled, sides
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import share_below
@@ -130,7 +130,7 @@ class Signs:
 
 
 @dataclass(frozen=True)
-class Hypercube(Mechanism):
+class Hypercube(Mechanism[Estimate]):
     """d numbers, by one randomized corner of the cube (002 Mechanism-1), or by several.
 
     A report is d bits for each of its `parts`, and every user reports on every dimension. `parts=None` takes the
@@ -153,6 +153,10 @@ class Hypercube(Mechanism):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "records"
+    takes = RECORDS
+    statistics = ("mean",)
+    for_vectors = True
+    vector_options = {"parts": None}  # the number that has the least variance
     examples = (
         {"d": 3, "epsilon": 1.0},
         {"d": 4, "epsilon": 1.0, "delta": 1e-3},
@@ -179,9 +183,6 @@ class Hypercube(Mechanism):
     def number(self) -> int:
         """How many corners a report has."""
         return self.parts or 1
-
-    def _fit(self) -> tuple[int, ...]:
-        return self.law.high, self.law.low
 
     @cached_property
     def law(self) -> TwoLevel:

@@ -43,6 +43,8 @@ from dither.core.sparse_domain import Sparse
 from dither.core.tally import Tally
 from dither.errors import ParameterError
 
+STATISTICS = ("presence", "mean", "conditional_mean", "frequency")  # of each key
+
 Numbers = NDArray[np.float64]
 _TRUTH = {  # of a user who lacks the key, has it with -, has it with +
     "mean": np.array([0.0, -1.0, 1.0]),

@@ -21,6 +21,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import PublicMixture
 from dither.core.draw import Rows, Tape, positions
+from dither.core.estimate import Estimate
 from dither.core.mechanism import Mechanism, Reading
 from dither.kernels.hashing import MOST_CATEGORIES, buckets
 from dither.mechanisms.cohorts import CohortFrequencies
@@ -40,7 +42,7 @@ MOST_BUCKETS = 1 << 16
 
 
 @dataclass(frozen=True)
-class LocalHash(Mechanism):
+class LocalHash(Mechanism[Estimate]):
     """Randomized response over a hash (OLH).
 
     Small reports and a variance that does not grow with k. `g=None` takes the best number of buckets.
@@ -66,14 +68,16 @@ class LocalHash(Mechanism):
         {"k": 5, "epsilon": 2.0, "delta": 1e-3, "cohorts": 4},
     )
 
+    @classmethod
+    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
+        """A hash for each category, where every report has a hash function of its own."""
+        return domain.k * statistics
+
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, MOST_CATEGORIES))
         g = best_integer(self.k, self.epsilon, self.delta) if self.g is None else self.g
         self._freeze(g=checked_count("g", g, 2, MOST_BUCKETS))
         self._freeze(cohorts=HashSeeds.checked(self.cohorts).cohorts)
-
-    def _fit(self) -> tuple[int, ...]:
-        return self.law.high, self.law.low
 
     @cached_property
     def law(self) -> TwoLevel:
@@ -81,7 +85,7 @@ class LocalHash(Mechanism):
         return TwoLevel.fit(self.epsilon, self.delta, favoured=1, outputs=self.g or 2, weights=self.weights)
 
     @cached_property
-    def reading(self) -> Reading:
+    def reading(self) -> Reading[Estimate]:
         p, g = self.law.inside, self.g or 2
         if self.cohorts is None:
             return Frequencies(self.k, p, Fraction(1, g), pairs=PairSupport.independent(p, Fraction(1, g)))

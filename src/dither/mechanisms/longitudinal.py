@@ -137,6 +137,7 @@ class LUnary(Memoized):
     kind: str = "optimal"
 
     weight_count = 6
+    short = (5, 2, 1, 2, 1, 4)
     examples = (
         {"k": 3, "epsilon": 2.0, "first": 1.0},
         {"k": 4, "epsilon": 1.0, "first": 0.5, "kind": "symmetric"},

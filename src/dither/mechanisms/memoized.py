@@ -9,7 +9,7 @@ numbered, how the second draw goes.
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +28,15 @@ from dither.core.tally import Tally
 from dither.errors import ParameterError, ReportError
 from dither.mechanisms.frequency import Frequencies
 
+S = TypeVar("S")
+
 INSTANTANEOUS = "instantaneous"  # the words of the second draw, apart from all words of the first
 _CHUNK_BYTES = 1 << 20
 _CERTAIN = 1000.0  # the epsilon of a second draw that had better change nothing
 
 
 @dataclass(frozen=True)
-class Memoized(Mechanism):
+class Memoized(Mechanism[Estimate]):
     """What is kept, what is sent, and the verbs of a device; here with the second draw over numbered outputs."""
 
     k: int
@@ -43,7 +45,10 @@ class Memoized(Mechanism):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "longitudinal"
+    planned = False  # a plan asks once
+    remembers = True
     weight_count = 4
+    short: ClassVar[tuple[int, ...]] = (3, 1, 4, 1)  # integers for tests with short words
 
     def _validate(self) -> None:
         self._freeze(first=_checked_first(self.first, self.epsilon))
@@ -55,6 +60,19 @@ class Memoized(Mechanism):
     def _fit(self) -> tuple[int, ...]:
         kept = self._plain(self.epsilon, None)
         return *kept.weights, *self._second(kept)
+
+    @property
+    def report_epsilon(self) -> float:
+        return self.first
+
+    @property
+    def report_guarantee(self) -> Guarantee:
+        return self.first_report
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self:
+        """With the same few integers for every limit, and the budgets that they keep."""
+        loose = replace(self, epsilon=16.0, first=15.0, weights=self.short)
+        return replace(loose, epsilon=loose.guarantee.epsilon, first=loose.first_report.epsilon)
 
     # The two plain mechanisms ----------------------------------------------------------------------------------
 
@@ -120,7 +138,7 @@ class Memoized(Mechanism):
     # What the plain mechanism knows ----------------------------------------------------------------------------
 
     @cached_property
-    def reading(self) -> Reading:
+    def reading(self) -> Reading[Estimate]:
         return self.sent.reading
 
     @cached_property
@@ -174,7 +192,11 @@ class Memoized(Mechanism):
         each_chunk(lambda rows: self._say(reports[rows], kept[rows], tape, rows), len(kept), chunk)
         return reports
 
-    def estimate(self, tally: Tally, reading: Reading | None = None, *, rounds: int = 1) -> Any:
+    @overload
+    def estimate(self, tally: Tally, reading: None = None, *, rounds: int = 1) -> Estimate: ...
+    @overload
+    def estimate(self, tally: Tally, reading: Reading[S], *, rounds: int = 1) -> S: ...
+    def estimate(self, tally: Tally, reading: Reading[Any] | None = None, *, rounds: int = 1) -> Any:
         """Frequencies with standard errors, from the tally of one round or the added tallies of several.
 
         `rounds` says in how many rounds every user has reported: with more rounds than one, reports of one user

@@ -21,11 +21,11 @@ optimum, where the own coordinate shows in half of the reports. b is rounded to 
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +33,18 @@ from numpy.typing import NDArray
 from dither import kernels
 from dither.core.channel import Channel, Contrast, Table, TwoLevel
 from dither.core.composite_channels import Product, PublicMixture
+from dither.core.domains import SPARSE
 from dither.core.draw import COINS, TAG, Rows, Tape, below, entries, positions
-from dither.core.exact import exp_below
+from dither.core.estimate import Estimates
+from dither.core.exact import exp_below, log_above
 from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism
 from dither.core.sparse_columns import EMPTY
 from dither.core.sparse_domain import Sparse
+from dither.core.structure import ONE_ITEM, UNARY_ITEM
 from dither.errors import ParameterError
 from dither.mechanisms.key_sampling import CHOICE, chosen, entry_at, number_outside, picked
-from dither.mechanisms.keyvalue import Hits, KeyValues
+from dither.mechanisms.keyvalue import STATISTICS, Hits, KeyValues
 from dither.mechanisms.packing import coins
 
 MOST_COORDINATES = 1 << 20
@@ -51,7 +54,7 @@ _SIDE = COINS + _MOST_DIGITS  # the lane of words that give coordinates a sign
 
 
 @dataclass(frozen=True)
-class _Itemized(Mechanism):
+class _Itemized(Mechanism[Estimates]):
     """What these mechanisms share: their parameters, and that how likely items are hit is all there is to read."""
 
     d: int
@@ -61,6 +64,8 @@ class _Itemized(Mechanism):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "keyvalue"
+    takes = SPARSE
+    statistics = STATISTICS
     examples = ({"d": 2, "s": 1, "epsilon": 1.0}, {"d": 3, "s": 2, "epsilon": 0.5})
 
     def _validate(self) -> None:
@@ -93,8 +98,7 @@ class PrivKV(_Itemized):
     epsilon 0.5 (exact)
     """
 
-    def _fit(self) -> tuple[int, ...]:
-        return self.law.high, self.law.low
+    structure = ONE_ITEM
 
     @cached_property
     def law(self) -> TwoLevel:
@@ -156,8 +160,7 @@ class PCKV_GRR(_Itemized):  # noqa: N801 - the name in the literature
     2
     """
 
-    def _fit(self) -> tuple[int, ...]:
-        return self.law.high, self.law.low
+    structure = ONE_ITEM
 
     @cached_property
     def law(self) -> TwoLevel:
@@ -192,9 +195,6 @@ class PCKV_AGRR(_Itemized):  # noqa: N801 - the name in the literature
     >>> print(mechanism.guarantee)
     epsilon 0.5 (exact)
     """
-
-    def _fit(self) -> tuple[int, ...]:
-        return self.law.high, self.law.low
 
     @cached_property
     def law(self) -> TwoLevel:
@@ -239,7 +239,13 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
     32
     """
 
+    structure = UNARY_ITEM
     weight_count = 4
+
+    @classmethod
+    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
+        """Two bits for each key, of which a statistic needs one."""
+        return domain.d * statistics
 
     def _validate(self) -> None:
         super()._validate()
@@ -271,6 +277,13 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
                 "these weights do not favour the own item: the first must be above the second and third"
             )
         return high, unit, short, whole
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """One digit of b and a table with ties; where a user draws nothing, two digits and a table without."""
+        finer = self.s == 1 and not self.sample
+        large = replace(self, epsilon=16.0, weights=(9, 1, 1, 4) if finer else (2, 1, 1, 2))
+        fits = limit >= 1 << self.d and rejecting != finer and (rejecting or limit == 1 << 4)
+        return replace(large, epsilon=log_above(Fraction(large.channel().ratio()))) if fits else None
 
     @property
     def shown(self) -> Fraction:

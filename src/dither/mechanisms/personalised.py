@@ -16,18 +16,19 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import as_float, checked_count, checked_epsilon
 from dither.core.composite_channels import Announced
-from dither.core.domains import UnitInterval
+from dither.core.domains import GROUPS, UnitInterval
 from dither.core.draw import Rows, Tape, some_of
 from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, Moments
+from dither.core.short_weights import short_components
 from dither.core.tally import Tally
 from dither.errors import DomainError, ParameterError, RowError
 from dither.mechanisms.mean import Mean
@@ -61,6 +62,17 @@ class Choices:
     """A value and the group that its user chose: a mapping or a table with `value` and `group`."""
 
     groups: tuple[Group, ...]
+
+    kind: ClassVar[str] = GROUPS
+
+    @property
+    def coordinates(self) -> None:
+        """None: a value with its group is no vector of numbers."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """By which a mechanism for these groups is made."""
+        return {"groups": self.groups}
 
     def check(self, values: Any, invalid: str = "error") -> NDArray:
         """Pairs of a value inside its group's region and the number of the group."""
@@ -256,7 +268,7 @@ def _scaled(values: NDArray[np.float64], group: Group) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class Personalised(Mechanism):
+class Personalised(Mechanism[Estimates]):
     """A number, with a budget that the user chooses.
 
     `groups` maps a name to an epsilon, or to (epsilon, low, high) with a region. The group is part of the report, and
@@ -274,6 +286,9 @@ class Personalised(Mechanism):
     weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "numeric"
+    takes = GROUPS
+    statistics = ("mean",)
+    planned = False  # users choose their budgets
     examples = (
         {"base": "Duchi", "groups": {"careful": 0.5, "generous": 2.0}},
         {"base": "Piecewise", "groups": {"low": (1.0, -1.0, 0.0), "high": (1.0, 0.0, 1.0), "any": 3.0}},
@@ -309,6 +324,15 @@ class Personalised(Mechanism):
     @cached_property
     def reading(self) -> Pooled:
         return Pooled(self.groups, self._parts(self.weights or ()))
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """With shortened components."""
+        weights = short_components(self.components, limit)
+        return None if weights is None else replace(self, weights=weights)
+
+    @property
+    def components(self) -> tuple[Mechanism[Any], ...]:
+        return self.reading.parts
 
     @property
     def guarantees(self) -> dict[str, Guarantee]:

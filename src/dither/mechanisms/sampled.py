@@ -19,18 +19,21 @@ worked out, which is smaller; else the guarantee says `bound`.
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.channel import Channel
 from dither.core.checks import checked_count
+from dither.core.domains import RECORDS
 from dither.core.draw import Rows, Tape
+from dither.core.estimate import Estimate
 from dither.core.exact import share_below
-from dither.core.mechanism import Mechanism
+from dither.core.mechanism import Mechanism, R
+from dither.core.short_weights import short_components
 from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.mechanisms.multi_attribute import MultiAttribute
@@ -41,10 +44,13 @@ _SHOWN = 8
 _HOPELESS = 1.5  # times the best so far: larger m are not tried
 
 
-class _Recorded(Mechanism):
+class _Recorded(Mechanism[R]):
     """What mechanisms with reports of several one-dimensional reports share: all but the choice of bases and m."""
 
     family = "records"
+    takes = RECORDS
+    statistics = ("mean", "frequency")
+    planned = False  # a plan samples its questions itself
     d: int
 
     def __repr__(self) -> str:
@@ -106,6 +112,15 @@ class _Recorded(Mechanism):
         """The dimensions, their mechanisms and their layout."""
         return self._arranged(self._reported, self._parts(self._reported, self.weights))
 
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """With shortened components."""
+        weights = short_components(self.components, limit)
+        return None if weights is None else replace(self, weights=weights, delta=0.0)  # type: ignore[type-var]
+
+    @property
+    def components(self) -> tuple[Mechanism[Any], ...]:
+        return self.reading.parts
+
     def part(self, dimension: int) -> Mechanism:
         """The mechanism that reports one dimension."""
         return self.reading.part(checked_count("dimension", dimension, 0, self.d - 1))
@@ -133,7 +148,7 @@ class _Recorded(Mechanism):
 
 
 @dataclass(frozen=True, repr=False)
-class Sampled(_Recorded):
+class Sampled(_Recorded[Any]):
     """m of d dimensions, each through a mechanism for one.
 
     `base` is a mechanism without its budget, for all dimensions or one for each: numbers and categories may be mixed.
@@ -179,7 +194,7 @@ class Sampled(_Recorded):
 
 
 @dataclass(frozen=True, repr=False)
-class Split(_Recorded):
+class Split(_Recorded[Any]):
     """All d dimensions, each through a mechanism for one with its part of the budget.
 
     For few dimensions, or a large epsilon; `Sampled` is better otherwise.
@@ -213,7 +228,7 @@ class Split(_Recorded):
 
 
 @dataclass(frozen=True, repr=False)
-class SampledDuchi(_Recorded):
+class SampledDuchi(_Recorded[Estimate]):
     """m of d numbers, each by one randomized sign (002 Mechanism-2).
 
     A report is m dimensions and m signs. `m=None` takes the best number.
@@ -228,6 +243,8 @@ class SampledDuchi(_Recorded):
     m: int | None = None
     weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
 
+    statistics = ("mean",)
+    for_vectors = True
     examples = ({"d": 3, "epsilon": 1.0}, {"d": 3, "epsilon": 1.0, "delta": 1e-3, "m": 2}, {"d": 20, "epsilon": 4.0})
 
     def _validate(self) -> None:

@@ -29,7 +29,7 @@ def normal_spec(base: Any) -> str:
     ('GRR(k=5)', 'GRR(k=5)')
     """
     cls, parameters = parsed_spec(base)
-    if cls.family == "longitudinal":
+    if cls.remembers:
         raise ParameterError(f"{cls.__name__} keeps a response on the device: as a base it would be drawn again")
     parameters = {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
     known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
@@ -44,17 +44,14 @@ def normal_spec(base: Any) -> str:
 
 def takes_delta(text: str) -> bool:
     """Whether the mechanism of a recipe has a delta."""
-    return any(field.name == "delta" for field in fields(parsed_spec(text)[0]))  # type: ignore[arg-type]
+    return parsed_spec(text)[0].knows_delta()
 
 
 def from_spec(text: str, epsilon: float, delta: float, weights: Any = None) -> Mechanism:
     """The mechanism of a recipe with a budget, and with the integers of a stored plan if there are some."""
     cls, parameters = parsed_spec(text)
-    budget: dict[str, Any] = {"epsilon": epsilon, "weights": weights}
-    if takes_delta(text):
-        budget["delta"] = delta
     try:
-        return cls(**parameters, **budget)
+        return cls.with_budget(parameters, epsilon, delta, weights)
     except TypeError:
         pass
     needed = ", ".join(f"{name}=..." for name in _own([field.name for field in fields(cls)]))  # type: ignore[arg-type]

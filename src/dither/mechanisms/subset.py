@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ from dither import kernels
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.draw import ELEMENT, Rows, Tape, Words, rejection_sampled, sides
+from dither.core.estimate import Estimate
 from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
 from dither.mechanisms.frequency import Frequencies, PairSupport
@@ -42,7 +44,7 @@ MOST_CATEGORIES = 1 << 16
 
 
 @dataclass(frozen=True)
-class SubsetSelection(Mechanism):
+class SubsetSelection(Mechanism[Estimate]):
     """A random subset that favours the value.
 
     The smallest total variance that epsilon allows; `size=None` takes the best size.
@@ -59,6 +61,11 @@ class SubsetSelection(Mechanism):
     family = "categorical"
     examples = ({"k": 5, "epsilon": 1.0, "size": 2}, {"k": 4, "epsilon": 0.2}, {"k": 3, "epsilon": 2.0})
 
+    @classmethod
+    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
+        """A bit for each category."""
+        return domain.k * statistics
+
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, MOST_CATEGORIES))
         size = self._best_size() if self.size is None else self.size
@@ -70,9 +77,6 @@ class SubsetSelection(Mechanism):
 
     def _cost(self, size: int) -> float:
         return replace(self, size=size).reading.total_variance
-
-    def _fit(self) -> tuple[int, ...]:
-        return self.law.high, self.law.low
 
     @cached_property
     def law(self) -> TwoLevel:

@@ -21,11 +21,12 @@ needed. eta is odd as well. The Laplace noise is that of `mechanisms.additive`: 
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import comb
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,22 +36,27 @@ from dither.core.additive_channel import AdditiveChannel
 from dither.core.channel import Channel, TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import PublicMixture
+from dither.core.domains import SPARSE
 from dither.core.draw import Rows, Tape, Words, positions
+from dither.core.estimate import Estimates
 from dither.core.lattice import SECOND_ROUNDING
 from dither.core.mechanism import Mechanism
+from dither.core.short_weights import EVEN_NOISES, FEW_NOISES, short_noise
 from dither.core.sparse_domain import Sparse
+from dither.core.structure import NOISY_SUM, SUM_SIGN
+from dither.core.workload import Workload
 from dither.errors import ParameterError
 from dither.kernels.hashing import buckets
 from dither.mechanisms.additive import Additive, Laplace
 from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
 from dither.mechanisms.key_sampling import chosen
-from dither.mechanisms.keyvalue import KeyValues, Law, Linear, Numbers
+from dither.mechanisms.keyvalue import STATISTICS, KeyValues, Law, Linear, Numbers
 
 GOALS = ("frequency", "mean", "presence")
 
 
 @dataclass(frozen=True)
-class _Summed(Mechanism):
+class _Summed(Mechanism[Estimates]):
     """A hash function, and what became of the sum of the signs that it gives to the user's items."""
 
     d: int
@@ -61,6 +67,20 @@ class _Summed(Mechanism):
     goal: str = "frequency"
 
     family = "keyvalue"
+    takes = SPARSE
+    statistics = STATISTICS
+
+    @classmethod
+    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
+        """A sign for each key or, where presence and mean are asked for, for each item."""
+        return domain.d * statistics
+
+    @classmethod
+    def candidates(cls, workload: Workload) -> Iterator[Mapping[str, Any]]:
+        """One for what is asked: signs of items tell both presence and mean, those of keys one of them, and better."""
+        asked = workload.statistics
+        for parameters in super().candidates(workload):
+            yield {**parameters, "goal": asked[0] if len(asked) == 1 else "frequency"}
 
     def _validate(self) -> None:
         self._freeze(d=self.domain.d, s=self.domain.s)
@@ -177,14 +197,12 @@ class SignSum(_Summed):
     9
     """
 
+    structure = SUM_SIGN
     examples = (
         {"d": 3, "s": 2, "epsilon": 1.0},
         {"d": 3, "s": 1, "epsilon": 0.5, "goal": "mean"},
         {"d": 4, "s": 3, "epsilon": 1.0, "goal": "presence"},
     )
-
-    def _fit(self) -> tuple[int, ...]:
-        return self.law.high, self.law.low
 
     @cached_property
     def law(self) -> TwoLevel:
@@ -216,6 +234,8 @@ class Succinct(_Summed):
 
     eta: int | None = None
 
+    structure = NOISY_SUM
+    planned = False  # the best of the others has half its variance, or little more
     examples = (
         {"d": 3, "s": 2, "epsilon": 1.0},
         {"d": 4, "s": 3, "epsilon": 2.0, "eta": 3, "goal": "mean"},
@@ -228,6 +248,13 @@ class Succinct(_Summed):
         self._freeze(eta=eta)
         if eta % 2 == 0:
             raise ParameterError("eta must be odd: the sum of an odd number of signs is")
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self:
+        """With a table of few noises."""
+        law = FEW_NOISES if rejecting else EVEN_NOISES
+        if self.noise.law.stretch > 1:
+            law = replace(EVEN_NOISES, stretch=2)
+        return short_noise(self, law)
 
     @property
     def _most_eta(self) -> int:

@@ -16,10 +16,10 @@ rounding costs less than 1e-6 of the variance.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,8 @@ from dither.core.channel import Contrast, Table, TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Product
 from dither.core.draw import Rows, Tape, positions
-from dither.core.exact import exp_below
+from dither.core.estimate import Estimate
+from dither.core.exact import exp_below, log_above
 from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
 from dither.mechanisms.frequency import Frequencies, PairSupport
@@ -46,7 +47,7 @@ KINDS = ("optimal", "symmetric")
 
 
 @dataclass(frozen=True)
-class Unary(Mechanism):
+class Unary(Mechanism[Estimate]):
     """One randomized bit a category.
 
     `kind="optimal"` (OUE) or `"symmetric"` (SPRR), or any `q`.
@@ -71,6 +72,11 @@ class Unary(Mechanism):
         {"k": 3, "epsilon": 1.0, "q": 0.1},
     )
 
+    @classmethod
+    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
+        """A bit for each category."""
+        return domain.k * statistics
+
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, MOST_BITS))
         if self.kind not in KINDS:
@@ -91,6 +97,17 @@ class Unary(Mechanism):
         if Fraction(high, 1 << 64) <= q:
             raise ParameterError("epsilon is too small for these parameters: no report would carry information")
         return high, (1 << 64) - high, q.numerator, q.denominator
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self:
+        """Coins in eighths, and the largest budget that these can keep below one and a half times the ratio."""
+
+        def ratio(weights: tuple[int, ...]) -> Fraction:
+            return Fraction(weights[0] * (8 - weights[2]), weights[2] * weights[1])
+
+        most = exp_below(self.epsilon) * Fraction(3, 2)
+        choices = [(a, 8 - a, b, 8) for a in range(1, 8) for b in range(1, a, 2)]
+        weights = max((choice for choice in choices if ratio(choice) <= most), key=ratio)
+        return replace(self, epsilon=float(log_above(ratio(weights))), delta=0.0, weights=weights)
 
     def _checked_weights(self, weights: Any) -> tuple[int, ...]:
         high, low, short, whole = super()._checked_weights(weights)

@@ -36,10 +36,10 @@ epsilon 8). So the tally adds up the squares of entries, too, and the standard e
 what `across` and `along` allow.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +48,14 @@ from dither.core.ball_domain import Ball
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Independent, PublicMixture
+from dither.core.domains import BALL
 from dither.core.draw import TAG, Rows, Tape, positions
 from dither.core.estimate import MEAN, Estimate
-from dither.core.exact import share_below
+from dither.core.exact import log_above, share_below
 from dither.core.guarantee import Guarantee
 from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism, Moments
+from dither.core.structure import CODEBOOK
 from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.mechanisms.codebooks import Codebook, Products, best, codebook, seeds_of_parts, whole_vectors
@@ -124,7 +126,7 @@ class Directions:
 
 
 @dataclass(frozen=True)
-class UnitVector(Mechanism):
+class UnitVector(Mechanism[Estimate]):
     """d numbers whose squares add up to at most 1, by favoured directions out of M public ones (PrivUnit).
 
     The sound way to send the direction of a gradient under pure epsilon-LDP. `parts=None` takes the number of
@@ -143,6 +145,10 @@ class UnitVector(Mechanism):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "vectors"
+    structure = CODEBOOK
+    takes = BALL
+    statistics = ("mean",)
+    for_vectors = True
     weight_count = 4
     examples = (
         {"d": 2, "epsilon": 1.0},
@@ -154,6 +160,21 @@ class UnitVector(Mechanism):
         self._freeze(d=checked_count("d", self.d, 2, MOST_DIMENSIONS))
         parts = best_codewords(self.d, self.epsilon) if self.parts is None else self.parts
         self._freeze(parts=checked_count("parts", parts, 1, MOST_PARTS))
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """A few codewords, of which two are favoured, and weights that reject some words."""
+        rotated = self.book.rotated
+        size = 1 << (self.d - 1).bit_length() if rotated else 4
+        for rows in (size, size // 2):
+            favoured = max(1, min(2, rows // 2))
+            if rows < self.d and rotated:
+                continue
+            for high in range(7, 1, -1):
+                total = favoured * high + 2 * rows - favoured
+                if total <= limit and limit % total:
+                    weights = (high, 1, favoured, 2 * rows)
+                    return replace(self, epsilon=self.number * log_above(Fraction(high)), weights=weights)
+        return None
 
     def _fit(self) -> tuple[int, ...]:
         return self.law.high, self.law.low, self.law.favoured, self.law.outputs

@@ -24,14 +24,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
+from dither.core.domains import NUMBERS
 from dither.core.draw import Rows, Tape, positions
+from dither.core.estimate import Estimate
 from dither.core.lattice import MOST_STEPS, rounded
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
@@ -196,13 +198,15 @@ def square_wave_share(epsilon: float) -> float:
 
 
 @dataclass(frozen=True)
-class _WindowMechanism(Mechanism):
+class _WindowMechanism(Mechanism[Estimate]):
     """What piecewise and square wave share: everything but the width of the window."""
 
     epsilon: float
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)  # A, B, w, J
 
     family = "numeric"
+    takes = NUMBERS
+    statistics = ("mean",)
     weight_count = 4
     lattice: ClassVar[Callable[[float], tuple[int, int]]]
 
@@ -258,7 +262,7 @@ class _WindowMechanism(Mechanism):
         >>> found.labels[found.value.argmax()]
         '0.00 to 0.50'
         """
-        return cast(Distribution, self.estimate(tally, DistributionReading(self.window, bins, smooth)))
+        return self.estimate(tally, DistributionReading(self.window, bins, smooth))
 
 
 @dataclass(frozen=True)
@@ -272,6 +276,7 @@ class Piecewise(_WindowMechanism):
     3.68
     """
 
+    for_vectors = True
     examples = ({"epsilon": 1.0}, {"epsilon": 0.1}, {"epsilon": 4.0})
     lattice = staticmethod(lambda epsilon: fine_enough(epsilon, piecewise_share(epsilon)))
 
@@ -284,6 +289,8 @@ class SquareWave(_WindowMechanism):
     1.0
     """
 
+    statistics = ("mean", "distribution")
+    planned = False  # of a mean it is the worse one
     examples = ({"epsilon": 1.0}, {"epsilon": 0.1}, {"epsilon": 3.0})
     lattice = staticmethod(lambda epsilon: fine_enough(epsilon, square_wave_share(epsilon)))
 

@@ -37,35 +37,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dither.core.domains import Categories, UnitInterval
+from dither.core.domains import CATEGORIES, SPARSE, Records, UnitInterval
 from dither.core.exact import share_below
 from dither.core.mechanism import Mechanism, Reading
-from dither.core.sparse_domain import Sparse
+from dither.core.workload import Workload
 from dither.errors import ParameterError
-from dither.mechanisms.collision import CoCo, Collision
-from dither.mechanisms.spec import from_spec
+from dither.mechanisms.lookup import registry
 from dither.questions.question import Question
 from dither.utility.population import Population
 
 SHARES = 1 << 20  # shares of users are rounded to this many parts
 _HOPELESS = 1.5  # asking for one more will not help any more
-_NUMBERS = ("Duchi", "Piecewise", "Hybrid")  # of equal ones the first is taken
-_CATEGORIES = ("GRR", "Unary", "LocalHash", "SubsetSelection", "Hadamard")
-_COUNTED_AT_ONCE = ("GRR", "Hadamard")
-_KEYS = {  # how many items the server looks at in each report, for each of the keys and questions
-    "Collision(d={d}, s={s})": 0,  # shares hash functions, if they are many
-    "CoCo(d={d}, s={s}, goal='mean')": 0,
-    "CoCo(d={d}, s={s}, goal='presence')": 0,
-    "SignSum(d={d}, s={s}, goal={goal!r})": 1,
-    "PCKV_UE(d={d}, s={s})": 1,
-    "PCKV_GRR(d={d}, s={s})": 0,
-    "PCKV_AGRR(d={d}, s={s})": 0,
-    "PrivKV(d={d}, s={s})": 0,
-}
-_COHORTS = (1 << 6, 1 << 16)
-_MOST_COUNTS = 1 << 24  # of a tally: 128 MB
-_SHIFT = 0.05  # of the noise, that sharing hash functions may add
-_MOST_EXPECTED = 1 << 50  # users; grids do not get finer long before
 _BLOCK = 1 << 22  # numbers that are looked at together
 _STEPS = [2 ** (step / 3) for step in range(-8, 9)]  # of an equal budget, tried for each question
 _EQUAL = 1 + 1e-7
@@ -114,8 +96,10 @@ class Chooser:
         tried = [way for units, style in self._partitions() for way in self._of(units, style)]
         found = [way for way in tried if way is not None]
         if not found:
-            for spec in filter(None, (self._spec(each, 1.0) for each in self.questions)):
-                from_spec(spec, self.epsilon, self.delta)  # says what is wrong, if it is this
+            for each in self.questions:
+                offers = list(self._offers((each,), self.epsilon, self.delta, 1.0))
+                if len(offers) == 1:  # it says what is wrong, if it is this
+                    offers[0][0].with_budget(offers[0][1], self.epsilon, self.delta)
             raise ParameterError("epsilon is too small for these questions: no report would carry information")
         return sorted(found, key=lambda way: way.cost)
 
@@ -246,80 +230,47 @@ class Chooser:
         """The best mechanism for a unit at a budget, if any fits, where this share of the users is asked."""
         key = (self._kind(unit)[1], epsilon, delta, share)
         if key not in self._prices:
-            candidates = [self._priced(recipe, unit, epsilon, delta, share) for recipe in self._recipes(unit, share)]
-            fitting = [price for price in candidates if price is not None]
+            fitting = list(self._priced(unit, epsilon, delta, share))
             least = min((self._weighted(unit, price) for price in fitting), default=0.0)
             self._prices[key] = next((each for each in fitting if self._weighted(unit, each) <= least * _EQUAL), None)
         return self._prices[key]
 
-    def _priced(self, recipe: str, unit: Unit, epsilon: float, delta: float, share: float) -> Price | None:
-        try:
-            mechanism = from_spec(recipe, epsilon, delta)
-            price = self.price_of(mechanism, unit, share)
-            if self._is_dear(mechanism):
-                shared = cohorts(mechanism, min(price.variances), self.n * share, self.most_evaluations)
-                price = self.price_of(from_spec(f"{recipe[:-1]}, cohorts={shared})", epsilon, delta), unit, share)
-        except ParameterError:  # the budget is too small for it
-            return None
-        return price
+    def _priced(self, unit: Unit, epsilon: float, delta: float, share: float) -> Iterator[Price]:
+        """What the candidates cost, those that the budget suffices for."""
+        for cls, parameters in self._offers(unit, epsilon, delta, share):
+            try:
+                mechanism = cls.with_budget(parameters, epsilon, delta)
+                price = self.price_of(mechanism, unit, share)
+                cheaper = mechanism.affordable(min(price.variances), self.n * share, self.most_evaluations)
+                yield price if cheaper is mechanism else self.price_of(cheaper, unit, share)
+            except ParameterError:  # the budget is too small for it
+                continue
 
     def price_of(self, mechanism: Any, unit: Unit, share: float) -> Price:
         """What a mechanism costs that asks this share of the users."""
         known = unit[0].variance(mechanism, self.n * share, self.n)
         if known is not None:
             return Price(mechanism, (known,))
-        moved = self.n * share * shift(mechanism)  # which more reports do not make smaller
+        moved = self.n * share * mechanism.displacement()  # which more reports do not make smaller
         own = variances(mechanism.reading, unit, self.users, share)
         return Price(mechanism, tuple(variance + moved for variance in own))
 
-    def _is_dear(self, mechanism: Any) -> bool:
-        """Whether reports cost the server too much, and could cost less."""
-        return isinstance(mechanism, Collision | CoCo) and 2 * mechanism.d > self.most_evaluations
-
-    def _recipes(self, unit: Unit, share: float) -> list[str]:
-        domain: Any = unit[0].domain
-        if (spec := self._spec(unit[0], share)) is not None:
-            return [spec]
-        if isinstance(domain, Sparse):
-            return self._recipes_of_keys(domain, unit)
-        if isinstance(domain, UnitInterval):
-            return list(_NUMBERS) if len(unit) == 1 else [f"Hypercube(d={len(unit)})"]
-        names = _CATEGORIES if domain.k <= self.most_evaluations else _COUNTED_AT_ONCE
-        return [f"{name}(k={domain.k})" for name in names]
-
-    def _spec(self, question: Question, share: float) -> str | None:
-        """The mechanism that a question names itself."""
-        return question.spec(min(max(1, round(self.n * share)), _MOST_EXPECTED))
-
-    def _recipes_of_keys(self, domain: Sparse, unit: Unit) -> list[str]:
-        """Succinct is not among them: the best of the others has half its variance, or little more."""
-        goal = unit[0].statistic if len(unit) == 1 else "frequency"  # what SignSum needs to know
-        return [
-            recipe.format(d=domain.d, s=domain.s, goal=goal)
-            for recipe, items in _KEYS.items()
-            if items * domain.d * len(unit) <= self.most_evaluations
-        ]
+    def _offers(
+        self, unit: Unit, epsilon: float, delta: float, share: float
+    ) -> Iterator[tuple[type[Mechanism], Mapping[str, Any]]]:
+        """What the mechanisms of the registry offer for a unit, in its order: of equal ones the first is taken."""
+        workload = _workload(unit, epsilon, delta, self.n * share, self.most_evaluations)
+        for cls in registry.values():
+            for parameters in cls.candidates(workload):
+                yield cls, parameters
 
 
-def cohorts(mechanism: Any, variance: float, reports: float, most_evaluations: int) -> int:
-    """How many hash functions users share: so many that what that adds to the error is small beside the noise.
-
-    But not so many that reading their table, 2 d evaluations for each, costs more than a report may.
-    """
-    least, most = _COHORTS
-    affordable = min(_MOST_COUNTS / mechanism.t, reports * most_evaluations / (2 * mechanism.d))
-    most = min(most, 1 << max(int(affordable), 1).bit_length() - 1)
-    enough = shift(mechanism, 1) * reports / (_SHIFT * variance)
-    return max(min(1 << math.ceil(math.log2(max(enough, 1.0))), most), least)
-
-
-def shift(mechanism: Any, shared: int | None = None) -> float:
-    """The variance, at most, by which sharing so many hash functions moves an estimate; 0 if they are not shared."""
-    shared = getattr(mechanism, "cohorts", None) if shared is None else shared
-    if shared is None or not isinstance(mechanism, Collision | CoCo):
-        return 0.0
-    s, t = mechanism.s, mechanism.law.outputs
-    return 2 * s * (t - 1) / ((t - s) ** 2 * shared)
+def _workload(unit: Unit, epsilon: float, delta: float, users: float, most_evaluations: int) -> Workload:
+    """What a unit asks of a mechanism. Several means are one record."""
+    first = unit[0]
+    domain = Records(len(unit), (UnitInterval(),)) if first.pairs and len(unit) > 1 else first.domain
+    statistics = tuple(dict.fromkeys(question.needs for question in unit))
+    return Workload(domain, statistics, epsilon, delta, users, most_evaluations, first.nominal)
 
 
 def variances(reading: Reading, unit: Unit, users: Mapping[Question, Population], share: float) -> tuple[float, ...]:
@@ -331,14 +282,14 @@ def variances(reading: Reading, unit: Unit, users: Mapping[Question, Population]
 
 
 def _variance(reading: Any, unit: Unit, place: int, users: Population | None, share: float) -> float:
-    if isinstance(reading.domain, Sparse):
+    if reading.domain.kind == SPARSE:
         reading = replace(reading, about=unit[place].statistic)
     if users is None:
         return reading.worst_variance(share)
-    if isinstance(reading.domain, Categories):  # noise is the same for every population; who is asked is not
+    if reading.domain.kind == CATEGORIES:  # noise is the same for every population; who is asked is not
         shares = np.bincount(users.values, weights=users.weights, minlength=reading.domain.k)
         return reading.worst_variance(1.0) + (1 - share) * float(1 - shares @ shares) / reading.domain.k
-    if isinstance(reading.domain, Sparse):
+    if reading.domain.kind == SPARSE:
         return _of_keys(reading, users, share)
     return _of_numbers(reading, place, len(unit), users, share)
 

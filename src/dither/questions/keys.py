@@ -119,6 +119,7 @@ class PresenceOf(KeyQuestion):
     """The share of users who hold a key."""
 
     statistic: ClassVar[str] = "presence"
+    needs: ClassVar[str] = "presence"
     title: ClassVar[str] = "who has which"
 
     @property
@@ -138,6 +139,7 @@ class KeyMeanOf(KeyQuestion):
     """The mean of a key over all users."""
 
     statistic: ClassVar[str] = "mean"
+    needs: ClassVar[str] = "mean"
     averages: ClassVar[bool] = True
     title: ClassVar[str] = "mean over all users"
 

@@ -22,6 +22,7 @@ class MeanOf(Question):
     """
 
     statistic: ClassVar[str] = "mean"
+    needs: ClassVar[str] = "mean"
     averages: ClassVar[bool] = True
     pairs: ClassVar[bool] = True
     pooled: ClassVar[bool] = True

@@ -59,6 +59,7 @@ class Question(ABC):
     attribute: Any = field(hash=False)  # labels may be many, and names suffice to tell questions apart
 
     statistic: ClassVar[str]
+    needs: ClassVar[str] = "frequency"  # what a mechanism must answer
     averages: ClassVar[bool] = False  # the result is in the units of the values, and not a share of users
     ordered: ClassVar[bool] = False  # the numbers have an order of their own
     derived: ClassVar[bool] = False  # comes with other questions, and is not asked by itself
@@ -135,9 +136,10 @@ class Question(ABC):
         """Equal for questions that one report answers."""
         return self
 
-    def spec(self, expected: int) -> str | None:
-        """The one mechanism that asks it of so many users; None where any that takes its domain may."""
-        return None
+    @property
+    def nominal(self) -> tuple[int, ...]:
+        """Of several attributes those without an order, by their places."""
+        return ()
 
     # What it costs ---------------------------------------------------------------------------------------------
 

@@ -49,6 +49,7 @@ class RangesOf(Question):
     """Any ranges of several attributes."""
 
     statistic: ClassVar[str] = "ranges"
+    needs: ClassVar[str] = "ranges"
     group: ClassVar[str] = "ranges"
     title: ClassVar[str] = "answers any ranges"
     has_prior: ClassVar[bool] = False
@@ -102,10 +103,6 @@ class RangesOf(Question):
     @cached_property
     def kind(self) -> tuple[Any, str]:
         return (self.attribute.shape, self.nominal), self.statistic
-
-    def spec(self, expected: int) -> str:
-        """Which grids are asked depends on how many will answer."""
-        return f"Copula(shape={self.attribute.shape}, n={expected}, nominal={self.nominal})"
 
     def variance(self, mechanism: Any, reports: float, users: float) -> float:
         """That would have the predicted error, which falls more slowly than with the number of users."""

@@ -20,12 +20,12 @@ unbiased given these numbers. The users of a group stand for all, and `Collected
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import nan, prod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +33,14 @@ from numpy.typing import NDArray
 from dither.core.channel import Channel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Independent, PublicMixture
-from dither.core.domains import Categories, Records, UnitInterval
+from dither.core.domains import WHOLE_NUMBERS, Categories, Records, UnitInterval
 from dither.core.draw import TAG, Rows, Tape, below
 from dither.core.guarantee import Guarantee
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.parallel import each_chunk, small_matrices
+from dither.core.short_weights import short_components
+from dither.core.structure import GRIDS
 from dither.core.tally import Tally
 from dither.errors import DomainError, EmptyError, ParameterError, RowError, TallyError
 from dither.mechanisms.frequency import Frequencies
@@ -47,6 +49,9 @@ from dither.mechanisms.multi_attribute import MultiAttribute
 from dither.mechanisms.spec import from_spec
 from dither.ranges.grid import checked_shape
 from dither.ranges.groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
+
+if TYPE_CHECKING:
+    from dither.ranges.range_estimate import RangeEstimate  # noqa: F401 - what is estimated
 
 MOST_GROUPS = 1 << 16
 MOST_COUNTS = 1 << 26  # of all grids together: half a gigabyte
@@ -59,7 +64,18 @@ _CHECKED = 1 << 17  # values at a time
 class WholeNumberRecords(Records):
     """Records of whole numbers: attribute j has the values 0, ..., sizes[j] - 1."""
 
+    kind: ClassVar[str] = WHOLE_NUMBERS
     dimension: ClassVar[str] = "attribute"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """By which a mechanism for such records is made."""
+        return {"shape": self.shape}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many values each attribute has."""
+        return tuple(domain.k for domain in self.domains)  # type: ignore[union-attr]
 
     @classmethod
     def sized(cls, shape: Sequence[int]) -> "WholeNumberRecords":
@@ -296,7 +312,7 @@ class RangeReading:
         return RangeEstimate.of(model, axes, tally.n, guarantee, source, self.mechanism._notes())
 
 
-class Ranges(Mechanism):
+class Ranges(Mechanism["RangeEstimate"]):
     """What all methods for range queries share: everything but which grids are asked, and how they are put together.
 
     A concrete method is a frozen dataclass with the fields `shape` (how many values each attribute has), `epsilon`, `n`
@@ -304,6 +320,10 @@ class Ranges(Mechanism):
     """
 
     family = "ranges"
+    structure = GRIDS
+    takes = WHOLE_NUMBERS
+    statistics = ("ranges",)
+    planned = False  # Copula comes out ahead of the others
     readable: ClassVar[Readable | None] = None  # which groups it can put together; None for any
 
     shape: tuple[int, ...]
@@ -400,6 +420,15 @@ class Ranges(Mechanism):
             elif part.reading.k != grid.size:
                 raise ParameterError(f"the oracle of group {number} must be one for the cells of its grid")
         return groups
+
+    def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
+        """With shortened oracles."""
+        weights = short_components(self.components, limit)
+        return None if weights is None else replace(self, weights=weights)  # type: ignore[type-var]
+
+    @property
+    def components(self) -> tuple[Mechanism[Any], ...]:
+        return self.layout.parts
 
     @cached_property
     def reading(self) -> RangeReading:

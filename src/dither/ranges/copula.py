@@ -16,7 +16,7 @@ best (clusters). Grids with cuts at the quantiles, which need a first round to l
 little over it (docs/decisions/0015-ranges.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import log2, sqrt
@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from dither.core.workload import Workload
 from dither.ranges.collection import Ranges
 from dither.ranges.granularity import MOST_EVALUATIONS, cells_of_pair, checked_nominal, noise, oracle
 from dither.ranges.grid import Grid
@@ -37,6 +38,7 @@ _COARSEST, _FINEST = 1, 4  # powers of two
 # the error is 7% and 14% larger for two attributes, the same and 23% larger for four (`python benchmarks/constants.py
 # ranges.copula._PACE`).
 _PACE = 1.5
+_MOST_EXPECTED = 1 << 50  # users; grids do not get finer long before
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,15 @@ class Copula(Ranges):
         {"shape": (9, 7, 4), "epsilon": 0.5, "n": 100_000, "nominal": (2,)},
         {"shape": (8,), "epsilon": 2.0, "n": 1000},
     )
+    planned = True
     readable = Readable(waves=True)
+
+    @classmethod
+    def candidates(cls, workload: Workload) -> Iterator[Mapping[str, Any]]:
+        """Which grids are asked depends on how many will answer."""
+        expected = min(max(1, round(workload.users)), _MOST_EXPECTED)
+        for parameters in super().candidates(workload):
+            yield {**parameters, "n": expected, "nominal": workload.nominal}
 
     def _options(self) -> None:
         self._freeze(nominal=checked_nominal(self.nominal, len(self.shape)))

@@ -27,7 +27,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,11 @@ from numpy.typing import NDArray
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import PublicMixture
+from dither.core.domains import WHOLE_NUMBERS
 from dither.core.draw import Rows, Tape, positions
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, Moments
+from dither.core.structure import BOXES
 from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.kernels.hashing import SPREAD, halves, mixed, public_seeds
@@ -50,6 +52,9 @@ from dither.ranges.grid import MOST_VALUES, checked_shape
 from dither.ranges.hierarchy import Hierarchy, Levels
 from dither.ranges.model import Answered
 from dither.ranges.queries import Queries
+
+if TYPE_CHECKING:
+    from dither.ranges.range_estimate import RangeEstimate  # noqa: F401 - what is estimated
 
 MOST_COUNTS = 1 << 24  # of a tally: 128 MB
 MOST_BOXES = 1 << 64  # of a group: they are numbered in one word
@@ -125,7 +130,7 @@ def box_buckets(seeds: Numbers, boxes: Numbers, g: int) -> Numbers:
 
 
 @dataclass(frozen=True)
-class HIO(Mechanism):
+class HIO(Mechanism["RangeEstimate"]):
     """Range queries from all combinations of levels of all attributes: the honest baseline.
 
     `n` is the expected number of users. `cohorts` is the number of hash functions of a group, and `g` that of their
@@ -144,6 +149,10 @@ class HIO(Mechanism):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "ranges"
+    structure = BOXES
+    takes = WHOLE_NUMBERS
+    statistics = ("ranges",)
+    planned = False  # Copula comes out ahead
     examples = (
         {"shape": (2, 3), "epsilon": 1.0, "n": 1000, "branching": 2, "cohorts": 4},
         {"shape": (5, 2, 2), "epsilon": 0.5, "n": 100_000, "cohorts": 5},
@@ -176,9 +185,6 @@ class HIO(Mechanism):
         wanted = max(_USUAL_FUNCTIONS, -(-self.n // groups))
         cohorts = min(wanted, most) if self.cohorts is None else self.cohorts
         self._freeze(cohorts=checked_count("cohorts", cohorts, 1, most))
-
-    def _fit(self) -> tuple[int, ...]:
-        return self.law.high, self.law.low
 
     @property
     def _g(self) -> int:

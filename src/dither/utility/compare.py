@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_confidence, checked_count, checked_real
-from dither.core.domains import Records
+from dither.core.domains import GROUPS, RECORDS, WHOLE_NUMBERS
 from dither.core.mechanism import Mechanism, Reading
 from dither.display.table import TextTable
 from dither.errors import ParameterError
@@ -195,9 +195,9 @@ def _same_question(readings: Iterable[Reading]) -> None:
 
 def _question(domain: Any) -> Any:
     """What is asked, whatever the budget and however the domain is written."""
-    if isinstance(domain, Records):
+    if domain.kind in (RECORDS, WHOLE_NUMBERS):
         return tuple(domain.of(j) for j in range(domain.d))
-    if hasattr(domain, "groups"):
+    if domain.kind == GROUPS:
         return tuple((group.name, group.low, group.high) for group in domain.groups)
     return domain
 

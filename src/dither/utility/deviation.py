@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_confidence, checked_count, real_array
-from dither.core.domains import Categories
+from dither.core.domains import CATEGORIES, SPARSE
 from dither.core.mechanism import Mechanism, Reading
 from dither.errors import ParameterError
 from dither.utility.population import Population, population
@@ -135,14 +135,12 @@ def deviation(
 
 def reading_of(mechanism: Mechanism, estimator: str = "calibrated") -> Reading:
     """How the reports of a mechanism are read: `"calibrated"`, or `"naive"` where it has such a reading."""
-    calibrated = getattr(mechanism, "reading", None)
-    if not hasattr(calibrated, "moments"):  # a class has only a property of that name
+    if not isinstance(mechanism, Mechanism):
         raise ParameterError("a mechanism with its parameters is needed, for example dither.Piecewise(epsilon=1.0)")
     if estimator == "calibrated":
         return mechanism.reading
-    naive = getattr(mechanism, "naive", None)
-    if estimator == "naive" and naive is not None:
-        return naive
+    if estimator == "naive" and mechanism.naive is not None:
+        return mechanism.naive
     raise ParameterError('estimator must be "calibrated", or "naive" for SquareWave and other window mechanisms')
 
 
@@ -182,11 +180,11 @@ def _items(reading: Any, users: Population | None) -> Iterator[Item]:
 
 
 def _item(reading: Any, values: NDArray, share: float) -> Item:
-    categories = isinstance(reading.domain, Categories)
+    categories = reading.domain.kind == CATEGORIES
     if categories:
         values = values.astype(np.int64)
         truth = (values[:, None] == np.arange(reading.domain.k)).astype(np.float64)
-    elif hasattr(reading, "truth"):  # sparse vectors
+    elif reading.domain.kind == SPARSE:
         truth = reading.truth(values)
     else:
         truth = np.asarray(values["value"] if values.dtype.names else values, dtype=np.float64)

@@ -45,11 +45,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dither.core.ball_domain import Ball
 from dither.core.checks import checked_count, checked_epsilon, checked_real
-from dither.core.domains import Categories, Records, UnitInterval
+from dither.core.domains import (
+    BALL,
+    CATEGORIES,
+    GROUPS,
+    NUMBERS,
+    RECORDS,
+    SPARSE,
+    WHOLE_NUMBERS,
+    Categories,
+    Records,
+    UnitInterval,
+)
 from dither.core.mechanism import Mechanism
-from dither.core.sparse_domain import Sparse
 from dither.errors import ParameterError
 
 _LARGEST = 710.0  # of an epsilon whose K is a float; long before, what users know themselves is the limit
@@ -189,25 +198,25 @@ def limit(mechanism: Mechanism, *, users: int, of: str = "users") -> float:
     """
     users = checked_count("users", users, 1)
     domain: Any = mechanism.reading.domain
-    if hasattr(domain, "groups"):
+    if domain.kind == GROUPS:
         least = max(group.half**2 * least_mse(mean(), group.epsilon, of=of) for group in domain.groups)
-    elif isinstance(domain, Ball):  # the largest cube inside: entries of 1/sqrt(d)
+    elif domain.kind == BALL:  # the largest cube inside: entries of 1/sqrt(d)
         least = least_mse(_asked(Records(domain.d, (UnitInterval(),))), mechanism.epsilon, of=of) / domain.d
     else:
         # Of a device with memory a single report has a smaller epsilon than all of them.
-        least = least_mse(_asked(domain), getattr(mechanism, "first", mechanism.epsilon), of=of)
+        least = least_mse(_asked(domain), mechanism.report_epsilon, of=of)
     return math.sqrt(least / users)
 
 
 def _asked(domain: Any) -> tuple[Parameters, ...]:
     """The parameters of a domain, each item with the same weight."""
-    if isinstance(domain, UnitInterval):
+    if domain.kind == NUMBERS:
         return mean()
-    if isinstance(domain, Categories):
+    if domain.kind == CATEGORIES:
         return frequencies(domain.k)
-    if isinstance(domain, Sparse):
+    if domain.kind == SPARSE:
         return sparse(domain.d, domain.s)
-    if not isinstance(domain, Records):
+    if domain.kind not in (RECORDS, WHOLE_NUMBERS):
         raise ParameterError(
             "no limit is known for this domain: put its parameters together from mean, frequencies and sparse, and "
             "pass them to least_mse"
@@ -216,13 +225,13 @@ def _asked(domain: Any) -> tuple[Parameters, ...]:
     items = sum(times * _cells(kind) for kind, times in kinds.items())
     blocks = []
     for kind, times in kinds.items():
-        (one,) = frequencies(kind.k, kind.k / items) if isinstance(kind, Categories) else mean(1 / items)
+        (one,) = frequencies(kind.k, kind.k / items) if kind.kind == CATEGORIES else mean(1 / items)
         blocks.append(Parameters(times * one.count, one.information, one.weight, one.cells, one.signs))
     return tuple(blocks)
 
 
 def _cells(kind: Categories | UnitInterval) -> int:
-    return kind.k if isinstance(kind, Categories) else 1
+    return kind.parameters.get("k", 1)
 
 
 # How a report's information is shared ------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import real_array
-from dither.core.domains import Categories, Records, UnitInterval
+from dither.core.domains import CATEGORIES, NUMBERS, RECORDS, WHOLE_NUMBERS
 from dither.core.mechanism import Domain
 from dither.errors import ParameterError, RowError
 
@@ -78,7 +78,7 @@ def _shares(counts: Weights) -> Weights | None:
 def _are_counts_and_edges(domain: Domain, values: Any) -> bool:
     """Whether this is meant as a histogram: a pair of lists, where values would be numbers."""
     return (
-        isinstance(domain, UnitInterval)
+        domain.kind == NUMBERS
         and isinstance(values, tuple)
         and len(values) == 2
         and all(hasattr(part, "__len__") and not isinstance(part, str) for part in values)
@@ -100,8 +100,8 @@ def _histogram(domain: Domain, counts: Any, edges: Any) -> Population:
     )
 
 
-def _named(domain: Domain, text: str) -> Population:
-    if isinstance(domain, Records):
+def _named(domain: Any, text: str) -> Population:
+    if domain.kind in (RECORDS, WHOLE_NUMBERS):
         if len(set(domain.domains)) > 1:
             raise ParameterError("records of several kinds need values: a named distribution is for one kind")
         column = _named(domain.of(0), text)
@@ -116,11 +116,11 @@ def _named(domain: Domain, text: str) -> Population:
     return found
 
 
-def _distribution(domain: Domain, name: str, numbers: Sequence[float]) -> Population | None:
-    if isinstance(domain, UnitInterval):
+def _distribution(domain: Any, name: str, numbers: Sequence[float]) -> Population | None:
+    if domain.kind == NUMBERS:
         edges = np.linspace(-1, 1, _GRID + 1)
         values, laws, most = (edges[1:] + edges[:-1]) / 2, _DENSITIES, _NARROW
-    elif isinstance(domain, Categories):
+    elif domain.kind == CATEGORIES:
         values, laws, most = np.arange(domain.k), _FREQUENCIES, 1.0
     else:
         return None

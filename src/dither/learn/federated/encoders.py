@@ -5,18 +5,18 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from dither.core.domains import BALL
 from dither.core.estimate import Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.reports import Reports
 from dither.core.tally import Tally
 from dither.learn.federated.ldpvec import LDPVec
-from dither.learn.vector_reporter import VectorReporter
+from dither.learn.vector_reporter import VectorReporter, vector_candidates
+from dither.mechanisms.lookup import registry
+from dither.mechanisms.spec import parsed_spec
 
 DEFAULT = "best"
-CANDIDATES = ("UnitVector", "BallGaussian")  # for the best; the second needs a delta
-_GAUSSIAN = ("BallGaussian",)
-_WITH_DELTA = ("Gaussian",)
 
 
 class VectorEncoder(Protocol):
@@ -58,12 +58,20 @@ def encoder_for(name: str, d: int, epsilon: float, delta: float, clip: float, op
     return VectorReporter(name, d=d, epsilon=epsilon, delta=delta, clip=clip, **{"norm": "l2", **options})
 
 
+def update_candidates(delta: float) -> tuple[str, ...]:
+    """What is tried for the best: mechanisms that take a whole update, and can do with this delta.
+
+    >>> update_candidates(0.0), update_candidates(1e-6)
+    (('UnitVector',), ('UnitVector', 'BallGaussian'))
+    """
+    return tuple(name for name in vector_candidates((BALL,)) if delta or not registry[name].needs_delta)
+
+
 def noise_kind(name: str, options: dict[str, Any]) -> str:
     """How reports of this mechanism add up over rounds: see `per_round`."""
     if name == "LDPVec":
         return "gaussian" if options.get("base") == "Gaussian" else "pure"
-    used = options.get("base", name)
-    return "gaussian" if used in _GAUSSIAN else "delta" if used in _WITH_DELTA else "pure"
+    return parsed_spec(options.get("base", name))[0].composition
 
 
 def encoder_name(encoder: VectorEncoder | None) -> str:

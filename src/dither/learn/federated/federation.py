@@ -23,7 +23,14 @@ from dither.display.progress import progress
 from dither.display.table import TextTable
 from dither.errors import BudgetError, DomainError, ParameterError, ReportError
 from dither.learn.federated.device import Numbers, Task, clipped
-from dither.learn.federated.encoders import CANDIDATES, DEFAULT, VectorEncoder, encoder_for, encoder_name, noise_kind
+from dither.learn.federated.encoders import (
+    DEFAULT,
+    VectorEncoder,
+    encoder_for,
+    encoder_name,
+    noise_kind,
+    update_candidates,
+)
 from dither.learn.federated.local_training import LocalTraining, check_labels, decided, loss
 from dither.learn.federated.partition import Devices, whole_labels
 from dither.learn.federated.round_accounting import Accounts, Rota, most_rounds, per_round, shuffled_total, together
@@ -125,8 +132,8 @@ class Federation:
             return self._named(mechanism, epsilon, budget, options)
         if options:
             raise ParameterError('options belong to a mechanism that is named, as in Federation(model, "LDPVec", ...)')
-        names = CANDIDATES if self.delta else CANDIDATES[:1]
-        return min((self._named(name, epsilon, budget, {}) for name in names), key=lambda each: each.error())
+        tried = (self._named(name, epsilon, budget, {}) for name in update_candidates(self.delta))
+        return min(tried, key=lambda each: each.error())
 
     def _named(self, name: str, epsilon: float, budget: str, options: dict[str, Any]) -> Any:
         """The encoder of a mechanism with what its reports may cost."""

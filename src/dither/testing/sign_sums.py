@@ -1,4 +1,4 @@
-"""What Succinct and SignSum do, by their definition: every item has a sign, given by a hash function, and a user sends
+"""Sums of signs, by their definition: every item has a sign, given by a hash function, and a user sends
 the sum of the signs of its items. Dummies fill up to s keys, and to an odd number, so that no sum is zero.
 """
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-import dither
-from contract.checks.rounding import rounded_number
+from dither.core.structure import NOISY_SUM, SUM_SIGN
 from dither.kernels.hashing import buckets
+from dither.testing.rounding import rounded_number
 
-SUMMED = (dither.Succinct, dither.SignSum)
+SUMMED = (NOISY_SUM, SUM_SIGN)
 
 
 def hashed_sign(seed: int) -> Callable[[int], int]:
@@ -38,7 +38,7 @@ def total_of(mechanism: Any, signs: Mapping[int, int], sign: Callable[[int], int
 def total_law(mechanism: Any, total: int, bits: int = 64) -> list[Fraction]:
     """P(reported value) for a sum; what lies between lattice points is rounded with words of so many bits."""
     high, low, *_ = mechanism.weights
-    if isinstance(mechanism, dither.SignSum):
+    if mechanism.structure == SUM_SIGN:
         return [Fraction(high if (total > 0) == bool(value) else low, high + low) for value in range(2)]
     law = mechanism.noise.law
     clipped = max(-1.0, min(1.0, total / mechanism.eta))

@@ -13,34 +13,31 @@ from typing import Any
 
 import numpy as np
 
-import dither
-from contract.sign_vectors import signs_of
 from dither.core.composite_channels import Repeated
-from dither.core.domains import Records, UnitInterval
+from dither.core.domains import GROUPS, NUMBERS, RECORDS, SPARSE, WHOLE_NUMBERS
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism
 from dither.core.sparse_columns import EMPTY
-from dither.core.sparse_domain import Sparse
-from dither.mechanisms.multi_attribute import MultiAttribute
-from dither.mechanisms.personalised import Pooled
-from dither.ranges.collection import Ranges
+from dither.testing.examples import composed
+from dither.testing.sign_vectors import signs_of
 
 
-def rounding(mechanism: Mechanism, value: Any, bits: int = 64) -> dict[int, Fraction]:
+def rounded_value(mechanism: Mechanism, value: Any, bits: int = 64) -> dict[int, Fraction]:
     """Which rows of the channel a value becomes, and how often."""
-    if isinstance(mechanism.reading, MultiAttribute):
+    domain = mechanism.reading.domain
+    if composed(mechanism):
         return _rounded_record(mechanism.reading, value, bits)
-    if isinstance(mechanism, Ranges | dither.HIO):
-        return {int(np.ravel_multi_index(tuple(int(each) for each in value), mechanism.shape)): Fraction(1)}  # type: ignore
-    if isinstance(mechanism.reading.domain, Records):
+    if domain.kind == WHOLE_NUMBERS:
+        return {int(np.ravel_multi_index(tuple(int(each) for each in value), domain.parameters["shape"])): Fraction(1)}
+    if domain.kind == RECORDS:
         return _rounded_corner(mechanism, value, bits)
-    if isinstance(mechanism.reading, Pooled):
+    if domain.kind == GROUPS:
         return _rounded_choice(mechanism.reading, value, bits)
-    if isinstance(mechanism.reading.domain, Sparse):
-        listed = signs_of(mechanism.reading.domain.d, mechanism.reading.domain.s)
+    if domain.kind == SPARSE:
+        listed = signs_of(**domain.parameters)
         vector = {key: number for key, number in zip(*value, strict=True) if key != EMPTY}
         return {listed.index(dict(signs)): share for signs, share in as_signs(mechanism, vector, bits).items()}
-    if not isinstance(mechanism.reading.domain, UnitInterval):
+    if domain.kind != NUMBERS:
         return {int(value): Fraction(1)}
     return rounded_number(value, mechanism.channel().shape[0] - 1, bits)
 
@@ -80,13 +77,13 @@ def rounded_number(value: float, steps: int, bits: int) -> dict[int, Fraction]:
     return {row: share for row, share in ((int(lower[0]), 1 - up), (int(lower[0]) + 1, up)) if share}
 
 
-def _rounded_choice(groups: Pooled, choice: Any, bits: int) -> dict[int, Fraction]:
+def _rounded_choice(groups: Any, choice: Any, bits: int) -> dict[int, Fraction]:
     """The rows of all groups stand one after the other; a value is rounded on the scale of its region."""
     number = int(choice["group"])
     group, part = groups.groups[number], groups.parts[number]
     scaled = np.clip((choice["value"] - group.centre) / group.half, -1, 1)
     before = sum(part.channel().shape[0] for part in groups.parts[:number])
-    return {before + row: share for row, share in rounding(part, scaled, bits).items()}
+    return {before + row: share for row, share in rounded_value(part, scaled, bits).items()}
 
 
 def _rounded_corner(mechanism: Mechanism, record: Any, bits: int) -> dict[int, Fraction]:
@@ -99,11 +96,11 @@ def _rounded_corner(mechanism: Mechanism, record: Any, bits: int) -> dict[int, F
     return {row[corner]: share for corner, share in corners.items()}
 
 
-def _rounded_record(dimensions: MultiAttribute, record: Any, bits: int) -> dict[int, Fraction]:
+def _rounded_record(dimensions: Any, record: Any, bits: int) -> dict[int, Fraction]:
     rows = {0: Fraction(1)}
     for j in range(dimensions.d):
         part = dimensions.part(j)
-        digits = rounding(part, record[j], bits)
+        digits = rounded_value(part, record[j], bits)
         size = part.channel().shape[0]
         rows = {row * size + digit: a * b for row, a in rows.items() for digit, b in digits.items()}
     return rows

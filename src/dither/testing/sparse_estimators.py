@@ -16,15 +16,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, norm
 
-import dither
-from contract.checks.examples import component_of
-from contract.checks.rounding import as_signs
-from contract.checks.samplers import row_of
-from contract.checks.sign_sums import SUMMED, hashed_sign, total_law, total_of
-from contract.sign_vectors import signs_of
+from dither.core.tally import Tally
 from dither.mechanisms.keyvalue import Hits, KeyValues
+from dither.testing.examples import component_of
+from dither.testing.rounding import as_signs
+from dither.testing.samplers import row_of
+from dither.testing.sign_sums import SUMMED, hashed_sign, total_law, total_of
+from dither.testing.sign_vectors import signs_of
 
 
 def ideal_outcomes(mechanism: Any, vector: dict[int, int], key: int) -> list[Fraction]:
@@ -83,7 +82,7 @@ def _check_moments(mechanism: Any, vector: dict[int, int], chances: NDArray) -> 
     counts = {0: (0, 0), 1: (1, 0), 2: (0, 1), 3: (1, 1)}
     scores = np.empty((4, mechanism.d))
     for outcome, (minus, plus) in counts.items():
-        tally = dither.Tally(mechanism.fingerprint, 1, np.tile([minus, plus], (mechanism.d, 1)))
+        tally = Tally(mechanism.fingerprint, 1, np.tile([minus, plus], (mechanism.d, 1)))
         made = mechanism.estimate(tally)
         scores[outcome] = made["mean"].value
         presence = made["presence"].value
@@ -129,7 +128,7 @@ def check_outcomes(mechanism: Any) -> None:
     By enumeration of all reports; of those with hash functions, over all signs of the items that matter.
     """
     law, d, s = mechanism.reading.law, mechanism.d, mechanism.s
-    if isinstance(mechanism, SUMMED):
+    if mechanism.structure in SUMMED:
         check_sums(mechanism)
         made = signed_outcomes
     else:
@@ -228,7 +227,7 @@ def _check_kind(mechanism: Any, sign: int, outcomes: Outcomes) -> None:
     """The outcomes of a user who has the key with this sign, or not, are those of the reading."""
     law, asked = mechanism.reading.law, _asked(mechanism, outcomes)
     assert abs(sum(asked.values()) - 1) < 1e-12
-    if isinstance(getattr(mechanism, "hits", None), Hits):
+    if mechanism.structure not in SUMMED:
         minus, plus, both = (sum(asked.get(each, Fraction(0)) for each in some) for some in HIT)
         true, opposite = (plus, minus) if sign > 0 else (minus, plus)
         hits = mechanism.hits
@@ -248,7 +247,7 @@ def _scores(mechanism: Any, seen: list[tuple[int, ...]]) -> dict[str, NDArray]:
     for at in range(0, len(seen), d):
         some = seen[at : at + d]
         counts = np.array([(*first, *each) for each in (some * d)[:d]])
-        made = mechanism.estimate(dither.Tally(mechanism.fingerprint, 1, counts))
+        made = mechanism.estimate(Tally(mechanism.fingerprint, 1, counts))
         for name in made.keys() - {"conditional_mean"}:
             found.setdefault(name, []).append(made[name].value[: len(some)])
     scores = {name: np.concatenate(parts) for name, parts in found.items()}
@@ -321,6 +320,8 @@ def check_sparse_estimates(
 
     The conditional mean is looked at where it is known; a ratio is nearly normal there, if presence is well known.
     """
+    from scipy.stats import norm
+
     scores = sparse_scores(mechanism, vectors, times=times, seed=seed)
     found = np.concatenate([np.ravel(score) for score in scores.values()])
     found = found[~np.isnan(found)]
@@ -328,14 +329,14 @@ def check_sparse_estimates(
     assert np.abs(found).max() < norm.isf(alarm / (2 * found.size))
 
 
-def expected_tally(mechanism: Any, vectors: list[dict[int, float]], n: int) -> dither.Tally:
+def expected_tally(mechanism: Any, vectors: list[dict[int, float]], n: int) -> Tally:
     """A tally with the expected counts of these users."""
     law, truth = mechanism.reading.law, sparse_truth(mechanism, vectors)["frequency"]
     kinds = np.column_stack([1 - truth.sum(axis=1), truth])
     counts = n * law.asked * (kinds @ law.chance @ law.seen)
     if counts_asked(mechanism):
         counts = np.column_stack([np.full(mechanism.d, n * law.asked), counts])
-    return dither.Tally(mechanism.fingerprint, n, np.rint(counts).astype(np.int64))
+    return Tally(mechanism.fingerprint, n, np.rint(counts).astype(np.int64))
 
 
 def check_sparse_errors(mechanism: Any, vectors: list[dict[int, float]], n: int = 10**12) -> None:
@@ -364,6 +365,8 @@ def check_simulated_errors(mechanism: Any, vectors: list[dict[int, float]], *, s
 
     Of each key on its own: estimates are all but normal, so that the sum of squares is chi-square.
     """
+    from scipy.stats import chi2
+
     collections, users, reading = 300, 2000 // len(vectors) * len(vectors), mechanism.reading
     rows = np.tile(reading.domain.check(vectors), collections * users // len(vectors))
     reports = mechanism.randomize(rows, seed=seed)

@@ -13,63 +13,59 @@ from typing import Any
 
 import numpy as np
 
-import dither
-from contract.checks.examples import LARGEST_LISTED, composed, parts_of
-from contract.checks.short_weights import short_codebook
-from contract.checks.sign_sums import SUMMED, hashed_sign, total_of
-from contract.sign_vectors import signs_of
 from dither.core.channel import Table
 from dither.core.composite_channels import Announced, PublicMixture, Repeated
+from dither.core.domains import CATEGORIES, RECORDS, SPARSE
 from dither.core.exact import exp_below
 from dither.core.mechanism import Mechanism
-from dither.core.sparse_domain import Sparse
-from dither.mechanisms.memoized import Memoized
-from dither.mechanisms.multi_attribute import MultiAttribute
-from dither.ranges.collection import Ranges
+from dither.core.structure import CODEBOOK, NOISY_SUM, POINTS
+from dither.privacy.certificate import certify
+from dither.testing.examples import LARGEST_LISTED, composed
+from dither.testing.sign_sums import SUMMED, hashed_sign, total_of
+from dither.testing.sign_vectors import signs_of
 
 SEEDS = 8  # hash functions that a certificate is compared with
 
 
 def check_certificate(mechanism: Mechanism) -> None:
     """At most what was declared and within 1e-9 of it; enumeration of all pairs agrees with the structure."""
-    promise = dither.privacy.certify(mechanism)
+    promise = certify(mechanism)
     assert promise == mechanism.guarantee
     assert promise.epsilon <= mechanism.epsilon
     assert promise.delta <= mechanism.delta
-    if isinstance(mechanism, Memoized):
-        assert 0 <= mechanism.first - mechanism.first_report.epsilon <= 1e-9
+    assert 0 <= mechanism.report_epsilon - mechanism.report_guarantee.epsilon <= 1e-9 or not mechanism.remembers
     if mechanism.delta == 0:
         assert mechanism.epsilon - promise.epsilon <= 1e-9
     else:
         assert promise.epsilon == mechanism.epsilon
-        several = parts_of(mechanism) or isinstance(mechanism.channel(), Repeated)
+        several = mechanism.components or isinstance(mechanism.channel(), Repeated)
         tight = 1 / 1000 if several else 1  # m reports at delta / m each keep less than delta
         assert promise.delta >= tight * mechanism.delta * (1 - 1e-9)
 
 
 def check_channel(mechanism: Mechanism) -> None:
     """Rows sum to one; ratio, divergence and blanket are those of the written-out matrix."""
-    if isinstance(mechanism, dither.BallGaussian):
+    if mechanism.structure == POINTS:
         return  # its reports cannot be listed; its own tests compare it with the continuum
     channel = mechanism.channel()
-    if parts_of(mechanism) and (max(channel.shape) > LARGEST_LISTED or isinstance(channel, Announced)):
+    if mechanism.components and (max(channel.shape) > LARGEST_LISTED or isinstance(channel, Announced)):
         assert channel.ratio() == _product_of_ratios(mechanism)
-        for part in parts_of(mechanism):
+        for part in mechanism.components:
             check_channel(part)
         return
     if channel.shape[1] > LARGEST_LISTED:
         assert isinstance(channel, PublicMixture)
-        if isinstance(mechanism, dither.UnitVector):
-            assert channel.ratio() == mechanism.law.ratio() ** mechanism.number
-            small: Any = short_codebook(mechanism, 1 << 12)
+        if mechanism.structure == CODEBOOK:
+            small: Any = mechanism.shortened(1 << 12)
+            assert channel.ratio() == mechanism.law.ratio() ** small.number
             check_worst_tag(small.channel(), range(SEEDS))
             channel = replace(channel, component=mechanism.law)
-        if isinstance(mechanism.reading.domain, Sparse):
+        if mechanism.takes == SPARSE:
             check_worst_tag(channel, range(SEEDS), _same_rows(mechanism))
         channel = channel.component
-        if isinstance(mechanism, dither.Succinct):
-            return  # what follows is Laplace's channel
-    elif isinstance(channel, PublicMixture) and channel.tags > 1 and isinstance(mechanism.reading.domain, Sparse):
+        if mechanism.structure == NOISY_SUM:
+            return  # what follows is the channel of the noise
+    elif isinstance(channel, PublicMixture) and channel.tags > 1 and mechanism.takes == SPARSE:
         check_worst_tag(channel, range(channel.tags))
     inputs = channel.shape[0]
     rows = [channel.row(x) for x in (range(inputs) if inputs <= 40 else (0, 1, inputs // 2, inputs - 1))]
@@ -116,19 +112,18 @@ def check_worst_tag(
 
 
 def _same_rows(mechanism: Any) -> Callable[[int, int], Any]:
-    if not isinstance(mechanism, SUMMED):
+    if mechanism.structure not in SUMMED:
         return lambda x, tag: x
     listed = signs_of(mechanism.d, mechanism.s)
     return lambda x, tag: total_of(mechanism, listed[x], hashed_sign(tag))
 
 
 def _product_of_ratios(mechanism: Mechanism) -> Fraction:
-    dimensions = mechanism.reading
-    ratios = [Fraction(part.channel().ratio()) for part in parts_of(mechanism)]
-    if isinstance(mechanism, dither.Histogram):
+    dimensions: Any = mechanism.reading
+    ratios = [Fraction(part.channel().ratio()) for part in mechanism.components]
+    if dimensions.domain.kind == CATEGORIES:
         return ratios[0] ** 2  # two entries differ
-    if isinstance(mechanism, dither.Personalised | Ranges):
-        return max(ratios)
-    assert isinstance(dimensions, MultiAttribute)
+    if dimensions.domain.kind != RECORDS:
+        return max(ratios)  # one of them reports
     ratios = sorted(Fraction(dimensions.part(j).channel().ratio()) for j in range(dimensions.d))
     return prod(ratios[-dimensions.m :], start=Fraction(1))

@@ -4,27 +4,24 @@ Every mechanism in the registry brings `examples`, small enough that all reports
 is asked of the objects, never of names: a domain, a reading, parts.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-import dither
-from dither.core.ball_domain import Ball
-from dither.core.domains import Records, UnitInterval
+from dither.core.composite_channels import PublicMixture
+from dither.core.domains import BALL, GROUPS, NUMBERS, RECORDS, SPARSE, WHOLE_NUMBERS
 from dither.core.hashed_channel import HashedChannel
 from dither.core.mechanism import Mechanism
-from dither.core.sparse_domain import Sparse
-from dither.mechanisms.memoized import Memoized
-from dither.mechanisms.multi_attribute import MultiAttribute
-from dither.mechanisms.personalised import RECORD, Choices
+from dither.mechanisms.lookup import registry
+from dither.mechanisms.personalised import RECORD
 
 LARGEST_LISTED = 1 << 16
 
 
 def examples() -> list[Mechanism]:
     """Every registered mechanism with each of its example parameters."""
-    return [cls(**example) for cls in dither.registry.values() for example in cls.examples]
+    return [cls(**example) for cls in registry.values() for example in cls.examples]
 
 
 def label(mechanism: Mechanism) -> str:
@@ -43,16 +40,16 @@ def messages(error: BaseException | None) -> str:
 
 def as_values(mechanism: Mechanism, column: Any) -> Any:
     """A column as the mechanism takes it: for records, the same value in every dimension; of keys, the first one's."""
-    domain = mechanism.reading.domain
-    if isinstance(domain, Choices):
+    domain: Any = mechanism.reading.domain
+    if domain.kind == GROUPS:
         if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
             rows = np.zeros(len(column), dtype=RECORD)
             rows["value"] = column
             return rows
         return {"value": column, "group": np.zeros(len(column), dtype=np.uint8)}
-    if isinstance(domain, Sparse):
+    if domain.kind == SPARSE:
         return [{0: value} for value in column]
-    if not isinstance(domain, Records | Ball):
+    if domain.kind not in (RECORDS, WHOLE_NUMBERS, BALL):
         return column
     return (
         np.repeat(column[:, None], domain.d, axis=1)
@@ -68,49 +65,43 @@ def many(value: Any, rows: int) -> NDArray:
 
 def composed(mechanism: Mechanism) -> bool:
     """Whether a report consists of several reports."""
-    return isinstance(mechanism.reading, MultiAttribute)
-
-
-def parts_of(mechanism: Mechanism) -> tuple[Mechanism, ...]:
-    """The mechanisms that a mechanism is made of; empty if it stands for itself."""
-    if isinstance(mechanism, dither.Histogram):
-        return (mechanism.entry,)
-    return tuple(getattr(mechanism.reading, "parts", ()))
+    return bool(mechanism.components) and mechanism.reading.domain.kind == RECORDS
 
 
 def with_epsilon(mechanism: Mechanism, epsilon: float, **changes: Any) -> Mechanism:
     """The same mechanism with another budget, fitted again."""
     stored = {key: value for key, value in mechanism.to_dict().items() if key not in ("mechanism", "weights")}
-    if isinstance(mechanism, dither.Personalised):
-        scale = epsilon / mechanism.epsilon
-        groups = [(group.name, max(group.epsilon * scale, 1e-9), group.low, group.high) for group in mechanism.groups]
-        return dither.Personalised(mechanism.base, groups)
-    if isinstance(mechanism, Memoized):
-        changes = {"first": epsilon * mechanism.first / mechanism.epsilon, **changes}
+    scale = epsilon / mechanism.epsilon
+    if mechanism.takes == GROUPS:  # each has a budget of its own
+        groups = [(name, max(own * scale, 1e-9), low, high) for name, own, low, high in stored["groups"]]
+        stored, changes = {**stored, "groups": groups, "epsilon": None}, {"epsilon": None}
+    if mechanism.remembers:
+        changes = {"first": mechanism.report_epsilon * scale, **changes}
     return type(mechanism)(**{**stored, "epsilon": epsilon, **changes})
 
 
 def component_of(mechanism: Mechanism) -> HashedChannel | None:
     """The channel of hashed items under one hash function, if the mechanism has one."""
-    component = getattr(mechanism.channel(), "component", None)
+    channel = mechanism.channel()
+    component = channel.component if isinstance(channel, PublicMixture) else None
     return component if isinstance(component, HashedChannel) else None
 
 
 def sampled_inputs(mechanism: Mechanism) -> NDArray:
     """All inputs of the channel if they are few, else some; and for numbers also one between lattice points."""
-    inputs, domain = mechanism.inputs(), mechanism.reading.domain
-    if isinstance(domain, UnitInterval):
+    inputs, domain = mechanism.inputs(), cast(Any, mechanism.reading.domain)
+    if domain.kind == NUMBERS:
         return np.append(inputs[np.unique([0, len(inputs) // 2, -1])], 0.3)
-    if isinstance(domain, Choices):
+    if domain.kind == GROUPS:
         off = inputs[:1].copy()
         off["value"] = domain.groups[0].centre + 0.3 * domain.groups[0].half
         return np.concatenate([inputs[np.unique([0, len(inputs) // 3, -1])], off])
-    if isinstance(domain, Records):
-        between = [0.3 - 0.1 * j if isinstance(domain.of(j), UnitInterval) else 1 for j in range(domain.d)]
+    if domain.kind in (RECORDS, WHOLE_NUMBERS):
+        between = [0.3 - 0.1 * j if domain.of(j).kind == NUMBERS else 1 for j in range(domain.d)]
         return np.vstack([inputs[np.unique([0, len(inputs) // 3, -1])], between])
-    if isinstance(domain, Sparse):
+    if domain.kind == SPARSE:
         return np.append(inputs[np.unique([0, 1, len(inputs) // 2, -1])], domain.check([{0: 0.3}]))
-    if isinstance(domain, Ball):
+    if domain.kind == BALL:
         return np.vstack([inputs[:2], 0.3 * inputs[-2:-1], 0.0 * inputs[:1], domain.points(2 * domain.d + 1)[-1:]])
     return inputs
 

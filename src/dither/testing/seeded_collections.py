@@ -10,18 +10,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom, chi2
 
-import dither
-from contract.checks.examples import LARGEST_LISTED, as_bytes, many, sampled_inputs
-from contract.checks.rounding import mixed, rounding
-from dither.core.ball_domain import Ball
-from dither.core.domains import Records, UnitInterval
+from dither.core.domains import CATEGORIES, GROUPS, NUMBERS, SPARSE, WHOLE_NUMBERS
+from dither.core.estimate import Estimate
 from dither.core.mechanism import Mechanism
-from dither.mechanisms.keyvalue import KeyValues
-from dither.mechanisms.multi_attribute import MultiAttribute
-from dither.mechanisms.personalised import Pooled
-from dither.ranges.collection import Ranges
+from dither.core.tally import Tally
+from dither.testing.examples import LARGEST_LISTED, as_bytes, composed, many, sampled_inputs
+from dither.testing.rounding import mixed, rounded_value
 
 
 def check_merging(mechanism: Mechanism, seed: int = 5) -> None:
@@ -35,19 +30,21 @@ def check_merging(mechanism: Mechanism, seed: int = 5) -> None:
         order = generator.permutation(len(reports))
         parts = np.split(order, np.sort(generator.integers(0, len(order), 4)))
         assert sum(mechanism.tally(reports[part]) for part in parts).to_bytes() == whole.to_bytes()
-    assert dither.Tally.from_bytes(whole.to_bytes()) == whole
+    assert Tally.from_bytes(whole.to_bytes()) == whole
     assert (mechanism.randomize(values[:1000], seed=seed) == reports[:1000]).all()
 
 
 def check_plumbing(mechanism: Mechanism, alarm: float = 1e-8) -> None:
     """Seeded production reports follow the channel: chi-square for each input, false alarm `alarm` each."""
+    from scipy.stats import chi2
+
     channel = mechanism.channel()
     if max(channel.shape) > LARGEST_LISTED:
         return
     outputs = {report: i for i, report in enumerate(as_bytes(mechanism.outputs()))}
     for x, value in enumerate(sampled_inputs(mechanism)):
         reports = mechanism.randomize(many(value, 40_000), seed=1000 + x)
-        expected = np.array(mixed(channel, rounding(mechanism, value), float)) * len(reports)
+        expected = np.array(mixed(channel, rounded_value(mechanism, value), float)) * len(reports)
         found = Counter(outputs[report] for report in as_bytes(np.asarray(reports)))
         counts = np.array([found[i] for i in range(len(expected))])
         keep = expected >= 5
@@ -63,8 +60,10 @@ def check_coverage(mechanism: Mechanism, values: NDArray, *, collections: int, s
     One number of every simulated collection is looked at, so that the collections are independent. Answers to queries
     have a part that no noise explains, and tests of their own.
     """
-    if isinstance(mechanism, Ranges | dither.HIO):
+    if mechanism.takes == WHOLE_NUMBERS:
         return
+    from scipy.stats import binom
+
     truth = _truth(mechanism, values)
     reports = mechanism.randomize(np.tile(values, (collections,) + (1,) * (values.ndim - 1)), seed=seed)
     covered = 0
@@ -76,30 +75,31 @@ def check_coverage(mechanism: Mechanism, values: NDArray, *, collections: int, s
 
 
 def _truth(mechanism: Mechanism, values: NDArray) -> NDArray:
-    if isinstance(mechanism.reading, MultiAttribute):
-        parts = [mechanism.reading.part(j) for j in range(mechanism.reading.d)]
+    reading: Any = mechanism.reading
+    if composed(mechanism):
+        parts = [reading.part(j) for j in range(reading.d)]
         columns = [values[:, j] for j in range(len(parts))]
         own = [
-            column if isinstance(part.reading.domain, UnitInterval) else column.astype(int)
+            column if part.reading.domain.kind == NUMBERS else column.astype(int)
             for part, column in zip(parts, columns, strict=True)
         ]
         return np.concatenate([_truth(part, column) for part, column in zip(parts, own, strict=True)])
-    if isinstance(mechanism.reading, Pooled):
+    if reading.domain.kind == GROUPS:
         return np.atleast_1d(values["value"].mean())
-    if isinstance(mechanism.reading, KeyValues):
-        mean = replace(mechanism.reading, about="mean").truth(values).mean(axis=0)
-        presence = np.array([(values["key"] == key).any(axis=1).mean() for key in range(mechanism.reading.d)])
-        if len(mechanism.reading.law.reads) == 1:
-            return presence if mechanism.reading.about == "presence" else mean
+    if reading.domain.kind == SPARSE:
+        mean = replace(reading, about="mean").truth(values).mean(axis=0)
+        presence = np.array([(values["key"] == key).any(axis=1).mean() for key in range(reading.d)])
+        if len(reading.law.reads) == 1:
+            return presence if reading.about == "presence" else mean
         return np.concatenate([presence, mean, np.column_stack([presence - mean, presence + mean]).ravel() / 2])
-    if isinstance(mechanism.reading.domain, UnitInterval | Records | Ball):
+    if reading.domain.kind != CATEGORIES:
         return np.atleast_1d(values.mean(axis=0))
     return np.bincount(values, minlength=len(mechanism.inputs())) / len(values)
 
 
 def _ends(estimate: Any) -> tuple[NDArray, NDArray]:
     """The ends of all intervals, one after the other."""
-    if isinstance(estimate, dither.Estimate):
+    if isinstance(estimate, Estimate):
         parts = [estimate]
     elif "conditional_mean" in estimate:  # a ratio: it is known only where presence is
         parts = [estimate[name] for name in ("presence", "mean", "frequency")]

@@ -1,0 +1,28 @@
+"""Workloads: what a mechanism would have to answer, and with what.
+
+The planner asks every class of the registry which mechanisms it offers for a workload (`Mechanism.candidates`), and
+prices them. So a mechanism that another package registers is planned like any other, and no list of names is kept.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dither.core.mechanism import Domain
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A domain, the statistics of it that are asked for, and what there is to spend on them.
+
+    `users` are those who are expected to answer, `most_evaluations` what a report may cost the server. Of records of
+    whole numbers, `nominal` lists the dimensions whose values have no order.
+    """
+
+    domain: "Domain"
+    statistics: tuple[str, ...]
+    epsilon: float
+    delta: float = 0.0
+    users: float = 1.0
+    most_evaluations: int = 1 << 62
+    nominal: tuple[int, ...] = ()
