@@ -449,7 +449,8 @@ def sources_in(source: str) -> list[str]:
 def test_no_other_module_makes_randomness():
     found = {path.relative_to(SOURCE).as_posix(): sources_in(path.read_text()) for path in SOURCE.rglob("*.py")}
     assert len(found) > 20
-    assert {module for module, uses in found.items() if uses} == {"core/randomness.py"}
+    checks = {"testing/estimators.py", "testing/seeded_collections.py"}  # make up users, from seeds, and no report
+    assert {module for module, uses in found.items() if uses} == {"core/randomness.py"} | checks
 
 
 @pytest.mark.parametrize(

@@ -142,8 +142,8 @@ def test_what_is_missing_in_a_table_is_found_and_substituted():
     best = plan(SCHEMA, 12.0, users=10)
     for form in (pandas.DataFrame(data), polars.DataFrame(data), arrow.table(data)):
         with pytest.raises(DomainError, match="row 1"):
-            best.randomize(form)
-        assert all(len(reports) == 2 for reports in best.randomize(form, invalid="substitute").values())
+            best.randomize(form, missing="error")
+        assert all(len(reports) == 2 for reports in best.randomize(form).values())
 
 
 def test_merging():
@@ -202,7 +202,7 @@ def test_bad_parameters(arguments):
 def test_bad_tables_name_the_attribute_and_no_value():
     best, secret = plan(SCHEMA, 12.0, users=10), 987654321
     good = {"age": 30, "income": 5.0, "job": "nurse"}
-    for change in ({"age": secret}, {"income": secret}, {"job": str(secret)}, {"age": None}):
+    for change in ({"age": secret}, {"income": secret}, {"job": str(secret)}, {"age": "old"}):
         with pytest.raises(DomainError, match=f"attribute {next(iter(change))}, row 1") as caught:
             best.randomize([good, {**good, **change}])
         assert str(secret) not in str(caught.value)
@@ -300,8 +300,8 @@ def test_what_is_masked_is_missing():
     for name in data:
         shown = {other: column.data for other, column in data.items()}
         with pytest.raises(DomainError, match=f"attribute {name}, row 1"):
-            best.randomize({**shown, name: data[name]})
-    found = best.randomize(data, seed=1, invalid="substitute")
+            best.randomize({**shown, name: data[name]}, missing="error")
+    found = best.randomize(data, seed=1)
     missing = best.randomize({name: [column[0], None] for name, column in data.items()}, seed=1, invalid="substitute")
     assert all((np.asarray(found[name]) == np.asarray(missing[name])).all() for name in found)
 

@@ -219,9 +219,26 @@ def _filled_arrow(column: Any, substitute: Any) -> Any:
     missing = compute.is_null(column, nan_is_null=pa.types.is_floating(column.type))
     if not compute.any(missing).as_py():
         return column
+    if pa.types.is_nested(column.type):
+        chunks = column.chunks if hasattr(column, "chunks") else [column]
+        return pa.chunked_array([_none_held(chunk) for chunk in chunks])
     if isinstance(substitute, str) or not is_number_type(column.type):
         return filled(arrow_items(column), substitute)
     return compute.if_else(missing, float(substitute), column.cast(pa.float64(), safe=False))
+
+
+def _none_held(chunk: Any) -> Any:
+    """A piece of a column of vectors in which a vector that is missing holds nothing."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(chunk.type):
+        names = [chunk.type.field(place).name for place in range(chunk.type.num_fields)]
+        return pa.StructArray.from_arrays(chunk.flatten(), names)
+    if pa.types.is_map(chunk.type):
+        pair = pa.struct([("key", chunk.type.key_type), ("value", chunk.type.item_type)])
+        chunk = chunk.cast(pa.list_(pair))
+    lengths = require("pyarrow.compute", "fast").list_value_length(chunk).fill_null(0).to_numpy(zero_copy_only=False)
+    return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(lengths)), pa.int32()), chunk.flatten())
 
 
 def _taken(values: NDArray, indices: Any, absent: float) -> NDArray:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Product
 from dither.core.covariance import Covariance
-from dither.core.domains import Categories, UnitInterval
+from dither.core.domains import NUMBERS, Categories
 from dither.core.draw import Rows, Tape
 from dither.core.estimate import SHARES, Estimate
 from dither.core.exact import share_below
@@ -129,7 +129,7 @@ class Histogram(Mechanism[Estimate]):
     def _made(self, weights: Any) -> Mechanism:
         budget = share_below(self.epsilon, _CHANGED), share_below(self.delta, _CHANGED)
         entry = from_spec(self.base, *budget, weights)
-        if not isinstance(entry.reading.domain, UnitInterval) or entry.layout is not None:
+        if entry.reading.domain.kind != NUMBERS or entry.layout is not None:
             raise ParameterError('an entry is a number: base="Piecewise" or another numeric mechanism')
         return entry
 

@@ -35,7 +35,6 @@ M = TypeVar("M", bound=type[Mechanism[Any]])
 class MechanismRegistry(Registry[type[Mechanism[Any]]]):
     """The mechanisms of dither, those that were registered, and those of installed packages."""
 
-    group: str = GROUP
     _registered: dict[str, type[Mechanism[Any]]] = field(default_factory=dict)
     _unread: list[str] = field(default_factory=lambda: [GROUP])
     _lock: RLock = field(default_factory=RLock)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from dither.core.channel import Channel
 from dither.core.composite_channels import Independent, PublicMixture
 from dither.core.covariance import Covariance
-from dither.core.domains import Categories, Records, UnitInterval
+from dither.core.domains import CATEGORIES, NUMBERS, Records
 from dither.core.draw import Rows, Tape
 from dither.core.estimate import MEAN, Estimate, Estimates
 from dither.core.guarantee import Guarantee
@@ -51,7 +51,7 @@ class MultiAttribute:
     tag: ClassVar[str] = "dimension"  # the field of a report that says what it is about
 
     def __post_init__(self) -> None:
-        if not all(isinstance(part.reading.domain, UnitInterval | Categories) for part in self.parts):
+        if not all(part.reading.domain.kind in (NUMBERS, CATEGORIES) for part in self.parts):
             raise ParameterError("a base must be a mechanism for one number or one category")
 
     @property
@@ -241,7 +241,7 @@ class MultiAttribute:
         if own.n:
             return part.reading.estimate(own, guarantee, source, users)
         unknown = np.full(part.moments(part.inputs()[:1]).bias.shape[1:], np.nan)
-        question = "mean" if isinstance(part.reading.domain, UnitInterval) else "frequency"
+        question = "mean" if part.reading.domain.kind == NUMBERS else "frequency"
         endless = np.full_like(unknown, np.inf)
         return Estimate(unknown, endless, 0, guarantee, question, source=source, notes=("No report yet.",))
 
@@ -334,7 +334,7 @@ def _picked(values: NDArray, chosen: NDArray[np.unsignedinteger]) -> NDArray:
 
 def _within(part: Mechanism, values: NDArray) -> NDArray:
     """Values as the part's sampler takes them: categories as integers; numbers, which may be unchecked, clipped."""
-    if isinstance(part.reading.domain, Categories):
+    if part.reading.domain.kind == CATEGORIES:
         return values.astype(np.int64)
     inside = np.clip(values.astype(np.float64, copy=False), -1.0, 1.0)
     unknown = np.isnan(inside)

@@ -19,6 +19,9 @@ The measure is the mean over questions of MSE / scale^2, weighted by their impor
 of the domain for a mean and 1 for frequencies, averaged over cells or keys. It is that of the worst users, or of users
 like those of a prior.
 
+**Candidates** are what the mechanisms of the registry offer for a unit (`Mechanism.candidates`), so those of other
+packages too. Of equally good ones the first of the registry is taken.
+
 **Server cost.** A report of LocalHash costs the server k hash evaluations, one of Unary and SubsetSelection k bits.
 Questions with more categories than `most_evaluations` are asked by Hadamard or GRR, whose reports are counted at
 once. A report of Collision or CoCo about d keys costs 2d hash evaluations; where that is more, users share the hash
