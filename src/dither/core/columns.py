@@ -53,14 +53,14 @@ def filled(column: Any, substitute: Any) -> Any:
     """
     if is_arrow(column):
         return _filled_arrow(column, substitute)
+    if getattr(column, "ndim", 1) != 1 or isinstance(column, str | bytes) or not hasattr(column, "__len__"):
+        return column  # it is refused, or a table of vectors, which has its own way to say that a key is not there
     column = unmasked(column)
-    if isinstance(column, np.ndarray) and column.dtype.kind == "f" and column.ndim == 1:
+    if isinstance(column, np.ndarray) and column.dtype.kind == "f":
         missing = np.isnan(column)
         return np.where(missing, substitute, column) if missing.any() else column
     if isinstance(column, np.ndarray) and column.dtype.kind != "O":
         return column
-    if getattr(column, "ndim", 1) != 1 or isinstance(column, str | bytes) or not hasattr(column, "__len__"):
-        return column  # whatever it is, it is refused, or has a way of its own to say that something is not there
     items = column.tolist() if hasattr(column, "tolist") else column
     missing_at = [row for row, item in enumerate(items) if _is_missing(item)]
     if not missing_at:
@@ -219,7 +219,7 @@ def _filled_arrow(column: Any, substitute: Any) -> Any:
     missing = compute.is_null(column, nan_is_null=pa.types.is_floating(column.type))
     if not compute.any(missing).as_py():
         return column
-    if pa.types.is_nested(column.type):
+    if pa.types.is_map(column.type):
         chunks = column.chunks if hasattr(column, "chunks") else [column]
         return pa.chunked_array([_none_held(chunk) for chunk in chunks])
     if isinstance(substitute, str) or not is_number_type(column.type):
@@ -228,17 +228,14 @@ def _filled_arrow(column: Any, substitute: Any) -> Any:
 
 
 def _none_held(chunk: Any) -> Any:
-    """A piece of a column of vectors in which a vector that is missing holds nothing."""
+    """A piece of a column of maps in which one that is missing holds nothing."""
     import pyarrow as pa
 
-    if pa.types.is_struct(chunk.type):
-        names = [chunk.type.field(place).name for place in range(chunk.type.num_fields)]
-        return pa.StructArray.from_arrays(chunk.flatten(), names)
-    if pa.types.is_map(chunk.type):
-        pair = pa.struct([("key", chunk.type.key_type), ("value", chunk.type.item_type)])
-        chunk = chunk.cast(pa.list_(pair))
-    lengths = require("pyarrow.compute", "fast").list_value_length(chunk).fill_null(0).to_numpy(zero_copy_only=False)
-    return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(lengths)), pa.int32()), chunk.flatten())
+    pair = pa.struct([("key", chunk.type.key_type), ("value", chunk.type.item_type)])
+    listed = chunk.cast(pa.list_(pair))
+    lengths = require("pyarrow.compute", "fast").list_value_length(listed).fill_null(0).to_numpy(zero_copy_only=False)
+    keys, values = listed.flatten().flatten()
+    return pa.MapArray.from_arrays(pa.array(np.append(0, np.cumsum(lengths)), pa.int32()), keys, values)
 
 
 def _taken(values: NDArray, indices: Any, absent: float) -> NDArray:
