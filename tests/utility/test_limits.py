@@ -299,8 +299,8 @@ def test_many_signs_cost_epsilon_and_not_its_exponential():
 
 
 class Unknown:
-    reading = type("Reading", (), {"domain": object()})
-    epsilon = 1.0
+    reading = type("Reading", (), {"domain": type("Stars", (), {"kind": "stars"})()})
+    epsilon = report_epsilon = 1.0
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from dither.core.composite_channels import PublicMixture
 from dither.core.domains import CATEGORIES, GROUPS, SPARSE
 from dither.core.estimate import Estimate
 from dither.core.mechanism import Mechanism
+from dither.core.randomness import Stream
 from dither.core.structure import BOXES, CODEBOOK, GRIDS, POINTS
 from dither.core.tally import Tally
 from dither.mechanisms.codebooks import seeds_of_parts, whole_vectors
@@ -97,14 +98,16 @@ def check_directions(mechanism: Any, seeds: int = 400, alarm: float = 1e-8) -> N
         rows = [book.row(seed, codeword) for seed, codeword in own]
         score = np.mean(rows, axis=0) / (book.length * reading.products.kappa)
         np.testing.assert_allclose(mechanism.estimate(mechanism.tally(report)).value, score, rtol=1e-12)
-    generator = np.random.default_rng(8)
-    for vector in (np.eye(d)[0], np.ones(d) / d**0.5, mechanism.reading.domain.points(2 * d + 1)[-1]):
+    public = Stream.seeded(8, "seeds of codebooks").words(0, slice(0, 3 * seeds))[:, 0].reshape(3, seeds)
+    for vector, own in zip(
+        (np.eye(d)[0], np.ones(d) / d**0.5, mechanism.reading.domain.points(2 * d + 1)[-1]), public, strict=True
+    ):
         direction, _ = whole_vectors(vector[None])
-        rest = generator.standard_normal(d)
+        rest = np.cos(np.arange(1, d + 1) ** 2)  # any direction, always the same
         rest -= rest @ vector * vector
         across = rest / np.linalg.norm(rest)
         first, second = [], []
-        for seed in generator.integers(0, 1 << 63, seeds).astype(np.uint64):
+        for seed in own:
             places = np.arange(law.favoured, dtype=np.uint64)
             one = np.repeat(direction, law.favoured, axis=0), np.full(law.favoured, seed)
             best = book.sums(one[1], book.choose(*one, places, law.favoured))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dither.core.domains import CATEGORIES, GROUPS, NUMBERS, SPARSE, WHOLE_NUMBERS
 from dither.core.estimate import Estimate
 from dither.core.mechanism import Mechanism
+from dither.core.randomness import Stream
 from dither.core.tally import Tally
 from dither.testing.examples import LARGEST_LISTED, as_bytes, composed, many, sampled_inputs
 from dither.testing.rounding import mixed, rounded_value
@@ -25,10 +26,10 @@ def check_merging(mechanism: Mechanism, seed: int = 5) -> None:
     values = inputs[np.arange(3001) % len(inputs)]
     reports = mechanism.randomize(values, seed=seed)
     whole = mechanism.tally(reports)
-    generator = np.random.default_rng(seed)
-    for _ in range(5):
-        order = generator.permutation(len(reports))
-        parts = np.split(order, np.sort(generator.integers(0, len(order), 4)))
+    stream = Stream.seeded(seed, "orders in which reports are merged")
+    for lane in range(5):
+        words = stream.words(lane, slice(0, len(reports)))[:, 0]
+        parts = np.split(np.argsort(words), np.sort((words[:4] % np.uint64(len(reports))).astype(np.intp)))
         assert sum(mechanism.tally(reports[part]) for part in parts).to_bytes() == whole.to_bytes()
     assert Tally.from_bytes(whole.to_bytes()) == whole
     assert (mechanism.randomize(values[:1000], seed=seed) == reports[:1000]).all()
