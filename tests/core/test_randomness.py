@@ -449,8 +449,7 @@ def sources_in(source: str) -> list[str]:
 def test_no_other_module_makes_randomness():
     found = {path.relative_to(SOURCE).as_posix(): sources_in(path.read_text()) for path in SOURCE.rglob("*.py")}
     assert len(found) > 20
-    checks = {"testing/estimators.py", "testing/seeded_collections.py"}  # make up users, from seeds, and no report
-    assert {module for module, uses in found.items() if uses} == {"core/randomness.py"} | checks
+    assert {module for module, uses in found.items() if uses} == {"core/randomness.py"}
 
 
 @pytest.mark.parametrize(
