@@ -128,7 +128,7 @@ def test_reports_survive_arrow_and_parquet(mechanism: Mechanism, tmp_path):
     for table in (reports.to_arrow(), parquet.read_table(tmp_path / "reports.parquet")):
         again = dither.Reports.from_arrow(table)
         assert (again == reports).all()
-        assert (again.mechanism, again.simulated) == (mechanism.fingerprint, True)
+        assert (again.maker, again.simulated) == (mechanism.fingerprint, True)
         assert mechanism.tally(again) == mechanism.tally(reports)
 
 

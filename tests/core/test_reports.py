@@ -46,7 +46,7 @@ def same(found: object, expected: np.ndarray) -> bool:
     return (
         isinstance(found, Reports)
         and isinstance(expected, Reports)
-        and (found.mechanism, found.simulated) == (expected.mechanism, expected.simulated)
+        and (found.maker, found.simulated) == (expected.maker, expected.simulated)
         and found.dtype == expected.dtype
         and found.shape == expected.shape
         and found.tobytes() == expected.tobytes()
@@ -69,14 +69,14 @@ def test_wrapping_shares_memory_and_marks_only_the_view():
     first, second = Reports.wrap(rows, "a", True), Reports.wrap(rows)
     rows["value"][0] = 7
     assert first["value"][0] == second["value"][0] == 7
-    assert (first.mechanism, first.simulated, second.mechanism, second.simulated) == ("a", True, "", False)
+    assert (first.maker, first.simulated, second.maker, second.simulated) == ("a", True, "", False)
 
 
 def test_randomize_marks_its_reports():
     mechanism = dither.GRR(4, 1.0)
     seeded, secure = mechanism.randomize([0, 1], seed=1), mechanism.randomize([0, 1])
-    assert (seeded.mechanism, seeded.simulated) == (mechanism.fingerprint, True)
-    assert (secure.mechanism, secure.simulated) == (mechanism.fingerprint, False)
+    assert (seeded.maker, seeded.simulated) == (mechanism.fingerprint, True)
+    assert (secure.maker, secure.simulated) == (mechanism.fingerprint, False)
 
 
 # Slices, copies, joins ----------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ VIEWS: dict[str, Callable[[Reports], object]] = {
 def test_facts_survive(change, simulated):
     found = change(some(DTYPES[3], simulated=simulated))
     assert isinstance(found, Reports)
-    assert (found.mechanism, found.simulated) == ("abc", simulated)
+    assert (found.maker, found.simulated) == ("abc", simulated)
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -136,7 +136,7 @@ def test_one_simulated_part_marks_the_whole(join, which):
     found = join(parts)
     assert isinstance(found, Reports)
     assert found.tobytes() == b"".join(part.tobytes() for part in parts)
-    assert (found.mechanism, found.simulated) == ("abc", bool(which))
+    assert (found.maker, found.simulated) == ("abc", bool(which))
 
 
 def test_joined_with_a_plain_array():
@@ -144,7 +144,7 @@ def test_joined_with_a_plain_array():
     for parts in ([reports, np.asarray(reports)], [np.asarray(reports), reports]):
         found = np.concatenate(parts)
         assert isinstance(found, Reports)
-        assert (found.mechanism, found.simulated) == ("abc", True)
+        assert (found.maker, found.simulated) == ("abc", True)
 
 
 def test_a_join_does_not_turn_a_simulation_into_a_promise():

@@ -81,7 +81,7 @@ def test_reports_come_back_as_they_were(name, seed):
     for part in chosen.parts:
         one, other = given_reports[part.name], found[part.name]
         assert same(one, other)
-        assert other.mechanism == chosen.tag(part)
+        assert other.maker == chosen.tag(part)
         assert other.simulated == (seed is not None and len(one) > 0)
     assert pack_rows(chosen, found).equals(batch)
 

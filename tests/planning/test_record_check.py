@@ -96,3 +96,10 @@ def test_plans_are_saved_and_read(plan, tmp_path):
     for wrong in (path, tmp_path, tmp_path / "none.json"):
         with pytest.raises(dither.errors.ParameterError, match=r"cannot be read; plan.save\(path\) writes one"):
             dither.Plan.read(wrong)
+
+
+def test_plans_are_certified(plan):
+    assert dither.privacy.certify(plan) == plan.guarantee
+    small = dither.plan(Schema({"a": Categorical(["x", "y"]), "b": Categorical(["x", "y", "z"])}), 6.0, users=10_000)
+    assert small.questions_per_user == 2
+    assert dither.privacy.certify(small) == small.guarantee

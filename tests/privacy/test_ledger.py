@@ -98,8 +98,8 @@ def test_the_draw_is_kept_and_only_what_was_drawn_is_charged(path):
     for step in range(20):
         again = ledger.report(plan, {**record, own: (record, other)[(step + 1) % 2][own]})
         assert [name for name, reports in again.items() if len(reports)] == [drawn]
-        assert {name: reports.mechanism for name, reports in again.items()} == {
-            name: reports.mechanism for name, reports in plan.report({}).items()
+        assert {name: reports.maker for name, reports in again.items()} == {
+            name: reports.maker for name, reports in plan.report({}).items()
         }
         assert plan.tally(again).parts[drawn].n == 1
     assert rounds(ledger) == 21
@@ -853,4 +853,4 @@ def test_reports_are_those_of_the_plan(path):
     kept, usual = Ledger(path, epsilon=1.0).report(plan, {}), plan.report({})
     for name, reports in kept.items():
         assert isinstance(reports, Reports)
-        assert (reports.dtype, reports.mechanism) == (usual[name].dtype, usual[name].mechanism)
+        assert (reports.dtype, reports.maker) == (usual[name].dtype, usual[name].maker)

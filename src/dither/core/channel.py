@@ -80,6 +80,16 @@ class Channel(ABC):
     def row(self, x: int) -> list[Fraction]:
         """P(. | x), output by output."""
 
+    @property
+    def parts(self) -> tuple["Channel", ...]:
+        """The channels that it is made of, if any."""
+        return ()
+
+    @property
+    def listed(self) -> bool:
+        """Whether `row` gives the law of everything that is shown, so that rows can be compared."""
+        return True
+
     def contrast(self) -> Contrast | None:
         """The two inputs that a crowd hides worst, if the likelihoods of a report have two levels at heart."""
         return None

@@ -102,6 +102,15 @@ class Announced(Channel):
     blocks: tuple[Channel, ...]
 
     @property
+    def parts(self) -> tuple[Channel, ...]:
+        return self.blocks
+
+    @property
+    def listed(self) -> bool:
+        """Not at once: no promise is made across its blocks."""
+        return False
+
+    @property
     def shape(self) -> tuple[int, int]:
         return sum(block.shape[0] for block in self.blocks), sum(block.shape[1] for block in self.blocks)
 
@@ -148,6 +157,16 @@ class Independent(Channel):
     def all_of(cls, factors: Sequence[Channel]) -> "Independent":
         """Every coordinate answers."""
         return cls(tuple(factors), len(factors))
+
+    @property
+    def parts(self) -> tuple[Channel, ...]:
+        """Its coordinates, each kind once."""
+        return tuple({id(factor): factor for factor in self.factors}.values())
+
+    @property
+    def listed(self) -> bool:
+        """Not where only some answer: rows are of all."""
+        return self.asked == len(self.factors)
 
     @property
     def shape(self) -> tuple[int, int]:

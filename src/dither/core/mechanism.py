@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,17 @@ class Reading(Protocol[Read]):
     def moments(self, x: Any) -> Moments:
         """Bias, variance and third absolute central moment of one calibrated report, given the input."""
         ...
+
+
+class Collection(NamedTuple):
+    """What reports were a part of: what all together promise, how it is called, how many might have been asked.
+
+    Of no reports it can be read, too, if the reading has an answer to that.
+    """
+
+    guarantee: Guarantee
+    source: str
+    among: int
 
 
 class Layout(Protocol):
@@ -335,18 +346,24 @@ class Mechanism(ABC, Generic[R]):
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
         return Reports.wrap(self.drawn(checked, tape), self.fingerprint, tape.simulated)
 
-    def drawn(self, values: NDArray[Any], tape: Tape) -> NDArray[Any]:
-        """Reports for values inside the domain, with the words of any tape: `randomize` runs it, tests enumerate it."""
+    def drawn(self, values: NDArray[Any], tape: Tape, rows: NDArray[np.intp] | None = None) -> NDArray[Any]:
+        """Reports for values inside the domain, with the words of any tape: `randomize` runs it, tests enumerate it.
+
+        `rows` are their numbers on the tape, where these are not 0, 1, 2, ...
+        """
         _keep_memory()
         reports = np.empty(len(values), dtype=self.dtype)
-        chunk = max(256, _CHUNK_BYTES // (8 * self.row_words))
-        each_chunk(lambda rows: self._fill(reports[rows], values[rows], tape, rows), len(values), chunk)
+
+        def fill(part: slice) -> None:
+            self._fill(reports[part], values[part], tape, part if rows is None else rows[part])
+
+        each_chunk(fill, len(values), max(256, _CHUNK_BYTES // (8 * self.row_words)))
         return reports
 
     def tally(self, reports: NDArray[Any]) -> Tally:
         """The sum over reports. Any split of the reports gives, merged with `+`, the same tally to the bit."""
         rows = self._rows(reports)
-        maker = getattr(reports, "mechanism", "")
+        maker = getattr(reports, "maker", "")
         if maker and maker != self.fingerprint:
             raise ReportError("these reports were made by another mechanism, or by this one with other parameters")
 
@@ -378,18 +395,20 @@ class Mechanism(ABC, Generic[R]):
         return rows
 
     @overload
-    def estimate(self, tally: Tally, reading: None = None) -> R: ...
+    def estimate(self, tally: Tally, reading: None = None, *, within: "Collection | None" = None) -> R: ...
     @overload
-    def estimate(self, tally: Tally, reading: Reading[S]) -> S: ...
-    def estimate(self, tally: Tally, reading: Reading[Any] | None = None) -> Any:
+    def estimate(self, tally: Tally, reading: Reading[S], *, within: "Collection | None" = None) -> S: ...
+    def estimate(self, tally: Tally, reading: Reading[Any] | None = None, *, within: "Collection | None" = None) -> Any:
         """An `Estimate`: values with standard errors. Where there are several statistics, a mapping to one for each.
 
-        `reading` reads the same counts in another way.
+        `reading` reads the same counts in another way. A plan says `within` which collection the reports were made.
         """
         if not isinstance(tally, Tally):
             raise TallyError("an estimate is read off a tally: mechanism.estimate(mechanism.tally(reports))")
         if tally.mechanism != self.fingerprint:
             raise TallyError("this tally belongs to another mechanism, or to this one with other parameters")
+        if within is not None:
+            return (reading or self.reading).estimate(tally, *within)
         if tally.n == 0:
             raise EmptyError("there are no reports yet: tally at least one before estimating")
         guarantee = NO_GUARANTEE if tally.simulated else self.guarantee

@@ -1,8 +1,8 @@
 """Reports: what leaves a device, as rows of a NumPy structured array with a fixed dtype.
 
-`Reports` is such an array with two facts attached: the fingerprint of the mechanism that made it, and whether it was
-simulated from a seed. Both travel through slices, concatenation, pickles, Arrow and Parquet. Anything that behaves
-like a NumPy array works on it; a plain array with the right dtype may be tallied too.
+`Reports` is such an array with two facts attached: its `maker`, which is the fingerprint of a mechanism or the tag of a
+part of a plan, and whether it was simulated from a seed. Both travel through slices, concatenation, pickles, Arrow and
+Parquet. Anything that behaves like a NumPy array works on it; a plain array with the right dtype may be tallied too.
 
 In Arrow a field is a column of the same unsigned integer type, packed bits are fixed-size binary, and a field with
 several values (the dimensions of a record) is a fixed-size list.
@@ -17,21 +17,21 @@ from dither.errors import ReportError, require
 
 
 class Reports(np.ndarray):
-    """A structured array of reports that remembers which mechanism made it, and from what kind of randomness."""
+    """A structured array of reports that remembers what made it, and from what kind of randomness."""
 
-    mechanism: str = ""
+    maker: str = ""
     simulated: bool = False
     __array_priority__ = 1.0  # type: ignore[assignment]  # joined with plain arrays, the result is still Reports
 
     @classmethod
-    def wrap(cls, rows: np.ndarray, mechanism: str = "", simulated: bool = False) -> "Reports":
+    def wrap(cls, rows: np.ndarray, maker: str = "", simulated: bool = False) -> "Reports":
         """The same memory, with the two facts attached."""
         reports = rows.view(cls)
-        reports.mechanism, reports.simulated = mechanism, simulated
+        reports.maker, reports.simulated = maker, simulated
         return reports
 
     def __array_finalize__(self, obj: Any) -> None:
-        self.mechanism = getattr(obj, "mechanism", "")
+        self.maker = getattr(obj, "maker", "")
         self.simulated = getattr(obj, "simulated", False)
 
     def __getitem__(self, key):
@@ -48,21 +48,21 @@ class Reports(np.ndarray):
 
     def __array_function__(self, func, types, args, kwargs):
         parts = list(_reports_in((args, kwargs)))
-        names = {part.mechanism for part in parts if part.mechanism}
+        names = {part.maker for part in parts if part.maker}
         if len(names) > 1:
             raise ReportError("these reports were made by different mechanisms; keep them apart and tally each")
         result = super().__array_function__(func, types, args, kwargs)
         if isinstance(result, Reports):
-            result.mechanism = names.pop() if names else ""
+            result.maker = names.pop() if names else ""
             result.simulated = any(part.simulated for part in parts)
         return result
 
     def __reduce__(self):
         build, arguments, state = super().__reduce__()[:3]
-        return build, arguments, (state, self.mechanism, self.simulated)
+        return build, arguments, (state, self.maker, self.simulated)
 
     def __setstate__(self, state) -> None:
-        inner, self.mechanism, self.simulated = state
+        inner, self.maker, self.simulated = state
         super().__setstate__(inner)
 
     def to_arrow(self) -> Any:
@@ -70,7 +70,7 @@ class Reports(np.ndarray):
         arrow = require("pyarrow", "fast")
         columns = {name: _column(arrow, np.asarray(self[name])) for name in self.dtype.names or ()}
         facts = {
-            b"dither.mechanism": self.mechanism.encode(),
+            b"dither.mechanism": self.maker.encode(),
             b"dither.simulated": b"01"[self.simulated : self.simulated + 1],
         }
         return arrow.table(columns).replace_schema_metadata(facts)

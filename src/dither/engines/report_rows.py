@@ -97,7 +97,7 @@ def _own(plan: Plan, part: Part, reports: Any) -> Reports:
     """The reports of a part. What is of another plan must not get a tag of this one."""
     some = reports.get(part.name) if isinstance(reports, Mapping) else None
     expected = (plan.tag(part), part.mechanism.dtype, 1)
-    if isinstance(some, Reports) and (some.mechanism, some.dtype, some.ndim) == expected:
+    if isinstance(some, Reports) and (some.maker, some.dtype, some.ndim) == expected:
         return some
     raise ReportError("these are not reports of this plan: pack what plan.randomize or plan.report made")
 

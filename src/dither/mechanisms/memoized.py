@@ -20,7 +20,7 @@ from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
 from dither.core.exact import exp_below, log_above
 from dither.core.guarantee import Guarantee
-from dither.core.mechanism import Mechanism, Reading
+from dither.core.mechanism import Collection, Mechanism, Reading
 from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
 from dither.core.reports import Reports
@@ -176,7 +176,7 @@ class Memoized(Mechanism[Estimate]):
 
     def instantaneous(self, permanent: Reports, *, seed: int | None = None) -> Reports:
         """The reports of one round. In a simulation every round takes another seed."""
-        if not isinstance(permanent, Reports) or permanent.mechanism != self.kept.fingerprint:
+        if not isinstance(permanent, Reports) or permanent.maker != self.kept.fingerprint:
             raise ReportError("these are no permanent responses of this mechanism: keep what permanent(values) gave")
         kept = self.kept._rows(permanent)
         if not self.kept._valid(kept).all():
@@ -193,16 +193,22 @@ class Memoized(Mechanism[Estimate]):
         return reports
 
     @overload
-    def estimate(self, tally: Tally, reading: None = None, *, rounds: int = 1) -> Estimate: ...
+    def estimate(
+        self, tally: Tally, reading: None = None, *, within: Collection | None = None, rounds: int = 1
+    ) -> Estimate: ...
     @overload
-    def estimate(self, tally: Tally, reading: Reading[S], *, rounds: int = 1) -> S: ...
-    def estimate(self, tally: Tally, reading: Reading[Any] | None = None, *, rounds: int = 1) -> Any:
+    def estimate(
+        self, tally: Tally, reading: Reading[S], *, within: Collection | None = None, rounds: int = 1
+    ) -> S: ...
+    def estimate(
+        self, tally: Tally, reading: Reading[Any] | None = None, *, within: Collection | None = None, rounds: int = 1
+    ) -> Any:
         """Frequencies with standard errors, from the tally of one round or the added tallies of several.
 
         `rounds` says in how many rounds every user has reported: with more rounds than one, reports of one user
         share their permanent noise, and the error does not fall below that of the permanent responses.
         """
-        made = super().estimate(tally, reading)
+        made = super().estimate(tally, reading, within=within)
         if checked_count("rounds", rounds, 1) == 1:
             return made
         if reading is not None or tally.n % rounds:

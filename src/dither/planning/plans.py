@@ -17,7 +17,7 @@ version may make better.
 
 import hashlib
 import html
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -29,13 +29,14 @@ from numpy.typing import NDArray
 
 from dither import __version__
 from dither.core.atomic_write import atomic_path
+from dither.core.channel import Channel
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.columns import filled
 from dither.core.composite_channels import Independent
 from dither.core.domains import Records, UnitInterval
 from dither.core.draw import Tape, entries
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
-from dither.core.mechanism import Mechanism
+from dither.core.mechanism import Collection, Mechanism
 from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
 from dither.core.reports import Reports
@@ -113,9 +114,19 @@ class Plan:
     @cached_property
     def guarantee(self) -> Guarantee:
         """What all that a user reports promises together."""
-        factors = tuple(part.mechanism.lifetime_channel() for part in self.parts)
+        return Guarantee.of(self.lifetime_channel(), self.epsilon, self.delta)
+
+    def channel(self) -> Channel:
+        """The exact conditional probabilities of all that a user reports once."""
+        return self._together(part.mechanism.channel() for part in self.parts)
+
+    def lifetime_channel(self) -> Channel:
+        """The channel of all that the reports about one record can tell."""
+        return self._together(part.mechanism.lifetime_channel() for part in self.parts)
+
+    def _together(self, factors: Iterable[Channel]) -> Channel:
         budgets = tuple(part.mechanism.epsilon for part in self.parts)
-        return Guarantee.of(Independent(factors, self.questions_per_user, budgets), self.epsilon, self.delta)
+        return Independent(tuple(factors), self.questions_per_user, budgets)
 
     @property
     def kept(self) -> bool:
@@ -305,16 +316,9 @@ class Plan:
         return np.split(order, np.cumsum(np.bincount(drawn.ravel(), minlength=count))[:-1])
 
     def _reports(self, part: Part, values: NDArray, rows: NDArray[np.intp], tape: Stream, first: int) -> Reports:
-        mechanism = part.mechanism
-        reports = np.empty(len(rows), dtype=mechanism.dtype)
-        own = tape.spawn("question", part.name)
-
-        def fill(some: slice) -> None:
-            # Secure words need no address that a cut of the table keeps: those that lie together come faster.
-            numbers = rows[some] + first if tape.simulated else some
-            mechanism._fill(reports[some], values[rows[some]], own, numbers)
-
-        each_chunk(fill, len(rows), _CHUNK // max(1, mechanism.row_words))
+        # Secure words need no address that a cut of the table keeps: those that lie together come faster.
+        numbers = rows + first if tape.simulated else None
+        reports = part.mechanism.drawn(values[rows], tape.spawn("question", part.name), numbers)
         return Reports.wrap(reports, self.tag(part), tape.simulated)
 
     def tag(self, part: Part) -> str:
@@ -333,9 +337,9 @@ class Plan:
 
     def _own(self, part: Part, reports: Any) -> Any:
         """The reports as the mechanism knows them, if their tag is right."""
-        if not isinstance(reports, Reports) or not reports.mechanism:
+        if not isinstance(reports, Reports) or not reports.maker:
             return reports
-        if reports.mechanism != self.tag(part):
+        if reports.maker != self.tag(part):
             raise ReportError(
                 f"the reports under {part.name} answer another question, or belong to another plan; nothing was tallied"
             )
@@ -499,6 +503,6 @@ def _estimated(part: Part, tally: Tally, guarantee: Guarantee, users: int) -> It
     if not tally.n and not first.known_without_reports:
         yield from ((question, question.unknown(guarantee, source)) for question in part.questions)
         return
-    own = mechanism.reading.estimate(tally, guarantee, source, users)
+    own = mechanism.estimate(tally, within=Collection(guarantee, source, users))
     yield from ((question, question.select(own, place, count)) for place, question in enumerate(part.questions))
     yield from ((question, own[question.statistic]) for question in first.beside if question.statistic in own)

@@ -5,11 +5,11 @@ Where the channel is small it is written out and every pair of inputs is compare
 what serves the large ones, must then agree exactly, or the certificate is refused.
 """
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Protocol
 
 from dither.core.channel import Channel, Table
-from dither.core.composite_channels import Announced
 from dither.core.exact import exp_below
 from dither.core.guarantee import Guarantee
 from dither.errors import DitherError
@@ -42,18 +42,25 @@ class Certifiable(Protocol):
 def certify(mechanism: Certifiable) -> Guarantee:
     """The guarantee of one report, exactly: by enumeration where the domain is small, by structure where it is large.
 
-    Of a device with memory it is that of all reports about one value.
+    Of a device with memory it is that of all reports about one value; of a plan, of all that a user reports.
 
     >>> from dither.mechanisms import GRR
     >>> print(certify(GRR(k=1000, epsilon=1.0)))
     epsilon 1 (exact)
     """
     for channel in (mechanism.channel(), mechanism.lifetime_channel()):
-        for block in channel.blocks if isinstance(channel, Announced) else (channel,):
-            inputs, outputs = block.shape
-            if inputs * outputs <= _ENUMERATED and inputs <= 64:
-                _compare(block, exp_below(mechanism.epsilon))
+        for block in _listed(channel):
+            _compare(block, exp_below(mechanism.epsilon))
     return Guarantee.of(mechanism.lifetime_channel(), mechanism.epsilon, mechanism.delta)
+
+
+def _listed(channel: Channel) -> Iterator[Channel]:
+    """Those that are small enough to be written out: the channel, or else what it is made of."""
+    inputs, outputs = channel.shape
+    if channel.listed and inputs * outputs <= _ENUMERATED and inputs <= 64:
+        yield channel
+    else:
+        yield from (small for part in channel.parts for small in _listed(part))
 
 
 def _compare(channel: Channel, ratio: Fraction) -> None:

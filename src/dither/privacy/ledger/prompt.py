@@ -84,7 +84,7 @@ class Prompt(NamedTuple):
     def _rows(self, name: str, stored: bytes) -> Reports:
         none = self.none[name]
         rows = np.frombuffer(bytearray(stored), dtype=none.dtype)
-        return Reports.wrap(rows, none.mechanism)
+        return Reports.wrap(rows, none.maker)
 
 
 def outlined(plan: PlanLike | Mechanism) -> Outline:
@@ -111,7 +111,7 @@ def prompted(plan: PlanLike | Mechanism, record: Any) -> Prompt:
         raise ReportError("simulated reports protect nobody; the ledger keeps none")
     return Prompt(
         tuple(name for name, reports in shown.items() if len(reports)),
-        {name: Reports.wrap(np.asarray(reports)[:0], reports.mechanism) for name, reports in shown.items()},
+        {name: Reports.wrap(np.asarray(reports)[:0], reports.maker) for name, reports in shown.items()},
         dict(plan.encoded(record)),
         {part.name: part.mechanism for part in plan.parts},
     )
