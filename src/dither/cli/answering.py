@@ -263,7 +263,7 @@ def query(
         def read() -> Iterator[Any]:  # once the conditions are known to be fine
             yield from _watched(open_records(records, made.attributes), "Asking")
 
-        found = answered(made, read(), asked, question=question, seed=seed, invalid=invalid, missing="error")
+        found = answered(made, read(), asked, question=question, seed=seed, invalid=invalid)
     if as_json:
         facts(found.to_dict())
         return

@@ -11,7 +11,8 @@ In CSV all is text; there, the keys and values of a `KeyValue` are written as JS
 **What is missing is replaced here, what is wrong is not.** A null, and a NaN, which is what pandas writes for one,
 become the attribute's `substitute`; a key whose value is null is a key that the user does not have. A cell that should
 be a number and is none becomes NaN, and one that should be JSON becomes null: there is no other null or NaN behind
-this place, and `plan.randomize` refuses them with attribute and row, or replaces them, as its `invalid` says.
+this place. Batches say so in their metadata, and `plan.randomize` refuses these cells with attribute and row, or
+replaces them, as its `invalid` says.
 """
 
 import json
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from dither.core.checks import as_float
 from dither.core.columns import is_number_type, is_text_type
 from dither.errors import require
+from dither.planning.record_tables import REPLACED
 from dither.schema import Attribute, Categorical, KeyValue
 
 _NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan(\([a-z0-9_]*\))?)$"
@@ -34,7 +36,7 @@ _CELLS = 1 << 22  # of structs that are unfolded at once
 def arrow_schema(attributes: dict[str, Attribute]) -> Any:
     """The columns of every batch."""
     arrow = require("pyarrow", "fast")
-    return arrow.schema([(name, _form(attribute)) for name, attribute in attributes.items()])
+    return arrow.schema([(name, _form(attribute)) for name, attribute in attributes.items()], metadata=REPLACED)
 
 
 def _form(attribute: Attribute) -> Any:

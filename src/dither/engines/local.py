@@ -112,8 +112,8 @@ def low(plan: Plan, batches: Iterable[Any]) -> Generator[Any]:
 
 
 def randomized(plan: Plan, batch: Any, seed: int | None, invalid: str, first: int) -> Any:
-    """The reports of a batch whose first row has this number; missing values were replaced when it was read."""
-    return plan.randomize(batch, seed=seed, invalid=invalid, missing="error", first=first)
+    """The reports of a batch whose first row has this number."""
+    return plan.randomize(batch, seed=seed, invalid=invalid, first=first)
 
 
 @contextmanager

@@ -53,7 +53,7 @@ from dither.planning.plan_files import CertificateFormat, PartFormat
 from dither.planning.plan_tally import PlanTally
 from dither.planning.prediction import NOTHING, Prediction, checked_prediction
 from dither.planning.record_check import RecordCheck, checked_record
-from dither.planning.record_tables import columns_of, record_of
+from dither.planning.record_tables import columns_of, missing_replaced, record_of
 from dither.planning.refinement import refine_estimates
 from dither.questions.catalogue import questions
 from dither.questions.question import Column, Question
@@ -205,7 +205,7 @@ class Plan:
         columns, users = columns_of(table, self.attributes)
         if missing not in ("substitute", "error"):
             raise ParameterError("missing must be one of substitute, error")
-        if missing == "substitute":
+        if missing == "substitute" and not missing_replaced(table):
             columns = {name: filled(column, self.schema[name].substitute) for name, column in columns.items()}
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
         try:

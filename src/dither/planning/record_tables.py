@@ -22,6 +22,14 @@ from dither.errors import DomainError
 from dither.planning.table_streams import is_table, table_kind, table_stream
 from dither.schema import Attribute, KeyValue
 
+REPLACED = {b"dither.missing": b"replaced"}  # metadata of Arrow: what was missing is not, and what is null is wrong
+
+
+def missing_replaced(table: Any) -> bool:
+    """Whether a table of Arrow says that substitutes are in the place of what was missing."""
+    metadata = getattr(getattr(table, "schema", None), "metadata", None) or {}
+    return all(metadata.get(name) == value for name, value in REPLACED.items())
+
 
 def columns_of(table: Any, attributes: Mapping[str, Attribute]) -> tuple[dict[str, Any], int]:
     """The columns of some attributes, by their names, and the number of rows."""

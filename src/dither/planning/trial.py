@@ -92,13 +92,12 @@ def answered(
     question: str | None = None,
     seed: int | None = None,
     invalid: str = "error",
-    missing: str = "substitute",
 ) -> Trial:
     """Randomize and tally records, a batch at a time, estimate, and answer conditions in the words of SQL."""
     chosen, queries = _asked(plan, conditions, question)
     tally, users = None, 0
     for batch in batches:
-        counted = plan.tally(plan.randomize(batch, seed=seed, invalid=invalid, missing=missing, first=users))
+        counted = plan.tally(plan.randomize(batch, seed=seed, invalid=invalid, first=users))
         tally = counted if tally is None else tally + counted
         users += len(batch)
     if tally is None:
