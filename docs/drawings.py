@@ -220,7 +220,27 @@ def learning() -> Figure:
     return figure
 
 
+def results() -> Figure:
+    """The results of a plan, as `Estimates.plot` draws them."""
+    schema = dither.Schema(
+        {
+            "age": dither.Ordinal(20, 69),
+            "income": dither.Numeric(0, 100_000),
+            "job": dither.Categorical(["nurse", "driver", "teacher", "farmer", "other"]),
+        }
+    )
+    plan = dither.plan(schema, 3.0, users=60_000, ask=["distribution(age)", "mean(income)", "histogram(job)"])
+    draw = np.random.default_rng(1)
+    people = {
+        "age": 20 + draw.binomial(49, draw.beta(2, 4, 60_000)),
+        "income": draw.uniform(20_000, 60_000, 60_000),
+        "job": draw.choice(["nurse", "driver", "teacher", "farmer", "other"], 60_000, p=[0.4, 0.1, 0.2, 0.05, 0.25]),
+    }
+    return plan.estimate(plan.tally(plan.randomize(people, seed=1))).plot().figure
+
+
 DRAWINGS: dict[str, Callable[[], Figure]] = {
+    "results": results,
     "heat": heat,
     "amplification": amplification,
     "variance": variance,
