@@ -48,6 +48,7 @@ from dither.errors import DomainError, EmptyError, ParameterError, ReportError, 
 from dither.mechanisms import load
 from dither.planning import plan_files
 from dither.planning.choose import Unit
+from dither.planning.device_reports import DeviceReports
 from dither.planning.explanation import explain_plan
 from dither.planning.plan_files import CertificateFormat, PartFormat
 from dither.planning.plan_tally import PlanTally
@@ -286,13 +287,21 @@ class Plan:
                 raise DomainError(f"attribute {question.name}: there must be exactly one value for each user")
         return _joined(part, encoded)
 
+    def sent(
+        self, values: Mapping[str, NDArray], users: int, tape: Stream, first: int = 0
+    ) -> Iterator[tuple[Part, NDArray[np.intp], Reports]]:
+        """For each part who answers it, and their reports, with the words of any stream."""
+        for part, rows in zip(self.parts, self._asked(tape, users, first), strict=True):
+            yield part, rows, self._reports(part, values[part.name], rows, tape, first)
+
     def _all_reports(
         self, values: Mapping[str, NDArray], users: int, tape: Stream, first: int = 0
     ) -> dict[str, Reports]:
-        return {
-            part.name: self._reports(part, values[part.name], rows, tape, first)
-            for part, rows in zip(self.parts, self._asked(tape, users, first), strict=True)
-        }
+        return {part.name: reports for part, _, reports in self.sent(values, users, tape, first)}
+
+    def audited(self) -> DeviceReports:
+        """What an audit attacks: all that a device sends, `dither.privacy.audit(plan)`."""
+        return DeviceReports(self)
 
     def _asked(self, tape: Tape, users: int, first: int = 0) -> list[NDArray[np.intp]]:
         """For each part the rows of the table that answer it, drawn without looking at them."""

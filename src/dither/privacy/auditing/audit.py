@@ -13,7 +13,7 @@ they like: they can make the bound weak, not false.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,15 @@ class Auditable(Protocol):
 
     def inputs(self) -> NDArray:
         """Some values."""
+        ...
+
+
+@runtime_checkable
+class Audited(Protocol):
+    """What knows itself what of it is to be attacked, as a plan does."""
+
+    def audited(self) -> Auditable:
+        """What is attacked."""
         ...
 
 
@@ -104,7 +113,7 @@ class Audit:
 
 
 def audit(
-    mechanism: Mechanism | Auditable,
+    mechanism: Mechanism | Auditable | Audited,
     trials: int = 1_000_000,
     confidence: float = 0.999,
     *,
@@ -112,7 +121,7 @@ def audit(
     seed: int | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Attack a mechanism with so many reports, and say what epsilon this proves at least.
+    """Attack a mechanism, or all that a device sends for a plan, and say what epsilon so many reports prove at least.
 
     `seed=None` audits the randomness of production; a number makes an audit that can be repeated. `progress` wraps
     the chunks, as `rich.progress.track` does. If the certificate is right, it is refuted with a probability of at
@@ -128,14 +137,14 @@ def audit(
     confidence = checked_real("confidence", confidence)
     if not 0.5 <= confidence < 1:
         raise ParameterError("confidence must be at least 0.5 and below 1, as in 0.999")
-    mechanism = _over_rounds(mechanism, rounds)
-    source, promise = _Source(mechanism, seed), mechanism.guarantee
-    found = candidates(mechanism)
+    attacked = _over_rounds(mechanism.audited() if isinstance(mechanism, Audited) else mechanism, rounds)
+    source, promise = _Source(attacked, seed), attacked.guarantee
+    found = candidates(attacked)
     if not pairs(found):
         raise ParameterError("there are no two inputs to tell apart")
     aim = _Aim(int(0.3 * trials), confidence, promise.delta)
     attack = max(
-        (_explored(mechanism, source, found, pair, trials, aim) for pair in _finalists(source, found, trials, aim)),
+        (_explored(attacked, source, found, pair, trials, aim) for pair in _finalists(source, found, trials, aim)),
         key=lambda each: each.event.promise,
     )
     reports = (trials - source.drawn) // 2
@@ -147,7 +156,7 @@ def audit(
     order = (0, 1) if attack.event.first else (1, 0)
     hits, misses = (int(seen[place]) for place in order)
     return Audit(
-        mechanism=repr(mechanism),
+        mechanism=repr(attacked),
         certificate=promise,
         epsilon=epsilon_below(hits, misses, reports, confidence, promise.delta),
         confidence=confidence,
