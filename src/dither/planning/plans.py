@@ -514,4 +514,4 @@ def _estimated(part: Part, tally: Tally, guarantee: Guarantee, users: int) -> It
         return
     own = mechanism.estimate(tally, within=Collection(guarantee, source, users))
     yield from ((question, question.select(own, place, count)) for place, question in enumerate(part.questions))
-    yield from ((question, own[question.statistic]) for question in first.beside if question.statistic in own)
+    yield from ((each, each.select(own, 0, 1)) for each in first.beside if each.answered_by(own))

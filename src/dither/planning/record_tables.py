@@ -14,6 +14,7 @@ A dictionary whose values are lists is a table of many users. A device, which do
 must not count as many, and so it has `record_of`: one user, whatever there is.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,8 +28,10 @@ REPLACED = {b"dither.missing": b"replaced"}  # metadata of Arrow: what was missi
 
 def missing_replaced(table: Any) -> bool:
     """Whether a table of Arrow says that substitutes are in the place of what was missing."""
-    metadata = getattr(getattr(table, "schema", None), "metadata", None) or {}
-    return all(metadata.get(name) == value for name, value in REPLACED.items())
+    arrow: Any = sys.modules.get("pyarrow")
+    if arrow is None or not isinstance(table, arrow.Table | arrow.RecordBatch):
+        return False
+    return all((table.schema.metadata or {}).get(name) == value for name, value in REPLACED.items())
 
 
 def columns_of(table: Any, attributes: Mapping[str, Attribute]) -> tuple[dict[str, Any], int]:

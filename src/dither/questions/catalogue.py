@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from dither.errors import ParameterError
 from dither.questions.distributions import DistributionOf
-from dither.questions.histograms import HistogramOf
+from dither.questions.histograms import HistogramOf, MissingOf
 from dither.questions.keys import ConditionalMeanOf, FrequencyOf, KeyMeanOf, PresenceOf
 from dither.questions.means import MeanOf
 from dither.questions.question import Question
@@ -14,7 +14,7 @@ from dither.questions.ranges import RangesOf
 from dither.schema import Schema
 
 _KNOWN: list[type[Question]] = [
-    *(MeanOf, DistributionOf, HistogramOf),
+    *(MeanOf, DistributionOf, HistogramOf, MissingOf),
     *(PresenceOf, KeyMeanOf, ConditionalMeanOf, FrequencyOf),
     RangesOf,
 ]

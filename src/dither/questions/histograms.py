@@ -1,11 +1,19 @@
-"""The share of users with each label: `histogram(job)`."""
+"""The share of users with each label: `histogram(job)`.
 
-from typing import Any, ClassVar
+Where the schema has a label for what is missing, its share comes beside it: `missing(job)`, who gave no answer.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
+from dither.core.estimate import Bounds
+from dither.errors import ParameterError
+from dither.questions.question import Floats, Question, Whole
 from dither.questions.shares import SharesOf
-from dither.schema import Attribute
+from dither.schema import Attribute, Schema
 
 
 class HistogramOf(SharesOf):
@@ -27,3 +35,54 @@ class HistogramOf(SharesOf):
 
     def _encoded(self, column: Any, invalid: str) -> NDArray:
         return self.attribute.encode(column, invalid)
+
+    @property
+    def beside(self) -> tuple[Question, ...]:
+        return (MissingOf(self.name, self.attribute),) if self.attribute.missing is not None else ()
+
+    def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
+        shares = sums[0] / users
+        if self.attribute.missing is None:
+            return {str(self): shares}
+        return {str(self): shares, str(MissingOf(self.name, self.attribute)): shares[[missing_place(self.attribute)]]}
+
+
+class MissingOf(SharesOf):
+    """The share of users without an answer: of the label for what is missing, as it was estimated."""
+
+    statistic: ClassVar[str] = "missing"
+    derived: ClassVar[bool] = True
+    title: ClassVar[str] = "no answer"
+
+    @classmethod
+    def asks(cls, attribute: Any) -> bool:
+        return attribute.kind == "categorical" and attribute.missing is not None
+
+    @classmethod
+    def read(cls, schema: Schema, inside: str) -> Self | None:
+        asked = super().read(schema, inside)
+        if asked is not None:
+            raise ParameterError(f"{asked} comes with histogram({asked.name}): ask for that")
+        return None
+
+    @property
+    def shape(self) -> tuple[()]:
+        return ()
+
+    def _encoded(self, column: Any, invalid: str) -> NDArray:
+        return self.attribute.encode(column, invalid)
+
+    def select(self, own: Any, place: int, count: int) -> Any:
+        here = missing_place(self.attribute)
+        return replace(
+            own, value=own.value[here], stderr=own.stderr[here], bounds=Bounds(0.0, 1.0), labels=None, correlation=None
+        )
+
+    def refine(self, estimate: Any, apply: Callable[[Any], Any], auto: bool) -> Any:
+        """It stays as it was estimated."""
+        return estimate
+
+
+def missing_place(attribute: Any) -> int:
+    """The number of the label for what is missing."""
+    return attribute.labels.index(attribute.missing)

@@ -93,6 +93,9 @@ class KeyQuestion(Question):
     def beside(self) -> tuple[Question, ...]:
         return tuple(each(self.name, self.attribute) for each in (ConditionalMeanOf, FrequencyOf))
 
+    def answered_by(self, own: Any) -> bool:
+        return self.statistic in own
+
     def refine(self, estimate: Any, apply: Callable[[Any], Any], auto: bool) -> Any:
         """What comes with the others stays as it is: of how many users it is, is not known of every key."""
         return estimate if self.derived else apply(estimate)

@@ -216,6 +216,10 @@ class Question(ABC):
         """Questions that were not asked, and that a mechanism may answer with it."""
         return ()
 
+    def answered_by(self, own: Any) -> bool:
+        """Whether what a mechanism estimates holds its answer."""
+        return True
+
     def decode(self, estimate: Any) -> Any:
         """A mechanism's estimate in the attribute's own units, with its labels."""
         value, stderr, bounds = estimate.value, estimate.stderr, estimate.bounds
