@@ -24,7 +24,7 @@ from dither.engines.local import Local
 from dither.engines.records import open_records
 from dither.engines.report_rows import nothing, pack_rows, rows_schema
 from dither.engines.spark import Spark
-from dither.errors import DitherError, DomainError, MissingExtraError, ParameterError, ReportError, WriteError
+from dither.errors import DitherError, DomainError, MissingExtraError, ParameterError, ReportError, RowError, WriteError
 from engines.cases import made, names_in, rows, table, written
 from marks import wide
 
@@ -430,7 +430,7 @@ def test_values_outside_of_the_domain_are_refused_as_on_one_machine(
     given = session.createDataFrame(bad).repartition(1).sort("id") if kind == "frame" else tmp_path / "bad.parquet"
     local = open_records(bad, PLAN.attributes)
     text = refused(DomainError, lambda: engine.randomize(PLAN, given, tmp_path / "reports"))
-    assert text == refused(DomainError, lambda: Local().randomize(PLAN, local, tmp_path / "local.parquet"))
+    assert text == refused(RowError, lambda: Local().randomize(PLAN, local, tmp_path / "local.parquet"))
     assert "row 200" in text
     assert names_in(tmp_path) == ["bad.parquet"]
     assert engine.randomize(PLAN, given, tmp_path / "reports", invalid="substitute") == USERS

@@ -56,8 +56,8 @@ def refusal(text: str) -> DitherError | None:
 
 
 def error_of(kind: str, reason: str) -> DitherError:
-    """An error of dither by the name of its kind."""
-    known = getattr(errors, kind, DitherError)
+    """An error of dither by the name of its kind; of one about a row, only its text came through."""
+    known = errors.DomainError if kind == errors.RowError.__name__ else getattr(errors, kind, DitherError)
     return (known if isinstance(known, type) and issubclass(known, DitherError) else DitherError)(reason)
 
 
