@@ -76,7 +76,7 @@ def blocks(text: str) -> Iterator[Block]:
 def run(text: str, where: str) -> Iterator[tuple[Block, str]]:
     """Run a page; every block that shows output, with what it printed."""
     names: dict[str, Any] = {"__name__": "__docs__"}
-    with dither.registry.restored():  # a page may define mechanisms, which are its own
+    with dither.registry.restored(), dither.questions.restored():  # a page may define some, which are its own
         for block in blocks(text):
             if block.language == "python":
                 printed = run_python(block, names, where)

@@ -59,7 +59,7 @@ def test_an_unchanged_value_gets_the_same_report_and_costs_nothing_more(path):
     with Ledger(path, epsilon=4.0) as ledger:
         first = ledger.report(WIDE, 7)
         assert first.dtype == WIDE.dtype
-        assert (len(first), first.mechanism, first.simulated) == (1, WIDE.fingerprint, False)
+        assert (len(first), first.maker, first.simulated) == (1, WIDE.fingerprint, False)
         assert all(ledger.report(WIDE, 7).tobytes() == first.tobytes() for _ in range(5))
         assert ledger.spent == Guarantee(WIDE.guarantee.epsilon, 0.0, "bound")
     assert Ledger(path).report(WIDE, 7).tobytes() == first.tobytes()

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from dither.core.domains import Categories
 from dither.core.estimate import Bounds
-from dither.questions import Question, register
+from dither.questions import Question
 from dither.schema import Attribute, Schema
 from dither.utility.limits import Parameters, frequencies
 
 
-@register
 @dataclass(frozen=True)
 class AboveOf(Question):
     """The share of users whose number is above a threshold."""

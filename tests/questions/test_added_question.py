@@ -13,7 +13,7 @@ import pytest
 import dither
 from dither.page.html_page import html_page
 from dither.planning.trial import truths
-from dither.questions import named, questions, register
+from dither.questions import named, questions, register, restored
 from questions.above import AboveOf
 
 SCHEMA = dither.Schema(
@@ -25,6 +25,16 @@ SCHEMA = dither.Schema(
 )
 ASKED = "above(income, 60)"
 USERS = 60_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    """Known in this file alone."""
+    with restored():
+        register(AboveOf)
+        yield
+    with pytest.raises(dither.errors.ParameterError, match="no such question"):
+        questions(SCHEMA, [ASKED])
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
 """The questions that there are, and those that a text asks for."""
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from dither.errors import ParameterError
@@ -32,6 +33,16 @@ def register(kind: type[Q]) -> type[Q]:
     if kind not in _KNOWN:
         _KNOWN.append(kind)
     return kind
+
+
+@contextmanager
+def restored() -> Iterator[None]:
+    """Behind this block the questions are those that there were before it: for tests, which register some."""
+    before = list(_KNOWN)
+    try:
+        yield
+    finally:
+        _KNOWN[:] = before
 
 
 def questions(schema: Schema, ask: Iterable[str] | None) -> tuple[Question, ...]:
