@@ -549,7 +549,7 @@ elif kind == "dataset":
 elif kind == "relation":
     import duckdb
     connection = duckdb.connect(config={"threads": 2})
-    connection.execute("set enable_progress_bar = false")  # DuckDB takes a process without a file for an interactive one
+    connection.execute("set enable_progress_bar = false")  # which goes to standard output
     source = connection.sql(f"select * from '{path}'")
 elif kind == "held":
     import pyarrow.parquet
