@@ -548,7 +548,9 @@ elif kind == "dataset":
     source = pyarrow.dataset.dataset(path)
 elif kind == "relation":
     import duckdb
-    source = duckdb.connect(config={"threads": 2}).sql(f"select * from '{path}'")
+    connection = duckdb.connect(config={"threads": 2})
+    connection.execute("set enable_progress_bar = false")  # which goes to standard output
+    source = connection.sql(f"select * from '{path}'")
 elif kind == "held":
     import pyarrow.parquet
     source = pyarrow.parquet.read_table(path)
