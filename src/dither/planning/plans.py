@@ -509,8 +509,9 @@ def _estimated(part: Part, tally: Tally, guarantee: Guarantee, users: int) -> It
         raise TallyError("this tally is damaged: it is of another mechanism than the plan's")
     source = f"{type(mechanism).__name__} at epsilon {mechanism.epsilon:.6g}"
     first, count = part.questions[0], len(part.questions)
-    if not tally.n and not first.known_without_reports:
-        yield from ((question, question.unknown(guarantee, source)) for question in part.questions)
+    unknown = None if tally.n else {question: question.unknown(guarantee, source) for question in part.questions}
+    if unknown is not None and all(each is not None for each in unknown.values()):
+        yield from unknown.items()
         return
     own = mechanism.estimate(tally, within=Collection(guarantee, source, users))
     yield from ((question, question.select(own, place, count)) for place, question in enumerate(part.questions))

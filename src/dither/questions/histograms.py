@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
-from numpy.typing import NDArray
-
 from dither.core.estimate import Bounds
 from dither.errors import ParameterError
 from dither.questions.question import Floats, Question, Whole
@@ -32,9 +30,6 @@ class HistogramOf(SharesOf):
     @property
     def labels(self) -> tuple[str, ...]:
         return self.attribute.labels
-
-    def _encoded(self, column: Any, invalid: str) -> NDArray:
-        return self.attribute.encode(column, invalid)
 
     @property
     def beside(self) -> tuple[Question, ...]:
@@ -68,9 +63,6 @@ class MissingOf(SharesOf):
     @property
     def shape(self) -> tuple[()]:
         return ()
-
-    def _encoded(self, column: Any, invalid: str) -> NDArray:
-        return self.attribute.encode(column, invalid)
 
     def select(self, own: Any, place: int, count: int) -> Any:
         here = missing_place(self.attribute)

@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dither.core.sparse_domain import Sparse
 from dither.errors import ParameterError
@@ -83,9 +82,6 @@ class KeyQuestion(Question):
     def limit(self, weight: float) -> tuple[Parameters, ...]:
         return sparse(self.domain.d, self.domain.s, self.statistic, weight)
 
-    def _encoded(self, column: Any, invalid: str) -> NDArray:
-        return self.attribute.encode(column, invalid)
-
     def select(self, own: Any, place: int, count: int) -> Any:
         return own[self.statistic]
 
@@ -111,11 +107,8 @@ class KeyQuestion(Question):
         total, number = from_steps(sums), self.attribute
         with np.errstate(invalid="ignore"):  # nobody holds a key
             among = number.centre + number.scale * (total / sums[0])
-        return {str(self): self._truth(sums[0], total, users), str(ConditionalMeanOf(self.name, number)): among}
-
-    def _truth(self, holders: Whole, total: Floats, users: int) -> Floats:
-        """From how many hold each key, and the sum of their values."""
-        raise NotImplementedError
+        own = number.centre + self.unit * (total / users) if self.averages else sums[0] / users
+        return {str(self): own, str(ConditionalMeanOf(self.name, number)): among}
 
 
 class PresenceOf(KeyQuestion):
@@ -134,9 +127,6 @@ class PresenceOf(KeyQuestion):
         """The mean of keys tells apart all that their presence does."""
         return other == KeyMeanOf(self.name, self.attribute)
 
-    def _truth(self, holders: Whole, total: Floats, users: int) -> Floats:
-        return holders / users
-
 
 class KeyMeanOf(KeyQuestion):
     """The mean of a key over all users."""
@@ -145,9 +135,6 @@ class KeyMeanOf(KeyQuestion):
     needs: ClassVar[str] = "mean"
     averages: ClassVar[bool] = True
     title: ClassVar[str] = "mean over all users"
-
-    def _truth(self, holders: Whole, total: Floats, users: int) -> Floats:
-        return self.attribute.centre + self.unit * (total / users)
 
 
 class ConditionalMeanOf(KeyQuestion):

@@ -67,7 +67,6 @@ class Question(ABC):
     pooled: ClassVar[bool] = False  # is refined together with others of its kind
     has_prior: ClassVar[bool] = True  # what is known about users changes its prediction
     answers_conditions: ClassVar[bool] = False  # its result answers queries in the words of SQL
-    known_without_reports: ClassVar[bool] = False  # its reading makes a result of no reports, too
     group: ClassVar[str] = "shares"  # of cards on a page: "means", "shares", "keys" or "ranges"
     title: ClassVar[str] = "shares of users"  # of its card
 
@@ -112,19 +111,13 @@ class Question(ABC):
     def domain(self) -> Domain:
         """What its mechanism takes."""
 
-    @abstractmethod
     def _encoded(self, column: Any, invalid: str) -> NDArray:
         """What the mechanism takes, for each value of the column; a `DomainError` says what is wrong with one."""
+        return self.attribute.encode(column, invalid)
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray:
         """What the mechanism takes, for each value of the column; errors name the attribute and quote no value."""
-        try:
-            return self._encoded(column, invalid)
-        except RowError as error:
-            wrong: DomainError = error.but(attribute=self.name)
-        except DomainError as error:
-            wrong = DomainError(f"attribute {self.name}, {error}")
-        raise wrong
+        return encoded_by(self._encoded, self.name, column, invalid)
 
     @cached_property
     def kind(self) -> tuple[Any, str]:
@@ -207,7 +200,7 @@ class Question(ABC):
         return own if count == 1 else replace(own, value=own.value[place], stderr=own.stderr[place])
 
     def unknown(self, guarantee: Guarantee, source: str) -> Any:
-        """What is known if nobody was asked: nothing."""
+        """What is known if nobody was asked: nothing. None where the mechanism's reading knows how to say so."""
         value = np.full(self.shape, np.nan)
         return Estimate(value, np.full(self.shape, np.inf), 0, guarantee, source=source)
 
@@ -251,6 +244,17 @@ class Question(ABC):
     @abstractmethod
     def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
         """Sums as results, in the attribute's own units, by the questions that they answer."""
+
+
+def encoded_by(encode: Callable[[Any, str], NDArray], name: str, column: Any, invalid: str) -> NDArray:
+    """A column as it is encoded; an error names the attribute."""
+    try:
+        return encode(column, invalid)
+    except RowError as error:
+        wrong: DomainError = error.but(attribute=name)
+    except DomainError as error:
+        wrong = DomainError(f"attribute {name}, {error}")
+    raise wrong
 
 
 def steps(values: Floats, places: NDArray[np.integer], size: int) -> Whole:

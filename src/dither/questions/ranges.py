@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 from numpy.typing import NDArray
 
 from dither.core.guarantee import Guarantee
-from dither.errors import DomainError, ParameterError, RowError
-from dither.questions.question import Column, Floats, Question, Whole
+from dither.errors import ParameterError
+from dither.questions.question import Column, Floats, Question, Whole, encoded_by
 from dither.ranges.axes import Axes, Axis
 from dither.ranges.collection import WholeNumberRecords
 from dither.ranges.error_prediction import predicted
@@ -36,13 +36,7 @@ class AxisColumn:
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray:
         """The cells, from 0."""
-        try:
-            return self.axis.encode(column, invalid)
-        except RowError as error:
-            wrong: DomainError = error.but(attribute=self.name)
-        except DomainError as error:
-            wrong = DomainError(f"attribute {self.name}, {error}")
-        raise wrong
+        return encoded_by(self.axis.encode, self.name, column, invalid)
 
 
 class RangesOf(Question):
@@ -54,7 +48,6 @@ class RangesOf(Question):
     title: ClassVar[str] = "answers any ranges"
     has_prior: ClassVar[bool] = False
     answers_conditions: ClassVar[bool] = True
-    known_without_reports: ClassVar[bool] = True  # nothing, and its error bars say so
 
     @classmethod
     def asks(cls, attribute: Attribute) -> bool:
@@ -92,9 +85,6 @@ class RangesOf(Question):
     def unasked(self) -> float:
         return 1.0
 
-    def _encoded(self, column: Any, invalid: str) -> NDArray:
-        raise NotImplementedError("each of its columns is encoded by itself")
-
     @property
     def nominal(self) -> tuple[int, ...]:
         """The attributes without an order, by their places."""
@@ -116,8 +106,8 @@ class RangesOf(Question):
         about = "half of the values" + (" of two attributes" if len(self.names) > 1 else "")
         return f"predicted is the error of a query about {about}, for data that are far from smooth."
 
-    def unknown(self, guarantee: Guarantee, source: str) -> Any:
-        raise NotImplementedError("its reading makes a result of no reports")
+    def unknown(self, guarantee: Guarantee, source: str) -> None:
+        """Its reading makes a result of no reports, whose error bars say so."""
 
     def decode(self, estimate: Any) -> Any:
         return estimate.on(self.attribute)
