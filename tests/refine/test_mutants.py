@@ -158,8 +158,8 @@ def too_many_clusters_still_weigh(patch: Patch) -> None:
 
 
 def original_lost(patch: Patch) -> None:
-    def refined(estimate, *parts):
-        return replace(inputs.refined_estimate(estimate, *parts), original=estimate)
+    def refined(estimate, *parts, **learned):
+        return replace(inputs.refined_estimate(estimate, *parts, **learned), original=estimate)
 
     for module in (shrinking, project, hdr4me):
         patch.setattr(module, "refined_estimate", refined)

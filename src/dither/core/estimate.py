@@ -1,9 +1,10 @@
 """Estimates: numbers with honest error bars.
 
 An `Estimate` is a value (or an array of values), a standard error for each, the number of reports, and the
-guarantee under which they were collected. `interval` gives normal intervals; `simultaneous=True` widens them
-(Bonferroni) so that *all* of them hold at once with the stated probability, which is what a reader of a table with
-a thousand rows assumes.
+guarantee under which they were collected. `interval` gives for each item where the truth is: it holds with the stated
+probability for *this* item, whatever it and the others are, before and after a refinement (`core.confidence`).
+`simultaneous=True` widens them (Bonferroni) so that *all* of them hold at once with the stated probability, which is
+what a reader of a table with a thousand rows assumes.
 
 The standard error describes the randomness of the reports given the users' values: the truth it brackets is the share
 among the users who reported, not among a population they were drawn from.
@@ -12,13 +13,13 @@ among the users who reported, not among a population they were drawn from.
 import html
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dither.core.checks import checked_count
+from dither.core.confidence import LearnedIntervals, beyond, plain_ends
 from dither.core.covariance import Covariance
 from dither.core.guarantee import Guarantee
 from dither.core.registry import Registry, declared
@@ -38,6 +39,10 @@ else:
     Key, Part = TypeVar("Key"), TypeVar("Part", covariant=True)
 
 _SHOWN = 10
+_POSTERIOR = (
+    "Standard errors are of a posterior: right on average over items. Intervals hold for each item by itself, and are "
+    "wider than these would give."
+)
 
 
 class Bounds(NamedTuple):
@@ -61,6 +66,10 @@ class Estimate(Tabular):
     `edges` say where they begin and end if they are cells of an axis; of others the largest come first where not all
     are shown. `correlation` says how the errors of the items go together, where that is known: in units of standard
     errors, so that it holds in any units of the values.
+
+    `stderr` is the standard deviation of the error of each value. After `shrink` and `smooth` it is that of a posterior,
+    which is right on average over items and says little about any one: intervals do not come from it, but from the
+    `original` and from what the other items say (`learned`).
     """
 
     value: NDArray[np.float64]
@@ -76,6 +85,7 @@ class Estimate(Tabular):
     ordered: bool = field(default=False, kw_only=True)
     edges: NDArray[np.float64] | None = field(default=None, kw_only=True)
     correlation: Covariance | None = field(default=None, kw_only=True, repr=False)
+    learned: LearnedIntervals | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if np.shape(self.value) != np.shape(self.stderr):
@@ -94,10 +104,31 @@ class Estimate(Tabular):
         return replace(self, labels=tuple(labels))
 
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
-        """Normal intervals that each cover the truth with probability `level`, or all at once if `simultaneous`."""
-        miss = (1 - checked_level(level)) / (self.value.size if simultaneous else 1)
-        reach = -NormalDist().inv_cdf(miss / 2) * self.stderr
-        return Interval(self.value - reach, self.value + reach)
+        """Where the truth is: each covers it with probability `level`, or all at once if `simultaneous`.
+
+        Each lies in the domain. Of a refined estimate each also holds its value.
+        """
+        miss = (1 - checked_level(level)) / (max(np.size(self.value), 1) if simultaneous else 1)
+        if self.original is None:
+            low, high = (-np.inf, np.inf) if self.bounds is None else self.bounds[:2]
+            return Interval(*plain_ends(self.value, self.stderr, low, high, miss))
+        if self.learned is None:
+            low, high = self.original.interval(1 - miss)
+        else:
+            low, high = (end.reshape(np.shape(self.value)) for end in self.learned.ends(miss))
+        return Interval(np.minimum(low, self.value), np.maximum(high, self.value))
+
+    def credible(self, level: float = 0.95) -> Interval:
+        """Where the truth of an item is if it is like the others: what `shrink` or `smooth` believes, with `level`.
+
+        This holds on average over items and not for each: for items unlike the others far less often. `interval` holds
+        for each.
+        """
+        if self.learned is None:
+            raise ParameterError("only an estimate after shrink or smooth has a posterior; interval() is for all")
+        reach = beyond((1 - checked_level(level)) / 2) * self.stderr
+        low, high = (self.learned.low, self.learned.high)
+        return Interval(np.clip(self.value - reach, low, high), np.clip(self.value + reach, low, high))
 
     @property
     def covariance(self) -> Covariance | None:
@@ -142,6 +173,7 @@ class Estimate(Tabular):
             ordered=False,
             edges=None,
             correlation=None,
+            learned=None,
         )
 
     def total(self, items: Sequence[str | int]) -> "Estimate":
@@ -249,6 +281,7 @@ class Estimate(Tabular):
             "Standard errors: none."
             if np.isnan(spread).all()
             else f"Standard errors: {size}. They cover the randomness of the reports, not how the users were found.",
+            "" if self.learned is None else _POSTERIOR,
             *self.notes,
         ]
         return "\n".join(line for line in lines if line)

@@ -64,8 +64,15 @@ class Shares(NamedTuple):
     covariance: Floats
 
 
-def smoothed(cells: int, heard: OutputCounts | None, summed: Sequence[NoisySums], *, ordered: bool = True) -> Shares:
-    """The shares of `cells` cells: an average over orders and strengths by their evidence.
+def smoothed(
+    cells: int,
+    heard: OutputCounts | None,
+    summed: Sequence[NoisySums],
+    *,
+    ordered: bool = True,
+    strengths: Sequence[float] = STRENGTHS,
+) -> Shares:
+    """The shares of `cells` cells: an average over orders and strengths, from the least, by their evidence.
 
     >>> seen = NoisySums(np.eye(4), np.array([0.1, 0.4, 0.4, 0.1]), np.full(4, 1e-6))
     >>> found = smoothed(4, None, [seen])
@@ -76,7 +83,7 @@ def smoothed(cells: int, heard: OutputCounts | None, summed: Sequence[NoisySums]
     fits: list[tuple[float, Floats, Floats]] = []
     for order in _orders(cells, heard, ordered):
         theta = np.zeros(cells)
-        for strength in reversed(STRENGTHS):  # from the smoothest, each starts where the last one ended
+        for strength in reversed(strengths):  # from the smoothest, each starts where the last one ended
             precision, log_determinant = _prior(cells, order, strength)
             theta, score, shares, hessian = evidence.fit(theta, precision)
             fits.append((score + log_determinant / 2, shares, hessian))

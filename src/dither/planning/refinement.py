@@ -37,7 +37,12 @@ def _shrunk_together(means: dict[Question, Estimate]) -> dict[Question, Estimate
     whole = auto(replace(first, value=value, stderr=stderr, bounds=MEAN, labels=None, notes=()))
     return {
         question: replace(
-            each, value=whole.value[place], stderr=whole.stderr[place], notes=(*each.notes, *whole.notes), original=each
+            each,
+            value=whole.value[place],
+            stderr=whole.stderr[place],
+            notes=(*each.notes, *whole.notes),
+            original=each,
+            learned=None if whole.learned is None else whole.learned.of(np.array([place])),
         )
         for place, (question, each) in enumerate(means.items())
     }

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.confidence import LearnedIntervals
 from dither.core.estimate import Bounds, Estimate
 from dither.errors import ParameterError
 
@@ -45,8 +46,10 @@ def bounds_of(estimate: Estimate) -> Bounds | None:
     return bounds
 
 
-def refined_estimate(estimate: Estimate, value: Numbers, stderr: Numbers, *notes: str) -> Estimate:
-    """The estimate with new values, and the old one beside it."""
+def refined_estimate(
+    estimate: Estimate, value: Numbers, stderr: Numbers, *notes: str, learned: LearnedIntervals | None = None
+) -> Estimate:
+    """The estimate with new values, the old one beside it, and what its items learned from each other."""
     shape = np.shape(estimate.value)
     return replace(
         estimate,
@@ -54,4 +57,5 @@ def refined_estimate(estimate: Estimate, value: Numbers, stderr: Numbers, *notes
         stderr=stderr.reshape(shape) if shape else np.float64(stderr[0]),
         notes=(*estimate.notes, *notes),
         original=estimate if estimate.original is None else estimate.original,
+        learned=learned or estimate.learned,
     )

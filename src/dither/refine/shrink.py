@@ -45,9 +45,8 @@ from numpy.typing import NDArray
 from dither.core.estimate import Bounds, Estimate
 from dither.errors import require
 from dither.refine.inputs import Numbers, bounds_of, refined_estimate, values_and_errors
+from dither.refine.marginals import FOLDS, LEAST, folds, from_others
 
-LEAST = 8
-_FOLDS = 5
 _TEMPERATURE = 4.0  # for which Leung and Barron prove it; half has 1.2% less error, twice 1.3% more, as below
 _CLUSTERED = 4.0  # items that the narrowest width of a peak has to begin with; half or twice: .6% of error, as below
 _BINNED = 4000  # more items than these are counted in bins for fitting
@@ -165,7 +164,7 @@ class NoisyItems:
     @classmethod
     def of(cls, y: Numbers, sigma: Numbers, bounds: Bounds) -> "NoisyItems":
         """The items; if they are very many, those that are closer than a fifth of a standard error are one."""
-        fold = np.arange(y.size) % _FOLDS
+        fold = folds(y.size)
         if y.size <= _BINNED:
             return cls(y, sigma, np.ones(y.size), fold, bounds)
         scale = np.median(sigma)
@@ -308,7 +307,7 @@ def _middle(numbers: Numbers, count: Numbers) -> float:
 def _risk(fit: Callable[[NoisyItems], Prior | None], items: NoisyItems) -> float | None:
     """Stein's estimate of the squared error, in units of sigma^2, summed over items that had no part in the fit."""
     total = 0.0
-    for fold in range(_FOLDS):
+    for fold in range(FOLDS):
         left = items.fold == fold
         prior = fit(items.some(~left))
         if prior is None:
@@ -345,7 +344,8 @@ def shrink(estimate: Estimate) -> Estimate:
         moved += weight * (mean - near)
         second += weight * (variance + (mean - near) ** 2)
     error = np.sqrt(np.maximum(second - moved**2, (1e-6 * np.minimum(sigma, items.width)) ** 2))
-    return refined_estimate(estimate, near + moved, error, _words(y, sigma, error, weights))
+    learned = from_others(y, sigma, items.bounds) if y.size >= LEAST else None
+    return refined_estimate(estimate, near + moved, error, _words(y, sigma, error, weights), learned=learned)
 
 
 def _span(bounds: Bounds | None, y: Numbers, sigma: Numbers) -> Bounds:
@@ -375,5 +375,5 @@ def _words(y: Numbers, sigma: Numbers, error: Numbers, weights: dict[str, float]
     parts = ", ".join(f"{name} {weight:.0%}" for name, weight in sorted(weights.items(), key=lambda pair: -pair[1]))
     return (
         f"Shrink: the {y.size:,} items were drawn towards what the others say ({parts}); standard errors are "
-        f"{gain:.2f} times those before. They are of a posterior: right on average over items, not for each truth."
+        f"{gain:.2f} times those before."
     )

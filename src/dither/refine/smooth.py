@@ -18,6 +18,7 @@ from dither.core.parallel import small_matrices
 from dither.errors import ParameterError
 from dither.estimation.density import NoisySums, smoothed
 from dither.refine.inputs import bounds_of, refined_estimate, values_and_errors
+from dither.refine.marginals import LEAST, from_neighbours
 
 MOST_CELLS = 256  # the work grows with the third power
 
@@ -42,5 +43,7 @@ def smooth(estimate: Estimate) -> Estimate:
         )
     with small_matrices():
         found = smoothed(value.size, None, [NoisySums(np.eye(value.size), value, stderr**2)])
+        learned = from_neighbours(value, stderr, bounds) if value.size >= LEAST else None
     errors = np.sqrt(np.maximum(np.diagonal(found.covariance), 0.0))
-    return refined_estimate(estimate, found.value, errors, "Smoothed: each value has learned from its neighbours.")
+    note = "Smoothed: each value has learned from its neighbours."
+    return refined_estimate(estimate, found.value, errors, note, learned=learned)

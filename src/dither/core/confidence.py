@@ -1,0 +1,197 @@
+"""Intervals that keep their word for every item: tests of each possible truth, turned around.
+
+An item is y = theta + noise, with a known standard error s. For each truth theta that there could be, decide beforehand
+which y it is to be believed with,
+
+    A(theta) = [theta - s z(a (1 - w)),  theta + s z(a w)],        z(t) exceeded by a standard normal with probability t.
+
+Whatever `w(theta)` is, y falls outside with probability a w + a (1 - w) = a. So the truths that y is believed with,
+{theta: y in A(theta)}, hold the true one with probability 1 - a. That is so *for this item*, wherever it lies, and not
+on average over items, as long as w was chosen without looking at y. What w decides is how long the interval is.
+
+**Nothing known** (`plain_ends`): w = 1/2, and the interval is y -+ s z(a/2). A domain that ends at `low` costs nothing:
+a truth that does not exist need not be believed, so the interval is cut there. Within half a standard error of an end
+the miss is put wholly on the other side: no y beyond the end speaks against a truth *at* the end. So the interval is
+never empty, however far y has strayed.
+
+**Learned from others** (`LearnedIntervals`): suppose that other items tell what y will be, with the distribution M, its
+*marginal*. The expected length of the interval is
+
+    E |{theta: y in A(theta)}| = integral of M(A(theta)) d theta,
+
+so at each theta the w is best that puts the least of M into A(theta) (Pratt 1961; Yu and Hoff 2018 call these FAB
+intervals). If M is wrong the interval is longer, and holds all the same. So M may be learned from the *other* items by
+any means: it is the rest of the items in folds, and never saw the item that it is used for. `w` stays within `CAP` and
+1 - `CAP`, except near an end of the domain, so that an item that the others did not expect pays little: at 95% an
+interval is at most 1.33 of the plain one, where the plain one is 1.
+
+**What can be won.** At a single truth no interval with this property is shorter in expectation than .850 of the plain
+one at 95%, .945 where 94 hold at once and .959 for 1,000 (Pratt's bound, `shortest`), the domain apart.
+
+**Between grid points.** w is chosen on a lattice of theta; between its points both z are interpolated. As the tail of
+the normal is convex beyond its middle, the miss of interpolated ends is at most the interpolated miss, a. Where the
+ends of A are not monotone, the hull of all believed truths is taken, which only adds to it.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ends = tuple[Floats, Floats]
+
+CAP = 0.1  # the least share of the miss in either tail, away from the ends of the domain
+_AT_END = 0.5  # standard errors from an end of the domain within which all of the miss is on the other side
+_FINE = 8  # points of the lattice in a standard error
+_BLOCK = 1 << 13  # items at a time
+
+
+def beyond(chance: float) -> float:
+    """What a standard normal exceeds with this probability."""
+    return math.inf if chance <= 0 else -NormalDist().inv_cdf(chance)
+
+
+def shortest(miss: float) -> float:
+    """Pratt's bound: the least expected length at one truth of an interval that holds at every truth, beside y -+ z s.
+
+    >>> [round(shortest(miss), 3) for miss in (0.05, 0.05 / 94, 0.05 / 1000)]
+    [0.85, 0.945, 0.959]
+    """
+    one = beyond(miss)
+    return ((1 - miss) * one + math.exp(-one * one / 2) / math.sqrt(2 * math.pi)) / beyond(miss / 2)
+
+
+def plain_ends(y: Floats, sigma: Floats, low: float, high: float, miss: float) -> Ends:
+    """The interval of each item by itself, inside the domain; all of the domain where nothing was heard of an item.
+
+    >>> y, sigma = np.array([0.5, 0.01, -0.2, np.nan]), np.array([0.05, 0.05, 0.05, np.inf])
+    >>> [end.round(3).tolist() for end in plain_ends(y, sigma, 0.0, 1.0, 0.05)]
+    [[0.402, 0.0, 0.0, 0.0], [0.598, 0.108, 0.025, 1.0]]
+    """
+    heard = ~(np.isnan(y) | np.isinf(sigma))
+    value, error = np.where(heard, y, 0.0), np.where(heard, sigma, 0.0)
+    two, one = beyond(miss / 2) * error, beyond(miss) * error
+    near = np.minimum(_AT_END * error, (high - low) / 2)
+    below = np.maximum(value - two, np.minimum(value - one, low + near))
+    above = np.minimum(value + two, np.maximum(value + one, high - near))
+    below = np.clip(np.minimum(below, high - near), low, high)
+    above = np.clip(np.maximum(above, low + near), low, high)
+    return np.where(heard, below, low), np.where(heard, above, high)
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """What others expect of items: distributions of y, each as a table, for the items that it is meant for.
+
+    `cdf[m]` at `grid[m]` is the m-th, of an item with the standard error `scale[m]`.
+    """
+
+    grid: tuple[Floats, ...]
+    cdf: tuple[Floats, ...]
+    scale: Floats
+
+    def scaled(self, centre: float, unit: float) -> "Marginals":
+        """In other units: centre + unit y."""
+        return Marginals(tuple(centre + unit * grid for grid in self.grid), self.cdf, unit * self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedIntervals:
+    """Intervals of items `y` in a domain, each with the marginal `which`, which did not see it."""
+
+    y: Floats
+    sigma: Floats
+    low: float
+    high: float
+    which: NDArray[np.intp]
+    marginals: Marginals
+
+    def of(self, places: NDArray[np.intp]) -> "LearnedIntervals":
+        """Those of some of the items."""
+        return replace(self, y=self.y[places], sigma=self.sigma[places], which=self.which[places])
+
+    def scaled(self, centre: float, unit: float) -> "LearnedIntervals":
+        """In other units: centre + unit y."""
+        return LearnedIntervals(
+            centre + unit * self.y,
+            unit * self.sigma,
+            centre + unit * self.low,
+            centre + unit * self.high,
+            self.which,
+            self.marginals.scaled(centre, unit),
+        )
+
+    def ends(self, miss: float) -> Ends:
+        """The lower and the upper end of each item, which each miss with this probability."""
+        spent = _Spent.of(miss)
+        low, high = np.empty_like(self.y), np.empty_like(self.y)
+        order = np.argsort(self.which, kind="stable")
+        at = 0
+        for marginal, count in zip(*np.unique(self.which, return_counts=True), strict=True):
+            items = order[at : at + count]
+            at += count
+            for start in range(0, count, _BLOCK):
+                some = items[start : start + _BLOCK]
+                low[some], high[some] = self._inverted(int(marginal), some, spent)
+        return low, high
+
+    def _inverted(self, marginal: int, items: NDArray[np.intp], spent: "_Spent") -> Ends:
+        """Of items with the same marginal: all truths of a lattice near y, and which of them y is believed with."""
+        y, sigma, scale = self.y[items, None], self.sigma[items, None], float(self.marginals.scale[marginal])
+        step = scale / _FINE
+        reach = math.ceil(_FINE * (spent.farthest * float(sigma.max()) / scale + 0.1))
+        number = np.rint((np.clip(y, self.low, self.high) - self.low) / step) + np.arange(-reach, reach + 1)
+        points, back = np.unique(number, return_inverse=True)
+        ways = spent.chosen(self, marginal, np.clip(self.low + points * step, self.low, self.high))
+        ways = ways[back].reshape(number.shape)
+        theta = np.clip(self.low + number * step, self.low, self.high)
+        above = np.maximum.accumulate(theta + sigma * spent.above[ways], axis=1)
+        below = np.minimum.accumulate((theta - sigma * spent.below[ways])[:, ::-1], axis=1)[:, ::-1]
+        return _first(theta, above, y), -_first(-theta[:, ::-1], -below[:, ::-1], -y)
+
+
+def _first(theta: Floats, above: Floats, y: Floats) -> Floats:
+    """Where a curve that does not fall reaches y; between the points of theta on a straight line."""
+    place = (above >= y).argmax(axis=1)[:, None]
+    last = np.maximum(place - 1, 0)
+    here, before, value = (np.take_along_axis(each, at, 1) for each, at in ((theta, place), (theta, last), (above, place)))
+    under = np.take_along_axis(above, last, 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        part = np.where(np.isfinite(value) & (value > under), (y - under) / (value - under), 0.0)
+    return (before + np.clip(part, 0.0, 1.0) * (here - before))[:, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Spent:
+    """The ways to spend the miss on both tails: `above` and `below` are how far A(theta) reaches, in standard errors.
+
+    The last two are for the ends of the domain: everything below is believed, or everything above.
+    """
+
+    above: Floats
+    below: Floats
+    one_sided: float
+    farthest: float  # of the ways away from the ends
+
+    @classmethod
+    def of(cls, miss: float) -> "_Spent":
+        half = np.geomspace(CAP, 0.5, 7)
+        shares = np.concatenate([half, 1 - half[-2::-1]])
+        above, below = (np.array([beyond(miss * share) for share in each]) for each in (shares, 1 - shares))
+        one = beyond(miss)
+        return cls(np.append(above, [one, np.inf]), np.append(below, [np.inf, one]), one, float(above.max()))
+
+    def chosen(self, intervals: LearnedIntervals, marginal: int, theta: Floats) -> NDArray[np.intp]:
+        """For each truth the way that puts the least of the marginal between the ends."""
+        tables, low, high = intervals.marginals, intervals.low, intervals.high
+        grid, cdf, sigma = tables.grid[marginal], tables.cdf[marginal], float(tables.scale[marginal])
+        upper = np.interp(theta[:, None] + sigma * self.above, grid, cdf, left=0.0, right=1.0)
+        lower = np.interp(theta[:, None] - sigma * self.below, grid, cdf, left=0.0, right=1.0)
+        mass = upper - lower
+        for way, far, other in ((-2, theta - low, high - theta), (-1, high - theta, theta - low)):
+            mass[far >= self.one_sided * sigma, way] = np.inf
+            mass[(far <= _AT_END * sigma) & (far < other), way] = -np.inf
+        return mass.argmin(axis=1)
