@@ -32,6 +32,7 @@ from typing import Any, Protocol, TypeVar
 from dither.engines import spark_session as sessions
 from dither.engines import spark_tasks as tasks
 from dither.engines.local import Local, Progress, advance
+from dither.engines.paths import is_path, listed
 from dither.engines.record_readers import PARQUET
 from dither.engines.record_sources import Source
 from dither.engines.records import RecordStream, open_records
@@ -74,7 +75,7 @@ class Spark:
             return Local().tally(plan, source, progress=progress)
         with sessions.quiet():
             if _is_remote(source):
-                source = self._session().read.parquet(*_listed(source))
+                source = self._session().read.parquet(*listed(source))
             total = self._tally_rows(plan, source) if _is_frame(source) else self._tally_files(plan, source)
         advance(progress, sum(part.n for part in total.parts.values()))
         return total
@@ -119,7 +120,7 @@ class Spark:
         text = plan.to_json()
         with sessions.quiet():
             if _is_remote(records):
-                records = self._session().read.parquet(*_listed(records))
+                records = self._session().read.parquet(*listed(records))
             if _is_frame(records):
                 rows = _checked_records(plan, records)
                 counts = () if seed is None else _counts(rows.mapInArrow(tasks.count_rows, tasks.ROWS_OF))
@@ -145,15 +146,9 @@ def _is_frame(source: Any) -> bool:
     return isinstance(source, require("pyspark.sql", "spark").DataFrame)
 
 
-def _listed(source: Any) -> list[Any]:
-    return [source] if isinstance(source, str | os.PathLike) else list(source)
-
-
 def _is_remote(source: Any) -> bool:
     """Whether these are paths that only Spark can read."""
-    if not isinstance(source, str | list | tuple):
-        return False
-    remote = {isinstance(path, str) and "://" in path for path in _listed(source)}
+    remote = {is_path(path) and "://" in os.fsdecode(path) for path in listed(source)}
     if len(remote) > 1:
         raise ParameterError("name either paths with a scheme, as in s3a://, or paths without: not both at once")
     return remote == {True}
@@ -189,7 +184,7 @@ def _chunks(session: Any, plan: Plan, given: Any, numbered: bool) -> list[tasks.
     if isinstance(given, RecordStream):
         opened = [given]
     else:
-        opened = [open_records(each, plan.attributes) for each in ([given] if is_table(given) else _listed(given))]
+        opened = [open_records(each, plan.attributes) for each in listed(given)]
     sources = [source for each in opened for source in each.sources]
     if not all(map(_is_file, sources)):
         raise ParameterError(
@@ -295,7 +290,7 @@ def _explained() -> Iterator[None]:
 
 def _checked_output(output: Any) -> str:
     """The folder to write to, with its whole path, since Spark may run elsewhere."""
-    if not isinstance(output, str | os.PathLike) or str(output) == "-":
+    if not is_path(output) or str(output) == "-":
         raise ParameterError("Spark writes reports to a new folder of Parquet files: name it, as in reports/")
     path = os.fspath(output)
     path = path if "://" in path else os.path.abspath(path)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dither.core.checks import checked_count, checked_delta, checked_epsilon
+from dither.core.checks import as_float, checked_count, checked_delta, checked_epsilon
 from dither.errors import BudgetWarning, ParameterError
 from dither.planning.choose import Chooser, Way
 from dither.planning.plan_files import MOST_WHOLE
@@ -94,7 +94,7 @@ def _importance(asked: tuple[Question, ...], weights: Mapping[str, float] | None
     for name, weight in given.items():
         if name not in known:
             raise ParameterError(f"weights: no such question is asked; there are {', '.join(map(str, asked[:12]))}")
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not least <= weight <= most:
+        if not least <= as_float(weight) <= most:
             raise ParameterError(
                 f"the weight of {name} must be a number from {least:g} to {most:g}; leave out what does not matter"
             )
