@@ -45,7 +45,7 @@ def query_source(sql: Any) -> Source:
     if not isinstance(sql, str) or not sql.strip():
         raise ParameterError("sql is a query, as in sql=\"select age, job from 'people.parquet'\"")
 
-    before, running = partial(_told, sql, False), partial(_told, sql, True)
+    before, running = (partial(_told, sql=sql, running=begun) for begun in (False, True))
 
     def read(names: Sequence[str]) -> Batches:
         with _connection() as connection:
@@ -139,7 +139,7 @@ def _check(connection: "DuckDBPyConnection", sql: str) -> None:
         raise ParameterError("the query must be one select, as in select age, job from 'people.parquet'")
 
 
-def _told(sql: str, running: bool, error: Exception) -> str:
+def _told(error: Exception, sql: str, running: bool) -> str:
     """What may be said of an error of DuckDB."""
     kind = type(error).__name__
     if kind == "OutOfMemoryException":
