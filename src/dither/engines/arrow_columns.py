@@ -251,7 +251,7 @@ def _object(cell: str | None) -> list[tuple[str, float]] | None:
         return None
     if found is None:
         return []
-    if not isinstance(found, tuple):
+    if not cell.lstrip().startswith("{"):
         return None
     fine = all(_is_utf8(key) for key, _ in found)
     return [(key, as_float(value)) for key, value in found if value is not None] if fine else None

@@ -29,6 +29,7 @@ from dither.planning.table_streams import ITERATOR, is_table, table_kind, table_
 
 if TYPE_CHECKING:
     import pyarrow
+    from pyarrow.parquet import ParquetWriter
 
 Progress = Callable[[int], object]
 
@@ -125,7 +126,7 @@ def randomized(
 
 
 @contextmanager
-def _writer(plan: Plan, output: Any) -> Iterator[Callable[[Any], object]]:
+def _writer(plan: Plan, output: Any) -> Iterator[Callable[["pyarrow.RecordBatch"], object]]:
     arrow, layout = require("pyarrow", "fast"), rows_schema(plan)
     with ExitStack() as stack:
         if hasattr(output, "write") or output == STANDARD:
@@ -160,10 +161,10 @@ def _writer(plan: Plan, output: Any) -> Iterator[Callable[[Any], object]]:
 
 
 @contextmanager
-def _grouped(writer: Any) -> Iterator[Callable[[Any], object]]:
+def _grouped(writer: "ParquetWriter") -> Iterator[Callable[["pyarrow.RecordBatch"], object]]:
     """Batches are collected into row groups: a group for each batch would be many small pieces."""
     arrow = require("pyarrow", "fast")
-    held: list[Any] = []
+    held: list[pyarrow.RecordBatch] = []
 
     def flush() -> None:
         if held:
@@ -171,7 +172,7 @@ def _grouped(writer: Any) -> Iterator[Callable[[Any], object]]:
             writer.write_table(table, row_group_size=table.num_rows)
             held.clear()
 
-    def write(batch: Any) -> None:
+    def write(batch: "pyarrow.RecordBatch") -> None:
         held.append(batch)
         if sum(each.num_rows for each in held) >= _GROUP or sum(each.nbytes for each in held) >= _GROUP_BYTES:
             flush()

@@ -23,6 +23,7 @@ from dither.errors import ParameterError, require
 
 if TYPE_CHECKING:
     import pyarrow
+    from pyarrow import fs
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
 _BUFFER = 1 << 20
@@ -171,12 +172,12 @@ def _before_pattern(path: str) -> str:
     return path if magic is None else path[: path.rfind("/", 0, magic.start()) + 1]
 
 
-def _known_filesystems() -> Any:
+def _known_filesystems() -> "type[fs.FileSystem]":
     return require("pyarrow.fs", "fast").FileSystem
 
 
 @lru_cache(maxsize=64)  # some ask the network where a bucket is
-def _filesystem(address: str) -> tuple[Any, str]:
+def _filesystem(address: str) -> tuple["fs.FileSystem", str]:
     """The filesystem of an address, and the path there."""
     arrow, scheme = require("pyarrow", "fast"), address.partition("://")[0].lower()
     try:

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.randomness import token
-from dither.core.reports import Reports
+from dither.core.reports import Reports, maker_of
 from dither.errors import ReportError, require
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Part, Plan
@@ -98,9 +98,8 @@ def pack_rows(plan: Plan, reports: Mapping[str, Reports]) -> "pyarrow.RecordBatc
 
 def _own(plan: Plan, part: Part, reports: Any) -> Reports:
     """The reports of a part. What is of another plan must not get a tag of this one."""
-    some = reports.get(part.name) if isinstance(reports, Mapping) else None
-    expected = (plan.tag(part), part.mechanism.dtype, 1)
-    if isinstance(some, Reports) and (some.maker, some.dtype, some.ndim) == expected:
+    some: Any = reports.get(part.name) if isinstance(reports, Mapping) else None
+    if maker_of(some) == plan.tag(part) and (some.dtype, some.ndim) == (part.mechanism.dtype, 1):
         return some
     raise ReportError("these are not reports of this plan: pack what plan.randomize or plan.report made")
 

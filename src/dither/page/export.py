@@ -66,8 +66,9 @@ def flat_columns(plan: Plan, estimates: PlanEstimates, level: float = LEVEL) -> 
             columns[name] += column.tolist()
         columns["reports"] += [estimate.n] * size
         columns["refined"] += [before is not None] * size
-        for name, part in zip(_BEFORE, ("value", "stderr"), strict=True):
-            columns[name] += [math.nan] * size if before is None else np.ravel(getattr(before, part)).tolist()
+        unknown = [math.nan] * size
+        columns["original_value"] += unknown if before is None else np.ravel(before.value).tolist()
+        columns["original_stderr"] += unknown if before is None else np.ravel(before.stderr).tolist()
         columns["simulated"] += [estimates.guarantee.simulated] * size
     return TextTable(columns)
 

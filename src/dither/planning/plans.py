@@ -37,7 +37,7 @@ from dither.core.draw import Tape, entries
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
-from dither.core.reports import Reports
+from dither.core.reports import Reports, maker_of
 from dither.core.subsets import random_subsets
 from dither.display.table import TextTable
 from dither.errors import EmptyError, ParameterError, ReportError, RowError, TallyError
@@ -311,9 +311,10 @@ class Plan:
 
     def _own(self, part: Part, reports: Any) -> Any:
         """The reports as the mechanism knows them, if their tag is right."""
-        if not isinstance(reports, Reports) or not reports.maker:
+        maker = maker_of(reports)
+        if not maker:
             return reports
-        if reports.maker != self.tag(part):
+        if maker != self.tag(part):
             raise ReportError(
                 f"the reports under {part.name} answer another question, or belong to another plan; nothing was tallied"
             )

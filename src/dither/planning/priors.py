@@ -27,15 +27,11 @@ from dither.utility.population import Population, population
 _NORMAL = re.compile(r"normal\((.+),(.+)\)")
 
 
-def checked_prior(schema: Schema, prior: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The prior of each attribute that has one."""
-    given: Any = {} if prior is None else prior
-    if not isinstance(given, Mapping):
-        raise ParameterError('prior maps names of attributes to what is known, as in prior={"age": "normal(40, 15)"}')
-    unknown = [name for name in given if name not in schema]
+def refuse_unknown(schema: Schema, prior: Mapping[str, Any]) -> None:
+    """Refuse what is said of no attribute."""
+    unknown = [name for name in prior if name not in schema]
     if unknown:
         raise ParameterError(f"prior speaks of {unknown[0]}, which is no attribute; there are {', '.join(schema)}")
-    return dict(given)
 
 
 def users_like(question: Question, prior: Any) -> Population:
@@ -43,7 +39,7 @@ def users_like(question: Question, prior: Any) -> Population:
     try:
         return _users(question, prior)
     except (ParameterError, DomainError) as error:
-        reason = str(error) if is_column(prior) or isinstance(prior, Mapping) else _advice(question)
+        reason = str(error)
     raise ParameterError(
         f"the prior of attribute {question.name}: {reason.removeprefix(f'attribute {question.name}, ')}"
     )
@@ -66,7 +62,10 @@ def _advice(question: Question) -> str:
 def _users(question: Question, prior: Any) -> Population:
     attribute = question.attribute
     if isinstance(prior, str):
-        return _named(question, prior)
+        try:
+            return _named(question, prior)
+        except (ParameterError, DomainError):
+            raise ParameterError(_advice(question)) from None
     if isinstance(prior, Mapping):
         values, weights = list(prior), list(prior.values())
         if attribute.kind == "keyvalue":
@@ -79,8 +78,10 @@ def _users(question: Question, prior: Any) -> Population:
         if attribute.kind in ("numeric", "ordinal") and edges is not None and len(edges) == len(values) + 1:
             edges = (edges - attribute.centre) / attribute.scale  # a histogram, in units
             return _in_units(question, population(UnitInterval(), (values, edges)))
-    else:
+    elif is_column(prior):
         values, weights = prior, None
+    else:
+        raise ParameterError(_advice(question))
     encoded = question.encode(values)
     return population(question.domain, encoded, weights)
 

@@ -19,7 +19,15 @@ from typing import Any
 
 from dither.core.columns import arrow_items, is_arrow
 from dither.errors import DomainError
-from dither.planning.table_streams import is_column, is_list, is_table, table_kind, table_stream
+from dither.planning.table_streams import (
+    NO_RECORDS,
+    are_records,
+    is_column,
+    is_list,
+    is_table,
+    table_kind,
+    table_stream,
+)
 from dither.schema import Attribute
 
 REPLACED = {b"dither.missing": b"replaced"}  # metadata of Arrow: what was missing is not, and what is null is wrong
@@ -45,8 +53,8 @@ def columns_of(table: Any, attributes: Mapping[str, Attribute]) -> tuple[dict[st
         if kinds == {False}:
             table = [table]  # one record; what is missing in it is a missing value
     if is_list(table):
-        if not all(isinstance(record, Mapping) for record in table):
-            raise DomainError("a list of records is a list of dictionaries, one for each user")
+        if not are_records(table):
+            raise DomainError(NO_RECORDS)
         return {name: [record.get(name) for record in table] for name in attributes}, len(table)
     kind = table_kind(table)
     if is_table(table) and (kind is None or not kind.held):

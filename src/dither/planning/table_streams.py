@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 ROWS = 1 << 17  # of a batch
 TABLE = "the table"  # what is in memory already
+NO_RECORDS = "a list of records is a list of dictionaries, one for each user"
 
 Batches = Iterator["pyarrow.RecordBatch"]
 ReadColumns = Callable[[Sequence[str]], Batches]
@@ -110,6 +111,11 @@ def is_list(table: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(table, Sequence) and not isinstance(table, _SINGLE)
 
 
+def are_records(listed: Sequence[Any]) -> bool:
+    """Whether a list holds dictionaries, and nothing else."""
+    return all(isinstance(record, Mapping) for record in listed)
+
+
 def table_stream(table: Any) -> TableStream:
     """How a table is read; what cannot be is refused by its own name.
 
@@ -149,7 +155,7 @@ def arrow_table(table: Any) -> "pyarrow.Table":
     """All columns of a table in memory, as one Arrow table."""
     kind, arrow = table_kind(table), require("pyarrow", "fast")
     if kind is not None and kind.held:  # whose columns may have the same name
-        return table if isinstance(table, arrow.Table) else arrow.table(table)
+        return arrow.table(table)
     stream = table_stream(table)
     return stream.table(stream.columns.names)
 
@@ -258,8 +264,8 @@ def _mapping(title: str, table: Mapping[Any, Any]) -> TableStream:
 
 
 def _records(title: str, records: Sequence[Any]) -> TableStream:
-    if not all(isinstance(record, Mapping) for record in records):
-        raise ParameterError("a list of records is a list of dictionaries, one for each user")
+    if not are_records(records):
+        raise ParameterError(NO_RECORDS)
     names = dict.fromkeys(str(name) for record in records for name in record)
     columns = {name: _column([record.get(name) for record in records]) for name in names}
     return _table(title, require("pyarrow", "fast").table(columns))
@@ -268,7 +274,7 @@ def _records(title: str, records: Sequence[Any]) -> TableStream:
 def _column(values: Any) -> Any:
     """A column as Arrow takes it; dictionaries in it are maps, which need not have the same keys everywhere."""
     arrow = require("pyarrow", "fast")
-    if not isinstance(values, Sequence) or not any(isinstance(value, Mapping) for value in values):
+    if not is_list(values) or not any(isinstance(value, Mapping) for value in values):
         return values
     items = [None if value is None else list(value.items()) for value in values]
     keys = arrow.array([key for pairs in items for key, _ in pairs or ()])
