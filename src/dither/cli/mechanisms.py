@@ -270,7 +270,7 @@ def _certificate(mechanism: "Mechanism") -> dict[str, Any]:
     ratio, (inputs, outputs) = channel.ratio(), channel.shape
     return {
         "parameters": {key: value for key, value in mechanism.to_dict().items() if key != "weights"},
-        "integers": _texts(mechanism.weights),
+        "integers": json.loads(json.dumps(mechanism.weights), parse_int=str),
         "epsilon": promise.epsilon,
         "delta": promise.delta,
         "established": promise.established,
@@ -284,10 +284,6 @@ def _certificate(mechanism: "Mechanism") -> dict[str, Any]:
 
 def _size(number: int) -> str:
     return str(number) if number < 1 << 80 else f"about 2^{number.bit_length() - 1}"
-
-
-def _texts(weights: Any) -> list[Any]:
-    return [_texts(weight) if isinstance(weight, tuple) else str(weight) for weight in weights]
 
 
 # A fact for a person: what is too long to be read is cut, and `--json` has it all.
