@@ -83,7 +83,7 @@ def is_path(given: Any) -> TypeGuard[str | os.PathLike[str]]:
     return isinstance(given, str | os.PathLike)
 
 
-def listed(given: Any) -> list[Any]:
+def one_or_more(given: Any) -> list[Any]:
     """What is given at once: several things in a list, a tuple or a set, or one."""
     return list(given) if isinstance(given, list | tuple | set | frozenset) else [given]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from dither.engines.paths import FilePlace, files_of, is_path, listed
+from dither.engines.paths import FilePlace, files_of, is_path, one_or_more
 from dither.engines.report_rows import FILE, PLAN, REPORT, TAG, has_columns
 from dither.errors import DitherError, ParameterError, ReportError, require
 from dither.planning.plans import Plan
@@ -101,7 +101,7 @@ def report_files(source: Any, plan: Plan) -> list[ReportFile]:
 
     `source` is a path, a pattern, a folder, an address, or a list of these; or files that are known already.
     """
-    given = listed(source)
+    given = one_or_more(source)
     known = given and all(isinstance(file, ReportFile) for file in given)
     files: list[ReportFile] = given if known else [_opened(place) for place in places_of(given)]
     first: dict[str, FilePlace] = {}
@@ -142,7 +142,7 @@ def _identities(files: Iterable[ReportFile]) -> Iterator[str]:
 
 def places_of(source: Any) -> list[FilePlace]:
     """The files that a path, a pattern, a folder, an address, or a list of these means, in order."""
-    given = listed(source)
+    given = one_or_more(source)
     if not given or not all(map(is_path, given)):  # whatever it is, it is not quoted
         raise ParameterError("name at least one file of reports, as in reports.parquet; or give an Arrow table of them")
     return [place for each in given for place in _matched(os.fsdecode(each))]

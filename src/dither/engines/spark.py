@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 from dither.engines import spark_session as sessions
 from dither.engines import spark_tasks as tasks
 from dither.engines.local import Local, Progress, advance
-from dither.engines.paths import is_path, listed
+from dither.engines.paths import is_path, one_or_more
 from dither.engines.record_readers import PARQUET
 from dither.engines.record_sources import Source
 from dither.engines.records import RecordStream, open_records
@@ -79,7 +79,7 @@ class Spark:
             return Local().tally(plan, source, progress=progress)
         with sessions.quiet():
             if _is_remote(source):
-                source = self._session().read.parquet(*listed(source))
+                source = self._session().read.parquet(*one_or_more(source))
             total = self._tally_rows(plan, source) if _is_frame(source) else self._tally_files(plan, source)
         advance(progress, sum(part.n for part in total.parts.values()))
         return total
@@ -124,7 +124,7 @@ class Spark:
         text = plan.to_json()
         with sessions.quiet():
             if _is_remote(records):
-                records = self._session().read.parquet(*listed(records))
+                records = self._session().read.parquet(*one_or_more(records))
             if _is_frame(records):
                 rows = _checked_records(plan, records)
                 counts = () if seed is None else _counts(rows.mapInArrow(tasks.count_rows, tasks.ROWS_OF))
@@ -152,7 +152,7 @@ def _is_frame(source: Any) -> "TypeGuard[DataFrame]":
 
 def _is_remote(source: Any) -> bool:
     """Whether these are paths that only Spark can read."""
-    remote = {is_path(path) and "://" in os.fsdecode(path) for path in listed(source)}
+    remote = {is_path(path) and "://" in os.fsdecode(path) for path in one_or_more(source)}
     if len(remote) > 1:
         raise ParameterError("name either paths with a scheme, as in s3a://, or paths without: not both at once")
     return remote == {True}
@@ -188,7 +188,7 @@ def _chunks(session: "SparkSession", plan: Plan, given: Any, numbered: bool) -> 
     if isinstance(given, RecordStream):
         opened = [given]
     else:
-        opened = [open_records(each, plan.attributes) for each in listed(given)]
+        opened = [open_records(each, plan.attributes) for each in one_or_more(given)]
     sources = [source for each in opened for source in each.sources]
     if not all(map(_is_file, sources)):
         raise ParameterError(
