@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ class Numeric:
     high: float
     missing: float | None = None
 
-    kind: ClassVar[str] = "numeric"
+    kind: ClassVar[Literal["numeric"]] = "numeric"
     questions: ClassVar[tuple[str, ...]] = ("mean", "distribution")
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ class Numeric:
 
     def stand_in(self, column: Any) -> str:
         """What the value of one user counts as, in words."""
-        return f"{self.centre + self.scale * float(self.encode(column, 'substitute')[0]):g}"
+        return f"{self.decode(self.encode(column, 'substitute'))[0]:g}"
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.float64]:
         """Values from -1 to 1."""
@@ -124,6 +124,10 @@ class Numeric:
             raise RowError(int(outside.argmax()), f"the value is not a number from {self.low:g} to {self.high:g}")
         inside = np.clip(np.where(np.isnan(values), self.substitute, values), self.low, self.high)
         return np.clip((inside - self.centre) / self.scale, -1.0, 1.0)
+
+    def decode(self, encoded: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values from -1 to 1 as its own again."""
+        return self.centre + self.scale * encoded
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,7 @@ class Ordinal:
     high: int
     missing: int | None = None
 
-    kind: ClassVar[str] = "ordinal"
+    kind: ClassVar[Literal["ordinal"]] = "ordinal"
     questions: ClassVar[tuple[str, ...]] = ("distribution", "mean")
 
     def __post_init__(self) -> None:
@@ -181,7 +185,7 @@ class Ordinal:
 
     def stand_in(self, column: Any) -> str:
         """What the value of one user counts as, in words."""
-        return str(self.low + int(self.encode(column, "substitute")[0]))
+        return str(self.decode(self.encode(column, "substitute"))[0])
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.int64]:
         """Category numbers, 0 for the lowest."""
@@ -192,6 +196,10 @@ class Ordinal:
             raise RowError(int(outside.argmax()), f"the value is not a whole number from {self.low} to {self.high}")
         known = np.where(np.isnan(values) | (np.isfinite(values) & ~whole), self.substitute, values)
         return (np.clip(known, self.low, self.high) - self.low).astype(np.int64)
+
+    def decode(self, encoded: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Category numbers as its own values again."""
+        return self.low + encoded
 
     def numeric(self) -> Numeric:
         """The same values as a number, for its mean."""
@@ -215,7 +223,7 @@ class Categorical:
     other: str | None = None
     missing: str | None = field(default=None, metadata=_LATER)
 
-    kind: ClassVar[str] = "categorical"
+    kind: ClassVar[Literal["categorical"]] = "categorical"
     questions: ClassVar[tuple[str, ...]] = ("histogram",)
 
     def __post_init__(self) -> None:
@@ -289,7 +297,7 @@ class KeyValue:
     low: float = field(default=-1.0, metadata=_LATER)
     high: float = field(default=1.0, metadata=_LATER)
 
-    kind: ClassVar[str] = "keyvalue"
+    kind: ClassVar[Literal["keyvalue"]] = "keyvalue"
     questions: ClassVar[tuple[str, ...]] = ("presence", "mean")
 
     def __post_init__(self) -> None:

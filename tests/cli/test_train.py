@@ -8,6 +8,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import dither
 from cli.cases import MARKER, done, facts, refused, run, words
 from dither.learn.linear import load_model
 
@@ -122,6 +123,13 @@ def test_usage(people):
     assert "the schema has no attribute" in refused(
         "train", people / "people.parquet", "--label", "x", "--epsilon", 1, "--schema", people / "schema.toml"
     )
+
+
+def test_keys_are_no_number_to_predict(people, tmp_path):
+    schema = {"age": dither.Ordinal(0, 99), "films": dither.KeyValue(["Alien", "Heat"], size=1, low=1, high=5)}
+    (tmp_path / "keys.toml").write_text(dither.Schema(schema).to_toml())
+    given = ("--label", "films", "--epsilon", 1, "--schema", tmp_path / "keys.toml", "--model", "linear")
+    assert "predicts a number" in refused("train", people / "people.parquet", *given)
 
 
 def test_a_label_that_does_not_fit_is_not_quoted(people):

@@ -193,6 +193,12 @@ def test_priors_make_predictions_kinder_and_change_no_promise(prior):
     assert "like those of the prior" in known.explain()
 
 
+def test_two_labels_are_values_in_whatever_they_come():
+    asked = Schema({"job": Categorical(["nurse", "driver", "other"])})
+    listed, pair = (plan(asked, 1.0, users=9000, prior={"job": kind(["nurse", "driver"])}) for kind in (list, tuple))
+    assert listed.predicted == pair.predicted
+
+
 @pytest.mark.wide
 def test_a_prior_of_an_ordinal_as_a_mapping():
     ask = ["distribution(age)", "mean(age)", "mean(income)", "distribution(income)"]

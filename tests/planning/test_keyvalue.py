@@ -12,9 +12,10 @@ import dither
 from dither import Categorical, KeyValue, Numeric, Plan, Schema, plan
 from dither.errors import BudgetWarning, DomainError, ParameterError
 from dither.mechanisms.keycohorts import displacement, enough_cohorts
-from dither.planning import PlanTally, plan_files, plans
+from dither.planning import PlanTally, plan_files
 from dither.planning.error_curves import error_curves
 from dither.planning.planner import chooser_of, kept_ways
+from dither.planning.plans import Part
 from dither.questions import Question
 from dither.questions.keys import KeyMeanOf, PresenceOf
 from marks import wide
@@ -588,14 +589,14 @@ def caught(test, *arguments) -> bool:
 
 @pytest.mark.wide
 def test_answers_that_are_swapped(monkeypatch):
-    real = plans._estimated
+    real = Part.estimates
 
     def swapped(part, *more):
         turned = part.questions[::-1] if len(part.columns) < len(part.questions) else part.questions
         for question, (_, estimate) in zip(turned, real(part, *more), strict=False):
             yield question, estimate
 
-    monkeypatch.setattr(plans, "_estimated", swapped)
+    monkeypatch.setattr(Part, "estimates", swapped)
     assert caught(test_units)
 
 

@@ -23,7 +23,7 @@ from dither.core.composite_channels import Independent
 from dither.core.guarantee import Guarantee
 from dither.core.randomness import Stream
 from dither.errors import DitherError
-from dither.planning import choose, plan_files, plans
+from dither.planning import choose, plan_files, plan_parts, plans
 from dither.planning import planner as make
 from dither.planning.choose import Chooser, variances
 from dither.planning.plans import Part
@@ -297,7 +297,7 @@ def test_reports_without_a_tag_of_their_own(monkeypatch):
 
 
 def test_a_device_that_is_silent_about_odd_values(monkeypatch):
-    monkeypatch.setattr(plans, "_substituted", lambda question, column: question.encode(column))
+    monkeypatch.setattr(plan_parts, "_substituted", lambda question, column: question.encode(column))
     assert caught(planning.check_every_record_is_one_user)
 
 
@@ -338,7 +338,7 @@ def test_a_stated_certificate_that_is_believed(monkeypatch):
 
 
 def test_mechanisms_that_need_not_fit_their_questions(monkeypatch):
-    monkeypatch.setattr(plans, "_fits", lambda part: True)
+    monkeypatch.setattr(Part, "fits", True)
     assert caught(storage.test_a_forged_plan_with_a_right_hash_is_refused)
 
 
@@ -408,13 +408,13 @@ def test_noise_that_all_rows_share(monkeypatch):
 
 
 def test_a_pair_whose_columns_are_swapped(monkeypatch):
-    real = plans._estimated
+    real = Part.estimates
 
     def estimated(part, tally, guarantee, users):
         found = list(real(part, tally, guarantee, users))
         yield from zip(part.questions, [estimate for _, estimate in reversed(found)], strict=True)
 
-    monkeypatch.setattr(plans, "_estimated", estimated)
+    monkeypatch.setattr(Part, "estimates", estimated)
     assert caught(choosing.test_pairs_are_asked_together_where_that_is_best)
 
 
@@ -425,7 +425,7 @@ def test_a_pair_that_asks_for_one_thing_twice(monkeypatch):
         def __getattr__(self, name: str) -> Any:
             return getattr(np, name)
 
-    monkeypatch.setattr(plans, "np", Numbers())
+    monkeypatch.setattr(plan_parts, "np", Numbers())
     assert caught(choosing.test_pairs_are_asked_together_where_that_is_best)
 
 
@@ -453,10 +453,8 @@ def test_the_variance_of_who_is_asked_is_not_predicted(monkeypatch):
 
 
 def test_the_variance_of_who_is_asked_is_not_stated(monkeypatch):
-    real = plans._estimated
-    monkeypatch.setattr(
-        plans, "_estimated", lambda part, tally, guarantee, users: real(part, tally, guarantee, tally.n)
-    )
+    real = Part.estimates
+    monkeypatch.setattr(Part, "estimates", lambda part, tally, guarantee, users: real(part, tally, guarantee, tally.n))
     assert caught(check_who_is_drawn)
 
 

@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from types import FrameType
 
 import click
 
@@ -35,7 +35,7 @@ _COMMANDS = {
         "plan": "planning",
         "randomize": "collecting",
         "tally": "collecting",
-        "merge": "collecting",
+        "merge": "merging",
         "estimate": "answering",
         "query": "answering",
     },
@@ -73,7 +73,7 @@ class _Group(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(name, each.get_short_help_str(width)) for name, each in found.items() if each])
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         with _stoppable(), _warnings_told():
             try:
                 return super().invoke(ctx)
@@ -107,7 +107,7 @@ def _stoppable() -> Iterator[None]:
         yield
         return
 
-    def stop(number: int, frame: Any) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, stop)

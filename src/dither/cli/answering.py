@@ -30,6 +30,8 @@ from dither.display.progress import progress
 from dither.display.table import TextTable, cell
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from dither.core.estimate import Estimate
     from dither.engines.records import RecordStream
     from dither.planning import Plan
@@ -132,7 +134,7 @@ def _truths(made: "Plan", found: "PlanEstimates", source: str, outputs: Sequence
     return {question: each for question, each in truths(made, read).items() if question in found}
 
 
-def _watched(given: "RecordStream", what: str) -> Iterator[Any]:
+def _watched(given: "RecordStream", what: str) -> Iterator["pyarrow.RecordBatch"]:
     """The batches of records, with a bar that tells how far they are."""
     with progress(what, given.rows, unit="records") as advance:
         for batch in given.batches():
@@ -204,10 +206,12 @@ def _errors(table: TextTable) -> TextTable:
 
 
 def _rows(table: TextTable) -> Iterator[dict[str, Any]]:
-    """A table for machines: what is not known is null."""
-    for row in zip(*table.columns.values(), strict=True):
-        known = (None if isinstance(entry, float) and not np.isfinite(entry) else entry for entry in row)
-        yield dict(zip(table.columns, known, strict=True))
+    """A table of questions and their numbers for machines: what is not known is null."""
+    from dither.page.export import known
+
+    questions, *numbers = table.columns.values()
+    for row in zip(questions, *(map(known, column) for column in numbers), strict=True):
+        yield dict(zip(table.columns, row, strict=True))
 
 
 # Conditions --------------------------------------------------------------------------------------------------------
@@ -260,7 +264,7 @@ def query(
     else:
         from dither.engines.records import open_records
 
-        def read() -> Iterator[Any]:  # once the conditions are known to be fine
+        def read() -> Iterator["pyarrow.RecordBatch"]:  # once the conditions are known to be fine
             yield from _watched(open_records(records, made.attributes), "Asking")
 
         found = answered(made, read(), asked, question=question, seed=seed, invalid=invalid)

@@ -1,14 +1,12 @@
-"""Commands between records and estimates: what devices do, what servers do, and what brings servers together."""
+"""Commands between records and estimates: what devices do, and what servers do."""
 
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +16,6 @@ from dither.cli.common import (
     checked_output,
     engine_option,
     enumerated,
-    expanded,
     facts,
     invalid_option,
     json_option,
@@ -26,7 +23,6 @@ from dither.cli.common import (
     pace,
     plan_argument,
     read_plan,
-    read_tally,
     refuse_pipes,
     reports_in,
     seed_option,
@@ -38,12 +34,15 @@ from dither.cli.common import (
     tell,
     to_output,
     writable,
-    write,
+    write_raw,
+    wrote,
 )
 from dither.display.progress import progress
-from dither.errors import DitherError, ParameterError, TallyError
+from dither.errors import ParameterError, TallyError
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from dither.engines.report_files import ReportFile
     from dither.planning import Plan
     from dither.planning.plan_tally import PlanTally
@@ -94,14 +93,14 @@ def randomize(
     made = read_plan(plan_file)
     chosen, target = engine(engine_name), sys.stdout.buffer if output == STREAM else output
     remote = engine_name == "spark" and data is not None and "://" in data  # Spark reads it, and tells no facts
-    found: Any = data if remote else open_records(data, made.attributes, sql=sql, table=table)
-    ignored, rows = ((), None) if remote else (found.ignored, found.rows)
-    _refuse_records(output, () if remote else found.files, sql)
+    opened = None if remote else open_records(data, made.attributes, sql=sql, table=table)
+    ignored, rows, files = ((), None, ()) if opened is None else (opened.ignored, opened.rows, opened.files)
+    _refuse_records(output, files, sql)
     replaced = engine_name == "local" and _replaces_reports(output)
     _tell_about(made, ignored)
     began, stream = time.monotonic(), to_output() if output == STREAM else nullcontext()
     with stream, progress("Randomizing", None if engine_name == "spark" else rows, unit="records") as advance:
-        count = chosen.randomize(made, found, target, seed=seed, invalid=invalid, progress=advance)
+        count = chosen.randomize(made, opened or data, target, seed=seed, invalid=invalid, progress=advance)
     seconds = time.monotonic() - began
     if as_json:
         facts(
@@ -117,7 +116,7 @@ def randomize(
                 "simulated": seed is not None,
             }
         )
-    tell(f"randomized {pace(count, seconds, 'record')}; {_wrote(output)}")
+    tell(f"randomized {pace(count, seconds, 'record')}; {wrote(output)}")
     if replaced:
         tell(f"note: {output} held earlier reports, which are replaced")
     if seed is not None:
@@ -167,22 +166,12 @@ def _tell_about(made: "Plan", ignored: Sequence[str]) -> None:
         tell(
             f"note: {several(len(ignored), 'column')} ignored, the plan does not ask for {them}: {enumerated(ignored)}"
         )
-    known = [f"{name} {_plain(attribute.substitute)}" for name, attribute in made.attributes.items()]
+    known = [f"{name} {attribute.stand_in([None])}" for name, attribute in made.attributes.items()]
     tell(f"note: a null counts as {enumerated(known)}")
-
-
-def _plain(substitute: Any) -> str:
-    if substitute == {}:
-        return "(no keys)"
-    return f"{substitute:g}" if isinstance(substitute, float) else repr(substitute)
 
 
 def _budget(made: "Plan") -> str:
     return f"epsilon {made.epsilon:g}" + (f", delta {made.delta:g}" if made.delta else "")
-
-
-def _wrote(output: str) -> str:
-    return "wrote them to standard output" if output == STREAM else f"wrote {output}"
 
 
 # On the server -----------------------------------------------------------------------------------------------------
@@ -388,7 +377,7 @@ def _is_journal(path: Path) -> bool:
     return False
 
 
-def _incoming() -> Any:
+def _incoming() -> "pyarrow.RecordBatchReader":
     """Rows of reports from standard input."""
     from dither.engines.local import incoming
     from dither.errors import ReportError
@@ -401,7 +390,7 @@ def _incoming() -> Any:
     raise ReportError("standard input has no Arrow stream of reports; dither randomize ... -o - writes one")
 
 
-def _queried(sql: str, engine_name: str) -> Any:
+def _queried(sql: str, engine_name: str) -> Iterator["pyarrow.RecordBatch"]:
     """Rows of reports from a query."""
     from dither.engines.duckdb_queries import query_source
 
@@ -416,7 +405,7 @@ def _finish(
 ) -> None:
     """Write the tally, and tell what was done; `before`, by a run that was interrupted, took other seconds."""
     count = reports_in(found)
-    write(output, found.to_bytes())
+    write_raw(output, found.to_bytes())
     if as_json:
         facts(
             {
@@ -430,7 +419,7 @@ def _finish(
             }
         )
     earlier = f", and {before:,} in an interrupted run" if before else ""
-    tell(f"tallied {pace(count - before, seconds, 'report')}{earlier}; {_wrote(output)}")
+    tell(f"tallied {pace(count - before, seconds, 'report')}{earlier}; {wrote(output)}")
     if simulated(found):
         tell("simulated: some of these reports came from a seed, and promise nothing")
     if output != STREAM:
@@ -438,115 +427,3 @@ def _finish(
             f"next: dither estimate {shell_quoted(plan_file)} {shell_quoted(output)}    "
             "(of several tallies, dither merge first)"
         )
-
-
-# Servers together --------------------------------------------------------------------------------------------------
-
-
-@click.command()
-@click.argument("tallies", nargs=-1, required=True, metavar="TALLIES...")
-@click.option("-o", "--output", required=True, metavar="FILE", help="Write the sum here; - is standard output.")
-@click.option("--again", is_flag=True, help="Count tallies that are the same to the bit each on their own.")
-@json_option()
-def merge(tallies: Sequence[str], output: str, again: bool, as_json: bool) -> None:
-    """Add up tallies of one plan, from several files or machines.
-
-    \b
-    dither merge monday.tally tuesday.tally -o week.tally
-    """
-    paths = expanded(tallies)
-    once_from_input(*paths)
-    _refuse_twice(paths)
-    _refuse_output(paths, output)
-    checked_output(output, [], as_json=as_json, binary=True)
-    writable(output)
-    total, counts = _merged(paths, again)
-    count = reports_in(total)
-    write(output, total.to_bytes())
-    if as_json:
-        facts(
-            {
-                "plan": total.plan,
-                "reports": count,
-                "tallies": counts,
-                "file": output,
-                "simulated": simulated(total),
-            }
-        )
-    tell(f"merged {_tallies(len(counts))} of plan {total.plan[:12]}: {several(count, 'report')}; {_wrote(output)}")
-    if simulated(total):
-        tell("simulated: some of these reports came from a seed, so the sum is simulated, and promises nothing")
-    if output != STREAM:
-        tell(f"next: dither estimate plan.json {shell_quoted(output)}")
-
-
-def _tallies(count: int) -> str:
-    return "1 tally" if count == 1 else f"{count:,} tallies"
-
-
-def _refuse_twice(paths: Sequence[str]) -> None:
-    """One file under two names is counted twice, which nobody would notice."""
-    first: dict[tuple[int, int], str] = {}
-    for path in paths:
-        if path == STREAM or not os.path.exists(path):
-            continue
-        found = os.stat(path)
-        one = first.get((found.st_dev, found.st_ino))
-        if one is not None:
-            same = f"{path} is named twice" if one == path else f"{one} and {path} are the same file"
-            raise TallyError(f"{same}: its reports would be counted twice. Name it once")
-        first[found.st_dev, found.st_ino] = path
-
-
-def _refuse_output(paths: Sequence[str], output: str) -> None:
-    """`merge *.tally -o all.tally` finds the all.tally of the last time."""
-    if output == STREAM or not os.path.exists(output):
-        return
-    for path in paths:
-        if path != STREAM and os.path.exists(path) and os.path.samefile(path, output):
-            raise TallyError(
-                f"{output} is there already, and is one of the tallies to merge: with the others its reports would be "
-                "counted twice. Remove it, or name another file with -o"
-            )
-
-
-def _merged(paths: Sequence[str], again: bool) -> tuple["PlanTally", dict[str, int]]:
-    """The sum, with one tally in memory at a time; and how many reports each of them counts."""
-    total: PlanTally | None = None
-    first: dict[bytes, str] = {}
-    counts: dict[str, int] = {}
-    with progress("Merging", len(paths), unit="tallies") as advance:
-        for path in paths:
-            each = read_tally(path)
-            counts[path] = reports_in(each)
-            one = first.setdefault(sha256(each.to_bytes()).digest(), path)
-            if one != path and counts[path] and not again:
-                raise TallyError(
-                    f"{one} and {path} are the same to the bit, so they are most likely copies, and their reports "
-                    "would be counted twice. Leave one out; if they really are different collections pass --again"
-                )
-            total = each if total is None else _sum(total, each, paths[0], path, again)
-            advance(1)
-    assert total is not None
-    return total, counts
-
-
-def _sum(total: "PlanTally", each: "PlanTally", start: str, path: str, again: bool) -> "PlanTally":
-    if each.plan != total.plan:
-        raise TallyError(
-            f"{path} belongs to plan {each.plan[:12]}, and {start} to plan {total.plan[:12]}: nothing was merged. "
-            "Merge and estimate the tallies of each plan on their own"
-        )
-    twice = total.files.keys() & each.files.keys()
-    if twice and not again:
-        raise TallyError(
-            f"{path} counts {several(len(twice), 'file')} of reports that a tally before it counts too: their reports "
-            "would be counted twice. Leave it out, and add its other files with dither tally --add-to; if they really "
-            "are different collections pass --again"
-        )
-    try:
-        files = {digest: reports for digest, reports in each.files.items() if digest not in twice}
-        return total + replace(each, files=files)
-    except DitherError as error:
-        reason = str(error)
-    raise TallyError(f"{path}: {reason}")

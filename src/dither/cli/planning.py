@@ -26,6 +26,8 @@ from dither.display.progress import progress, track
 from dither.errors import ParameterError, require
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from dither.engines.record_sources import Source
 
 MOST_ROWS = 1_000_000
@@ -83,7 +85,7 @@ def infer(data: str | None, output: str | None, sql: str | None, table: str | No
         tell("next: the same with -o schema.toml")
 
 
-def first_rows(data: str | None, sql: str | None, table: str | None, most: int, output: str | None) -> Any:
+def first_rows(data: str | None, sql: str | None, table: str | None, most: int, output: str | None) -> "pyarrow.Table":
     """The first rows of a source, as an Arrow table; none of its files may be the output."""
     from dither.engines.duckdb_queries import may_read
     from dither.engines.records import sources_of
@@ -113,7 +115,7 @@ def first_rows(data: str | None, sql: str | None, table: str | None, most: int, 
     return _typed(joined) if sources[0].text else joined
 
 
-def _batches(source: "Source") -> Iterator[Any]:
+def _batches(source: "Source") -> Iterator["pyarrow.RecordBatch"]:
     """All columns of a source; each must have a name of its own."""
     names = source.columns.names
     for name in names:
@@ -122,11 +124,11 @@ def _batches(source: "Source") -> Iterator[Any]:
     return source.batches(names)
 
 
-def _typed(table: Any) -> Any:
+def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
     """A table of texts, as CSV has them, with numbers for columns that hold nothing else."""
     arrow = require("pyarrow", "fast")
 
-    def numbers(column: Any) -> Any:
+    def numbers(column: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":
         for kind in (arrow.int64(), arrow.float64()):
             try:
                 return column.cast(kind)

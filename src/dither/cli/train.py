@@ -173,16 +173,15 @@ def _schema(data: str, schema_file: str | None) -> "Schema":
 
 def _task(schema: "Schema", label: str, kind: str, positive: str | None, guessed: bool) -> LearningTask:
     from dither.learn.encoding import Encoder
-    from dither.schema import Categorical
 
     encoder, attribute = Encoder.without(schema, label), schema[label]
     if kind == "linear":
-        if isinstance(attribute, Categorical) or not hasattr(attribute, "low"):
+        if attribute.kind not in ("numeric", "ordinal"):
             raise ParameterError("a linear regression predicts a number; --model logistic predicts a category")
         if positive is not None:
             raise ParameterError("--positive names a class; a linear regression has none")
         return LearningTask(encoder, label, attribute, None)
-    if not isinstance(attribute, Categorical):
+    if attribute.kind != "categorical":
         raise ParameterError(
             "the label is a number, and this model predicts a category: use --model linear, or make two labels of it"
         )
@@ -240,16 +239,14 @@ def _read(path: str, schema: "Schema", task: LearningTask, invalid: str) -> Labe
     table = arrow.Table.from_batches(batches, found.schema)
     features = task.encoder.transform(table, invalid)
     column = table[task.label]
-    attribute: Any = task.attribute
+    attribute: Any = task.attribute  # which `_task` has checked
     try:
         numbers = attribute.encode(column, invalid)
     except RowError as error:
         wrong = error.but(attribute=task.label)
     else:
         if task.classes is None:
-            scaled = attribute.low + numbers if attribute.kind == "ordinal" else None
-            values = attribute.centre + attribute.scale * numbers if scaled is None else scaled
-            return LabelledTable(features, np.asarray(values, dtype=np.float64))
+            return LabelledTable(features, np.asarray(attribute.decode(numbers), dtype=np.float64))
         positive = np.asarray(numbers == attribute.labels.index(task.classes[1]))
         return LabelledTable(features, np.array(task.classes)[positive.astype(np.intp)])
     raise wrong
@@ -269,7 +266,7 @@ def _local(
 
     options: dict[str, Any] = {"mechanism": mechanism, "encoder": task.encoder, "invalid": invalid, "seed": seed}
     if task.classes is None:
-        attribute: Any = task.attribute
+        attribute: Any = task.attribute  # a number
         options["bounds"] = (float(attribute.low), float(attribute.high))
     else:
         options["classes"] = task.classes

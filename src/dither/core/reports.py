@@ -91,6 +91,11 @@ class Reports(np.ndarray):
         return cls.wrap(rows, facts[b"dither.mechanism"].decode(), facts.get(b"dither.simulated") != b"0")
 
 
+def maker_of(reports: Any) -> str:
+    """What made these reports; nothing for plain arrays, of which it is not known."""
+    return reports.maker if isinstance(reports, Reports) else ""
+
+
 def _reports_in(thing: Any):
     if isinstance(thing, Reports):
         yield thing

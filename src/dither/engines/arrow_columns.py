@@ -17,7 +17,8 @@ replaces them, as its `invalid` says.
 
 import json
 import math
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,56 +27,39 @@ from dither.core.checks import as_float
 from dither.core.columns import is_number_type, is_text_type
 from dither.errors import require
 from dither.planning.record_tables import REPLACED
-from dither.schema import Attribute, Categorical, KeyValue
+from dither.schema import Attribute, Categorical, KeyValue, Numeric, Ordinal
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan(\([a-z0-9_]*\))?)$"
 _NO_KEY = -2  # a number that is no key
 _CELLS = 1 << 22  # of structs that are unfolded at once
 
 
-def arrow_schema(attributes: dict[str, Attribute]) -> Any:
+class ColumnForm(NamedTuple):
+    """What a kind of attribute takes, in words and by the type of a column, and what is made of it."""
+
+    taken: str
+    fits: Callable[[Any, "pyarrow.DataType"], bool]  # the attribute comes first in all three
+    type: Callable[[Any], "pyarrow.DataType"]
+    column: Callable[[Any, "pyarrow.Array", bool], "pyarrow.Array"]  # whether it is written as text comes last
+
+
+def arrow_schema(attributes: Mapping[str, Attribute]) -> "pyarrow.Schema":
     """The columns of every batch."""
-    arrow = require("pyarrow", "fast")
-    return arrow.schema([(name, _form(attribute)) for name, attribute in attributes.items()], metadata=REPLACED)
+    fields = [(name, FORMS[attribute.kind].type(attribute)) for name, attribute in attributes.items()]
+    return require("pyarrow", "fast").schema(fields, metadata=REPLACED)
 
 
-def _form(attribute: Attribute) -> Any:
-    arrow = require("pyarrow", "fast")
-    if isinstance(attribute, KeyValue):
-        return arrow.map_(arrow.string() if attribute.labels else arrow.int64(), arrow.float64())
-    return arrow.string() if isinstance(attribute, Categorical) else arrow.float64()
-
-
-def fits(attribute: Attribute, kind: Any) -> bool:
+def fits(attribute: Attribute, kind: "pyarrow.DataType") -> bool:
     """Whether a column of an Arrow type can hold an attribute."""
     types = require("pyarrow.types", "fast")
     kind = kind.value_type if types.is_dictionary(kind) else kind
-    if types.is_null(kind):
-        return True
-    if isinstance(attribute, Categorical):
-        return is_text_type(kind) or types.is_integer(kind) or types.is_boolean(kind)
-    if not isinstance(attribute, KeyValue):
-        return is_number_type(kind)
-    if types.is_struct(kind):
-        fields = [kind.field(place) for place in range(kind.num_fields)]
-        named = attribute.labels is not None or all(field.name.isdecimal() for field in fields)
-        return named and all(is_number_type(field.type) or types.is_null(field.type) for field in fields)
-    pair = _pair(kind)
-    return pair is not None and (is_text_type(pair[0]) or types.is_integer(pair[0])) and is_number_type(pair[1])
+    return types.is_null(kind) or FORMS[attribute.kind].fits(attribute, kind)
 
 
-def _pair(kind: Any) -> tuple[Any, Any] | None:
-    """The types of keys and values in a map, or in a list of structs with two fields."""
-    types = require("pyarrow.types", "fast")
-    if types.is_map(kind):
-        return kind.key_type, kind.item_type
-    if not (types.is_list(kind) or types.is_large_list(kind)) or not types.is_struct(kind.value_type):
-        return None
-    inner = kind.value_type
-    return (inner.field(0).type, inner.field(1).type) if inner.num_fields == 2 else None
-
-
-def type_in_words(kind: Any) -> str:
+def type_in_words(kind: "pyarrow.DataType") -> str:
     """An Arrow type in words; the parts of nested ones are not listed."""
     types = require("pyarrow.types", "fast")
     words = {
@@ -94,38 +78,42 @@ def type_in_words(kind: Any) -> str:
     return f"{name} ({plain})" if name else plain
 
 
-def converted(batch: Any, attributes: dict[str, Attribute], text: bool) -> Any:
+def converted(batch: "pyarrow.RecordBatch", attributes: Mapping[str, Attribute], text: bool) -> "pyarrow.RecordBatch":
     """A batch in the form of `arrow_schema`, with substitutes for what is missing."""
-    arrow = require("pyarrow", "fast")
-    columns = [_column(batch.column(name), attribute, text) for name, attribute in attributes.items()]
-    return arrow.RecordBatch.from_arrays(columns, schema=arrow_schema(attributes))
+    types, columns = require("pyarrow.types", "fast"), []
+    for name, attribute in attributes.items():
+        column = batch.column(name)
+        plain = column.cast(column.type.value_type) if types.is_dictionary(column.type) else column
+        columns.append(FORMS[attribute.kind].column(attribute, plain, text))
+    return require("pyarrow", "fast").RecordBatch.from_arrays(columns, schema=arrow_schema(attributes))
 
 
-def _column(column: Any, attribute: Attribute, text: bool) -> Any:
-    arrow, types = require("pyarrow", "fast"), require("pyarrow.types", "fast")
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if isinstance(attribute, Categorical):
-        return column.cast(arrow.string()).fill_null(attribute.substitute)
-    if not isinstance(attribute, KeyValue):
-        return (_read_numbers if text else _numbers)(column, attribute.substitute)
-    if types.is_null(column.type):
-        return _maps(attribute, np.zeros(len(column), np.int64), arrow.array([], arrow.string()), np.zeros(0))
-    if text:
-        return _read_vectors(column, attribute)
-    return (_of_structs if types.is_struct(column.type) else _of_entries)(column, attribute)
+# Labels --------------------------------------------------------------------------------------------------------------
+
+
+def _fits_labels(attribute: Categorical, kind: "pyarrow.DataType") -> bool:
+    types = require("pyarrow.types", "fast")
+    return is_text_type(kind) or types.is_integer(kind) or types.is_boolean(kind)
+
+
+def _labels(attribute: Categorical, column: "pyarrow.Array", text: bool) -> "pyarrow.Array":
+    return column.cast(require("pyarrow", "fast").string()).fill_null(attribute.substitute)
 
 
 # Numbers -------------------------------------------------------------------------------------------------------------
 
 
-def _numbers(column: Any, substitute: float) -> Any:
+def _numbers(attribute: Numeric | Ordinal, column: "pyarrow.Array", text: bool) -> "pyarrow.Array":
+    return (_read_numbers if text else _typed_numbers)(column, attribute.substitute)
+
+
+def _typed_numbers(column: "pyarrow.Array", substitute: float) -> "pyarrow.Array":
     arrow, compute = require("pyarrow", "fast"), require("pyarrow.compute", "fast")
     values = column.cast(arrow.float64(), safe=False)
     return compute.if_else(compute.is_null(values, nan_is_null=True), float(substitute), values)
 
 
-def _read_numbers(text: Any, substitute: float) -> Any:
+def _read_numbers(text: "pyarrow.Array", substitute: float) -> "pyarrow.Array":
     """Numbers that are written as text; NaN for what is none."""
     compute = require("pyarrow.compute", "fast")
     text, values = _parsed(text)
@@ -133,7 +121,7 @@ def _read_numbers(text: Any, substitute: float) -> Any:
     return compute.if_else(missing, float(substitute), values).fill_null(math.nan)
 
 
-def _parsed(text: Any) -> tuple[Any, Any]:
+def _parsed(text: "pyarrow.Array") -> tuple["pyarrow.Array", "pyarrow.Array"]:
     """Texts without the space around them, null where nothing is left, and their numbers, null also where none is."""
     arrow, compute = require("pyarrow", "fast"), require("pyarrow.compute", "fast")
     text = compute.ascii_trim_whitespace(text)
@@ -149,7 +137,48 @@ def _parsed(text: Any) -> tuple[Any, Any]:
 # Keys and values -----------------------------------------------------------------------------------------------------
 
 
-def _maps(attribute: KeyValue, counts: NDArray[np.int64], keys: Any, values: Any, wrong: Any = None) -> Any:
+def _fits_vectors(attribute: KeyValue, kind: "pyarrow.DataType") -> bool:
+    types = require("pyarrow.types", "fast")
+    if types.is_struct(kind):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        named = attribute.labels is not None or all(field.name.isdecimal() for field in fields)
+        return named and all(is_number_type(field.type) or types.is_null(field.type) for field in fields)
+    pair = _pair(kind)
+    return pair is not None and (is_text_type(pair[0]) or types.is_integer(pair[0])) and is_number_type(pair[1])
+
+
+def _pair(kind: "pyarrow.DataType") -> tuple["pyarrow.DataType", "pyarrow.DataType"] | None:
+    """The types of keys and values in a map, or in a list of structs with two fields."""
+    types = require("pyarrow.types", "fast")
+    if types.is_map(kind):
+        return kind.key_type, kind.item_type
+    if not (types.is_list(kind) or types.is_large_list(kind)) or not types.is_struct(kind.value_type):
+        return None
+    inner = kind.value_type
+    return (inner.field(0).type, inner.field(1).type) if inner.num_fields == 2 else None
+
+
+def _map_type(attribute: KeyValue) -> "pyarrow.DataType":
+    arrow = require("pyarrow", "fast")
+    return arrow.map_(arrow.string() if attribute.labels else arrow.int64(), arrow.float64())
+
+
+def _vectors(attribute: KeyValue, column: "pyarrow.Array", text: bool) -> "pyarrow.Array":
+    arrow, types = require("pyarrow", "fast"), require("pyarrow.types", "fast")
+    if types.is_null(column.type):
+        return _maps(attribute, np.zeros(len(column), np.int64), arrow.array([], arrow.string()), np.zeros(0))
+    if text:
+        return _read_vectors(column, attribute)
+    return (_of_structs if types.is_struct(column.type) else _of_entries)(column, attribute)
+
+
+def _maps(
+    attribute: KeyValue,
+    counts: NDArray[np.int64],
+    keys: "pyarrow.Array",
+    values: NDArray[np.float64],
+    wrong: NDArray[np.bool_] | None = None,
+) -> "pyarrow.MapArray":
     """A column of maps with so many entries each; null where it is wrong."""
     arrow = require("pyarrow", "fast")
     ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
@@ -164,7 +193,7 @@ def _maps(attribute: KeyValue, counts: NDArray[np.int64], keys: Any, values: Any
     return arrow.MapArray.from_arrays(arrow.array(ends, mask=mask), keys, arrow.array(values, arrow.float64()))
 
 
-def _of_entries(column: Any, attribute: KeyValue) -> Any:
+def _of_entries(column: "pyarrow.Array", attribute: KeyValue) -> "pyarrow.MapArray":
     """From maps, or lists of pairs."""
     arrow, types = require("pyarrow", "fast"), require("pyarrow.types", "fast")
     offsets = np.asarray(column.offsets, dtype=np.int64)
@@ -180,7 +209,7 @@ def _of_entries(column: Any, attribute: KeyValue) -> Any:
     return _maps(attribute, counts, keys.filter(arrow.array(held)), values[held])
 
 
-def _of_structs(column: Any, attribute: KeyValue) -> Any:
+def _of_structs(column: "pyarrow.StructArray", attribute: KeyValue) -> "pyarrow.Array":
     """From structs with a number for each key, null where a user does not have it."""
     arrow = require("pyarrow", "fast")
     names = [column.type.field(place).name for place in range(column.type.num_fields)]
@@ -199,7 +228,7 @@ def _of_structs(column: Any, attribute: KeyValue) -> Any:
     return arrow.concat_arrays(parts)
 
 
-def _read_vectors(text: Any, attribute: KeyValue) -> Any:
+def _read_vectors(text: "pyarrow.Array", attribute: KeyValue) -> "pyarrow.MapArray":
     """From JSON, null for what is none."""
     arrow = require("pyarrow", "fast")
     found = [_object(cell) for cell in text.to_pylist()]
@@ -222,7 +251,7 @@ def _object(cell: str | None) -> list[tuple[str, float]] | None:
         return None
     if found is None:
         return []
-    if not isinstance(found, tuple):
+    if not cell.lstrip().startswith("{"):
         return None
     fine = all(_is_utf8(key) for key, _ in found)
     return [(key, as_float(value)) for key, value in found if value is not None] if fine else None
@@ -232,5 +261,29 @@ def _is_utf8(key: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in key)  # JSON can write half of a pair
 
 
-def _valid(column: Any) -> NDArray[np.bool_]:
+def _valid(column: "pyarrow.Array") -> NDArray[np.bool_]:
     return column.is_valid().to_numpy(zero_copy_only=False)
+
+
+_NUMBERS = ColumnForm(
+    "numbers",
+    lambda attribute, kind: is_number_type(kind),
+    lambda attribute: require("pyarrow", "fast").float64(),
+    _numbers,
+)
+FORMS: Mapping[str, ColumnForm] = {
+    "numeric": _NUMBERS,
+    "ordinal": _NUMBERS,
+    "categorical": ColumnForm(
+        "text, whole numbers, or true and false",
+        _fits_labels,
+        lambda attribute: require("pyarrow", "fast").string(),
+        _labels,
+    ),
+    "keyvalue": ColumnForm(
+        "maps from keys to numbers, lists of structs (key, value), or structs with a number for each key",
+        _fits_vectors,
+        _map_type,
+        _vectors,
+    ),
+}

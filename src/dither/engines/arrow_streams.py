@@ -6,9 +6,12 @@ behind it, since what is there, such as a second stream, would be left out in si
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO
 
 from dither.errors import require
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -18,7 +21,7 @@ class Watched:
 
     closed = False
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file, self._last = file, b""
 
     def read(self, size: int = -1) -> bytes:
@@ -33,7 +36,9 @@ class Watched:
         return self._last == _END
 
 
-def whole_stream(file: Any, refuse: Callable[[str], Exception]) -> tuple[Any, Iterator[Any]]:
+def whole_stream(
+    file: BinaryIO, refuse: Callable[[str], Exception]
+) -> tuple["pyarrow.Schema", Iterator["pyarrow.RecordBatch"]]:
     """The schema of an Arrow stream and its batches; at the end, `refuse` is asked for an error if it is not whole.
 
     >>> import io, pyarrow
@@ -51,7 +56,7 @@ def whole_stream(file: Any, refuse: Callable[[str], Exception]) -> tuple[Any, It
     watched = Watched(file)
     reader = require("pyarrow", "fast").ipc.open_stream(watched)
 
-    def batches() -> Iterator[Any]:
+    def batches() -> Iterator["pyarrow.RecordBatch"]:
         yield from reader
         if not watched.ended:
             raise refuse("was cut short")

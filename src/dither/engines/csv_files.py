@@ -14,12 +14,16 @@ import gzip
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from dither.engines.paths import FilePlace
 from dither.engines.record_sources import Source, Start, streamed
 from dither.errors import DomainError, ParameterError, require
+from dither.planning.table_streams import Batches, ReadColumns
+
+if TYPE_CHECKING:
+    import pyarrow
 
 FORM = "CSV file"
 GZIP = b"\x1f\x8b"
@@ -32,7 +36,7 @@ _UNEVEN = re.compile(r"CSV parse error: Row #(\d+): Expected \d+ columns")  # fr
 def csv_file(place: FilePlace, title: str) -> Source:
     """A file of CSV."""
 
-    def opened() -> Any:
+    def opened() -> AbstractContextManager[Any]:  # a file
         with place.open() as file:
             packed = file.read(len(GZIP)) == GZIP
         return _unpacked(place) if packed else place.open()
@@ -41,7 +45,7 @@ def csv_file(place: FilePlace, title: str) -> Source:
 
 
 @contextmanager
-def _unpacked(place: FilePlace) -> Iterator[Any]:
+def _unpacked(place: FilePlace) -> Iterator[gzip.GzipFile]:
     with place.open() as file, gzip.GzipFile(fileobj=file) as content:
         yield content
 
@@ -50,7 +54,7 @@ def csv_start(title: str) -> Start:
     """How to read what is left of an open file."""
     arrow = require("pyarrow", "fast")
 
-    def start(file: Any) -> tuple[Any, Callable[[Sequence[str]], Iterator[Any]]]:
+    def start(file: Any) -> tuple["pyarrow.Schema", ReadColumns]:
         header = _header(file)
         columns = arrow.schema([(name, arrow.string()) for name in header])
         return columns, lambda names: _rows(file, title, header, names)
@@ -65,7 +69,7 @@ def _header(file: Any) -> list[str]:
     return next(filter(None, csv.reader(texts, strict=True)), [])
 
 
-def _rows(file: Any, title: str, header: list[str], names: Sequence[str]) -> Iterator[Any]:
+def _rows(file: Any, title: str, header: list[str], names: Sequence[str]) -> Batches:
     """The rows behind the line of names, without the row of marks."""
     held = None
     for batch in _attentive(title, lambda: _reader(file, header, names)):
@@ -77,7 +81,7 @@ def _rows(file: Any, title: str, header: list[str], names: Sequence[str]) -> Ite
     yield held.slice(0, held.num_rows - 1)
 
 
-def _attentive(title: str, opened: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+def _attentive(title: str, opened: Callable[[], Batches]) -> Batches:
     """Batches; where a row has too few cells or too many, it is named."""
     arrow = require("pyarrow", "fast")
     try:
@@ -90,7 +94,7 @@ def _attentive(title: str, opened: Callable[[], Iterator[Any]]) -> Iterator[Any]
     raise DomainError(f"{title}, row {int(uneven[1]) - 1}: there must be one value for each column")
 
 
-def _reader(file: Any, header: list[str], names: Sequence[str]) -> Iterator[Any]:
+def _reader(file: Any, header: list[str], names: Sequence[str]) -> Batches:
     arrow, reader = require("pyarrow", "fast"), require("pyarrow.csv", "fast")
     wanted = [str(header.index(name)) for name in names]
 

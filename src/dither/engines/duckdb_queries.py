@@ -14,13 +14,18 @@ of this the first line, if all that it quotes stands in the query.
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from dither.engines.paths import FilePlace
 from dither.engines.record_sources import Source, attempted
-from dither.errors import DitherError, ParameterError, require
-from dither.planning.table_streams import relation_columns, relation_reader
+from dither.errors import ParameterError, require
+from dither.planning.table_streams import Batches, each_explained, explained, relation_columns, relation_reader
+
+if TYPE_CHECKING:
+    import pyarrow
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 _SETTINGS = {
     "autoinstall_known_extensions": False,
@@ -40,16 +45,17 @@ def query_source(sql: Any) -> Source:
     if not isinstance(sql, str) or not sql.strip():
         raise ParameterError("sql is a query, as in sql=\"select age, job from 'people.parquet'\"")
 
-    def read(names: Sequence[str]) -> Iterator[Any]:
+    before, running = (partial(_told, sql=sql, running=begun) for begun in (False, True))
+
+    def read(names: Sequence[str]) -> Batches:
         with _connection() as connection:
-            relation = _explained(lambda: connection.sql(sql), sql)
-            reader = _explained(lambda: relation_reader(relation), sql, running=True)
-            while (batch := _explained(lambda: next(reader, None), sql, running=True)) is not None:
-                yield batch
+            relation = explained(title, lambda: connection.sql(sql), before)
+            reader = explained(title, lambda: relation_reader(relation), running)
+            yield from each_explained(title, reader, running)
 
     with _connection() as connection:
-        _explained(lambda: _check(connection, sql), sql)
-        columns = _explained(lambda: relation_columns(connection.sql(sql)), sql)
+        explained(title, lambda: _check(connection, sql), before)
+        columns = explained(title, lambda: relation_columns(connection.sql(sql)), before)
     return Source(title, title, "query", columns, read)
 
 
@@ -59,7 +65,7 @@ def database_source(place: FilePlace, title: str, table: str | None) -> Source:
         raise ParameterError(f"{title} is a database, which DuckDB reads on this machine only: copy it here first")
     duckdb, form = require("duckdb", "fast"), f"{DATABASE}, of a version that this DuckDB reads"
 
-    def opened() -> Any:
+    def opened() -> "DuckDBPyConnection":
         try:
             return duckdb.connect(place.path, read_only=True, config=_SETTINGS)
         except duckdb.ConnectionException:
@@ -69,7 +75,7 @@ def database_source(place: FilePlace, title: str, table: str | None) -> Source:
             reason = "is open for writing in another process: close it there, or copy the file" if locked else ""
         raise ParameterError(f"{title} {reason}") if reason else ValueError("no database")
 
-    def rows(connection: Any) -> Any:
+    def rows(connection: "DuckDBPyConnection") -> "DuckDBPyRelation":
         names = connection.execute(
             "select schema_name, table_name from duckdb_tables() where not internal union all "
             "select schema_name, view_name from duckdb_views() where not internal order by all"
@@ -82,12 +88,12 @@ def database_source(place: FilePlace, title: str, table: str | None) -> Source:
         schema, name = names[shown.index(table) if table is not None else 0]
         return connection.sql(f"select * from {_identifier(schema)}.{_identifier(name)}")  # noqa: S608
 
-    def facts() -> tuple[Any, int]:
+    def facts() -> tuple["pyarrow.Schema", int]:
         with opened() as connection:
             found = rows(connection)
             return relation_columns(found), found.count("*").fetchall()[0][0]
 
-    def read(names: Sequence[str]) -> Iterator[Any]:
+    def read(names: Sequence[str]) -> Batches:
         with opened() as connection:
             yield from relation_reader(rows(connection).select(*map(duckdb.ColumnExpression, names)))
 
@@ -123,30 +129,18 @@ def may_read(sql: str, path: str) -> bool:
     return any(os.path.samefile(each, path) for each in found if os.path.exists(each))
 
 
-def _connection() -> Any:
+def _connection() -> "DuckDBPyConnection":
     return require("duckdb", "fast").connect(":memory:", config=_SETTINGS)
 
 
-def _check(connection: Any, sql: str) -> None:
+def _check(connection: "DuckDBPyConnection", sql: str) -> None:
     statements = connection.extract_statements(sql)
     if len(statements) != 1 or statements[0].type != require("duckdb", "fast").StatementType.SELECT:
         raise ParameterError("the query must be one select, as in select age, job from 'people.parquet'")
 
 
-def _explained(call: Callable[[], Any], sql: str, running: bool = False) -> Any:
-    """What a call returns; if it fails, an error with what may be said of it."""
-    try:
-        return call()
-    except DitherError:
-        raise
-    except MemoryError:
-        reason = "needs more memory than there is"
-    except Exception as error:
-        reason = _told(error, sql, running)
-    raise ParameterError(f"the query {reason}")
-
-
 def _told(error: Exception, sql: str, running: bool) -> str:
+    """What may be said of an error of DuckDB."""
     kind = type(error).__name__
     if kind == "OutOfMemoryException":
         return "needs more memory than there is"

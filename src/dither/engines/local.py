@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dither.core.atomic_write import atomic_path, write_errors
 from dither.core.parallel import as_they_come
+from dither.core.reports import Reports
 from dither.engines.arrow_streams import whole_stream
 from dither.engines.journal import Journal
 from dither.engines.records import open_records
@@ -24,7 +25,11 @@ from dither.engines.report_rows import REPORT, TAG, has_columns, nothing, pack_r
 from dither.errors import DitherError, ParameterError, ReportError, require
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
-from dither.planning.table_streams import is_table, table_stream
+from dither.planning.table_streams import ITERATOR, is_table, table_kind, table_stream
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyarrow.parquet import ParquetWriter
 
 Progress = Callable[[int], object]
 
@@ -57,7 +62,9 @@ class Local:
             counted.save()
         return counted.total
 
-    def _tally_batches(self, plan: Plan, batches: Iterable[Any], progress: Progress | None) -> PlanTally:
+    def _tally_batches(
+        self, plan: Plan, batches: Iterable["pyarrow.RecordBatch"], progress: Progress | None
+    ) -> PlanTally:
         total = nothing(plan)
         with closing(damage_explained("the stream of reports", batches)) as rows:  # a query must not stay open
             for batch in rows:
@@ -103,7 +110,7 @@ def tallied(plan: Plan, piece: Piece) -> PlanTally:
     raise kind(f"{piece.path}, piece {piece.number}: {reason}")
 
 
-def low(plan: Plan, batches: Iterable[Any]) -> Generator[Any]:
+def low(plan: Plan, batches: Iterable["pyarrow.RecordBatch"]) -> Generator["pyarrow.RecordBatch"]:
     """The batches, cut where their reports would be more bytes than one batch should hold."""
     widest = sorted(part.mechanism.dtype.itemsize for part in plan.parts)[-plan.questions_per_user :]
     height = max(1, min(_GROUP, _GROUP_BYTES // max(1, sum(widest))))
@@ -111,13 +118,15 @@ def low(plan: Plan, batches: Iterable[Any]) -> Generator[Any]:
         yield from (batch.slice(start, height) for start in range(0, batch.num_rows, height))
 
 
-def randomized(plan: Plan, batch: Any, seed: int | None, invalid: str, first: int) -> Any:
+def randomized(
+    plan: Plan, batch: "pyarrow.RecordBatch", seed: int | None, invalid: str, first: int
+) -> dict[str, Reports]:
     """The reports of a batch whose first row has this number."""
     return plan.randomize(batch, seed=seed, invalid=invalid, first=first)
 
 
 @contextmanager
-def _writer(plan: Plan, output: Any) -> Iterator[Callable[[Any], object]]:
+def _writer(plan: Plan, output: Any) -> Iterator[Callable[["pyarrow.RecordBatch"], object]]:
     arrow, layout = require("pyarrow", "fast"), rows_schema(plan)
     with ExitStack() as stack:
         if hasattr(output, "write") or output == STANDARD:
@@ -152,10 +161,10 @@ def _writer(plan: Plan, output: Any) -> Iterator[Callable[[Any], object]]:
 
 
 @contextmanager
-def _grouped(writer: Any) -> Iterator[Callable[[Any], object]]:
+def _grouped(writer: "ParquetWriter") -> Iterator[Callable[["pyarrow.RecordBatch"], object]]:
     """Batches are collected into row groups: a group for each batch would be many small pieces."""
     arrow = require("pyarrow", "fast")
-    held: list[Any] = []
+    held: list[pyarrow.RecordBatch] = []
 
     def flush() -> None:
         if held:
@@ -163,7 +172,7 @@ def _grouped(writer: Any) -> Iterator[Callable[[Any], object]]:
             writer.write_table(table, row_group_size=table.num_rows)
             held.clear()
 
-    def write(batch: Any) -> None:
+    def write(batch: "pyarrow.RecordBatch") -> None:
         held.append(batch)
         if sum(each.num_rows for each in held) >= _GROUP or sum(each.nbytes for each in held) >= _GROUP_BYTES:
             flush()
@@ -172,7 +181,7 @@ def _grouped(writer: Any) -> Iterator[Callable[[Any], object]]:
     flush()
 
 
-def incoming(file: Any) -> Any:
+def incoming(file: BinaryIO) -> "pyarrow.RecordBatchReader":
     """A reader of the rows of reports in an Arrow stream from an open binary file; one without its end is refused."""
     arrow = require("pyarrow", "fast")
     try:
@@ -190,9 +199,9 @@ def _not_whole(reason: str) -> ReportError:
     )
 
 
-def _batches(source: Any) -> Iterable[Any]:
+def _batches(source: Any) -> Iterable["pyarrow.RecordBatch"]:
     """The rows of reports in a table; what comes one after another, and is no reader, are batches already."""
-    if isinstance(source, Iterator) and not isinstance(source, require("pyarrow", "fast").RecordBatchReader):
+    if table_kind(source) is ITERATOR:
         return source
     stream = table_stream(source)
     return stream.read([TAG, REPORT] if has_columns(stream.columns) else stream.columns.names)

@@ -17,9 +17,13 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dither.errors import ParameterError, require
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyarrow import fs
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
 _BUFFER = 1 << 20
@@ -40,17 +44,17 @@ class FilePlace:
     path: str
     filesystem: Any = field(default=None, compare=False)  # not all of them can be hashed
 
-    def open(self) -> Any:
+    def open(self) -> io.BufferedReader:
         """The file, for bytes, from its start."""
         if self.filesystem is None:
             return open(self.path, "rb")
         return io.BufferedReader(self.filesystem.open_input_file(self.path), _BUFFER)
 
-    def parquet(self) -> Any:
+    def parquet(self) -> "str | pyarrow.NativeFile":
         """What Parquet is read from, which starts at the end of a file."""
         return self.path if self.filesystem is None else self.filesystem.open_input_file(self.path)
 
-    def mapped(self) -> Any:
+    def mapped(self) -> "pyarrow.NativeFile":
         """The file for Arrow, at any place of it; in memory only as far as it is looked at."""
         if self.filesystem is None:
             return require("pyarrow", "fast").memory_map(self.path)
@@ -72,6 +76,16 @@ class FilePlace:
             found = os.stat(self.path)
             return f"{found.st_dev} {found.st_ino}"
         return f"{self.filesystem.type_name} {self.path}"
+
+
+def is_path(given: Any) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether this names a place: a file, a pattern, a folder or an address."""
+    return isinstance(given, str | os.PathLike)
+
+
+def one_or_more(given: Any) -> list[Any]:
+    """What is given at once: several things in a list, a tuple or a set, or one."""
+    return list(given) if isinstance(given, list | tuple | set | frozenset) else [given]
 
 
 def is_address(text: str) -> bool:
@@ -158,12 +172,12 @@ def _before_pattern(path: str) -> str:
     return path if magic is None else path[: path.rfind("/", 0, magic.start()) + 1]
 
 
-def _known_filesystems() -> Any:
+def _known_filesystems() -> "type[fs.FileSystem]":
     return require("pyarrow.fs", "fast").FileSystem
 
 
 @lru_cache(maxsize=64)  # some ask the network where a bucket is
-def _filesystem(address: str) -> tuple[Any, str]:
+def _filesystem(address: str) -> tuple["fs.FileSystem", str]:
     """The filesystem of an address, and the path there."""
     arrow, scheme = require("pyarrow", "fast"), address.partition("://")[0].lower()
     try:

@@ -11,8 +11,8 @@ mark of its end.
 import gzip
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dither.engines.arrow_streams import whole_stream
 from dither.engines.csv_files import FORM as CSV
@@ -21,7 +21,11 @@ from dither.engines.duckdb_queries import DATABASE, DATABASE_ENDINGS, database_s
 from dither.engines.paths import FilePlace, files_of
 from dither.engines.record_sources import Source, Start, attempted, once, streamed
 from dither.errors import ParameterError, require
-from dither.planning.table_streams import ROWS, sliced, table_stream
+from dither.planning.table_streams import ROWS, Batches, ReadColumns, sliced, table_stream
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyarrow.parquet import ParquetFile
 
 PARQUET_ENDINGS = (".parquet", ".pq")
 ENDINGS = (".csv", *PARQUET_ENDINGS, ".arrow", ".feather", ".ipc", ".csv.gz", *DATABASE_ENDINGS)
@@ -61,14 +65,14 @@ def _file(place: FilePlace, table: str | None) -> Source:
 def _parquet(name: str, title: str, place: Callable[[], Any]) -> Source:
     parquet = require("pyarrow.parquet", "fast")
 
-    def opened() -> Any:
+    def opened() -> "ParquetFile":
         return parquet.ParquetFile(place(), buffer_size=_BUFFER, pre_buffer=False)
 
-    def facts() -> tuple[Any, int]:
+    def facts() -> tuple["pyarrow.Schema", int]:
         with opened() as file:
             return file.schema_arrow, file.metadata.num_rows
 
-    def read(names: Sequence[str]) -> Iterator[Any]:
+    def read(names: Sequence[str]) -> Batches:
         with opened() as file:
             yield from file.iter_batches(ROWS, columns=list(names))
 
@@ -85,7 +89,7 @@ def _arrow_file(place: FilePlace, title: str) -> Source:
         return streamed(place.name, title, ARROW, place.open, _arrow_start())
     arrow = require("pyarrow", "fast")
 
-    def facts() -> tuple[Any, int | None]:
+    def facts() -> tuple["pyarrow.Schema", int | None]:
         with place.mapped() as file:
             columns = arrow.ipc.open_file(file).schema
         if len(set(columns.names)) < len(columns.names):  # which a dataset does not take
@@ -93,7 +97,7 @@ def _arrow_file(place: FilePlace, title: str) -> Source:
         dataset = require("pyarrow.dataset", "fast").dataset(place.path, format="ipc", filesystem=place.filesystem)
         return columns, dataset.count_rows()
 
-    def read(names: Sequence[str]) -> Iterator[Any]:
+    def read(names: Sequence[str]) -> Batches:
         wanted = arrow.ipc.IpcReadOptions(included_fields=[schema.get_field_index(each) for each in names])
         with place.mapped() as file:
             reader = arrow.ipc.open_file(file, options=wanted)
@@ -107,13 +111,13 @@ def _arrow_start(foot: bytes = b"") -> Start:
     """How to read a stream of Arrow batches, which must have its end; or that in a file, which ends with `foot`."""
     arrow = require("pyarrow", "fast")
 
-    def start(file: Any) -> tuple[Any, Callable[[Sequence[str]], Iterator[Any]]]:
+    def start(file: Any) -> tuple["pyarrow.Schema", ReadColumns]:
         if not foot:
             schema, batches = whole_stream(file, ValueError)
             return schema, lambda names: sliced(batches)
         reader = arrow.ipc.open_stream(file)
 
-        def read(names: Sequence[str]) -> Iterator[Any]:
+        def read(names: Sequence[str]) -> Batches:
             yield from sliced(reader)
             if not file.read().endswith(foot):
                 raise ValueError("it was cut short")

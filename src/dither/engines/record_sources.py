@@ -5,15 +5,21 @@ none of them is shown, kept as a cause, or chained: `attempted` says instead whi
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dither.errors import DitherError, ParameterError, require
-from dither.planning.table_streams import ROWS
+from dither.errors import ParameterError, require
+from dither.planning.table_streams import ROWS, Batches, ReadColumns, explained
 
-Read = Callable[[Sequence[str]], Iterator[Any]]
-Start = Callable[[Any], tuple[Any, Read]]  # from an open file: its columns, and how to read what is behind
+if TYPE_CHECKING:
+    import pyarrow
+
+# From an open file: its columns, and how to read what is behind.
+Start = Callable[[Any], tuple["pyarrow.Schema", ReadColumns]]
+Opened = Callable[[], AbstractContextManager[Any]]  # an open file
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,16 +29,16 @@ class Source:
     name: str
     title: str  # the name with what it is, for the start of a message
     form: str
-    columns: Any  # an Arrow schema
-    read: Read
+    columns: "pyarrow.Schema"
+    read: ReadColumns
     rows: int | None = None
     text: bool = False  # numbers and keys are written as text
 
-    def batches(self, names: Sequence[str]) -> Iterator[Any]:
+    def batches(self, names: Sequence[str]) -> Batches:
         """Record batches with these columns; what goes wrong is said without quoting anything."""
         found = self.read(names)
 
-        def step() -> Any:
+        def step() -> "pyarrow.RecordBatch | None":
             batch = next(found, None)
             if batch is not None:
                 batch = batch.select(list(names))
@@ -43,45 +49,38 @@ class Source:
             yield batch
 
 
-def attempted(call: Callable[[], Any], title: str, form: str) -> Any:
+def attempted(call: Callable[[], T], title: str, form: str) -> T:
     """What a call returns; if it fails, an error without its text, which may quote what was read."""
-    try:
-        return call()
-    except DitherError:
-        raise
-    except UnicodeError:
-        reason = _NOT_TEXT
-    except MemoryError:
-        reason = "needs more memory than there is"
-    except OSError as error:
-        reason = f"cannot be read: {os.strerror(error.errno) if error.errno else 'it is damaged, or was cut short'}"
-    except Exception as error:  # each format has its own, and Arrow has one for all that may be wrong
-        reason = _NOT_TEXT if "UTF8" in str(error) else f"is no {form}, or a damaged one"
-    raise ParameterError(f"{title} {reason}")
+
+    def reason(error: Exception) -> str:  # each format has its own, and Arrow has one for all that may be wrong
+        if isinstance(error, OSError):
+            return f"cannot be read: {os.strerror(error.errno) if error.errno else 'it is damaged, or was cut short'}"
+        if isinstance(error, UnicodeError) or "UTF8" in str(error):
+            return "has text that is not UTF-8: write it again as UTF-8"
+        return f"is no {form}, or a damaged one"
+
+    return explained(title, call, reason)
 
 
-_NOT_TEXT = "has text that is not UTF-8: write it again as UTF-8"
-
-
-def streamed(name: str, title: str, form: str, opened: Callable[[], Any], start: Start, text: bool = False) -> Source:
+def streamed(name: str, title: str, form: str, opened: Opened, start: Start, text: bool = False) -> Source:
     """A file that is read from its start to its end, again each time."""
 
-    def facts() -> Any:
+    def facts() -> "pyarrow.Schema":
         with opened() as file:
             return start(file)[0]
 
-    def read(names: Sequence[str]) -> Iterator[Any]:
+    def read(names: Sequence[str]) -> Batches:
         with opened() as file:
             yield from start(file)[1](names)
 
     return Source(name, title, form, attempted(facts, title, form), read, text=text)
 
 
-def once(read: Read, title: str) -> Read:
+def once(read: ReadColumns, title: str) -> ReadColumns:
     """A way to read that is gone when it was used."""
     left = [read]
 
-    def take(names: Sequence[str]) -> Iterator[Any]:
+    def take(names: Sequence[str]) -> Batches:
         if not left:
             raise ParameterError(f"{title} can be read only once: save the records in a file to read them again")
         return left.pop()(names)
@@ -89,10 +88,10 @@ def once(read: Read, title: str) -> Read:
     return take
 
 
-def even(batches: Iterable[Any]) -> Iterator[Any]:
+def even(batches: Iterable["pyarrow.RecordBatch"]) -> Batches:
     """Batches of `ROWS` rows, and what is left at the end."""
     arrow = require("pyarrow", "fast")
-    held: list[Any] = []
+    held: list[pyarrow.RecordBatch] = []
     count = 0
     for batch in batches:
         held.append(batch)
@@ -105,5 +104,5 @@ def even(batches: Iterable[Any]) -> Iterator[Any]:
         yield _joined(arrow.Table.from_batches(held))
 
 
-def _joined(table: Any) -> Any:
+def _joined(table: "pyarrow.Table") -> "pyarrow.RecordBatch":
     return table.combine_chunks().to_batches()[0]

@@ -14,22 +14,18 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dither.engines.arrow_columns import arrow_schema, converted, fits, type_in_words
+from dither.engines.arrow_columns import FORMS, arrow_schema, converted, fits, type_in_words
 from dither.engines.duckdb_queries import query_source
-from dither.engines.paths import shown_path
+from dither.engines.paths import is_path, shown_path
 from dither.engines.record_readers import STANDARD, file_sources, standard_source, table_source
 from dither.engines.record_sources import Source, even
 from dither.errors import DomainError, ParameterError
 from dither.schema import Attribute
 
-_TAKEN = {
-    "numeric": "numbers",
-    "ordinal": "numbers",
-    "categorical": "text, whole numbers, or true and false",
-    "keyvalue": "maps from keys to numbers, lists of structs (key, value), or structs with a number for each key",
-}
+if TYPE_CHECKING:
+    import pyarrow
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,15 +48,15 @@ class RecordStream:
         return tuple(source.name for source in self.sources if os.path.exists(source.name))
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> "pyarrow.Schema":
         """The columns of every batch, as an Arrow schema."""
         return arrow_schema(dict(self.attributes))
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator["pyarrow.RecordBatch"]:
         """Record batches with the attributes' columns, each of 2^17 rows but the last; none if there are no rows."""
         return even(self._converted())
 
-    def _converted(self) -> Iterator[Any]:
+    def _converted(self) -> Iterator["pyarrow.RecordBatch"]:
         for source in self.sources:
             for batch in even(source.batches(list(self.attributes))):  # first, since some batches are a few rows each
                 yield converted(batch, dict(self.attributes), source.text)
@@ -99,8 +95,8 @@ def open_records(
     if not attributes:
         raise ParameterError("there must be at least one attribute to read")
     sources = sources_of(source, sql, table, filesystem)
-    is_path = isinstance(source, str | os.PathLike) and source != STANDARD
-    name = shown_path(os.fsdecode(source)) if is_path else sources[0].name
+    named = is_path(source) and source != STANDARD
+    name = shown_path(os.fsdecode(source)) if named else sources[0].name
     for each in sources:
         _check(each, attributes)
     rows = [each.rows for each in sources]
@@ -111,15 +107,13 @@ def open_records(
 
 def sources_of(source: Any, sql: str | None = None, table: str | None = None, filesystem: Any = None) -> list[Source]:
     """The places that a source, or else a query, means, opened as far as their columns."""
-    if (table is not None or filesystem is not None) and not isinstance(source, str | os.PathLike):
+    if (table is not None or filesystem is not None) and not is_path(source):
         raise ParameterError("a table or a filesystem is named for a path, and these records have none")
     if sql is not None:
         return [query_source(sql)]
-    if isinstance(source, str) and source == STANDARD:
-        return [standard_source()]
-    if isinstance(source, str | os.PathLike):
-        return file_sources(os.fsdecode(source), table, filesystem)
-    return [table_source(source)]
+    if not is_path(source):
+        return [table_source(source)]
+    return [standard_source()] if source == STANDARD else file_sources(os.fsdecode(source), table, filesystem)
 
 
 def _check(source: Source, attributes: Mapping[str, Attribute]) -> None:
@@ -134,7 +128,7 @@ def _check(source: Source, attributes: Mapping[str, Attribute]) -> None:
         if not source.text and not fits(attribute, kind):
             raise DomainError(
                 f"attribute {name} is {attribute.kind}, but its column in {source.name} holds {type_in_words(kind)}; "
-                f"it takes {_TAKEN[attribute.kind]}, which a query (SQL) can make of it"
+                f"it takes {FORMS[attribute.kind].taken}, which a query (SQL) can make of it"
             )
 
 

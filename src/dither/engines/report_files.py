@@ -16,13 +16,18 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from dither.engines.paths import FilePlace, files_of
+from dither.engines.paths import FilePlace, files_of, is_path, one_or_more
 from dither.engines.report_rows import FILE, PLAN, REPORT, TAG, has_columns
 from dither.errors import DitherError, ParameterError, ReportError, require
 from dither.planning.plans import Plan
 
+if TYPE_CHECKING:
+    import pyarrow
+    from pyarrow import parquet
+
+T = TypeVar("T")
 PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
 _STREAM = b"\xff\xff\xff\xff"  # how an Arrow stream begins
@@ -46,13 +51,13 @@ class Piece(NamedTuple):
         """Where its file is read."""
         return self.place or FilePlace(self.path, self.path)
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator["pyarrow.RecordBatch"]:
         """Its rows as Arrow record batches, few at a time."""
         reader = _parquet_batches if self.path.lower().endswith(PARQUET) else _arrow_batches
         yield from damage_explained(self.path, _all_of(self, reader(self)))
 
 
-def _all_of(piece: Piece, batches: Iterable[Any]) -> Iterator[Any]:
+def _all_of(piece: Piece, batches: Iterable["pyarrow.RecordBatch"]) -> Iterator["pyarrow.RecordBatch"]:
     """The batches of a piece, if they have as many rows as it claims."""
     left = piece.rows
     for batch in batches:
@@ -96,8 +101,9 @@ def report_files(source: Any, plan: Plan) -> list[ReportFile]:
 
     `source` is a path, a pattern, a folder, an address, or a list of these; or files that are known already.
     """
-    known = isinstance(source, list) and all(isinstance(file, ReportFile) for file in source) and source
-    files = list(source) if known else [_opened(place) for place in places_of(source)]
+    given = one_or_more(source)
+    known = given and all(isinstance(file, ReportFile) for file in given)
+    files: list[ReportFile] = given if known else [_opened(place) for place in places_of(given)]
     first: dict[str, FilePlace] = {}
     for file, identity in zip(files, _identities(files), strict=True):
         if file.plan and file.plan != plan.fingerprint:
@@ -136,8 +142,8 @@ def _identities(files: Iterable[ReportFile]) -> Iterator[str]:
 
 def places_of(source: Any) -> list[FilePlace]:
     """The files that a path, a pattern, a folder, an address, or a list of these means, in order."""
-    given = list(source) if isinstance(source, list | tuple | set | frozenset) else [source]
-    if not given or not all(isinstance(path, str | os.PathLike) for path in given):  # whatever it is, it is not quoted
+    given = one_or_more(source)
+    if not given or not all(map(is_path, given)):  # whatever it is, it is not quoted
         raise ParameterError("name at least one file of reports, as in reports.parquet; or give an Arrow table of them")
     return [place for each in given for place in _matched(os.fsdecode(each))]
 
@@ -185,7 +191,7 @@ def _arrow(place: FilePlace) -> ReportFile:
     return _file(place, facts, sizes)
 
 
-def _checked_facts(path: str, schema: Any) -> dict[bytes, bytes]:
+def _checked_facts(path: str, schema: "pyarrow.Schema") -> dict[bytes, bytes]:
     if not has_columns(schema):
         raise ReportError(
             f"{path} is no file of reports: there must be a column {TAG} and a column {REPORT}. Raw records are "
@@ -208,26 +214,27 @@ def _plain(fact: bytes) -> str:
     return "".join(each if each.isalnum() else "?" for each in fact.decode("ascii", "replace"))
 
 
-def _parquet_file(place: FilePlace) -> Any:
+def _parquet_file(place: FilePlace) -> "parquet.ParquetFile":
     # Not mapped into memory: that is no faster, and a file that shrinks while it is read would kill this process.
-    parquet = require("pyarrow.parquet", "fast")
     footer = _footer(place, place.version)
-    return parquet.ParquetFile(place.parquet(), metadata=footer, page_checksum_verification=True)
+    return require("pyarrow.parquet", "fast").ParquetFile(
+        place.parquet(), metadata=footer, page_checksum_verification=True
+    )
 
 
 @lru_cache(maxsize=8)
-def _footer(place: FilePlace, version: tuple[int, int]) -> Any:
+def _footer(place: FilePlace, version: tuple[int, int]) -> "parquet.FileMetaData":
     """What a file says of its pieces: read once, and not again for each of hundreds."""
     return require("pyarrow.parquet", "fast").read_metadata(place.parquet())
 
 
-def _parquet_batches(piece: Piece) -> Iterator[Any]:
+def _parquet_batches(piece: Piece) -> Iterator["pyarrow.RecordBatch"]:
     height = max(1, min(_BATCH, _MOST_BYTES * piece.rows // max(1, piece.bytes)))
     with _parquet_file(piece.opened) as file:
         yield from file.iter_batches(height, row_groups=[piece.number], columns=[TAG, REPORT], use_threads=False)
 
 
-def _arrow_batches(piece: Piece) -> Iterator[Any]:
+def _arrow_batches(piece: Piece) -> Iterator["pyarrow.RecordBatch"]:
     arrow = require("pyarrow", "fast")
     with piece.opened.mapped() as file:
         batch = arrow.ipc.open_file(file).get_batch(piece.number).select([TAG, REPORT])
@@ -236,7 +243,7 @@ def _arrow_batches(piece: Piece) -> Iterator[Any]:
             yield batch.slice(start, _BATCH)
 
 
-def damage_explained(path: str, found: Iterable[Any]) -> Generator[Any]:
+def damage_explained(path: str, found: Iterable[T]) -> Generator[T]:
     """What is found, with errors that name the file and say what may be wrong with it."""
     try:
         yield from found

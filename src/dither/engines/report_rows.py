@@ -23,16 +23,19 @@ is read by them.
 import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.randomness import token
-from dither.core.reports import Reports
+from dither.core.reports import Reports, maker_of
 from dither.errors import ReportError, require
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Part, Plan
+
+if TYPE_CHECKING:
+    import pyarrow
 
 TAG, REPORT = "tag", "report"
 PLAN, FILE = b"dither.plan", b"dither.file"
@@ -66,7 +69,7 @@ class Codes(NamedTuple):
         return np.where(self.tags[found] == tags, found, np.int32(-1))
 
 
-def rows_schema(plan: Plan) -> Any:
+def rows_schema(plan: Plan) -> "pyarrow.Schema":
     """The Arrow schema of a new file with reports of this plan."""
     arrow = require("pyarrow", "fast")
     facts = {PLAN: plan.fingerprint.encode(), FILE: token(16).encode()}
@@ -74,7 +77,7 @@ def rows_schema(plan: Plan) -> Any:
     return arrow.schema(fields, metadata=facts)
 
 
-def pack_rows(plan: Plan, reports: Mapping[str, Reports]) -> Any:
+def pack_rows(plan: Plan, reports: Mapping[str, Reports]) -> "pyarrow.RecordBatch":
     """The reports of a plan as an Arrow record batch, part by part."""
     arrow = require("pyarrow", "fast")
     known = codes(plan).tags
@@ -95,14 +98,13 @@ def pack_rows(plan: Plan, reports: Mapping[str, Reports]) -> Any:
 
 def _own(plan: Plan, part: Part, reports: Any) -> Reports:
     """The reports of a part. What is of another plan must not get a tag of this one."""
-    some = reports.get(part.name) if isinstance(reports, Mapping) else None
-    expected = (plan.tag(part), part.mechanism.dtype, 1)
-    if isinstance(some, Reports) and (some.maker, some.dtype, some.ndim) == expected:
+    some: Any = reports.get(part.name) if isinstance(reports, Mapping) else None
+    if maker_of(some) == plan.tag(part) and (some.dtype, some.ndim) == (part.mechanism.dtype, 1):
         return some
     raise ReportError("these are not reports of this plan: pack what plan.randomize or plan.report made")
 
 
-def unpack_rows(plan: Plan, batch: Any) -> dict[str, Reports]:
+def unpack_rows(plan: Plan, batch: "pyarrow.RecordBatch") -> dict[str, Reports]:
     """The inverse of `pack_rows`, for rows in any order; refuses whatever is no report of this plan."""
     tags, offsets, data = _columns(batch)
     known = codes(plan)
@@ -119,7 +121,7 @@ def unpack_rows(plan: Plan, batch: Any) -> dict[str, Reports]:
     }  # fmt: skip
 
 
-def tally_rows(plan: Plan, batch: Any) -> PlanTally:
+def tally_rows(plan: Plan, batch: "pyarrow.RecordBatch") -> PlanTally:
     """The sums over these rows. Any cut of the rows gives, merged with `+`, the same tally to the bit."""
     return plan.tally(unpack_rows(plan, batch))
 
@@ -156,7 +158,7 @@ def _portable(part: Part) -> np.dtype:
     return part.mechanism.dtype.newbyteorder("<")
 
 
-def has_columns(found: Any) -> bool:
+def has_columns(found: "pyarrow.Schema") -> bool:
     """Whether an Arrow schema has the two columns of rows, each once."""
     try:
         names = found.names
@@ -165,7 +167,7 @@ def has_columns(found: Any) -> bool:
     return [names.count(name) for name in (TAG, REPORT)] == [1, 1]
 
 
-def _columns(batch: Any) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.uint8]]:
+def _columns(batch: "pyarrow.RecordBatch") -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.uint8]]:
     """Tags, where each report begins and the last ends, and the bytes of all of them."""
     arrow = require("pyarrow", "fast")
     if not has_columns(batch.schema):
@@ -193,7 +195,7 @@ def _columns(batch: Any) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArra
     return tags.to_numpy().astype(np.int64, copy=False), starts, held
 
 
-def _refuse_unsound(arrow: Any, tags: Any, column: Any, full: bool) -> None:
+def _refuse_unsound(arrow: Any, tags: "pyarrow.Array", column: "pyarrow.Array", full: bool) -> None:
     """Refuse columns whose buffers are shorter than they claim; `full` where Arrow will read what they point to."""
     sound = len(tags) == len(column)
     try:

@@ -27,11 +27,12 @@ from functools import reduce
 from itertools import accumulate
 from operator import add
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 
 from dither.engines import spark_session as sessions
 from dither.engines import spark_tasks as tasks
 from dither.engines.local import Local, Progress, advance
+from dither.engines.paths import is_path, one_or_more
 from dither.engines.record_readers import PARQUET
 from dither.engines.record_sources import Source
 from dither.engines.records import RecordStream, open_records
@@ -41,6 +42,10 @@ from dither.errors import DitherError, MissingExtraError, ParameterError, WriteE
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
 from dither.planning.table_streams import is_table
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
 
 FAN_IN = 16  # tallies that are added up by one task, and by the driver
 
@@ -62,7 +67,7 @@ Item = TypeVar("Item", bound=_Sized)
 class Spark:
     """Tallies and randomizes on a Spark session: the given one, the active one, or a new one on this machine."""
 
-    session: Any = None
+    session: "SparkSession | None" = None
 
     def tally(self, plan: Plan, source: Any, *, progress: Progress | None = None) -> PlanTally:
         """The sums over all reports of a source: files that all workers can read, or a DataFrame of rows of reports.
@@ -74,12 +79,12 @@ class Spark:
             return Local().tally(plan, source, progress=progress)
         with sessions.quiet():
             if _is_remote(source):
-                source = self._session().read.parquet(*_listed(source))
+                source = self._session().read.parquet(*one_or_more(source))
             total = self._tally_rows(plan, source) if _is_frame(source) else self._tally_files(plan, source)
         advance(progress, sum(part.n for part in total.parts.values()))
         return total
 
-    def _tally_rows(self, plan: Plan, frame: Any) -> PlanTally:
+    def _tally_rows(self, plan: Plan, frame: "DataFrame") -> PlanTally:
         tally_rows(plan, _empty(_columns(frame, (TAG, REPORT))))  # refuses other columns, and other types
         rows = _selected(frame, (TAG, REPORT))
         return _total(plan, rows.mapInArrow(tasks.TallyRows(plan.to_json()), tasks.ANSWER), None)
@@ -119,7 +124,7 @@ class Spark:
         text = plan.to_json()
         with sessions.quiet():
             if _is_remote(records):
-                records = self._session().read.parquet(*_listed(records))
+                records = self._session().read.parquet(*one_or_more(records))
             if _is_frame(records):
                 rows = _checked_records(plan, records)
                 counts = () if seed is None else _counts(rows.mapInArrow(tasks.count_rows, tasks.ROWS_OF))
@@ -134,32 +139,26 @@ class Spark:
         advance(progress, users)
         return users
 
-    def _session(self) -> Any:
+    def _session(self) -> "SparkSession":
         return sessions.current() if self.session is None else self.session
 
 
 # What is given ---------------------------------------------------------------------------------------------------
 
 
-def _is_frame(source: Any) -> bool:
+def _is_frame(source: Any) -> "TypeGuard[DataFrame]":
     return isinstance(source, require("pyspark.sql", "spark").DataFrame)
-
-
-def _listed(source: Any) -> list[Any]:
-    return [source] if isinstance(source, str | os.PathLike) else list(source)
 
 
 def _is_remote(source: Any) -> bool:
     """Whether these are paths that only Spark can read."""
-    if not isinstance(source, str | list | tuple):
-        return False
-    remote = {isinstance(path, str) and "://" in path for path in _listed(source)}
+    remote = {is_path(path) and "://" in os.fsdecode(path) for path in one_or_more(source)}
     if len(remote) > 1:
         raise ParameterError("name either paths with a scheme, as in s3a://, or paths without: not both at once")
     return remote == {True}
 
 
-def _columns(frame: Any, names: Sequence[str]) -> Any:
+def _columns(frame: "DataFrame", names: Sequence[str]) -> "pyarrow.Schema":
     """The columns of a DataFrame, as an Arrow schema; types are told only for those that are asked for."""
     arrow = require("pyarrow", "fast")
     wanted = [name for name in names if frame.columns.count(name) == 1]
@@ -167,29 +166,29 @@ def _columns(frame: Any, names: Sequence[str]) -> Any:
     return arrow.schema([(name, types.get(name, arrow.null())) for name in frame.columns])
 
 
-def _empty(schema: Any) -> Any:
+def _empty(schema: "pyarrow.Schema") -> "pyarrow.RecordBatch":
     """A batch of no rows."""
     arrow = require("pyarrow", "fast")
     return arrow.RecordBatch.from_arrays([arrow.array([], field.type) for field in schema], schema=schema)
 
 
-def _selected(frame: Any, names: Sequence[str]) -> Any:
+def _selected(frame: "DataFrame", names: Sequence[str]) -> "DataFrame":
     return frame.select(*("`{}`".format(name.replace("`", "``")) for name in names))  # a name may hold dots
 
 
-def _checked_records(plan: Plan, frame: Any) -> Any:
+def _checked_records(plan: Plan, frame: "DataFrame") -> "DataFrame":
     """The columns of a DataFrame that are asked for; refuses what cannot hold the attributes."""
     names = list(plan.attributes)
     open_records(_empty(_columns(frame, names)), plan.attributes)
     return _selected(frame, names)
 
 
-def _chunks(session: Any, plan: Plan, given: Any, numbered: bool) -> list[tasks.Chunk]:
+def _chunks(session: "SparkSession", plan: Plan, given: Any, numbered: bool) -> list[tasks.Chunk]:
     """Files of records in chunks, in order; each with the number of its first row, if rows are numbered."""
     if isinstance(given, RecordStream):
         opened = [given]
     else:
-        opened = [open_records(each, plan.attributes) for each in ([given] if is_table(given) else _listed(given))]
+        opened = [open_records(each, plan.attributes) for each in one_or_more(given)]
     sources = [source for each in opened for source in each.sources]
     if not all(map(_is_file, sources)):
         raise ParameterError(
@@ -227,12 +226,12 @@ def _cut(source: Source) -> list[tuple[tasks.Chunk, int | None]]:
 # Jobs ------------------------------------------------------------------------------------------------------------
 
 
-def _numbers(session: Any, count: int) -> Any:
+def _numbers(session: "SparkSession", count: int) -> "DataFrame":
     """A DataFrame with a partition for each share, and in it the number of the share."""
     return session.range(0, count, 1, max(1, count))
 
 
-def _dealt(items: Sequence[Item], session: Any) -> tuple[tuple[Item, ...], ...]:
+def _dealt(items: Sequence[Item], session: "SparkSession") -> tuple[tuple[Item, ...], ...]:
     """Shares of about equal size, a few for each core."""
     total = sum(item.bytes for item in items)
     number = min(len(items), max(_SHARES * _cores(session), total // _SHARE_BYTES))
@@ -245,16 +244,16 @@ def _dealt(items: Sequence[Item], session: Any) -> tuple[tuple[Item, ...], ...]:
     return tuple(map(tuple, shares))
 
 
-def _cores(session: Any) -> int:
+def _cores(session: "SparkSession") -> int:
     """How many tasks the session runs at once, as far as it tells: into so many partitions it cuts a range."""
-    local = re.fullmatch(r"local\[(\d+)(, *\d+)?\]", session.conf.get("spark.master", ""))
+    local = re.fullmatch(r"local\[(\d+)(, *\d+)?\]", session.conf.get("spark.master", "") or "")
     if local:  # known without a job
         return int(local[1])
     ((last,),) = session.range(1 << 16).selectExpr("spark_partition_id() AS place").selectExpr("max(place)").collect()
     return last + 1
 
 
-def _total(plan: Plan, answers: Any, width: int | None) -> PlanTally:
+def _total(plan: Plan, answers: "DataFrame", width: int | None) -> PlanTally:
     """The sum of the tallies of tasks, by a tree; `width` is the number of tasks, if it is known."""
     while width is None or width > FAN_IN:
         width = min(FAN_IN, _cores(answers.sparkSession)) if width is None else -(-width // FAN_IN)
@@ -264,7 +263,7 @@ def _total(plan: Plan, answers: Any, width: int | None) -> PlanTally:
     return reduce(add, tasks.tallies(found.to_batches()), nothing(plan))
 
 
-def _counts(counted: Any) -> tuple[int, ...]:
+def _counts(counted: "DataFrame") -> tuple[int, ...]:
     """Numbers of rows by the place of partitions, or files."""
     with _explained():
         found = {row["partition"]: row["rows"] for row in counted.toArrow().to_pylist()}
@@ -295,7 +294,7 @@ def _explained() -> Iterator[None]:
 
 def _checked_output(output: Any) -> str:
     """The folder to write to, with its whole path, since Spark may run elsewhere."""
-    if not isinstance(output, str | os.PathLike) or str(output) == "-":
+    if not is_path(output) or str(output) == "-":
         raise ParameterError("Spark writes reports to a new folder of Parquet files: name it, as in reports/")
     path = os.fspath(output)
     path = path if "://" in path else os.path.abspath(path)
@@ -311,7 +310,7 @@ def _exists(path: str) -> WriteError:
     )
 
 
-def _write(reports: Any, path: str) -> None:
+def _write(reports: "DataFrame", path: str) -> None:
     """All of the reports, or nothing."""
     try:
         with _explained():

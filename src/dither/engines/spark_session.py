@@ -15,10 +15,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dither.core.parallel import threads
 from dither.errors import MissingExtraError, require
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 JAVA = 17  # the oldest that Spark 4 runs on
 
@@ -39,7 +42,7 @@ _INSTALL = (
 )
 
 
-def current() -> Any:
+def current() -> "SparkSession":
     """The session of this process, or a new one."""
     sql = require("pyspark.sql", "spark")
     with quiet():
@@ -99,14 +102,14 @@ def _version(java: str) -> int | None:
     return int(found[1]) if found else JAVA  # an unknown way to say it: let Spark try
 
 
-def _active(sql: Any) -> Any:
+def _active(sql: Any) -> "SparkSession | None":
     try:
         return sql.SparkSession.active()
     except Exception:  # pyspark has another error for it in each version
         return None
 
 
-def _connected(sql: Any) -> Any:
+def _connected(sql: Any) -> "SparkSession":
     try:
         return sql.SparkSession.builder.getOrCreate()
     except ImportError:
@@ -116,7 +119,7 @@ def _connected(sql: Any) -> Any:
     )
 
 
-def _made(sql: Any) -> Any:
+def _made(sql: Any) -> "SparkSession":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers take the first python of the path
     builder = sql.SparkSession.builder.master(f"local[{threads()}]")
     for name, value in _SETTINGS.items():

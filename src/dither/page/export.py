@@ -10,10 +10,10 @@ truth is known, which is in trials only.
 import csv
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,9 @@ from dither.planning import Plan
 from dither.planning.plan_estimates import PlanEstimates
 from dither.ranges.axes import Axis
 from dither.ranges.range_estimate import RangeEstimate
-from dither.schema import Categorical
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +40,7 @@ ALL_USERS = "all users"
 _TEXTS = ("question", "attribute", "of")
 _NUMBERS = ("value", "stderr", "low", "high")
 _BEFORE = ("original_value", "original_stderr")
+_FLAGS = ("refined", "simulated")
 _MOST_PAIRS = 100  # of attributes, whose typical queries are asked
 
 
@@ -63,8 +66,9 @@ def flat_columns(plan: Plan, estimates: PlanEstimates, level: float = LEVEL) -> 
             columns[name] += column.tolist()
         columns["reports"] += [estimate.n] * size
         columns["refined"] += [before is not None] * size
-        for name, part in zip(_BEFORE, ("value", "stderr"), strict=True):
-            columns[name] += [math.nan] * size if before is None else np.ravel(getattr(before, part)).tolist()
+        unknown = [math.nan] * size
+        columns["original_value"] += unknown if before is None else np.ravel(before.value).tolist()
+        columns["original_stderr"] += unknown if before is None else np.ravel(before.stderr).tolist()
         columns["simulated"] += [estimates.guarantee.simulated] * size
     return TextTable(columns)
 
@@ -104,11 +108,7 @@ def _numbers(estimate: Estimate, level: float) -> tuple[Floats, ...]:
 def people(plan: Plan, estimates: PlanEstimates) -> int:
     """How many users reported."""
     checked(plan, estimates)
-    return round(sum(_asked(part.questions[0], estimates) for part in plan.parts) / plan.questions_per_user)
-
-
-def _asked(question: Any, estimates: PlanEstimates) -> int:
-    return estimates[str(question)].n
+    return round(sum(estimates[str(part.questions[0])].n for part in plan.parts) / plan.questions_per_user)
 
 
 # Predicted, stated and real errors -----------------------------------------------------------------------------------
@@ -201,10 +201,11 @@ def _typical(estimate: RangeEstimate) -> tuple[float]:
     return (rms(estimate.answers(queries).stderr) if estimate.n else math.nan,)
 
 
-def _half(axis: Axis) -> Any:
+def _half(axis: Axis) -> list[str] | tuple[None, Any]:
     """The first half of an attribute's values, as a query names them."""
-    if isinstance(axis.attribute, Categorical):
-        return list(axis.attribute.labels[: axis.size // 2])
+    labels = axis.side.labels
+    if labels is not None:
+        return list(labels[: axis.size // 2])
     return None, axis.units(axis.size // 2) if axis.continuous else axis.units(axis.size // 2 - 1)
 
 
@@ -265,32 +266,28 @@ def write_estimates(
     kind = Path(path).suffix.lower()
     if kind not in KINDS:
         raise ParameterError(f"estimates are written as {', '.join(KINDS)}: name the file so, as in estimates.parquet")
+    text, table = "", None
     if kind == ".html":
         from dither.page.html_page import html_page
 
-        content = html_page(plan, estimates, truth=truth, title=title, queries=queries)
+        text = html_page(plan, estimates, truth=truth, title=title, queries=queries)
     elif kind == ".json":
-        content = json.dumps(to_dict(plan, estimates, level), indent=1, allow_nan=False, ensure_ascii=False)
-    else:
-        content = flat_columns(plan, estimates, level)
+        text = json.dumps(to_dict(plan, estimates, level), indent=1, allow_nan=False, ensure_ascii=False)
+    elif kind == ".parquet":
+        table = to_arrow(plan, estimates, level)
     with atomic_path(path) as temporary:
-        if isinstance(content, str):
-            temporary.write_text(content + "\n", encoding="utf-8")
-        elif kind == ".csv":
-            _write_csv(temporary, content)
+        if text:
+            temporary.write_text(text + "\n", encoding="utf-8")
+        elif table is not None:
+            require("pyarrow.parquet", "fast").write_table(table, temporary)
         else:
-            require("pyarrow.parquet", "fast").write_table(to_arrow(plan, estimates, level), temporary)
+            _write_csv(temporary, flat_columns(plan, estimates, level))
 
 
-def to_arrow(plan: Plan, estimates: PlanEstimates, level: float = LEVEL) -> Any:
+def to_arrow(plan: Plan, estimates: PlanEstimates, level: float = LEVEL) -> "pyarrow.Table":
     """The flat table for Arrow; its metadata name the plan, the guarantee and the level."""
     pa = require("pyarrow", "fast")
-    kinds = {
-        **dict.fromkeys(_TEXTS, pa.string()),
-        "reports": pa.int64(),
-        "refined": pa.bool_(),
-        "simulated": pa.bool_(),
-    }
+    kinds = {**dict.fromkeys(_TEXTS, pa.string()), "reports": pa.int64(), **dict.fromkeys(_FLAGS, pa.bool_())}
     columns = {
         name: pa.array(
             column if name in kinds else list(map(known, column)),
@@ -307,10 +304,12 @@ def _write_csv(path: Path, table: TextTable) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(table.columns)
-        writer.writerows(zip(*(map(_in_csv, column) for column in table.columns.values()), strict=True))
+        cells = (_in_csv(name, column) for name, column in table.columns.items())
+        writer.writerows(zip(*cells, strict=True))
 
 
-def _in_csv(entry: Any) -> Any:
-    if isinstance(entry, bool):
-        return "true" if entry else "false"
-    return "" if isinstance(entry, float) and not math.isfinite(entry) else entry
+def _in_csv(name: str, column: Sequence[Any]) -> Sequence[Any]:
+    """A column as CSV writes it: what is not known is empty."""
+    if name in _FLAGS:
+        return ["true" if entry else "false" for entry in column]
+    return column if name in _TEXTS else ["" if known(entry) is None else entry for entry in column]

@@ -15,7 +15,6 @@ from dither.display.markup import Markup, element, given, joined
 from dither.display.significant_digits import UNKNOWN, number, percent, plain_number, span
 from dither.display.svg import at, bar, field, picture, steps, ticks, truth_steps, whisker
 from dither.ranges.axes import Axis
-from dither.schema import Categorical
 
 Floats = NDArray[np.float64]
 Words = list[tuple[float, str]]  # along a side, each with its place from 0 to 1
@@ -216,11 +215,12 @@ def _legend(most: float, rare: bool, cut: Sequence[Axis]) -> Markup:
 
 def _side(axis: Axis, table: Floats, side: int) -> tuple[Words, Floats]:
     """The words along a side of a heat map, and the table with no more cells than it can show."""
-    if isinstance(axis.attribute, Categorical):
+    names = axis.side.labels
+    if names is not None:
         kept = np.arange(axis.size)
         if axis.size > _MOST_LABELS:
             kept = np.argsort(-table.sum(axis=1 - side), kind="stable")[:_MOST_LABELS]
-        labels = [given(axis.attribute.labels[place], _SHORT) for place in kept]
+        labels = [given(names[place], _SHORT) for place in kept.tolist()]
         places = (np.arange(len(labels)) + 0.5) / len(labels)
         return list(zip((1 - places if side else places).tolist(), labels, strict=True)), table.take(kept, axis=side)
     if axis.size > _MOST_CELLS:

@@ -25,7 +25,7 @@ from dither.page.export import checked, checked_truth, compared, people
 from dither.planning import Plan
 from dither.planning.plan_estimates import PlanEstimates
 from dither.questions.question import Question
-from dither.schema import Attribute, Categorical, Numeric, Ordinal
+from dither.schema import Attribute
 
 Query = tuple[str, float, float, float, float | None]
 
@@ -315,7 +315,7 @@ def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
     rows = []
     for part, share in zip(plan.parts, plan.shares, strict=True):
         for question in part.questions:
-            estimate: Any = estimates[str(question)]
+            estimate = estimates[str(question)]
             expected = plan.predicted.get(str(question), math.nan)
             rows.append(
                 [
@@ -358,21 +358,16 @@ def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
 
 def _counts_as(attribute: Attribute) -> list[Any]:
     """Its values, what a missing one counts as, and what one does that does not fit."""
-    if isinstance(attribute, Numeric):
-        ends = f"{plain_number(attribute.low)} to {plain_number(attribute.high)}"
-        return [ends, plain_number(attribute.substitute), "the nearer end"]
-    if isinstance(attribute, Ordinal):
-        ends = f"whole numbers, {plain_number(attribute.low)} to {plain_number(attribute.high)}"
-        return [
-            ends,
-            plain_number(attribute.substitute),
-            f"the nearer end; {plain_number(attribute.substitute)} if it is not whole",
-        ]
-    if isinstance(attribute, Categorical):
+    if attribute.kind == "categorical":
         return [f"{attribute.k:,} labels", given(attribute.substitute), given(attribute.other)]
     ends = f"{plain_number(attribute.low)} to {plain_number(attribute.high)}"
-    held = f"up to {attribute.size:,} of {attribute.d:,} keys, with a value from {ends}"
-    return [held, "no keys", "without the unknown keys; values at the nearer end; some of too many keys, at random"]
+    if attribute.kind == "keyvalue":
+        held = f"up to {attribute.size:,} of {attribute.d:,} keys, with a value from {ends}"
+        return [held, "no keys", "without the unknown keys; values at the nearer end; some of too many keys, at random"]
+    missing = plain_number(attribute.substitute)
+    if attribute.kind == "numeric":
+        return [ends, missing, "the nearer end"]
+    return [f"whole numbers, {ends}", missing, f"the nearer end; {missing} if it is not whole"]
 
 
 # What it does not tell -----------------------------------------------------------------------------------------------
@@ -394,7 +389,7 @@ def _limits(estimates: PlanEstimates, truth: bool) -> Markup:
         )
     else:
         told.append("It is about many people. Nothing on it is about one of them.")
-    if any(getattr(each, "original", None) is not None for each in estimates.values()):
+    if any(panel.original is not None for each in estimates.values() for panel in each.panels().values()):
         told.insert(
             1,
             "Refined numbers learn from each other. Their errors are smaller on average; that of a number which is "

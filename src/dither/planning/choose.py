@@ -33,7 +33,7 @@ C by t counts allows, and it is part of the price.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -91,7 +91,7 @@ class Chooser:
     most_evaluations: int
 
     @cached_property
-    def _prices(self) -> dict[Any, Price | None]:
+    def _prices(self) -> dict[Hashable, Price | None]:
         return {}
 
     def ways(self) -> list[Way]:
@@ -107,7 +107,7 @@ class Chooser:
         return sorted(found, key=lambda way: way.cost)
 
     def _partitions(self) -> Iterator[tuple[tuple[Unit, ...], str]]:
-        reported: dict[Any, list[Question]] = {}
+        reported: dict[Hashable, list[Question]] = {}
         for each in self.questions:
             reported.setdefault(each.together, []).append(each)
         units = tuple(map(tuple, reported.values()))
@@ -217,16 +217,16 @@ class Chooser:
     def _weighted(self, unit: Unit, price: Price) -> float:
         return sum(self.importance[each] * variance for each, variance in zip(unit, price.variances, strict=True))
 
-    def _kind(self, unit: Unit) -> tuple[Unit, Any]:
+    def _kind(self, unit: Unit) -> tuple[Unit, Hashable]:
         """A representative of the units with the same prices, and what they have in common."""
         common = tuple((each.kind, self.importance[each], id(self.users.get(each))) for each in unit)
         return self._first.setdefault(common, unit), common
 
     @cached_property
-    def _first(self) -> dict[Any, Unit]:
+    def _first(self) -> dict[Hashable, Unit]:
         return {}
 
-    def _counted(self, units: Sequence[Unit]) -> Counter[tuple[Unit, Any]]:
+    def _counted(self, units: Sequence[Unit]) -> Counter[tuple[Unit, Hashable]]:
         return Counter(map(self._kind, units))
 
     def _price(self, unit: Unit, epsilon: float, delta: float, share: float) -> Price | None:
@@ -249,7 +249,7 @@ class Chooser:
             except ParameterError:  # the budget is too small for it
                 continue
 
-    def price_of(self, mechanism: Any, unit: Unit, share: float) -> Price:
+    def price_of(self, mechanism: Mechanism, unit: Unit, share: float) -> Price:
         """What a mechanism costs that asks this share of the users."""
         known = unit[0].variance(mechanism, self.n * share, self.n)
         if known is not None:

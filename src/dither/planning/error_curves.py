@@ -8,10 +8,10 @@ plan is shown where it is known: for delta = 0, and without a prior.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,11 @@ from dither.display.table import TextTable
 from dither.errors import ParameterError
 from dither.planning.planner import chooser_of, kept_ways, limit_of
 from dither.schema import Schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
 
 ONE, SOME, EVERY = "one question a user", "several questions a user", "every question"
 LIMIT = "limit for any plan"
@@ -55,7 +60,7 @@ class ErrorCurves:
             for name, line in self.errors.items()
         }
 
-    def plot(self, path: Any = None) -> Any:
+    def plot(self, path: "str | Path | None" = None) -> "Figure":
         """A picture of error against epsilon and against users; with a path it is saved there (.png, .svg, .pdf)."""
         from dither.display.plots import saved, two_panels
 
@@ -79,10 +84,10 @@ def error_curves(
     epsilons: Iterable[float] | None = None,
     delta: float = 0.0,
     ask: Iterable[str] | None = None,
-    prior: Any = None,
-    weights: Any = None,
+    prior: Mapping[str, Any] | None = None,
+    weights: Mapping[str, float] | None = None,
     most_evaluations: int = 500,
-    progress: Any = None,
+    progress: Callable[[Any], Iterable[Any]] | None = None,
 ) -> ErrorCurves:
     """How the error of the best plan, and of other ways to ask, depends on epsilon and on users.
 

@@ -30,7 +30,7 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,9 @@ from dither.display.table import TextTable
 from dither.errors import ParameterError, require
 from dither.planning.table_streams import arrow_table, is_table
 from dither.schema import MOST_LABELS, Attribute, Categorical, KeyValue, Numeric, Ordinal, Schema
+
+if TYPE_CHECKING:
+    import pyarrow
 
 WARNING = (
     "Domains are public: labels and ends are part of the plan, which everybody can read. These were taken from a "
@@ -154,7 +157,7 @@ def infer(
     return Inferred(Schema(found), guesses, rows)
 
 
-def _columns(table: Any) -> tuple[list[str], list[Any], int]:
+def _columns(table: Any) -> tuple[list[str], list["pyarrow.ChunkedArray"], int]:
     """The names and columns of a table with rows, each name once."""
     require("pyarrow", "fast")
     reason = "a schema is inferred from an Arrow table, or one of pandas, Polars or DuckDB, or a dictionary of columns"
@@ -175,7 +178,7 @@ def _columns(table: Any) -> tuple[list[str], list[Any], int]:
     return names, found.columns, found.num_rows
 
 
-def _guess(name: str, column: Any, rows: int, limits: Limits) -> Guess:
+def _guess(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Limits) -> Guess:
     """What one column is."""
     pa = require("pyarrow", "fast")
     try:
@@ -189,7 +192,7 @@ def _guess(name: str, column: Any, rows: int, limits: Limits) -> Guess:
     return Guess(name, attribute, why)
 
 
-def _decoded(column: Any) -> Any:
+def _decoded(column: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":
     """A column without dictionaries, runs and extensions."""
     pa = require("pyarrow", "fast")
     chunks = [unwrapped(chunk) for chunk in column.chunks]
@@ -198,7 +201,7 @@ def _decoded(column: Any) -> Any:
     return pa.chunked_array(chunks)
 
 
-def _attribute(name: str, column: Any, rows: int, limits: Limits) -> tuple[Attribute | None, str]:
+def _attribute(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Limits) -> tuple[Attribute | None, str]:
     kind, types = column.type, require("pyarrow", "fast").types
     if column.null_count == rows:
         return None, "every value is missing"
@@ -218,13 +221,13 @@ def _attribute(name: str, column: Any, rows: int, limits: Limits) -> tuple[Attri
 # Labels -------------------------------------------------------------------------------------------------------------
 
 
-def _flags(column: Any, rows: int) -> tuple[Attribute, str]:
+def _flags(column: "pyarrow.ChunkedArray", rows: int) -> tuple[Attribute, str]:
     seen = sorted({"true" if each else "false" for each in column.unique().to_pylist() if each is not None})
     why = "true or false" if len(seen) == 2 else f"true or false; only {seen[0]} was seen"
     return _categorical(["false", "true"], column.null_count, None), why + _absent(column.null_count, rows)
 
 
-def _labels(name: str, column: Any, rows: int, limits: Limits) -> tuple[Attribute | None, str]:
+def _labels(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Limits) -> tuple[Attribute | None, str]:
     seen = column.drop_null().unique()
     if len(seen) == 1 and not column.null_count:
         return None, "every value is the same"
@@ -260,7 +263,7 @@ def _all_numbers(texts: Any) -> bool:
 # Numbers ------------------------------------------------------------------------------------------------------------
 
 
-def _number(name: str, column: Any, rows: int, limits: Limits) -> tuple[Attribute | None, str]:
+def _number(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Limits) -> tuple[Attribute | None, str]:
     values = floats_of(column)
     known = values[np.isfinite(values)]
     missing = int(np.isnan(values).sum())
@@ -288,7 +291,7 @@ def _number(name: str, column: Any, rows: int, limits: Limits) -> tuple[Attribut
     return attribute, why
 
 
-def _same(column: Any) -> bool:
+def _same(column: "pyarrow.ChunkedArray") -> bool:
     """Whether numbers whose floats are equal are so themselves: large integers and fine decimals may differ."""
     pa = require("pyarrow", "fast")
     if pa.types.is_floating(column.type):
@@ -353,7 +356,7 @@ def _quantile(values: NDArray, share: float, *, up: bool = False) -> float:
 # Keys with values ---------------------------------------------------------------------------------------------------
 
 
-def _pairs_type(kind: Any) -> Any:
+def _pairs_type(kind: "pyarrow.DataType") -> "pyarrow.StructType | None":
     """The type of the pairs of a map, or of a list of structs with a key and a number; None if it is neither."""
     pa = require("pyarrow", "fast")
     if pa.types.is_map(kind):
@@ -364,7 +367,7 @@ def _pairs_type(kind: Any) -> Any:
     return None
 
 
-def _keys(column: Any, rows: int, limits: Limits) -> tuple[Attribute | None, str]:
+def _keys(column: "pyarrow.ChunkedArray", rows: int, limits: Limits) -> tuple[Attribute | None, str]:
     """What users hold some of, each with a number."""
     pairs = _pairs_type(column.type)
     found = _of_struct(column) if pairs is None else _of_pairs(column, pairs)
@@ -373,10 +376,11 @@ def _keys(column: Any, rows: int, limits: Limits) -> tuple[Attribute | None, str
     keys, values, counts = found
     if keys is None:
         return None, "whole numbers as keys are places from 0 up, and these are not"
-    many = keys if isinstance(keys, int) else len(keys)
+    named = isinstance(keys, tuple)
+    many = len(keys) if named else keys
     if many < 2:
         return None, "there are fewer than 2 keys"
-    if many > (limits.keys if isinstance(keys, tuple) else MOST_KEYS):
+    if many > (limits.keys if named else MOST_KEYS):
         return None, f"{many:,} keys are too many; keep the keys that matter"
     known = values[np.isfinite(values)]
     if not len(known):
@@ -396,7 +400,7 @@ def _keys(column: Any, rows: int, limits: Limits) -> tuple[Attribute | None, str
 Held = tuple[tuple[str, ...] | int | None, NDArray[np.float64], NDArray[np.int64]]  # keys; values; a count a row
 
 
-def _of_pairs(column: Any, pairs: Any) -> Held | None:
+def _of_pairs(column: "pyarrow.ChunkedArray", pairs: "pyarrow.StructType") -> Held | None:
     """The entries of maps or lists; None if they are not keys and numbers."""
     pa = require("pyarrow", "fast")
     pc = require("pyarrow.compute", "fast")
@@ -415,12 +419,12 @@ def _of_pairs(column: Any, pairs: Any) -> Held | None:
     return keys, floats_of(value), counts
 
 
-def _parts(listed: Any) -> Iterable[Any]:
+def _parts(listed: "pyarrow.ChunkedArray") -> Iterable[tuple["pyarrow.Array", ...]]:
     """The keys and the values of all entries, chunk by chunk."""
     return zip(*(chunk.flatten().flatten() for chunk in listed.chunks), strict=True)
 
 
-def _of_struct(column: Any) -> Held | None:
+def _of_struct(column: "pyarrow.ChunkedArray") -> Held | None:
     """Structs of numbers: the fields are keys, and a null is a key that is not there."""
     names = [column.type[place].name for place in range(column.type.num_fields)]
     fields = {name: _decoded(field) for name, field in zip(names, column.flatten(), strict=True)}
@@ -452,10 +456,10 @@ def _decided(guess: Guess) -> str:
 def _domain(attribute: Attribute | None) -> str:
     if attribute is None:
         return ""
-    if isinstance(attribute, Categorical):
+    if attribute.kind == "categorical":
         return f"{attribute.k:,} labels"
     span = f"{_text(attribute.low)} to {_text(attribute.high)}"
-    return f"{attribute.size} of {attribute.d:,} keys, {span}" if isinstance(attribute, KeyValue) else span
+    return f"{attribute.size} of {attribute.d:,} keys, {span}" if attribute.kind == "keyvalue" else span
 
 
 def _absent(missing: int, rows: int) -> str:
@@ -472,12 +476,12 @@ def _about(value: float) -> str:
     return _text(float(f"{value:.1e}"))
 
 
-def _short(kind: Any) -> str:
+def _short(kind: "pyarrow.DataType") -> str:
     """The name of a type, without what is in it."""
     return str(kind).partition("<")[0].partition("[")[0]
 
 
-def _derived(name: str, kind: Any) -> str:
+def _derived(name: str, kind: "pyarrow.DataType") -> str:
     """How to get a number out of a time."""
     types, column = require("pyarrow", "fast").types, _quoted(name)
     way = f"dayofweek({column})" + (f" or hour({column})" if types.is_timestamp(kind) else "")

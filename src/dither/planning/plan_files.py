@@ -14,7 +14,7 @@ anything is made of it; a forged one, with a right hash, gets as far as the cert
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -80,18 +80,17 @@ def from_text(text: str) -> PlanFormat:
     return found
 
 
-def _parsed(text: Any) -> dict[str, Any]:
+def _parsed(text: str | bytes) -> dict[str, Any]:
     """Strict JSON: msgspec refuses NaN, numbers beyond all floats and half surrogate pairs, but not a name twice."""
-    stored = None
     try:
-        if isinstance(text, str | bytes):
-            msgspec.json.decode(text)
-            stored = json.loads(text, object_pairs_hook=_unique)
+        msgspec.json.decode(text, type=dict)
+        stored = json.loads(text, object_pairs_hook=_unique)
+        fine = "format" in stored and _depth(stored) <= _DEEPEST
     except ParameterError:
         raise
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        stored = None
-    if not isinstance(stored, dict) or "format" not in stored or not _shallow(stored, _DEEPEST):
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+        fine, stored = False, {}
+    if not fine:
         raise ParameterError(f"{_NO_PLAN}: {_WRITTEN}")
     return stored
 
@@ -104,27 +103,33 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _shallow(stored: Any, levels: int) -> bool:
-    """Whether lists and objects are nested so deep at most: whoever walks through them needs no other guard."""
-    inner = stored.values() if isinstance(stored, dict) else stored if isinstance(stored, list) else ()
-    return levels > 0 and all(_shallow(value, levels - 1) for value in inner if isinstance(value, dict | list))
+def _depth(stored: Any) -> int:
+    """How deep lists and objects are nested: where it is little, whoever walks through them needs no other guard."""
+    inner = stored.values() if isinstance(stored, dict) else stored if isinstance(stored, list) else None
+    return 0 if inner is None else 1 + max(map(_depth, inner), default=0)
 
 
-def portable(stored: Any) -> Any:
+def portable(stored: dict[str, Any]) -> dict[str, Any]:
     """Whole numbers beyond 2^53 as text."""
-    if isinstance(stored, dict):
-        return {key: portable(value) for key, value in stored.items()}
-    if isinstance(stored, list):
-        return [portable(value) for value in stored]
-    return str(stored) if isinstance(stored, int) and abs(stored) > MOST_WHOLE else stored
+    return _changed(stored, lambda each: str(each) if isinstance(each, int) and abs(each) > MOST_WHOLE else each)
 
 
-def integers(stored: Any) -> Any:
+def integers(stored: Any) -> Any:  # whatever a file has there: the mechanism refuses what it cannot use
     """The inverse of `portable`, for the integers that a mechanism samples."""
+    return _changed(stored, lambda each: int(each) if isinstance(each, str) and _is_whole(each) else each)
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def _changed(stored: Any, change: Callable[[Any], Any]) -> Any:
+    """The same lists and objects, with a change of all that is in them."""
+    if isinstance(stored, dict):
+        return {key: _changed(value, change) for key, value in stored.items()}
     if isinstance(stored, list):
-        return [integers(value) for value in stored]
-    digits = isinstance(stored, str) and stored.isascii() and stored.isdecimal() and len(stored) <= _MOST_DIGITS
-    return int(stored) if digits else stored
+        return [_changed(value, change) for value in stored]
+    return change(stored)
 
 
 def digest(own: Mapping[str, Any]) -> str:

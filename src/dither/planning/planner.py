@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dither.core.checks import checked_count, checked_delta, checked_epsilon
+from dither.core.checks import as_float, checked_count, checked_delta, checked_epsilon
 from dither.errors import BudgetWarning, ParameterError
 from dither.planning.choose import Chooser, Way
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
-from dither.planning.priors import checked_prior, users_like
+from dither.planning.priors import refuse_unknown, users_like
 from dither.questions.catalogue import named, questions
 from dither.questions.question import Question
 from dither.schema import Schema
@@ -78,15 +78,21 @@ def chooser_of(
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta)
     asked = questions(schema, ask)
     most = checked_count("most_evaluations", most_evaluations, 0)
-    known = _known(asked, checked_prior(schema, prior))
-    return Chooser(asked, _importance(asked, weights), known, epsilon, delta, users, most)
+    known = _mapping(prior, 'prior maps names of attributes to what is known, as in prior={"age": "normal(40, 15)"}')
+    refuse_unknown(schema, known)
+    given = _mapping(weights, 'weights maps questions to numbers, as in weights={"mean(income)": 2.0}')
+    return Chooser(asked, _importance(asked, given), _known(asked, known), epsilon, delta, users, most)
 
 
-def _importance(asked: tuple[Question, ...], weights: Mapping[str, float] | None) -> dict[Question, float]:
-    if weights is not None and not isinstance(weights, Mapping):
-        raise ParameterError('weights maps questions to numbers, as in weights={"mean(income)": 2.0}')
+def _mapping(given: Mapping[str, Any] | None, usage: str) -> dict[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise ParameterError(usage)
+    return dict(given or {})
+
+
+def _importance(asked: tuple[Question, ...], weights: Mapping[str, float]) -> dict[Question, float]:
     known = {str(each) for each in asked}
-    meant = [(first_of(asked, name), weight) for name, weight in (weights or {}).items()]
+    meant = [(first_of(asked, name), weight) for name, weight in weights.items()]
     given: dict[str, float] = dict(meant)
     if len(given) < len(meant):
         raise ParameterError("weights: the same question has two; an attribute's name means its first question")
@@ -94,7 +100,7 @@ def _importance(asked: tuple[Question, ...], weights: Mapping[str, float] | None
     for name, weight in given.items():
         if name not in known:
             raise ParameterError(f"weights: no such question is asked; there are {', '.join(map(str, asked[:12]))}")
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not least <= weight <= most:
+        if not least <= as_float(weight) <= most:
             raise ParameterError(
                 f"the weight of {name} must be a number from {least:g} to {most:g}; leave out what does not matter"
             )
@@ -104,7 +110,7 @@ def _importance(asked: tuple[Question, ...], weights: Mapping[str, float] | None
 def first_of(asked: tuple[Question, ...], name: str) -> str:
     """The name of an attribute stands for the first question about it; of a question, any way to write it will do."""
     first = next((each for each in asked if name in each.names), None)
-    meant = named(asked, name) if first is None and isinstance(name, str) else first
+    meant = named(asked, str(name)) if first is None else first
     return name if meant is None else str(meant)
 
 

@@ -17,12 +17,12 @@ version may make better.
 
 import hashlib
 import html
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,32 +33,27 @@ from dither.core.channel import Channel
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.columns import filled
 from dither.core.composite_channels import Independent
-from dither.core.domains import Records, UnitInterval
 from dither.core.draw import Tape, entries
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
-from dither.core.mechanism import Collection, Mechanism
 from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
-from dither.core.reports import Reports
-from dither.core.sparse_domain import Sparse
+from dither.core.reports import Reports, maker_of
 from dither.core.subsets import random_subsets
-from dither.core.tally import Tally
 from dither.display.table import TextTable
-from dither.errors import DomainError, EmptyError, ParameterError, ReportError, RowError, TallyError
+from dither.errors import EmptyError, ParameterError, ReportError, RowError, TallyError
 from dither.mechanisms import load
 from dither.planning import plan_files
-from dither.planning.choose import Unit
 from dither.planning.device_reports import DeviceReports
 from dither.planning.explanation import explain_plan
 from dither.planning.plan_files import CertificateFormat, PartFormat
+from dither.planning.plan_parts import Part
 from dither.planning.plan_tally import PlanTally
 from dither.planning.prediction import NOTHING, Prediction, checked_prediction
 from dither.planning.record_check import RecordCheck, checked_record
 from dither.planning.record_tables import columns_of, missing_replaced, record_of
 from dither.planning.refinement import refine_estimates
 from dither.questions.catalogue import questions
-from dither.questions.question import Column, Question
-from dither.ranges.collection import WholeNumberRecords
+from dither.questions.question import Question
 from dither.schema import Attribute, Schema
 
 if TYPE_CHECKING:
@@ -68,25 +63,6 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 16
 _WAY_OUT = 'invalid="substitute" puts the substitute of the schema there'
 T = TypeVar("T")
-
-
-class Part(NamedTuple):
-    """Questions that one report answers, the mechanism that asks them, and how often it is drawn."""
-
-    questions: Unit
-    mechanism: Mechanism
-    weight: int
-
-    @property
-    def name(self) -> str:
-        """As in `mean(age)`, or `mean(age) and mean(income)`."""
-        return " and ".join(map(str, self.questions))
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The attributes that its mechanism looks at."""
-        looked_at = (column for question in self.questions for column in question.columns)
-        return tuple({column.name: column for column in looked_at}.values())
 
 
 @dataclass(frozen=True)
@@ -210,7 +186,7 @@ class Plan:
             columns = {name: filled(column, self.schema[name].substitute) for name, column in columns.items()}
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
         try:
-            values = {part.name: self._checked(part, columns, users, invalid) for part in self.parts}
+            values = {part.name: part.encode(columns, users, invalid) for part in self.parts}
             return self._all_reports(values, users, tape, first)
         except RowError as error:
             wrong = error.but(row=first + error.row, substitute=error.substitute or _WAY_OUT)
@@ -268,24 +244,13 @@ class Plan:
     def encoded(self, record: Any) -> dict[str, NDArray]:
         """For each part what its mechanism takes from the record of one user; substitutes for what does not fit."""
         columns = record_of(record, self.attributes)
-        return {
-            part.name: _joined(part, [_substituted(question, columns[question.name]) for question in part.columns])
-            for part in self.parts
-        }
+        return {part.name: part.encode_record(columns) for part in self.parts}
 
     @property
     def attributes(self) -> dict[str, Attribute]:
         """What a record must hold: the attributes that are asked about."""
         asked = {column.name for part in self.parts for column in part.columns}
         return {name: attribute for name, attribute in self.schema.items() if name in asked}
-
-    def _checked(self, part: Part, columns: Mapping[str, Any], users: int, invalid: str) -> NDArray:
-        """What the mechanism of a part takes, for each row of a table."""
-        encoded = [question.encode(columns[question.name], invalid) for question in part.columns]
-        for question, each in zip(part.columns, encoded, strict=True):
-            if each.shape != (users,):  # a report would depend on the values of others
-                raise DomainError(f"attribute {question.name}: there must be exactly one value for each user")
-        return _joined(part, encoded)
 
     def sent(
         self, values: Mapping[str, NDArray], users: int, tape: Stream, first: int = 0
@@ -346,9 +311,10 @@ class Plan:
 
     def _own(self, part: Part, reports: Any) -> Any:
         """The reports as the mechanism knows them, if their tag is right."""
-        if not isinstance(reports, Reports) or not reports.maker:
+        maker = maker_of(reports)
+        if not maker:
             return reports
-        if reports.maker != self.tag(part):
+        if maker != self.tag(part):
             raise ReportError(
                 f"the reports under {part.name} answer another question, or belong to another plan; nothing was tallied"
             )
@@ -373,7 +339,7 @@ class Plan:
         found = {
             question: estimate
             for part in self.parts
-            for question, estimate in _estimated(part, tally.parts[part.name], guarantee, users)
+            for question, estimate in part.estimates(tally.parts[part.name], guarantee, users)
         }
         if refine is not None:
             found = refine_estimates(found, refine)
@@ -442,8 +408,8 @@ class Plan:
         parts = tuple(_part(schema, part, f"parts[{place}]") for place, part in enumerate(stored.parts))
         reported = checked_count("reported", stored.reported, 1, len(parts))
         uneven = len({part.weight for part in parts}) > 1
-        fitting = all(_fits(part) for part in parts) and (reported in (1, len(parts)) or not uneven)
-        keys = [part.questions[0].name for part in parts if isinstance(part.mechanism.reading.domain, Sparse)]
+        fitting = all(part.fits for part in parts) and (reported in (1, len(parts)) or not uneven)
+        keys = [part.keys for part in parts if part.keys is not None]
         if not fitting or len({part.name for part in parts}) < len(parts) or len(set(keys)) < len(keys):
             raise ParameterError("this is not a plan: its mechanisms do not fit its questions")
         epsilon, delta = checked_epsilon(stored.epsilon), checked_delta(stored.delta)
@@ -473,46 +439,3 @@ def _named(field: str, make: Callable[..., T], *stored: Any) -> T:
 
 def _stated(guarantee: Guarantee) -> dict[str, Any]:
     return {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "established": guarantee.established}
-
-
-def _substituted(question: Column, column: list[Any]) -> NDArray:
-    """One user's value, with a substitute if it does not fit; also where looking at it goes wrong."""
-    try:
-        encoded = question.encode(column, "substitute")
-    except Exception:  # that a value is odd is a fact about its user
-        encoded = None
-    return question.encode([None], "substitute") if encoded is None or encoded.shape != (1,) else encoded
-
-
-def _joined(part: Part, encoded: Sequence[NDArray]) -> NDArray:
-    """Columns as a mechanism takes them: one, or those of records beside each other."""
-    records = isinstance(part.mechanism.reading.domain, Records)
-    return np.stack(encoded, axis=1) if records else encoded[0]
-
-
-def _fits(part: Part) -> bool:
-    """Whether a mechanism takes what its questions ask for."""
-    reading: Any = part.mechanism.reading
-    domain, asked = reading.domain, {question.domain for question in part.questions}
-    if isinstance(domain, Records) and not isinstance(domain, WholeNumberRecords):
-        return domain.numeric and domain.d == len(part.columns) == len(part.questions) > 1 and asked == {UnitInterval()}
-    if isinstance(domain, Sparse):
-        told = {question.statistic for question in part.questions} <= set(reading.statistics)
-        return told and asked == {domain} and len(part.columns) == 1
-    return asked == {domain} and len(part.questions) == 1
-
-
-def _estimated(part: Part, tally: Tally, guarantee: Guarantee, users: int) -> Iterator[tuple[Question, Any]]:
-    """For each question of a part an estimate in the mechanism's own units; unknown if nobody was asked."""
-    mechanism = part.mechanism
-    if tally.mechanism != mechanism.fingerprint:
-        raise TallyError("this tally is damaged: it is of another mechanism than the plan's")
-    source = f"{type(mechanism).__name__} at epsilon {mechanism.epsilon:.6g}"
-    first, count = part.questions[0], len(part.questions)
-    unknown = None if tally.n else {question: question.unknown(guarantee, source) for question in part.questions}
-    if unknown is not None and all(each is not None for each in unknown.values()):
-        yield from unknown.items()
-        return
-    own = mechanism.estimate(tally, within=Collection(guarantee, source, users))
-    yield from ((question, question.select(own, place, count)) for place, question in enumerate(part.questions))
-    yield from ((each, each.select(own, 0, 1)) for each in first.beside if each.answered_by(own))

@@ -19,22 +19,19 @@ import numpy as np
 from dither.core.checks import real_array
 from dither.core.domains import UnitInterval
 from dither.errors import DomainError, ParameterError
+from dither.planning.table_streams import is_column
 from dither.questions.question import Question
-from dither.schema import Categorical, KeyValue, Ordinal, Schema
+from dither.schema import Schema
 from dither.utility.population import Population, population
 
 _NORMAL = re.compile(r"normal\((.+),(.+)\)")
 
 
-def checked_prior(schema: Schema, prior: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The prior of each attribute that has one."""
-    given: Any = {} if prior is None else prior
-    if not isinstance(given, Mapping):
-        raise ParameterError('prior maps names of attributes to what is known, as in prior={"age": "normal(40, 15)"}')
-    unknown = [name for name in given if name not in schema]
+def refuse_unknown(schema: Schema, prior: Mapping[str, Any]) -> None:
+    """Refuse what is said of no attribute."""
+    unknown = [name for name in prior if name not in schema]
     if unknown:
         raise ParameterError(f"prior speaks of {unknown[0]}, which is no attribute; there are {', '.join(schema)}")
-    return dict(given)
 
 
 def users_like(question: Question, prior: Any) -> Population:
@@ -42,22 +39,19 @@ def users_like(question: Question, prior: Any) -> Population:
     try:
         return _users(question, prior)
     except (ParameterError, DomainError) as error:
-        reason = _advice(question) if isinstance(prior, str) or not _holds_values(prior) else str(error)
+        reason = str(error)
     raise ParameterError(
         f"the prior of attribute {question.name}: {reason.removeprefix(f'attribute {question.name}, ')}"
     )
 
 
-def _holds_values(prior: Any) -> bool:
-    return (hasattr(prior, "__len__") or hasattr(prior, "tocsr")) and not isinstance(prior, bytes)
-
-
 def _advice(question: Question) -> str:
-    if isinstance(question.attribute, KeyValue):
+    attribute = question.attribute
+    if attribute.kind == "keyvalue":
         return "give the vectors of some users, as a list of dictionaries, or a pair (vectors, weights)"
-    if isinstance(question.attribute, Categorical):
+    if attribute.kind == "categorical":
         return 'give values, a mapping from label to share, "uniform" or "zipf(1.1)"'
-    middle, spread = question.attribute.centre, question.attribute.scale / 3
+    middle, spread = attribute.centre, attribute.scale / 3
     return (
         'give values, a pair (values, weights), a mapping from value to share, a histogram (counts, edges), "uniform", '
         '"beta(5, 2)" over the domain, '
@@ -67,30 +61,36 @@ def _advice(question: Question) -> str:
 
 def _users(question: Question, prior: Any) -> Population:
     attribute = question.attribute
-    if isinstance(attribute, KeyValue) and isinstance(prior, str | Mapping):
-        raise ParameterError(_advice(question))
     if isinstance(prior, str):
-        return _named(question, prior)
+        try:
+            return _named(question, prior)
+        except (ParameterError, DomainError):
+            raise ParameterError(_advice(question)) from None
     if isinstance(prior, Mapping):
         values, weights = list(prior), list(prior.values())
-        if isinstance(attribute, Categorical) and not set(values) <= set(attribute.labels):
+        if attribute.kind == "keyvalue":
+            raise ParameterError(_advice(question))
+        if attribute.kind == "categorical" and not set(values) <= set(attribute.labels):
             raise ParameterError("one of its labels is not a label of the attribute")
-    elif isinstance(prior, tuple) and len(prior) == 2 and all(map(_holds_values, prior)):
+    elif isinstance(prior, tuple) and len(prior) == 2 and all(map(is_column, prior)):
         values, weights = prior
         edges = real_array(weights)
-        numbers = not isinstance(attribute, Categorical | KeyValue)
-        if numbers and edges is not None and len(edges) == len(values) + 1:
+        if attribute.kind in ("numeric", "ordinal") and edges is not None and len(edges) == len(values) + 1:
             edges = (edges - attribute.centre) / attribute.scale  # a histogram, in units
             return _in_units(question, population(UnitInterval(), (values, edges)))
-    else:
+    elif is_column(prior):
         values, weights = prior, None
+    else:
+        raise ParameterError(_advice(question))
     encoded = question.encode(values)
     return population(question.domain, encoded, weights)
 
 
 def _named(question: Question, text: str) -> Population:
     attribute = question.attribute
-    if isinstance(attribute, Categorical) or (text.startswith("zipf") and question.shape):
+    if attribute.kind == "keyvalue":
+        raise ParameterError(_advice(question))
+    if attribute.kind == "categorical" or (text.startswith("zipf") and question.shape):
         return population(question.domain, text)
     normal = _NORMAL.fullmatch(text.strip().lower().replace(" ", ""))
     if normal:
@@ -105,7 +105,7 @@ def _named(question: Question, text: str) -> Population:
 def _in_units(question: Question, users: Population) -> Population:
     """Numbers from -1 to 1 as values of the attribute, and from there as what its mechanism takes."""
     attribute = question.attribute
-    values = np.clip(attribute.centre + attribute.scale * users.values, attribute.low, attribute.high)
-    if isinstance(attribute, Ordinal):
+    values = np.clip(attribute.numeric().decode(users.values), attribute.low, attribute.high)
+    if attribute.kind == "ordinal":
         values = np.rint(values)
     return Population(question.encode(values), users.weights)

@@ -14,22 +14,29 @@ A dictionary whose values are lists is a table of many users. A device, which do
 must not count as many, and so it has `record_of`: one user, whatever there is.
 """
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from dither.core.columns import arrow_items, is_arrow
 from dither.errors import DomainError
-from dither.planning.table_streams import is_table, table_kind, table_stream
-from dither.schema import Attribute, KeyValue
+from dither.planning.table_streams import (
+    NO_RECORDS,
+    are_records,
+    is_column,
+    is_list,
+    is_table,
+    table_kind,
+    table_stream,
+)
+from dither.schema import Attribute
 
 REPLACED = {b"dither.missing": b"replaced"}  # metadata of Arrow: what was missing is not, and what is null is wrong
 
 
 def missing_replaced(table: Any) -> bool:
     """Whether a table of Arrow says that substitutes are in the place of what was missing."""
-    arrow: Any = sys.modules.get("pyarrow")
-    if arrow is None or not isinstance(table, arrow.Table | arrow.RecordBatch):
+    kind = table_kind(table)
+    if kind is None or kind.module != "pyarrow" or not kind.held:
         return False
     return all((table.schema.metadata or {}).get(name) == value for name, value in REPLACED.items())
 
@@ -37,7 +44,7 @@ def missing_replaced(table: Any) -> bool:
 def columns_of(table: Any, attributes: Mapping[str, Attribute]) -> tuple[dict[str, Any], int]:
     """The columns of some attributes, by their names, and the number of rows."""
     if isinstance(table, Mapping):
-        kinds = {_is_column(table[name]) for name in attributes if name in table}
+        kinds = {is_column(table[name]) for name in attributes if name in table}
         if len(kinds) > 1:
             raise DomainError(
                 "some attributes hold a column and some a single value, so this is neither a table nor one record; "
@@ -45,9 +52,9 @@ def columns_of(table: Any, attributes: Mapping[str, Attribute]) -> tuple[dict[st
             )
         if kinds == {False}:
             table = [table]  # one record; what is missing in it is a missing value
-    if isinstance(table, Sequence) and not isinstance(table, str | bytes):
-        if not all(isinstance(record, Mapping) for record in table):
-            raise DomainError("a list of records is a list of dictionaries, one for each user")
+    if is_list(table):
+        if not are_records(table):
+            raise DomainError(NO_RECORDS)
         return {name: [record.get(name) for record in table] for name in attributes}, len(table)
     kind = table_kind(table)
     if is_table(table) and (kind is None or not kind.held):
@@ -58,10 +65,10 @@ def columns_of(table: Any, attributes: Mapping[str, Attribute]) -> tuple[dict[st
                 raise DomainError(f"{stream.title} has {fault} for attribute {name}")
         table = stream.table(list(attributes))
     columns = {
-        name: (_vectors if isinstance(attribute, KeyValue) else _values)(_column(table, name), name)
+        name: (_vectors if attribute.kind == "keyvalue" else _values)(_column(table, name), name)
         for name, attribute in attributes.items()
     }
-    sizes = {_rows(column) for column in columns.values()}
+    sizes = {_shape(column)[0] for column in columns.values()}
     if len(sizes) > 1:
         raise DomainError("the columns of a table must have the same length")
     return columns, sizes.pop()
@@ -84,7 +91,7 @@ def _column(table: Any, name: str) -> Any:
         column = table[name]
     except Exception:  # each kind of table has its own error for it, and some quote what they hold
         column = None
-    if column is None or not _is_column(column):
+    if not is_column(column) or not _shape(column):
         raise DomainError(f"the table has no column for attribute {name}")
     return column
 
@@ -95,14 +102,15 @@ def _values(column: Any, name: str) -> Any:
         return column
     if hasattr(column, "to_numpy"):
         column = column.to_numpy()
-    if getattr(column, "ndim", 1) != 1:  # also two columns of one name
+    if len(_shape(column)) != 1:  # also two columns of one name
         raise DomainError(f"attribute {name}: a column is one-dimensional, with one value for each user")
     return column
 
 
 def _vectors(column: Any, name: str) -> Any:
     """A column with one vector for each user, as `KeyValue` takes it."""
-    if hasattr(column, "iloc") and getattr(column, "ndim", 1) != 1:  # two columns of one name
+    kind = table_kind(column)
+    if kind is not None and kind.held:  # two columns of one name
         raise DomainError(f"attribute {name}: the table has several columns of this name")
     if hasattr(column, "to_arrow"):  # Polars
         nested = str(column.dtype).startswith(("Struct", "List(Struct"))
@@ -121,11 +129,7 @@ def _held(vector: Any) -> Any:
     return vector
 
 
-def _rows(column: Any) -> int:
-    shape = getattr(column, "shape", None)  # a sparse matrix has no length
-    return shape[0] if shape else len(column)
-
-
-def _is_column(value: Any) -> bool:
-    """Whether this holds many values: a dictionary is one value."""
-    return hasattr(value, "__len__") and not isinstance(value, str | bytes | bytearray | memoryview | Mapping)
+def _shape(column: Any) -> tuple[int, ...]:
+    """A sparse matrix has no length, and a list has nothing else."""
+    shape = getattr(column, "shape", None)
+    return (len(column),) if shape is None else shape

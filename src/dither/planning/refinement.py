@@ -33,7 +33,8 @@ def refine_estimates(found: dict[Question, Estimate], method: str) -> dict[Quest
 
 def _shrunk_together(means: dict[Question, Estimate]) -> dict[Question, Estimate]:
     first = next(iter(means.values()))
-    value, stderr = (np.array([float(getattr(each, name)) for each in means.values()]) for name in ("value", "stderr"))
+    value = np.array([float(each.value) for each in means.values()])
+    stderr = np.array([float(each.stderr) for each in means.values()])
     whole = auto(replace(first, value=value, stderr=stderr, bounds=MEAN, labels=None, notes=()))
     return {
         question: replace(

@@ -24,6 +24,10 @@ from dither.planning.record_tables import columns_of
 from dither.planning.trial import truths
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
     from dither.planning.plans import Plan
 
 _LEVEL = 0.95
@@ -68,7 +72,7 @@ class Simulation:
             }
         )
 
-    def plot(self, path: Any = None) -> Any:
+    def plot(self, path: "str | Path | None" = None) -> "Figure":
         """Errors as multiples of the predicted ones, a strip a question; with a path it is saved there."""
         scale = (self.planned / self.users) ** 0.5
         ratios = {name: each / (self.predicted[name] * scale) for name, each in self.rms().items()}

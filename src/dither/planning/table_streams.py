@@ -20,21 +20,32 @@ each time that it is read.
 **What would not stream is refused by its own name**, with the way out: a handle that would have to be held in memory
 as a whole, or belongs to another engine, must not be taken for a small table.
 
-**No value gets out.** Libraries quote what they could not convert, so none of their errors is shown or chained.
+**No value gets out.** Libraries quote what they could not convert, so none of their errors is shown or chained
+(`explained`).
 """
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, TypeVar
 
 from dither.errors import DitherError, ParameterError, require
 
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow
+
 ROWS = 1 << 17  # of a batch
 TABLE = "the table"  # what is in memory already
+NO_RECORDS = "a list of records is a list of dictionaries, one for each user"
 
-ReadColumns = Callable[[Sequence[str]], Iterator[Any]]
+Batches = Iterator["pyarrow.RecordBatch"]
+ReadColumns = Callable[[Sequence[str]], Batches]
+Reason = Callable[[Exception], str]  # what may be said of an error, behind the title of what failed
+T = TypeVar("T")
+
+_SINGLE = (str, bytes, bytearray, memoryview)  # have a length, and are one value
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,25 +53,16 @@ class TableStream:
     """A table of some library: its columns, known before a row is read, and how some of them are read."""
 
     title: str  # for the start of a message
-    columns: Any  # an Arrow schema
+    columns: "pyarrow.Schema"
     read: ReadColumns  # batches of at most `ROWS` rows; `batches` also explains what goes wrong
     rows: int | None = None
     once: bool = False  # gone when it was read
 
-    def batches(self, names: Sequence[str]) -> Generator[Any]:
+    def batches(self, names: Sequence[str]) -> Generator["pyarrow.RecordBatch"]:
         """Record batches with these columns; where a library fails, what it says is not shown."""
-        try:
-            yield from self.read(names)
-            return
-        except DitherError:
-            raise
-        except MemoryError:
-            reason = "needs more memory than there is"
-        except Exception:  # every library has its own, and many quote what they could not convert
-            reason = "failed while it was read: a value could not be converted or used, or its source is busy or gone"
-        raise ParameterError(f"{self.title} {reason}")
+        return each_explained(self.title, self.read(names), lambda _: _FAILED)
 
-    def table(self, names: Sequence[str]) -> Any:
+    def table(self, names: Sequence[str]) -> "pyarrow.Table":
         """These columns as one Arrow table."""
         arrow = require("pyarrow", "fast")
         fields = [self.columns.field(name) for name in names]
@@ -92,7 +94,26 @@ def table_kind(table: Any) -> TableKind | None:
 
 def is_table(value: Any) -> bool:
     """Whether this is a table of some library, or would have to be given as one: no path, list or dictionary."""
-    return table_kind(value) is not None or hasattr(value, "__arrow_c_stream__")
+    return table_kind(value) is not None or _offers_stream(value)
+
+
+def _offers_stream(value: Any) -> bool:
+    return hasattr(value, "__arrow_c_stream__")
+
+
+def is_column(value: Any) -> bool:
+    """Whether this holds many values: a dictionary is one value."""
+    return isinstance(value, Sized) and not isinstance(value, (*_SINGLE, Mapping))
+
+
+def is_list(table: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether this is a list, as of records."""
+    return isinstance(table, Sequence) and not isinstance(table, _SINGLE)
+
+
+def are_records(listed: Sequence[Any]) -> bool:
+    """Whether a list holds dictionaries, and nothing else."""
+    return all(isinstance(record, Mapping) for record in listed)
 
 
 def table_stream(table: Any) -> TableStream:
@@ -113,26 +134,37 @@ to check before: put its records in a list, or in a file
     if kind is not None:
         if kind.open is None:
             raise ParameterError(f"{kind.title} {kind.instead}")
-        return _attempted(kind.title, lambda: kind.open(kind.title, table))  # type: ignore[misc]
+        return _opened(kind.open, kind.title, table)
     if isinstance(table, Mapping):
-        return _attempted(TABLE, lambda: _mapping(TABLE, table))
-    if isinstance(table, Sequence) and not isinstance(table, str | bytes | bytearray | memoryview):
-        return _attempted(TABLE, lambda: _records(TABLE, table))
-    if hasattr(table, "__arrow_c_stream__"):
-        return _attempted("the Arrow stream", lambda: _capsule("the Arrow stream", table))
+        return _opened(_mapping, TABLE, table)
+    if is_list(table):
+        return _opened(_records, TABLE, table)
+    if _offers_stream(table):
+        return _opened(_capsule, "the Arrow stream", table)
     raise ParameterError(
         'records come from a file, as in "people.parquet", from "-", which is standard input, from a query (sql=), or '
         "from a table: of Arrow, pandas, Polars or DuckDB, whatever has __arrow_c_stream__, or a list of dictionaries"
     )
 
 
-def arrow_table(table: Any) -> Any:
+def _opened(open_: Callable[[str, Any], TableStream], title: str, table: Any) -> TableStream:
+    return explained(title, lambda: open_(title, table), lambda _: _NO_TABLE)
+
+
+def arrow_table(table: Any) -> "pyarrow.Table":
     """All columns of a table in memory, as one Arrow table."""
     kind, arrow = table_kind(table), require("pyarrow", "fast")
     if kind is not None and kind.held:  # whose columns may have the same name
-        return table if isinstance(table, arrow.Table) else arrow.table(table)
+        return arrow.table(table)
     stream = table_stream(table)
     return stream.table(stream.columns.names)
+
+
+def sliced(batches: Iterable["pyarrow.RecordBatch"]) -> Batches:
+    """Batches that are no longer than `ROWS`."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, ROWS):
+            yield batch.slice(start, ROWS)
 
 
 # How each kind is opened -----------------------------------------------------------------------------------------
@@ -170,7 +202,7 @@ def _scanner(title: str, scanner: Any) -> TableStream:
 def _dataset(title: str, dataset: Any) -> TableStream:
     """Fragments one by one: a scanner over all of them reads so far ahead that memory grows with the files."""
 
-    def read(names: Sequence[str]) -> Iterator[Any]:
+    def read(names: Sequence[str]) -> Batches:
         options = {"columns": list(names), "batch_size": ROWS, "batch_readahead": 1, "fragment_readahead": 1}
         try:
             fragments = dataset.get_fragments()
@@ -194,19 +226,19 @@ def _relation(title: str, relation: Any) -> TableStream:
     """A query of DuckDB that was not run yet; its connection is busy until all of it was read."""
     column = require("duckdb", "fast").ColumnExpression
 
-    def read(names: Sequence[str]) -> Iterator[Any]:
+    def read(names: Sequence[str]) -> Batches:
         yield from relation_reader(relation.select(*map(column, names)))
 
     return TableStream(title, relation_columns(relation), read)
 
 
-def relation_reader(relation: Any) -> Any:
+def relation_reader(relation: "duckdb.DuckDBPyRelation") -> "pyarrow.RecordBatchReader":
     """The rows of a DuckDB relation, as an Arrow reader."""
     read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader  # older versions have the second
     return read(ROWS)
 
 
-def relation_columns(relation: Any) -> Any:
+def relation_columns(relation: "duckdb.DuckDBPyRelation") -> "pyarrow.Schema":
     """Names and types, without a row; names as they were asked for, since a limit tells equal ones apart."""
     types = relation_reader(relation.limit(0)).schema.types
     return require("pyarrow", "fast").schema(list(zip(relation.columns, types, strict=True)))
@@ -215,7 +247,7 @@ def relation_columns(relation: Any) -> Any:
 def _lazy_frame(title: str, frame: Any) -> TableStream:
     polars = require("polars", "fast")
 
-    def read(names: Sequence[str]) -> Iterator[Any]:
+    def read(names: Sequence[str]) -> Batches:
         chosen = frame.select(list(names))
         for some in chosen.collect_batches(chunk_size=ROWS, maintain_order=True, lazy=True, engine="streaming"):
             yield from sliced(some.to_arrow().to_batches())
@@ -225,15 +257,15 @@ def _lazy_frame(title: str, frame: Any) -> TableStream:
 
 def _mapping(title: str, table: Mapping[Any, Any]) -> TableStream:
     """Columns by their names; or one record, whose values are no columns."""
-    if table and not any(_is_column(column) for column in table.values()):
+    if table and not any(map(is_column, table.values())):
         return _records(title, [table])
     columns = {str(name): _column(column) for name, column in table.items()}
     return _table(title, require("pyarrow", "fast").table(columns))
 
 
 def _records(title: str, records: Sequence[Any]) -> TableStream:
-    if not all(isinstance(record, Mapping) for record in records):
-        raise ParameterError("a list of records is a list of dictionaries, one for each user")
+    if not are_records(records):
+        raise ParameterError(NO_RECORDS)
     names = dict.fromkeys(str(name) for record in records for name in record)
     columns = {name: _column([record.get(name) for record in records]) for name in names}
     return _table(title, require("pyarrow", "fast").table(columns))
@@ -242,15 +274,11 @@ def _records(title: str, records: Sequence[Any]) -> TableStream:
 def _column(values: Any) -> Any:
     """A column as Arrow takes it; dictionaries in it are maps, which need not have the same keys everywhere."""
     arrow = require("pyarrow", "fast")
-    if not isinstance(values, Sequence) or not any(isinstance(value, Mapping) for value in values):
+    if not is_list(values) or not any(isinstance(value, Mapping) for value in values):
         return values
     items = [None if value is None else list(value.items()) for value in values]
     keys = arrow.array([key for pairs in items for key, _ in pairs or ()])
     return arrow.array(items, arrow.map_(keys.type, arrow.float64()))
-
-
-def _is_column(value: Any) -> bool:
-    return hasattr(value, "__len__") and not isinstance(value, str | bytes | bytearray | memoryview | Mapping)
 
 
 # The kinds -------------------------------------------------------------------------------------------------------
@@ -261,6 +289,13 @@ _ANOTHER_ENGINE = (
 )
 _CONNECTION = (
     "holds many tables, or none: give the result of a query, as DuckDB's connection.sql(...), or an Arrow reader of it"
+)
+ITERATOR = TableKind(
+    "collections.abc",
+    "Iterator",
+    "an iterator, such as a generator,",
+    None,
+    "is gone when it was looked at, and has no columns to check before: put its records in a list, or in a file",
 )
 _NO_COLUMNS = "is one column without a table: give a frame, as its to_frame() does"
 KINDS = (
@@ -296,34 +331,31 @@ KINDS = (
         None,
         "would be held in memory as a whole: give its .to_pyarrow_batches(), which streams",
     ),
-    TableKind(
-        "collections.abc",
-        "Iterator",
-        "an iterator, such as a generator,",
-        None,
-        "is gone when it was looked at, and has no columns to check before: put its records in a list, or in a file",
-    ),
+    ITERATOR,
 )
 
 
 # What goes wrong -------------------------------------------------------------------------------------------------
 
 
-def sliced(batches: Iterable[Any]) -> Iterator[Any]:
-    """Batches that are no longer than `ROWS`."""
-    for batch in batches:
-        for start in range(0, batch.num_rows, ROWS):
-            yield batch.slice(start, ROWS)
+_NO_TABLE = "is no table whose columns hold values of one type each, or a damaged one; convert it first"
+_FAILED = "failed while it was read: a value could not be converted or used, or its source is busy or gone"
 
 
-def _attempted(title: str, call: Callable[[], TableStream]) -> TableStream:
-    """What opens a table; the error of its library is not shown."""
+def explained(title: str, call: Callable[[], T], reason: Reason) -> T:
+    """What a call gives; if it fails, an error with what may be said of it, and nothing that a library says."""
     try:
         return call()
     except DitherError:
         raise
     except MemoryError:
-        reason = "needs more memory than there is"
-    except Exception:  # as above
-        reason = "is no table whose columns hold values of one type each, or a damaged one; convert it first"
-    raise ParameterError(f"{title} {reason}")
+        told = "needs more memory than there is"
+    except Exception as error:  # every library has its own, and many quote what they could not convert
+        told = reason(error)
+    raise ParameterError(f"{title} {told}")
+
+
+def each_explained(title: str, items: Iterator[T], reason: Reason) -> Generator[T]:
+    """The items of an iterator, with such errors."""
+    while (item := explained(title, lambda: next(items, None), reason)) is not None:
+        yield item

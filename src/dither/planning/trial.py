@@ -65,8 +65,9 @@ class Trial:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        low, high = self.answers.interval(_LEVEL)
-        parts = {name: getattr(self.answers, name) for name in ("value", "stderr", "noise", "doubt")}
+        found = self.answers
+        low, high = found.interval(_LEVEL)
+        parts = {"value": found.value, "stderr": found.stderr, "noise": found.noise, "doubt": found.doubt}
         columns = {**parts, "low": low, "high": high}
         return {
             "plan": self.plan.fingerprint,

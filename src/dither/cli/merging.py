@@ -1,0 +1,141 @@
+"""Bringing servers together: `dither merge` adds up tallies of one plan, and counts no report twice."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import click
+
+from dither.cli.common import (
+    STREAM,
+    checked_output,
+    expanded,
+    facts,
+    json_option,
+    once_from_input,
+    read_tally,
+    reports_in,
+    several,
+    shell_quoted,
+    simulated,
+    tell,
+    writable,
+    write_raw,
+    wrote,
+)
+from dither.display.progress import progress
+from dither.errors import DitherError, TallyError
+
+if TYPE_CHECKING:
+    from dither.planning.plan_tally import PlanTally
+
+
+@click.command()
+@click.argument("tallies", nargs=-1, required=True, metavar="TALLIES...")
+@click.option("-o", "--output", required=True, metavar="FILE", help="Write the sum here; - is standard output.")
+@click.option("--again", is_flag=True, help="Count tallies that are the same to the bit each on their own.")
+@json_option()
+def merge(tallies: Sequence[str], output: str, again: bool, as_json: bool) -> None:
+    """Add up tallies of one plan, from several files or machines.
+
+    \b
+    dither merge monday.tally tuesday.tally -o week.tally
+    """
+    paths = expanded(tallies)
+    once_from_input(*paths)
+    _refuse_twice(paths)
+    _refuse_output(paths, output)
+    checked_output(output, [], as_json=as_json, binary=True)
+    writable(output)
+    total, counts = _merged(paths, again)
+    count = reports_in(total)
+    write_raw(output, total.to_bytes())
+    if as_json:
+        facts(
+            {
+                "plan": total.plan,
+                "reports": count,
+                "tallies": counts,
+                "file": output,
+                "simulated": simulated(total),
+            }
+        )
+    tell(f"merged {_tallies(len(counts))} of plan {total.plan[:12]}: {several(count, 'report')}; {wrote(output)}")
+    if simulated(total):
+        tell("simulated: some of these reports came from a seed, so the sum is simulated, and promises nothing")
+    if output != STREAM:
+        tell(f"next: dither estimate plan.json {shell_quoted(output)}")
+
+
+def _tallies(count: int) -> str:
+    return "1 tally" if count == 1 else f"{count:,} tallies"
+
+
+def _refuse_twice(paths: Sequence[str]) -> None:
+    """One file under two names is counted twice, which nobody would notice."""
+    first: dict[tuple[int, int], str] = {}
+    for path in paths:
+        if path == STREAM or not os.path.exists(path):
+            continue
+        found = os.stat(path)
+        one = first.get((found.st_dev, found.st_ino))
+        if one is not None:
+            same = f"{path} is named twice" if one == path else f"{one} and {path} are the same file"
+            raise TallyError(f"{same}: its reports would be counted twice. Name it once")
+        first[found.st_dev, found.st_ino] = path
+
+
+def _refuse_output(paths: Sequence[str], output: str) -> None:
+    """`merge *.tally -o all.tally` finds the all.tally of the last time."""
+    if output == STREAM or not os.path.exists(output):
+        return
+    for path in paths:
+        if path != STREAM and os.path.exists(path) and os.path.samefile(path, output):
+            raise TallyError(
+                f"{output} is there already, and is one of the tallies to merge: with the others its reports would be "
+                "counted twice. Remove it, or name another file with -o"
+            )
+
+
+def _merged(paths: Sequence[str], again: bool) -> tuple["PlanTally", dict[str, int]]:
+    """The sum, with one tally in memory at a time; and how many reports each of them counts."""
+    total: PlanTally | None = None
+    first: dict[bytes, str] = {}
+    counts: dict[str, int] = {}
+    with progress("Merging", len(paths), unit="tallies") as advance:
+        for path in paths:
+            each = read_tally(path)
+            counts[path] = reports_in(each)
+            one = first.setdefault(sha256(each.to_bytes()).digest(), path)
+            if one != path and counts[path] and not again:
+                raise TallyError(
+                    f"{one} and {path} are the same to the bit, so they are most likely copies, and their reports "
+                    "would be counted twice. Leave one out; if they really are different collections pass --again"
+                )
+            total = each if total is None else _sum(total, each, paths[0], path, again)
+            advance(1)
+    assert total is not None
+    return total, counts
+
+
+def _sum(total: "PlanTally", each: "PlanTally", start: str, path: str, again: bool) -> "PlanTally":
+    if each.plan != total.plan:
+        raise TallyError(
+            f"{path} belongs to plan {each.plan[:12]}, and {start} to plan {total.plan[:12]}: nothing was merged. "
+            "Merge and estimate the tallies of each plan on their own"
+        )
+    twice = total.files.keys() & each.files.keys()
+    if twice and not again:
+        raise TallyError(
+            f"{path} counts {several(len(twice), 'file')} of reports that a tally before it counts too: their reports "
+            "would be counted twice. Leave it out, and add its other files with dither tally --add-to; if they really "
+            "are different collections pass --again"
+        )
+    try:
+        files = {digest: reports for digest, reports in each.files.items() if digest not in twice}
+        return total + replace(each, files=files)
+    except DitherError as error:
+        reason = str(error)
+    raise TallyError(f"{path}: {reason}")
