@@ -3,11 +3,12 @@
 An item is y = theta + noise, with a known standard error s. For each truth theta that there could be, decide beforehand
 which y it is to be believed with,
 
-    A(theta) = [theta - s z(a (1 - w)),  theta + s z(a w)],        z(t) exceeded by a standard normal with probability t.
+    A(theta) = [theta - s z(a (1 - w)),  theta + s z(a w)],
 
-Whatever `w(theta)` is, y falls outside with probability a w + a (1 - w) = a. So the truths that y is believed with,
-{theta: y in A(theta)}, hold the true one with probability 1 - a. That is so *for this item*, wherever it lies, and not
-on average over items, as long as w was chosen without looking at y. What w decides is how long the interval is.
+where a standard normal exceeds z(t) with probability t. Whatever `w(theta)` is, y falls outside with probability
+a w + a (1 - w) = a. So the truths that y is believed with, {theta: y in A(theta)}, hold the true one with probability
+1 - a. That is so *for this item*, wherever it lies, and not on average over items, as long as w was chosen without
+looking at y. What w decides is how long the interval is.
 
 **Nothing known** (`plain_ends`): w = 1/2, and the interval is y -+ s z(a/2). A domain that ends at `low` costs nothing:
 a truth that does not exist need not be believed, so the interval is cut there. Within half a standard error of an end
@@ -28,6 +29,11 @@ interval is at most 1.33 of the plain one, where the plain one is 1.
 **What can be won.** At a single truth no interval with this property is shorter in expectation than .850 of the plain
 one at 95%, .945 where 94 hold at once and .959 for 1,000 (Pratt's bound, `shortest`), the domain apart.
 
+**Ratios** (`RatioIntervals`): a mean among those who hold a key is m / p, both estimated. For a truth theta the
+difference m - theta p has the mean 0 and a known variance, however small p is; the truths for which it is within z
+standard errors of 0 are Fieller's set (1954). Where p hardly stands out of its noise the set is all of the domain,
+and that is then what is known.
+
 **Between grid points.** w is chosen on a lattice of theta; between its points both z are interpolated. As the tail of
 the normal is convex beyond its middle, the miss of interpolated ends is at most the interpolated miss, a. Where the
 ends of A are not monotone, the hull of all believed truths is taken, which only adds to it.
@@ -36,6 +42,7 @@ ends of A are not monotone, the hull of all believed truths is taken, which only
 import math
 from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +89,22 @@ def plain_ends(y: Floats, sigma: Floats, low: float, high: float, miss: float) -
     return np.where(heard, below, low), np.where(heard, above, high)
 
 
+class IntervalRule(Protocol):
+    """How the intervals of items are found, where not from their values and standard errors alone."""
+
+    def ends(self, miss: float) -> Ends:
+        """The lower and the upper end of each item, which each miss with this probability."""
+        ...
+
+    def of(self, places: NDArray[np.intp]) -> "IntervalRule":
+        """The rule for some of the items."""
+        ...
+
+    def scaled(self, centre: float, unit: float) -> "IntervalRule":
+        """The rule in other units: centre + unit y."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Marginals:
     """What others expect of items: distributions of y, each as a table, for the items that it is meant for.
@@ -99,7 +122,7 @@ class Marginals:
 
 
 @dataclass(frozen=True, eq=False)
-class LearnedIntervals:
+class LearnedIntervals(IntervalRule):
     """Intervals of items `y` in a domain, each with the marginal `which`, which did not see it."""
 
     y: Floats
@@ -145,9 +168,9 @@ class LearnedIntervals:
         reach = math.ceil(_FINE * (spent.farthest * float(sigma.max()) / scale + 0.1))
         number = np.rint((np.clip(y, self.low, self.high) - self.low) / step) + np.arange(-reach, reach + 1)
         points, back = np.unique(number, return_inverse=True)
-        ways = spent.chosen(self, marginal, np.clip(self.low + points * step, self.low, self.high))
-        ways = ways[back].reshape(number.shape)
-        theta = np.clip(self.low + number * step, self.low, self.high)
+        lattice: Floats = np.clip(self.low + points * step, self.low, self.high, dtype=np.float64)
+        ways = spent.chosen(self, marginal, lattice)
+        theta, ways = lattice[back].reshape(number.shape), ways[back].reshape(number.shape)
         above = np.maximum.accumulate(theta + sigma * spent.above[ways], axis=1)
         below = np.minimum.accumulate((theta - sigma * spent.below[ways])[:, ::-1], axis=1)[:, ::-1]
         return _first(theta, above, y), -_first(-theta[:, ::-1], -below[:, ::-1], -y)
@@ -157,8 +180,8 @@ def _first(theta: Floats, above: Floats, y: Floats) -> Floats:
     """Where a curve that does not fall reaches y; between the points of theta on a straight line."""
     place = (above >= y).argmax(axis=1)[:, None]
     last = np.maximum(place - 1, 0)
-    here, before, value = (np.take_along_axis(each, at, 1) for each, at in ((theta, place), (theta, last), (above, place)))
-    under = np.take_along_axis(above, last, 1)
+    here, before = (np.take_along_axis(theta, at, 1) for at in (place, last))
+    value, under = (np.take_along_axis(above, at, 1) for at in (place, last))
     with np.errstate(invalid="ignore", divide="ignore"):
         part = np.where(np.isfinite(value) & (value > under), (y - under) / (value - under), 0.0)
     return (before + np.clip(part, 0.0, 1.0) * (here - before))[:, 0]
@@ -195,3 +218,44 @@ class _Spent:
             mass[far >= self.one_sided * sigma, way] = np.inf
             mass[(far <= _AT_END * sigma) & (far < other), way] = -np.inf
         return mass.argmin(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class RatioIntervals(IntervalRule):
+    """Intervals of `top` / `bottom`, whose errors have these variances and covariance, for ratios from -1 to 1.
+
+    >>> many_and_few, noise = np.array([0.2, 0.01]), np.full(2, 1e-4)
+    >>> held = RatioIntervals(many_and_few / 2, many_and_few, noise, noise, np.zeros(2))
+    >>> [end.round(2).tolist() for end in held.ends(0.05)]
+    [[0.39, -1.0], [0.62, 1.0]]
+    """
+
+    top: Floats
+    bottom: Floats
+    top_variance: Floats
+    bottom_variance: Floats
+    covariance: Floats
+    centre: float = 0.0
+    unit: float = 1.0
+
+    def of(self, places: NDArray[np.intp]) -> "RatioIntervals":
+        names = ("top", "bottom", "top_variance", "bottom_variance", "covariance")
+        return replace(self, **{name: getattr(self, name)[places] for name in names})
+
+    def scaled(self, centre: float, unit: float) -> "RatioIntervals":
+        return replace(self, centre=centre + unit * self.centre, unit=unit * self.unit)
+
+    def ends(self, miss: float) -> Ends:
+        """Where a t^2 - 2 b t + c <= 0: between its roots if a > 0, else outside of them or everywhere."""
+        z = beyond(miss / 2) ** 2
+        a = self.bottom**2 - z * self.bottom_variance
+        b = self.top * self.bottom - z * self.covariance
+        root = b**2 - a * (self.top**2 - z * self.top_variance)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            one, other = ((b + sign * np.sqrt(root)) / a for sign in (-1.0, 1.0))
+        first, second = np.minimum(one, other), np.maximum(one, other)
+        low = np.where(a > 0, first, np.where(first < -1, second, -1.0))
+        high = np.where(a > 0, second, np.where(second > 1, first, 1.0))
+        told = (root > 0) & (a != 0) & (low < 1) & (high > -1) & (low < high)
+        low, high = np.where(told, np.maximum(low, -1.0), -1.0), np.where(told, np.minimum(high, 1.0), 1.0)
+        return self.centre + self.unit * low, self.centre + self.unit * high

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dither.core.checks import checked_count
-from dither.core.confidence import LearnedIntervals, beyond, plain_ends
+from dither.core.confidence import IntervalRule, beyond, plain_ends
 from dither.core.covariance import Covariance
 from dither.core.guarantee import Guarantee
 from dither.core.registry import Registry, declared
@@ -67,9 +67,9 @@ class Estimate(Tabular):
     are shown. `correlation` says how the errors of the items go together, where that is known: in units of standard
     errors, so that it holds in any units of the values.
 
-    `stderr` is the standard deviation of the error of each value. After `shrink` and `smooth` it is that of a posterior,
-    which is right on average over items and says little about any one: intervals do not come from it, but from the
-    `original` and from what the other items say (`learned`).
+    `stderr` is the standard deviation of the error of each value. After `shrink` and `smooth` it is that of a
+    posterior, which is right on average over items and says little about any one. Intervals follow from value and
+    standard error only where no `rule` says how they are found.
     """
 
     value: NDArray[np.float64]
@@ -85,7 +85,7 @@ class Estimate(Tabular):
     ordered: bool = field(default=False, kw_only=True)
     edges: NDArray[np.float64] | None = field(default=None, kw_only=True)
     correlation: Covariance | None = field(default=None, kw_only=True, repr=False)
-    learned: LearnedIntervals | None = field(default=None, kw_only=True, repr=False)
+    rule: IntervalRule | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if np.shape(self.value) != np.shape(self.stderr):
@@ -109,14 +109,15 @@ class Estimate(Tabular):
         Each lies in the domain. Of a refined estimate each also holds its value.
         """
         miss = (1 - checked_level(level)) / (max(np.size(self.value), 1) if simultaneous else 1)
-        if self.original is None:
-            low, high = (-np.inf, np.inf) if self.bounds is None else self.bounds[:2]
-            return Interval(*plain_ends(self.value, self.stderr, low, high, miss))
-        if self.learned is None:
+        if self.rule is not None:
+            low, high = (end.reshape(np.shape(self.value)) for end in self.rule.ends(miss))
+        elif self.original is not None:
             low, high = self.original.interval(1 - miss)
         else:
-            low, high = (end.reshape(np.shape(self.value)) for end in self.learned.ends(miss))
-        return Interval(np.minimum(low, self.value), np.maximum(high, self.value))
+            low, high = plain_ends(self.value, self.stderr, *self._domain, miss)
+        if self.original is not None:
+            low, high = np.minimum(low, self.value), np.maximum(high, self.value)
+        return Interval(low, high)
 
     def credible(self, level: float = 0.95) -> Interval:
         """Where the truth of an item is if it is like the others: what `shrink` or `smooth` believes, with `level`.
@@ -124,11 +125,19 @@ class Estimate(Tabular):
         This holds on average over items and not for each: for items unlike the others far less often. `interval` holds
         for each.
         """
-        if self.learned is None:
+        if not self._posterior:
             raise ParameterError("only an estimate after shrink or smooth has a posterior; interval() is for all")
         reach = beyond((1 - checked_level(level)) / 2) * self.stderr
-        low, high = (self.learned.low, self.learned.high)
-        return Interval(np.clip(self.value - reach, low, high), np.clip(self.value + reach, low, high))
+        return Interval(*(np.clip(end, *self._domain) for end in (self.value - reach, self.value + reach)))
+
+    @property
+    def _domain(self) -> tuple[float, float]:
+        return (-np.inf, np.inf) if self.bounds is None else self.bounds[:2]
+
+    @property
+    def _posterior(self) -> bool:
+        """Whether its standard errors are those of a posterior."""
+        return self.original is not None and self.rule is not None
 
     @property
     def covariance(self) -> Covariance | None:
@@ -173,7 +182,7 @@ class Estimate(Tabular):
             ordered=False,
             edges=None,
             correlation=None,
-            learned=None,
+            rule=None,
         )
 
     def total(self, items: Sequence[str | int]) -> "Estimate":
@@ -220,9 +229,10 @@ class Estimate(Tabular):
         title = f"{self.question}\nfrom {self.n:,} reports, with {100 * level:.6g}% intervals"
         value, low, high = ravelled(self.value, *self.interval(level))
         if value.size == 1:
-            ends = (-np.inf, np.inf) if self.bounds is None else self.bounds[:2]
             name = self.item_names[0] or self.question
-            return estimate_plots.draw_number(ax, name, float(value[0]), float(low[0]), float(high[0]), ends, title)
+            return estimate_plots.draw_number(
+                ax, name, float(value[0]), float(low[0]), float(high[0]), self._domain, title
+            )
         if self.edges is not None:
             along = self.question if "(" in self.question else "value"
             return estimate_plots.draw_cells(ax, self.edges, value, low, high, (along, label), title, zero=shares)
@@ -281,7 +291,7 @@ class Estimate(Tabular):
             "Standard errors: none."
             if np.isnan(spread).all()
             else f"Standard errors: {size}. They cover the randomness of the reports, not how the users were found.",
-            "" if self.learned is None else _POSTERIOR,
+            _POSTERIOR if self._posterior else "",
             *self.notes,
         ]
         return "\n".join(line for line in lines if line)

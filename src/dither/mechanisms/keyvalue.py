@@ -27,7 +27,7 @@ mean is biased only as far as users with many keys hold other values than those 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.confidence import RatioIntervals
 from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
@@ -159,6 +160,17 @@ class KeyStatistics:
         spread = np.maximum(spread - 2 * ratio * self.covariance["mean", "presence"], 0.0)
         return np.where(seen, ratio, np.nan), np.where(seen, np.sqrt(_known(spread)) / base, np.inf)
 
+    def ratio_intervals(self) -> RatioIntervals:
+        """Those of mean / presence, which hold however few hold a key."""
+        known = self.covariance
+        return RatioIntervals(
+            top=self.value["mean"],
+            bottom=self.value["presence"],
+            top_variance=known["mean", "mean"],
+            bottom_variance=known["presence", "presence"],
+            covariance=known["mean", "presence"],
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class KeyValues:
@@ -196,7 +208,8 @@ class KeyValues:
         }
         if len(parts) == 2:
             value, stderr = (np.stack([each("minus"), each("plus")], axis=1) for each in (found.of, found.error))
-            parts["conditional_mean"] = part("conditional mean", *found.ratio(), MEAN)
+            ratio = part("conditional mean", *found.ratio(), MEAN)
+            parts["conditional_mean"] = replace(ratio, rule=found.ratio_intervals())
             parts["frequency"] = part("frequency", value, stderr, share)
         return Estimates(parts)
 

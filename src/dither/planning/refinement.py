@@ -43,7 +43,7 @@ def _shrunk_together(means: dict[Question, Estimate]) -> dict[Question, Estimate
             stderr=whole.stderr[place],
             notes=(*each.notes, *whole.notes),
             original=each,
-            learned=None if whole.learned is None else whole.learned.of(np.array([place])),
+            rule=None if whole.rule is None else whole.rule.of(np.array([place])),
         )
         for place, (question, each) in enumerate(means.items())
     }

@@ -215,11 +215,11 @@ class Question(ABC):
 
     def decode(self, estimate: Any) -> Any:
         """A mechanism's estimate in the attribute's own units, with its labels."""
-        value, stderr, bounds, learned = estimate.value, estimate.stderr, estimate.bounds, estimate.learned
+        value, stderr, bounds, rule = estimate.value, estimate.stderr, estimate.bounds, estimate.rule
         if self.averages:
             value, stderr = self.attribute.centre + self.unit * value, self.unit * stderr
             bounds = Bounds(*self.ends)
-            learned = None if learned is None else learned.scaled(self.attribute.centre, self.unit)
+            rule = None if rule is None else rule.scaled(self.attribute.centre, self.unit)
         kept = None if estimate.original is None else self.decode(estimate.original)
         return replace(
             estimate,
@@ -230,7 +230,7 @@ class Question(ABC):
             bounds=bounds,
             original=kept,
             edges=self.edges,
-            learned=learned,
+            rule=rule,
         )
 
     def refine(self, estimate: Any, apply: Callable[[Any], Any], auto: bool) -> Any:

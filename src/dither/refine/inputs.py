@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.confidence import LearnedIntervals
+from dither.core.confidence import IntervalRule
 from dither.core.estimate import Bounds, Estimate
 from dither.errors import ParameterError
 
@@ -47,9 +47,9 @@ def bounds_of(estimate: Estimate) -> Bounds | None:
 
 
 def refined_estimate(
-    estimate: Estimate, value: Numbers, stderr: Numbers, *notes: str, learned: LearnedIntervals | None = None
+    estimate: Estimate, value: Numbers, stderr: Numbers, *notes: str, rule: IntervalRule | None = None
 ) -> Estimate:
-    """The estimate with new values, the old one beside it, and what its items learned from each other."""
+    """The estimate with new values, the old one beside it, and how its intervals are found."""
     shape = np.shape(estimate.value)
     return replace(
         estimate,
@@ -57,5 +57,5 @@ def refined_estimate(
         stderr=stderr.reshape(shape) if shape else np.float64(stderr[0]),
         notes=(*estimate.notes, *notes),
         original=estimate if estimate.original is None else estimate.original,
-        learned=learned or estimate.learned,
+        rule=rule or estimate.rule,
     )

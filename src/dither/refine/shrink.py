@@ -344,8 +344,8 @@ def shrink(estimate: Estimate) -> Estimate:
         moved += weight * (mean - near)
         second += weight * (variance + (mean - near) ** 2)
     error = np.sqrt(np.maximum(second - moved**2, (1e-6 * np.minimum(sigma, items.width)) ** 2))
-    learned = from_others(y, sigma, items.bounds) if y.size >= LEAST else None
-    return refined_estimate(estimate, near + moved, error, _words(y, sigma, error, weights), learned=learned)
+    rule = from_others(y, sigma, items.bounds) if y.size >= LEAST else None
+    return refined_estimate(estimate, near + moved, error, _words(y, sigma, error, weights), rule=rule)
 
 
 def _span(bounds: Bounds | None, y: Numbers, sigma: Numbers) -> Bounds:
