@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +91,7 @@ def is_real(number: Any) -> bool:
     return isinstance(number, numbers.Real) and not isinstance(number, bool)
 
 
-def is_whole(number: Any) -> bool:
+def is_whole(number: Any) -> TypeGuard[int]:
     """Whether this is a whole number, of whatever type; True and False are none."""
     return isinstance(number, numbers.Integral) and not isinstance(number, bool)
 
