@@ -153,8 +153,7 @@ def _order(lane: Any) -> tuple[int, Any]:
 
 def _later_words(lane: Any, rows: int, width: int, attempt: int, bits: int) -> Words:
     """Arbitrary words for a later attempt: sooner or later they are accepted."""
-    number = lane if isinstance(lane, int) else sum(map(ord, str(lane)))
-    words = Stream.seeded(1, "later attempts").words(number, slice(0, rows), width, attempt)
+    words = Stream.seeded(1, "later attempts").words(sum(map(ord, str(lane))), slice(0, rows), width, attempt)
     return words & np.uint64((1 << bits) - 1)
 
 
