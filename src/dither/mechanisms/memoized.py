@@ -203,7 +203,7 @@ class Memoized(Mechanism[Estimate], Generic[Plain]):
     ) -> S: ...
     def estimate(
         self, tally: Tally, reading: Reading[Any] | None = None, *, within: Collection | None = None, rounds: int = 1
-    ) -> Any:
+    ) -> Any:  # what the reading makes, as the overloads say
         """Frequencies with standard errors, from the tally of one round or the added tallies of several.
 
         `rounds` says in how many rounds every user has reported: with more rounds than one, reports of one user

@@ -207,6 +207,7 @@ class MultiAttribute:
         each = np.array([part.reading.worst_variance(asked) for part in self.parts])
         return float(np.bincount(self.which, minlength=len(each)) @ each) / self.m
 
+    # Any: which of the two it is depends on the domains, and mechanisms that know theirs say so (`SampledDuchi`).
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Any:
         """One estimate with d means if all dimensions are numbers, else a mapping from dimension to estimate."""
         users = tally.n if among is None else among

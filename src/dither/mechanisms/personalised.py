@@ -136,8 +136,6 @@ def _number(choice: Any, names: Mapping[str, int]) -> int:
 
 
 def _pairs(values: Any) -> tuple[Any, Any]:
-    if isinstance(values, tuple | list) and not values:
-        return np.empty(0), np.empty(0, dtype=np.uint8)
     try:
         value, group = values["value"], values["group"]
     except (KeyError, ValueError, IndexError, TypeError):  # their message may quote a value
@@ -147,6 +145,8 @@ def _pairs(values: Any) -> tuple[Any, Any]:
             value, group = [value], [group]
         if _length(value) == _length(group):
             return value, _column(group)
+    elif isinstance(values, tuple | list) and not values:
+        return np.empty(0), np.empty(0, dtype=np.uint8)
     raise DomainError('values must be a table with a column "value" and a column "group" of the same length')
 
 

@@ -20,7 +20,7 @@ worked out, which is smaller; else the guarantee says `bound`.
 from abc import abstractmethod
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +50,8 @@ class _Recorded(Mechanism[R]):
     takes = RECORDS
     statistics = ("mean", "frequency")
     planned = False  # a plan samples its questions itself
-    base: Any
     d: int
+    _bases: tuple[str, ...]  # a recipe for each dimension, or one for all
 
     def __repr__(self) -> str:
         shown = {field.name: getattr(self, field.name) for field in fields(self) if field.repr}  # type: ignore
@@ -60,14 +60,19 @@ class _Recorded(Mechanism[R]):
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     @property
-    def _bases(self) -> tuple[str, ...]:
-        """A recipe for each dimension, or one for all."""
-        return (self.base,) if isinstance(self.base, str) else self.base
-
-    @property
     @abstractmethod
     def _reported(self) -> int:
         """How many dimensions a user reports."""
+
+    def _freeze_base(self, base: Any) -> None:
+        """`base` in its normal form: one recipe for all dimensions, or one for each."""
+        if isinstance(base, tuple | list):
+            rule = f"base must be one mechanism for all dimensions, or one for each of the {self.d}"
+            recipes = tuple(normal_spec(each) for each in checked_list(rule, base, self.d))
+        else:
+            recipes = (normal_spec(base),)
+        alike = len(set(recipes)) == 1
+        self._freeze(base=recipes[0] if alike else recipes, _bases=recipes[:1] if alike else recipes)
 
     def _fit(self) -> tuple[Any, ...]:
         return tuple(part.weights for part in self._parts(self._reported))
@@ -177,7 +182,8 @@ class Sampled(_Recorded[Any]):
     )
 
     def _validate(self) -> None:
-        self._freeze(d=checked_count("d", self.d, 1, MOST_DIMENSIONS), base=_normal(self.base, self.d))
+        self._freeze(d=checked_count("d", self.d, 1, MOST_DIMENSIONS))
+        self._freeze_base(self.base)
         m = checked_count("m", self._best_m() if self.m is None else self.m, 1)
         if m > self.d:
             raise ParameterError(f"m must be at most d: a user has {self.d} dimensions to report")
@@ -212,7 +218,8 @@ class Split(_Recorded[Any]):
     )
 
     def _validate(self) -> None:
-        self._freeze(d=checked_count("d", self.d, 1, MOST_DIMENSIONS), base=_normal(self.base, self.d))
+        self._freeze(d=checked_count("d", self.d, 1, MOST_DIMENSIONS))
+        self._freeze_base(self.base)
 
     @property
     def _reported(self) -> int:
@@ -235,7 +242,7 @@ class SampledDuchi(_Recorded[Estimate]):
     m: int | None = None
     weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
 
-    base: ClassVar[str] = "Duchi"
+    _bases = ("Duchi",)
     statistics = ("mean",)
     for_vectors = True
     examples = ({"d": 3, "epsilon": 1.0}, {"d": 3, "epsilon": 1.0, "delta": 1e-3, "m": 2}, {"d": 20, "epsilon": 4.0})
@@ -249,13 +256,3 @@ class SampledDuchi(_Recorded[Estimate]):
     def _reported(self) -> int:
         assert self.m is not None
         return self.m
-
-
-def _normal(base: Any, d: int) -> str | tuple[str, ...]:
-    """One recipe for all dimensions, or one for each."""
-    if isinstance(base, tuple | list):
-        if len(base) != d:
-            raise ParameterError(f"base must be one mechanism for all dimensions, or one for each of the {d}")
-        recipes = tuple(normal_spec(each) for each in base)
-        return recipes if len(set(recipes)) > 1 else recipes[0]
-    return normal_spec(base)
