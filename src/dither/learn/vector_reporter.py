@@ -162,8 +162,8 @@ class VectorReporter:
     @property
     def fingerprint(self) -> str:
         """A hash of all that both ends must agree on: the mechanism with its integers, and how vectors are clipped."""
-        told = {name: repr(getattr(self, name)) for name in ("clip", "norm", "spread")}
-        facts = {"reporter": type(self).__name__, "mechanism": self.mechanism.fingerprint, **told}
+        clipping = {"clip": repr(self.clip), "norm": repr(self.norm), "spread": repr(self.spread)}
+        facts = {"reporter": type(self).__name__, "mechanism": self.mechanism.fingerprint, **clipping}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
     @property

@@ -130,9 +130,9 @@ class Choices:
 
 
 def _number(choice: Any, names: Mapping[str, int]) -> int:
-    if is_whole(choice):
-        return int(choice) if 0 <= choice < len(names) else -1
-    return names.get(choice, -1) if isinstance(choice, str) else -1
+    if isinstance(choice, str):
+        return names.get(choice, -1)
+    return int(choice) if is_whole(choice) and choice in range(len(names)) else -1
 
 
 def _pairs(values: Any) -> tuple[Any, Any]:
