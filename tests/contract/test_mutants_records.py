@@ -179,7 +179,7 @@ def test_slots_that_share_one_tape(monkeypatch):
     # Every slot reads the words of its user.
     split = dither.Split("GRR(k=3)", d=2, epsilon=1.0)
     check_slots(split)
-    monkeypatch.setattr(dimensions, "slot_rows", lambda rows, m, here: np.arange(rows.start, rows.stop).repeat(m)[here])
+    monkeypatch.setattr(dimensions, "slots_of", lambda rows, m: np.arange(rows.start, rows.stop).repeat(m))
     assert caught(check_slots, split)
     assert caught(checks.check_sampler, split)
 
@@ -224,7 +224,7 @@ def test_noise_that_depends_on_the_chunk(monkeypatch):
         assert (whole == halves).all()
 
     check()
-    monkeypatch.setattr(dimensions, "slot_rows", lambda rows, m, here: slice(0, (rows.stop - rows.start) * m))
+    monkeypatch.setattr(dimensions, "slots_of", lambda rows, m: slice(0, (rows.stop - rows.start) * m))
     assert caught(check)
 
 

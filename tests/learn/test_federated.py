@@ -54,6 +54,7 @@ class Spy:
         self.d, self.seen = d, []
         self.inner = VectorReporter("Hypercube", d=d, epsilon=1.0)
         self.guarantee, self.mechanism = self.inner.guarantee, self.inner.mechanism
+        self.name, self.fingerprint, self.error = "Spy", self.inner.fingerprint, self.inner.error
 
     def randomize(self, vectors, *, seed=None):
         self.seen.append(np.array(vectors))

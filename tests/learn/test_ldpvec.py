@@ -201,6 +201,7 @@ def test_what_is_not_its_own_is_refused():
         {"base": "GRR(k=4)"},
         {"base": "Gaussian"},
         {"base": None},
+        {"base": "Hybrid"},
         {"base": "Gaussian", "delta": 1.0},
     ],
 )

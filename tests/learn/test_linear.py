@@ -301,11 +301,19 @@ def test_tables_in_their_own_units_and_files(tmp_path):
     path = tmp_path / "model.json"
     path.write_text(json.dumps(model.to_dict()), encoding="utf-8")
     again = load_model(path)
+    assert isinstance(again, LogisticRegression)
     assert (again.predict(records) == model.predict(records)).all()
     assert np.allclose(again.predict_proba(records), model.predict_proba(records))
     assert again.guarantee.simulated
     assert again.guarantee == model.guarantee
     assert load_model(LinearRegression(bounds=(0, 4)).start(2, users=9).to_dict()).predict([[0, 0]]).tolist() == [2.0]
+
+
+def test_a_model_from_a_file_that_trains_again_promises_anew():
+    model = load_model(LinearRegression(0.5, mechanism="Hypercube").start(2, users=100).to_dict())
+    assert model.guarantee.epsilon == pytest.approx(0.5)
+    model.set_params(epsilon=3.0, mechanism="Hypercube").start(2, users=100)
+    assert model.guarantee.epsilon == pytest.approx(3.0)
 
 
 def test_a_stored_guarantee_says_whom_it_protects_against():

@@ -410,7 +410,8 @@ def test_plot_draws_the_density_and_a_band(monkeypatch):
     tally = tallied(mechanism, n=1000)
     found = mechanism.distribution(tally, 8)
     axes = found.plot()
-    band, line = axes.patches
+    drawn: list[Any] = list(axes.patches)
+    band, line = drawn
     np.testing.assert_allclose(line.get_data().values, found.density())
     assert (band.get_data().baseline >= 0).all()
     assert "95% intervals" in axes.get_title(loc="left")

@@ -609,9 +609,7 @@ def test_one_rounding_for_all_parts(monkeypatch):
 
 
 def test_one_noise_for_all_parts(monkeypatch):
-    monkeypatch.setattr(
-        hypercube, "slot_rows", lambda rows, m, here: np.repeat(np.arange(rows.start, rows.stop), m) * m
-    )
+    monkeypatch.setattr(hypercube, "slots_of", lambda rows, m: np.repeat(np.arange(rows.start, rows.stop), m) * m)
     assert caught(checks.check_sampler, SEVERAL[0])
     assert caught(checks.check_plumbing, SEVERAL[1])
 

@@ -86,6 +86,21 @@ class Channel(ABC):
         return ()
 
     @property
+    def tagged(self) -> bool:
+        """Whether a report shows one of several public tags, drawn without the input."""
+        return False
+
+    @property
+    def worst_component(self) -> "Channel":
+        """Under the worst public tag; itself if there are none."""
+        return self
+
+    @property
+    def repeats(self) -> tuple["Channel", ...]:
+        """The channels that are all given the one input, each on its own account; by default itself alone."""
+        return (self,)
+
+    @property
     def listed(self) -> bool:
         """Whether `row` gives the law of everything that is shown, so that rows can be compared."""
         return True

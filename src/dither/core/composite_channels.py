@@ -258,6 +258,10 @@ class Repeated(Independent):
     def shape(self) -> tuple[int, int]:
         return self.factors[0].shape[0], super().shape[1]
 
+    @property
+    def repeats(self) -> tuple[Channel, ...]:
+        return self.factors
+
     def letters(self, x: int) -> list[int]:
         return [x] * len(self.factors)
 
@@ -306,6 +310,14 @@ class PublicMixture(Channel):
     @property
     def shape(self) -> tuple[int, int]:
         return self.inputs, self.tags * self.component.shape[1] if self.outputs is None else self.outputs
+
+    @property
+    def tagged(self) -> bool:
+        return self.tags > 1
+
+    @property
+    def worst_component(self) -> Channel:
+        return self.component
 
     @property
     def exact(self) -> bool:

@@ -58,9 +58,21 @@ def count_of(rows: Rows) -> int:
     return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
 
 
-def some_of(rows: Rows, chosen: NDArray[np.integer]) -> Rows:
+def some_of(rows: Rows, chosen: Rows) -> Rows:
     """The numbers of the rows at these places."""
-    return rows.start + chosen if isinstance(rows, slice) else rows[chosen]
+    if not isinstance(rows, slice):
+        return rows[chosen]
+    if not isinstance(chosen, slice):
+        return rows.start + chosen
+    part = range(rows.start, rows.stop)[chosen]
+    return slice(part.start, part.stop)
+
+
+def slots_of(rows: Rows, number: int) -> Rows:
+    """The numbers of the slots of these rows, on a tape with so many for each (`Tape.slots`)."""
+    if isinstance(rows, slice):
+        return slice(rows.start * number, rows.stop * number)
+    return (rows[:, None] * number + np.arange(number)).reshape(-1)
 
 
 def positions(
@@ -189,8 +201,7 @@ def entries(cumulative: tuple[int, ...], tape: Tape, rows: Rows) -> NDArray[np.i
     drawn[near] = np.searchsorted(leading, words[near])
     tied = near[leading[drawn[near]] == words[near]]
     if tied.size:
-        numbers = rows.start + tied if isinstance(rows, slice) else rows[tied]
-        within = below(cumulative[-1], tape, numbers, lane=ELEMENT)
+        within = below(cumulative[-1], tape, some_of(rows, tied), lane=ELEMENT)
         drawn[tied] = exact_entries(cumulative, tape.bits, words[tied].tolist(), within.tolist())
     return drawn
 

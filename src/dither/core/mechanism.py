@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.channel import Channel
-from dither.core.checks import checked_count, checked_delta, checked_epsilon
+from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_list
 from dither.core.decoding import decoded_parameters
 from dither.core.domains import CATEGORIES
 from dither.core.draw import Rows, Tape
@@ -147,8 +147,8 @@ class Mechanism(ABC, Generic[R]):
     R is what it estimates: `Mechanism[Estimate]` for frequencies or a mean.
     """
 
-    family: ClassVar[str]
-    examples: ClassVar[tuple[Mapping[str, Any], ...]]  # small ones, for tests and tables
+    family: ClassVar[str] = ""
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ()  # small ones, for tests and tables
     weight_count: ClassVar[int] = 2
 
     takes: ClassVar[str] = CATEGORIES  # the kind of its domain
@@ -461,9 +461,8 @@ class Mechanism(ABC, Generic[R]):
 
     def _checked_weights(self, weights: Any) -> tuple[Any, ...]:
         """Integers from outside, checked for their form; the certificate checks what they promise."""
-        if not isinstance(weights, tuple | list) or len(weights) != self.weight_count:
-            raise ParameterError(f"weights must be {self.weight_count} whole numbers, or left out")
-        return tuple(checked_count("a weight", weight, 1) for weight in weights)
+        rule = f"weights must be {self.weight_count} whole numbers, or left out"
+        return tuple(checked_count("a weight", weight, 1) for weight in checked_list(rule, weights, self.weight_count))
 
     def _freeze(self, **parameters: Any) -> None:
         for name, value in parameters.items():

@@ -132,7 +132,7 @@ class RoundedGaussian:
         drawn = np.empty(count_of(rows), dtype=np.int64)
         for at in range(0, drawn.size, _CHUNK):
             part = slice(at, min(at + _CHUNK, drawn.size))
-            chosen = slice(rows.start + part.start, rows.start + part.stop) if isinstance(rows, slice) else rows[part]
+            chosen = some_of(rows, part)
             self._fill(drawn[part], tape, chosen)
         return drawn
 

@@ -358,10 +358,7 @@ class _Training:
 
 
 def _calibrated(asked: DPSGD, d: int, share: float, steps: int) -> Perturbation:
-    recipe = asked.recipe
-    if isinstance(recipe, Perturbation):
-        return recipe
-    return recipe(d, asked.epsilon, asked.delta, share, steps, asked.batch)
+    return asked.recipe(d, asked.epsilon, asked.delta, share, steps, asked.batch)
 
 
 def chunk(batch: int, d: int, asked: int | None) -> int:
@@ -427,14 +424,25 @@ def _most(most: float) -> str:
     return f" and at most {most:g}" if isfinite(most) else ""
 
 
-def _recipe(clipping: str, clip: float, perturb: str | Recipe | Perturbation) -> Recipe | Perturbation:
-    if not isinstance(clipping, str) or clipping not in BOUNDS:
+def _recipe(clipping: str, clip: float, perturb: str | Recipe | Perturbation) -> Recipe:
+    if clipping not in tuple(BOUNDS):
         raise ParameterError(f"clipping must be one of {', '.join(BOUNDS)}")
     if perturb == "gaussian":
         return Flat(clip) if clipping == "flat" else BOUNDS[clipping]()
-    if isinstance(perturb, str) or not (callable(perturb) or isinstance(perturb, Perturbation)):
-        raise ParameterError('perturb must be "gaussian" or a recipe, as in dither.learn.geodp')
-    return perturb
+    if isinstance(perturb, Perturbation):
+        return _Calibrated(perturb)
+    if callable(perturb):
+        return perturb
+    raise ParameterError('perturb must be "gaussian" or a recipe, as in dither.learn.geodp')
+
+
+class _Calibrated(NamedTuple):
+    """The recipe of a perturbation that is calibrated already."""
+
+    perturbation: Perturbation
+
+    def __call__(self, *asked: float) -> Perturbation:
+        return self.perturbation
 
 
 def _loss(loss: str | Loss) -> Loss:

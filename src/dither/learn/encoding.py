@@ -12,17 +12,17 @@ uniform, attributes independent. Training divides by it (`learn.linear`), which 
 moments at the noise of local reports, and costs nobody anything.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.errors import ParameterError, RowError
 from dither.planning.record_tables import columns_of
-from dither.schema import Attribute, Categorical, KeyValue, Ordinal, Schema
+from dither.schema import Categorical, Numeric, Ordinal, Schema
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Encoder:
         if not isinstance(self.schema, Schema):
             raise ParameterError("an encoder is made from a dither.Schema")
         for name, attribute in self.schema.items():
-            if isinstance(attribute, KeyValue):
+            if attribute.kind not in _BLOCKS:
                 raise ParameterError(f"attribute {name}: a key-value attribute has no encoding; leave it out")
 
     @classmethod
@@ -64,7 +64,7 @@ class Encoder:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The entries: a number's name, and for a label its attribute and its text."""
-        return tuple(name for _, attribute, own in self._blocks() for name in own)
+        return tuple(name for _, block in self._blocks() for name in block.names)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """The same, as scikit-learn asks for it."""
@@ -83,9 +83,9 @@ class Encoder:
         columns, users = columns_of(table, dict(self.schema))
         made = np.empty((users, self.d))
         place = 0
-        for name, attribute, own in self._blocks():
-            made[:, place : place + len(own)] = _encoded(name, attribute, columns[name], invalid)
-            place += len(own)
+        for name, block in self._blocks():
+            made[:, place : place + len(block.names)] = _encoded(name, block, columns[name], invalid)
+            place += len(block.names)
         return made
 
     def fit_transform(self, table: Any, y: Any = None) -> NDArray[np.float64]:
@@ -101,38 +101,55 @@ class Encoder:
         """
         mean, spread = np.ones(self.d + 1), np.zeros((self.d + 1, self.d + 1))
         place = 0
-        for _, attribute, own in self._blocks():
-            here = slice(place, place + len(own))
-            mean[here], spread[here, here] = _uniform(attribute)
-            place += len(own)
+        for _, block in self._blocks():
+            here = slice(place, place + len(block.names))
+            mean[here], spread[here, here] = block.uniform()
+            place += len(block.names)
         return spread + np.outer(mean, mean)
 
-    def _blocks(self) -> Iterator[tuple[str, Attribute, Sequence[str]]]:
-        """Each attribute with the names of its entries."""
-        for name, attribute in self.schema.items():
-            labels = attribute.labels[:-1] if isinstance(attribute, Categorical) else ()
-            yield name, attribute, [f"{name}={label}" for label in labels] or [name]
+    def _blocks(self) -> Iterator[tuple[str, "_Block"]]:
+        """Each attribute with its entries."""
+        return ((name, _BLOCKS[attribute.kind](name, attribute)) for name, attribute in self.schema.items())
 
 
-def _encoded(name: str, attribute: Attribute, column: Any, invalid: str) -> NDArray[np.float64]:
-    """The entries of one attribute, a row for each user."""
+class _Block(NamedTuple):
+    """The entries of one attribute."""
+
+    names: Sequence[str]
+    encode: Callable[[Any, str], NDArray[np.float64]]  # a column, with the rule for what is invalid, as rows
+    uniform: Callable[[], tuple[Any, Any]]  # mean and covariance, of a value drawn uniformly from the domain
+
+
+def _number(name: str, attribute: Numeric) -> _Block:
+    return _Block([name], lambda column, invalid: attribute.encode(column, invalid)[:, None], lambda: (0.0, 1 / 3))
+
+
+def _ordinal(name: str, attribute: Ordinal) -> _Block:
+    number = _number(name, attribute.numeric())
+    return number._replace(
+        encode=lambda column, invalid: number.encode(attribute.low + attribute.encode(column, invalid), invalid)
+    )
+
+
+def _labels(name: str, attribute: Categorical) -> _Block:
+    share, entries = 1 / attribute.k, attribute.k - 1
+    return _Block(
+        [f"{name}={label}" for label in attribute.labels[:-1]],
+        lambda column, invalid: np.where(attribute.encode(column, invalid)[:, None] == np.arange(entries), 1.0, -1.0),
+        lambda: (2 * share - 1, 4 * share * (np.eye(entries) - share)),
+    )
+
+
+def _encoded(name: str, block: _Block, column: Any, invalid: str) -> NDArray[np.float64]:
     try:
-        if isinstance(attribute, Categorical):
-            found = attribute.encode(column, invalid)
-            return np.where(found[:, None] == np.arange(attribute.k - 1), 1.0, -1.0)
-        number = attribute.numeric() if isinstance(attribute, Ordinal) else attribute
-        assert not isinstance(number, KeyValue)
-        if isinstance(attribute, Ordinal):
-            column = attribute.low + attribute.encode(column, invalid)
-        return number.encode(column, invalid)[:, None]
+        return block.encode(column, invalid)
     except RowError as error:  # never quotes a value
         wrong = error.but(attribute=name)
     raise wrong
 
 
-def _uniform(attribute: Attribute) -> tuple[Any, Any]:
-    """Mean and covariance of the entries of one attribute, for a value drawn uniformly from its domain."""
-    if not isinstance(attribute, Categorical):
-        return 0.0, 1 / 3
-    share = 1 / attribute.k
-    return 2 * share - 1, 4 * share * (np.eye(attribute.k - 1) - share)
+_BLOCKS: dict[str, Callable[[str, Any], _Block]] = {
+    Numeric.kind: _number,
+    Ordinal.kind: _ordinal,
+    Categorical.kind: _labels,
+}

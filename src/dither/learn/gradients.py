@@ -39,7 +39,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
-from torch.nn.parameter import UninitializedParameter
+from torch.nn.parameter import is_lazy
 
 from dither.errors import ParameterError
 
@@ -49,12 +49,12 @@ Span = tuple[int, int]
 ROWS = 32  # chunks have a multiple of so many records: then neither a row nor a number is in a remainder
 _WIDTH = 16  # numbers in a row of a matrix, a multiple: then all rows start at whole vectors of the processor
 
-# Layers without parameters that treat every record by itself, whatever shape it has.
+# Layers without parameters that treat every record by itself, whatever shape it has (but see `_ONLY_IF`).
 _RECORDWISE: tuple[type[nn.Module], ...] = (
     nn.Identity, nn.Tanh, nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish,
     nn.Sigmoid, nn.LogSigmoid, nn.Hardtanh, nn.Hardswish, nn.Softplus, nn.Softsign, nn.Dropout,
     nn.MaxPool1d, nn.MaxPool2d, nn.AvgPool1d, nn.AvgPool2d,
-    nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d,
+    nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d, nn.Flatten, nn.Unflatten,
 )  # fmt: skip
 _USE_INSTEAD = "use nn.GroupNorm or nn.LayerNorm, which treat every record by itself"
 
@@ -89,10 +89,15 @@ def _checked_layer(place: str, layer: nn.Module) -> None:
     kind = type(layer).__name__
     if isinstance(layer, nn.modules.batchnorm._BatchNorm):
         raise ParameterError(f"layer {place} is {kind}, which mixes the records of a batch: {_USE_INSTEAD}")
-    if any(layer._buffers.get(name) is not None for name in ("running_mean", "running_var", "num_batches_tracked")):
+    if keeps_statistics(layer):
         raise ParameterError(f"layer {place} ({kind}) keeps running statistics of the records: {_USE_INSTEAD}")
-    if any(isinstance(weight, UninitializedParameter) for weight in layer.parameters(recurse=False)):
+    if any(map(is_lazy, layer.parameters(recurse=False))):
         raise ParameterError(f"layer {place} ({kind}) has no size yet: pass one made-up record through the model first")
+
+
+def keeps_statistics(layer: nn.Module) -> bool:
+    """Whether it holds running statistics of the records, beside its parameters."""
+    return any(layer._buffers.get(name) is not None for name in ("running_mean", "running_var", "num_batches_tracked"))
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -289,16 +294,10 @@ def _hooked(layer: nn.Module) -> bool:
 
 def _known(layer: nn.Module) -> bool:
     """Whether a batch may pass through this layer together: it never looks from one record at another."""
-    if _hooked(layer) or getattr(layer, "inplace", False) or "forward" in vars(layer):
+    kind, set_on_it = type(layer), vars(layer)
+    if _hooked(layer) or set_on_it.get("inplace") or "forward" in set_on_it:
         return False
-    if isinstance(layer, nn.Conv1d | nn.Conv2d):
-        plain = layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
-        return type(layer) in _RULES and plain
-    if type(layer) is nn.Flatten:
-        return layer.start_dim >= 1
-    if type(layer) is nn.Unflatten:
-        return isinstance(layer.dim, int) and layer.dim >= 1
-    return type(layer) in _RULES or type(layer) in _RECORDWISE
+    return (kind in _RULES or kind in _RECORDWISE) and (kind not in _ONLY_IF or _ONLY_IF[kind](layer))
 
 
 def _own(layer: nn.Module) -> list[tuple[str, nn.Parameter]]:
@@ -371,7 +370,7 @@ def _convolution_write(layer: nn.Conv1d | nn.Conv2d, before: Tensor, slope: Tens
 def _patches(layer: nn.Conv1d | nn.Conv2d, before: Tensor) -> Tensor:
     """(n, channels * kernel, places): what every output place of a convolution saw."""
     options = [layer.kernel_size, layer.dilation, layer.padding, layer.stride]
-    if isinstance(layer, nn.Conv1d):  # a picture of height 1
+    if before.dim() == 3:  # a picture of height 1
         before = before[:, :, None, :]
         options = [(lead, *option) for lead, option in zip((1, 1, 0, 1), options, strict=True)]
     kernel, dilation, padding, stride = options
@@ -413,4 +412,17 @@ _RULES: dict[type[nn.Module], _Rule] = {
     nn.Conv2d: _Rule(_convolution_forward, _convolution_write),
     nn.LayerNorm: _Rule(_layer_norm_forward, _layer_norm_write),
     nn.GroupNorm: _Rule(_group_norm_forward, _group_norm_write),
+}
+
+
+def _plain_convolution(layer: nn.Conv1d | nn.Conv2d) -> bool:
+    return layer.groups == 1 and layer.padding_mode == "zeros" and layer.padding not in ("same", "valid")
+
+
+# What must hold for a layer of this kind to be known.
+_ONLY_IF: dict[type[nn.Module], Callable[[Any], bool]] = {
+    nn.Conv1d: _plain_convolution,
+    nn.Conv2d: _plain_convolution,
+    nn.Flatten: lambda layer: layer.start_dim >= 1,
+    nn.Unflatten: lambda layer: isinstance(layer.dim, int) and layer.dim >= 1,
 }

@@ -24,6 +24,7 @@ one, and nothing is better than that. Angles close to pi, unlike those close to 
 angles of the zero vector are all 0; with the norm 0 any angles give the zero vector back. No zero is negative here.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,8 @@ def to_spherical(vectors: Any) -> tuple[Any, Any]:
     >>> norms.round(12).tolist(), (angles / np.pi).round(12).tolist()
     ([2.0, 2.0], [[0.333333333333], [-0.5]])
     """
-    rows = _numbers("vectors", vectors) + 0.0  # turns -0 into 0
+    rows, alike = _numbers("vectors", vectors)
+    rows = rows + 0.0  # turns -0 into 0
     if rows.ndim < 1 or rows.shape[-1] < 2:
         raise ParameterError("vectors need two coordinates or more to have a direction")
     if not np.isfinite(rows).all():
@@ -59,16 +61,16 @@ def to_spherical(vectors: Any) -> tuple[Any, Any]:
     angles = np.empty((*rows.shape[:-1], rows.shape[-1] - 1))
     np.arctan2(tails[..., 1:-1], scaled[..., :-2], out=angles[..., :-1])
     np.arctan2(scaled[..., -1], scaled[..., -2], out=angles[..., -1])
-    return _alike(vectors, norms), _alike(vectors, angles)
+    return alike(norms), alike(angles)
 
 
-def from_spherical(norms: Any, angles: Any) -> Any:
+def from_spherical(norms: Any, angles: Any) -> Any:  # an array; a tensor where the angles are one
     """The vectors (n, d) of these norms (n,) and angles (n, d - 1). Angles may be any numbers, as noise makes them.
 
     >>> from_spherical([2.0], [[np.pi / 3]]).round(12).tolist()
     [[1.0, 1.732050807569]]
     """
-    lengths, turns = _numbers("norms", norms), _numbers("angles", angles)
+    (lengths, _), (turns, alike) = _numbers("norms", norms), _numbers("angles", angles)
     if turns.ndim < 1 or turns.shape[-1] < 1 or lengths.shape != turns.shape[:-1]:
         raise ParameterError("give one norm and one angle or more for each vector")
     vectors = np.empty((*lengths.shape, turns.shape[-1] + 1))
@@ -76,7 +78,7 @@ def from_spherical(norms: Any, angles: Any) -> Any:
     vectors[..., -1] = 1.0
     vectors[..., 1:] *= np.multiply.accumulate(np.sin(turns), axis=-1)
     vectors *= lengths[..., None]
-    return _alike(angles, vectors)
+    return alike(vectors)
 
 
 def _tails(scaled: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -89,14 +91,10 @@ def _tails(scaled: NDArray[np.float64]) -> NDArray[np.float64]:
     return tails
 
 
-def _numbers(name: str, given: Any) -> NDArray[np.float64]:
-    """Floats from a sequence, an array or a tensor."""
-    array = real_array(given.detach().cpu().numpy() if hasattr(given, "detach") else given)
+def _numbers(name: str, given: Any) -> tuple[NDArray[np.float64], Callable[[NDArray[np.float64]], Any]]:
+    """Floats from a sequence, an array or a tensor; and what makes an array alike: a tensor of doubles of a tensor."""
+    tensor = hasattr(given, "detach")  # without importing torch to ask
+    array = real_array(given.detach().cpu().numpy() if tensor else given)
     if array is None:
         raise ParameterError(f"{name} must be real numbers")
-    return array
-
-
-def _alike(given: Any, found: NDArray[np.float64]) -> Any:
-    """A tensor of doubles where a tensor was given."""
-    return given.double().new_tensor(found) if hasattr(given, "detach") else found
+    return array, given.double().new_tensor if tensor else lambda found: found

@@ -26,6 +26,8 @@ for the worst vector within the bound, including what clipping to the domain cos
 least.
 """
 
+import hashlib
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -153,6 +155,18 @@ class VectorReporter:
         return _dimensions(self.mechanism)
 
     @property
+    def name(self) -> str:
+        """That of the mechanism, for people."""
+        return type(self.mechanism).__name__
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that both ends must agree on: the mechanism with its integers, and how vectors are clipped."""
+        clipping = {"clip": repr(self.clip), "norm": repr(self.norm), "spread": repr(self.spread)}
+        facts = {"reporter": type(self).__name__, "mechanism": self.mechanism.fingerprint, **clipping}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+    @property
     def guarantee(self) -> Guarantee:
         """What is promised for one report."""
         return self.mechanism.guarantee
@@ -211,7 +225,7 @@ class VectorReporter:
 
     def clipped(self, vectors: Any) -> NDArray[np.float64]:
         """The rows within the bound, in their own units: what the estimate is the mean of."""
-        rows = _rows(vectors, self.d)
+        rows = vector_rows(vectors, self.d)
         rows[~np.isfinite(rows).all(axis=1)] = 0.0
         domain = self.mechanism.reading.domain
         if domain.kind == SPARSE:
@@ -231,7 +245,8 @@ class VectorReporter:
         A coordinate that nobody reported on yet is 0, with an infinite standard error.
         """
         found = self.mechanism.estimate(tally)
-        found = found if isinstance(found, Estimate) else found["mean"]
+        if self.mechanism.reading.domain.kind == SPARSE:  # beside how many have each key
+            found = found["mean"]
         value, stderr = (np.reshape(part, self.d) for part in (found.value, found.stderr))
         unknown = np.isnan(value)
         value = np.where(unknown, 0.0, value) * self.scale
@@ -252,7 +267,7 @@ def _largest_signs(rows: NDArray[np.float64], s: int) -> NDArray[np.float64]:
     return signs
 
 
-def _rows(vectors: Any, d: int) -> NDArray[np.float64]:
+def vector_rows(vectors: Any, d: int) -> NDArray[np.float64]:
     """A fresh table of floats with d columns."""
     table = real_array(vectors)
     if table is not None and table.ndim == 1 and len(table) == d and d > 1:

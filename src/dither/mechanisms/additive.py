@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from dither.core.additive_channel import AdditiveChannel
 from dither.core.channel import Channel
-from dither.core.checks import checked_count
+from dither.core.checks import checked_count, checked_list
 from dither.core.domains import NUMBERS
 from dither.core.draw import Rows, Tape, entries
 from dither.core.estimate import Estimate
@@ -163,9 +163,9 @@ class _AdditiveMechanism(Mechanism[Estimate]):
         return short_noise(self, FEW_NOISES)
 
     def _checked_weights(self, weights: Any) -> tuple[int, ...]:
-        if not isinstance(weights, tuple | list) or not 6 <= len(weights) <= _MOST_WEIGHTS:
-            raise ParameterError("weights must be the table of the noise and its steps, reach and stretch, or left out")
-        checked = tuple(checked_count("a weight", weight, 1, _MOST_WEIGHT) for weight in weights)
+        rule = "weights must be the table of the noise and its steps, reach and stretch, or left out"
+        listed = checked_list(rule, weights, 6, _MOST_WEIGHTS)
+        checked = tuple(checked_count("a weight", weight, 1, _MOST_WEIGHT) for weight in listed)
         checked_count("the lattice", checked[-3], 1, MOST_STEPS)
         return checked
 

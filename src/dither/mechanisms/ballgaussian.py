@@ -42,7 +42,7 @@ from dither.core.ball_domain import Ball
 from dither.core.channel import Blanket, Channel
 from dither.core.checks import checked_count
 from dither.core.domains import BALL
-from dither.core.draw import Rows, Tape
+from dither.core.draw import Rows, Tape, slots_of
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import exp_below
 from dither.core.guarantee import Guarantee
@@ -251,7 +251,7 @@ class BallGaussian(Mechanism[Estimate]):
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         slots = tape.slots("coordinate", self.d)
-        numbers = _coordinates(rows, self.d)
+        numbers = slots_of(rows, self.d)
         points = self._points(values, slots, numbers)
         points += self.law.table.draw(slots, numbers).reshape(points.shape)
         points += self.law.most
@@ -279,13 +279,6 @@ class BallGaussian(Mechanism[Estimate]):
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         return reports["value"].sum(axis=0, dtype=np.int64)
-
-
-def _coordinates(rows: Rows, d: int) -> Rows:
-    """The numbers of the coordinates of these rows."""
-    if isinstance(rows, slice):
-        return slice(rows.start * d, rows.stop * d)
-    return (rows[:, None] * d + np.arange(d)).reshape(-1)
 
 
 def _length(d: int, radius: int) -> int:

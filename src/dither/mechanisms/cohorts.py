@@ -29,13 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.domains import Categories
-from dither.core.estimate import SHARES, Estimate
+from dither.core.estimate import Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
 from dither.core.tally import Tally
 from dither.estimation.simplex import onto_simplex
 from dither.kernels.hashing import buckets, public_seeds
-from dither.mechanisms.frequency import Frequencies, unasked_variance
+from dither.mechanisms.frequency import Frequencies, frequency_estimate
 
 _MOST_WORK = 10**11  # multiplications for the whole matrix, a few seconds; beyond, it is only solved in part
 _MOST_FREQUENT = 256
@@ -85,8 +85,7 @@ class CohortFrequencies:
             note = (
                 f"{self.cohorts:,} shared hash functions: the collisions of categories are known and were solved for."
             )
-        stderr = np.sqrt(variance + unasked_variance(value, tally.n, among))
-        return Estimate(value, stderr, tally.n, guarantee, "frequency", source=source, notes=(note,), bounds=SHARES)
+        return frequency_estimate(value, variance, tally.n, guarantee, source, among, note)
 
     def moments(self, x: Any) -> Moments:
         """Of the solved reading; where it cannot be solved, of the plain report, averaged over hash functions.

@@ -33,6 +33,8 @@ from dither.estimation.output_counts import OutputCounts
 from dither.mechanisms.window_evidence import window_evidence
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from dither.mechanisms.window import Window
 
 Floats = NDArray[np.float64]
@@ -79,18 +81,18 @@ class Distribution(Estimate):
         part = np.divide(into, self.value[bin_], out=np.zeros_like(into), where=into > 0)
         return self.edges[bin_] + width * np.minimum(part, 1.0)
 
-    def plot(self, ax: Any = None, level: float = 0.95) -> Any:
+    def plot(self, ax: "Axes | None" = None, level: float = 0.95) -> "Axes":
         """The density as steps, with a band where there are standard errors; on `ax`, or on new axes."""
-        ax = new_axes() if ax is None else ax
+        axes = new_axes() if ax is None else ax
         width = np.diff(self.edges)
         low, high = (np.maximum(end, 0.0) / width for end in self.interval(level))
-        tidy(ax)
-        steps(ax, self.edges, self.density(), low, high)
+        tidy(axes)
+        steps(axes, self.edges, self.density(), low, high)
         banded = f", with {100 * level:.6g}% intervals" if np.isfinite(low).all() else ""
-        ax.set(xlabel="value", ylabel="density")
-        ax.set_ylim(bottom=0)
-        ax.set_title(f"from {self.n:,} reports{banded}", loc="left", fontsize=10)
-        return ax
+        axes.set(xlabel="value", ylabel="density")
+        axes.set_ylim(bottom=0)
+        axes.set_title(f"from {self.n:,} reports{banded}", loc="left", fontsize=10)
+        return axes
 
     @property
     def _below(self) -> NDArray[np.float64]:

@@ -108,24 +108,12 @@ class Frequencies:
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
         """Frequencies of all categories with standard errors; of the `among` users who might have been asked."""
         value = self.value(tally)
-        stderr = np.sqrt(self.variance(value) / tally.n + unasked_variance(value, tally.n, among))
         note = (
             f"A report supports its own value with probability {float(self.p):.6g} and any other with "
             f"{float(self.q):.6g}; the estimate undoes this and is unbiased."
         )
-        unasked = 0.0 if among is None else 1 - tally.n / among
-        covariance = self.covariance(onto_simplex(value), unasked)
-        return Estimate(
-            value,
-            stderr,
-            tally.n,
-            guarantee,
-            "frequency",
-            source=source,
-            notes=(note,),
-            bounds=SHARES,
-            correlation=None if covariance is None else covariance.correlation,
-        )
+        variance = self.variance(value) / tally.n
+        return frequency_estimate(value, variance, tally.n, guarantee, source, among, note, self.covariance)
 
     def moments(self, x: Any) -> Moments:
         """For each input (rows) the moments of its calibrated report about each category (columns)."""
@@ -136,9 +124,31 @@ class Frequencies:
         return Moments(np.zeros(own.shape), np.where(own, *variance), np.where(own, *third))
 
 
-def unasked_variance(frequency: Shares, n: int, among: int | None) -> Shares | float:
-    """How far the n users who were asked are from all of them, drawn at random, in each frequency."""
-    if among is None:
-        return 0.0
-    share = np.clip(frequency, 0.0, 1.0)
-    return (1 - n / among) * share * (1 - share) / n
+def frequency_estimate(
+    value: Shares,
+    variance: Shares,
+    n: int,
+    guarantee: Guarantee,
+    source: str,
+    among: int | None,
+    note: str,
+    covariance: Callable[[Shares, float], Covariance | None] | None = None,
+) -> Estimate:
+    """What every reading of frequencies ends in: to the variance of the reports comes that of who was not asked.
+
+    The n users who reported were drawn at random `among` all. `covariance(shares, unasked)` is that of one report, in a
+    population with these shares of which this part was not asked.
+    """
+    unasked, share = 0.0 if among is None else 1 - n / among, np.clip(value, 0.0, 1.0)
+    together = None if covariance is None else covariance(onto_simplex(value), unasked)
+    return Estimate(
+        value,
+        np.sqrt(variance + unasked * share * (1 - share) / n),
+        n,
+        guarantee,
+        "frequency",
+        source=source,
+        notes=(note,),
+        bounds=SHARES,
+        correlation=None if together is None else together.correlation,
+    )

@@ -21,14 +21,13 @@ from dither.core.composite_channels import Product
 from dither.core.covariance import Covariance
 from dither.core.domains import NUMBERS, Categories
 from dither.core.draw import Rows, Tape
-from dither.core.estimate import SHARES, Estimate
+from dither.core.estimate import Estimate
 from dither.core.exact import share_below
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
 from dither.errors import ParameterError
-from dither.estimation.simplex import onto_simplex
-from dither.mechanisms.frequency import unasked_variance
+from dither.mechanisms.frequency import frequency_estimate
 from dither.mechanisms.multi_attribute import MultiAttribute
 from dither.mechanisms.spec import from_spec, normal_spec, takes_delta
 
@@ -58,6 +57,10 @@ class EntryFrequencies:
         share = np.clip(frequency, 0.0, 1.0)
         return ((1 - share) * self._ends.variance[0] + share * self._ends.variance[1]) / 4
 
+    def covariance(self, shares: NDArray[np.float64], unasked: float = 0.0) -> Covariance:
+        """Of one report: entries are randomized one by one; who was not asked is missing in one of them only."""
+        return Covariance(self.variance(shares) + unasked * shares, shares[:, None], np.array([[-unasked]]))
+
     def worst_variance(self, share: float = 1.0) -> float:
         """The largest variance of one report, averaged over categories, where this share of the users is asked."""
         return float(self._ends.variance.max()) / 4 + (1 - share) * (1 - 1 / self.k) / self.k
@@ -67,22 +70,9 @@ class EntryFrequencies:
         mean = self.entries.parts[0].reading
         parts = (self.entries.marginal(tally, v) for v in range(self.k))
         value = np.array([(mean.estimate(part, guarantee, source).value + 1) / 2 for part in parts])
-        stderr = np.sqrt(self.variance(value) / tally.n + unasked_variance(value, tally.n, among))
         note = "Every category is an entry of its own, randomized as a number; frequencies are means of entries."
-        shares, unasked = onto_simplex(value), 0.0 if among is None else 1 - tally.n / among
-        # Entries are randomized one by one; who was not asked is missing in one of them only.
-        covariance = Covariance(self.variance(shares) + unasked * shares, shares[:, None], np.array([[-unasked]]))
-        return Estimate(
-            value,
-            stderr,
-            tally.n,
-            guarantee,
-            "frequency",
-            source=source,
-            notes=(note,),
-            bounds=SHARES,
-            correlation=covariance.correlation,
-        )
+        variance = self.variance(value) / tally.n
+        return frequency_estimate(value, variance, tally.n, guarantee, source, among, note, self.covariance)
 
     def moments(self, x: Any) -> Moments:
         """For each input (rows) the moments of its calibrated report about each category (columns)."""

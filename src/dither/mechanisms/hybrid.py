@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_count
+from dither.core.checks import checked_count, checked_list
 from dither.core.composite_channels import Announced, PublicMixture
 from dither.core.domains import NUMBERS
 from dither.core.draw import TAG, Rows, Tape, below, some_of
@@ -30,7 +30,6 @@ from dither.core.estimate import Estimate
 from dither.core.lattice import MOST_STEPS
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.structure import BRANCHES
-from dither.errors import ParameterError
 from dither.mechanisms.mean import Mean
 from dither.mechanisms.window import Window, fine_enough, piecewise_share
 
@@ -77,10 +76,10 @@ class Hybrid(Mechanism[Estimate]):
         return replace(self, weights=(*sign, 3, 2, 1, 2, share)) if limit == 8 else None
 
     def _checked_weights(self, weights: Any) -> tuple[int, ...]:
-        if not isinstance(weights, tuple | list) or len(weights) != self.weight_count:
-            raise ParameterError(f"weights must be {self.weight_count} whole numbers, or left out")
-        share = checked_count("the share of piecewise", weights[-1], 0, _COIN)
-        laws = tuple(checked_count("a weight", weight, 1) for weight in weights[:-1])
+        rule = f"weights must be {self.weight_count} whole numbers, or left out"
+        *laws, share = checked_list(rule, weights, self.weight_count)
+        share = checked_count("the share of piecewise", share, 0, _COIN)
+        laws = tuple(checked_count("a weight", weight, 1) for weight in laws)
         checked_count("the lattice", laws[-1], 1, MOST_STEPS)
         checked_count("the window", laws[-2], 1, MOST_STEPS)
         return *laws, share

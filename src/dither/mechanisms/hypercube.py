@@ -48,7 +48,7 @@ from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Repeated
 from dither.core.domains import RECORDS, Records, UnitInterval
-from dither.core.draw import ELEMENT, Rows, Tape, Words, rejection_sampled, sides
+from dither.core.draw import ELEMENT, Rows, Tape, Words, rejection_sampled, sides, slots_of
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import share_below
 from dither.core.guarantee import Guarantee
@@ -56,7 +56,6 @@ from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
 from dither.errors import ParameterError
-from dither.mechanisms.multi_attribute import slot_rows
 from dither.mechanisms.packing import as_bytes, bits_dtype, counted_bits, packed_bits, padding_is_clear
 
 MOST_DIMENSIONS = 1 << 12
@@ -242,7 +241,7 @@ class Hypercube(Mechanism[Estimate]):
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         if self.number > 1:
-            tape, rows = tape.slots("part", self.number), slot_rows(rows, self.number, slice(None))
+            tape, rows = tape.slots("part", self.number), slots_of(rows, self.number)
             values = np.repeat(values, self.number, axis=0)
         agreements = self._agreements(sides(self.law, tape, rows), tape, rows)
         differs = ~_bits(agreements, tape.bits, self.d)

@@ -43,6 +43,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.channel import CLOSENESS
@@ -62,7 +63,7 @@ _FINEST = 256  # binary digits of a flip
 
 
 @dataclass(frozen=True)
-class LGRR(Memoized):
+class LGRR(Memoized[GRR]):
     """Randomized response over k categories, kept, and randomized again at every round (L-GRR).
 
     `epsilon` for any number of reports about a value, `first` for a single one.
@@ -90,7 +91,7 @@ class LGRR(Memoized):
 
 
 @dataclass(frozen=True)
-class LHash(Memoized):
+class LHash(Memoized[LocalHash]):
     """Randomized response over a hash, kept, and randomized again at every round (L-OLH, LOLOHA).
 
     The hash function is drawn with the permanent response and stays. `g=None` takes the number of buckets that is best
@@ -122,9 +123,14 @@ class LHash(Memoized):
     def _plain(self, epsilon: float, weights: tuple[int, ...] | None) -> LocalHash:
         return LocalHash(self.k, epsilon, g=self.g, cohorts=self.cohorts, weights=weights)
 
+    def variance(self, frequency: Any, rounds: int = 1) -> NDArray[np.float64]:
+        if self.cohorts is not None:
+            raise ParameterError("shared hash functions are read one round at a time: leave out cohorts, or rounds")
+        return super().variance(frequency, rounds)
+
 
 @dataclass(frozen=True)
-class LUnary(Memoized):
+class LUnary(Memoized[Unary]):
     """One bit a category, randomized and kept, and each bit flipped now and then at every round.
 
     `kind="optimal"` is L-OSUE, `"symmetric"` is L-SUE: basic RAPPOR.
@@ -158,7 +164,7 @@ class LUnary(Memoized):
             raise ParameterError("the last weight must be a power of two above twice the one before: they are the flip")
         return *kept, flips, whole
 
-    def _second(self, kept: Any) -> tuple[int, int]:
+    def _second(self, kept: Unary) -> tuple[int, int]:
         # The more often a bit is flipped, the smaller the ratio: the rarest flip that keeps it, then as few of its
         # digits as will do, rounded up. Every digit costs a word for 64 bits.
         p, q, most = kept.reading.p, kept.reading.q, exp_below(self.first)

@@ -124,9 +124,9 @@ def _complaint(mechanism: Any) -> str:
     known = {each.name: each for each in fields(mechanism)}
     if not {"epsilon", "weights"} <= set(known):
         return f"{name} must have the fields epsilon and weights"
-    if not isinstance(getattr(mechanism, "family", None), str):
+    if not mechanism.family:
         return f'{name} must declare a family, as in family = "categorical"'
-    if not getattr(mechanism, "examples", None):
+    if not mechanism.examples:
         return f'{name} must declare examples, small ones, as in examples = ({{"k": 3, "epsilon": 1.0}},)'
     if not mechanism.__doc__ or mechanism.__doc__.startswith(f"{name}("):
         return f"{name} must say in the first line of its docstring what it does"

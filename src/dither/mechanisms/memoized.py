@@ -9,7 +9,7 @@ numbered, how the second draw goes.
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypeVar, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from dither.errors import ParameterError, ReportError
 from dither.mechanisms.frequency import Frequencies
 
 S = TypeVar("S")
+Plain = TypeVar("Plain", bound=Mechanism[Estimate])
 
 INSTANTANEOUS = "instantaneous"  # the words of the second draw, apart from all words of the first
 _CHUNK_BYTES = 1 << 20
@@ -36,7 +37,7 @@ _CERTAIN = 1000.0  # the epsilon of a second draw that had better change nothing
 
 
 @dataclass(frozen=True)
-class Memoized(Mechanism[Estimate]):
+class Memoized(Mechanism[Estimate], Generic[Plain]):
     """What is kept, what is sent, and the verbs of a device; here with the second draw over numbered outputs."""
 
     k: int
@@ -54,12 +55,12 @@ class Memoized(Mechanism[Estimate]):
         self._freeze(first=_checked_first(self.first, self.epsilon))
 
     @abstractmethod
-    def _plain(self, epsilon: float, weights: tuple[int, ...] | None) -> Any:
+    def _plain(self, epsilon: float, weights: tuple[int, ...] | None) -> Plain:
         """The mechanism without memory, with this budget or these integers."""
 
     def _fit(self) -> tuple[int, ...]:
         kept = self._plain(self.epsilon, None)
-        return *kept.weights, *self._second(kept)
+        return *(kept.weights or ()), *self._second(kept)
 
     @property
     def report_epsilon(self) -> float:
@@ -77,12 +78,12 @@ class Memoized(Mechanism[Estimate]):
     # The two plain mechanisms ----------------------------------------------------------------------------------
 
     @cached_property
-    def kept(self) -> Any:
+    def kept(self) -> Plain:
         """The plain mechanism of which a permanent response is a report."""
         return self._plain(self.epsilon, self._integers[:-2])
 
     @cached_property
-    def sent(self) -> Any:
+    def sent(self) -> Plain:
         """The plain mechanism that has the same law of one report, of the same integers."""
         return self._plain(self.first, self._composed())
 
@@ -105,7 +106,7 @@ class Memoized(Mechanism[Estimate]):
 
     # The second draw, over numbered outputs --------------------------------------------------------------------
 
-    def _second(self, kept: Any) -> tuple[int, int]:
+    def _second(self, kept: Plain) -> tuple[int, int]:
         """The last two integers: those of the second draw."""
         law: TwoLevel = kept.law
         a, ratio, outputs = law.ratio(), exp_below(self.first), law.outputs
@@ -202,7 +203,7 @@ class Memoized(Mechanism[Estimate]):
     ) -> S: ...
     def estimate(
         self, tally: Tally, reading: Reading[Any] | None = None, *, within: Collection | None = None, rounds: int = 1
-    ) -> Any:
+    ) -> Any:  # what the reading makes, as the overloads say
         """Frequencies with standard errors, from the tally of one round or the added tallies of several.
 
         `rounds` says in how many rounds every user has reported: with more rounds than one, reports of one user
@@ -215,7 +216,6 @@ class Memoized(Mechanism[Estimate]):
             raise ParameterError("rounds are for tallies to which every user has given one report a round")
         stderr = np.sqrt(self.variance(made.value, rounds) * rounds / tally.n)
         note = f"{rounds} rounds of {tally.n // rounds:,} users: their permanent noise is the same in every round."
-        assert isinstance(made, Estimate)
         # The permanent noise and that of the rounds have correlations of their own, and these are of one report.
         return replace(made, stderr=stderr, notes=(*made.notes, note), correlation=None)
 
@@ -227,9 +227,7 @@ class Memoized(Mechanism[Estimate]):
         >>> [round(float(mechanism.variance(0.0, rounds)), 3) for rounds in (1, 2, 10, 1000)]
         [1.598, 0.914, 0.367, 0.231]
         """
-        sent, kept = self.sent.reading, self.kept.reading
-        if not isinstance(sent, Frequencies):
-            raise ParameterError("shared hash functions are read one round at a time: leave out cohorts, or rounds")
+        sent, kept = (cast(Frequencies, plain.reading) for plain in (self.sent, self.kept))
         lasting = kept.variance(frequency)
         return lasting + (sent.variance(frequency) - lasting) / checked_count("rounds", rounds, 1)
 

@@ -28,7 +28,7 @@ from dither.core.channel import Channel
 from dither.core.composite_channels import Independent, PublicMixture
 from dither.core.covariance import Covariance
 from dither.core.domains import CATEGORIES, NUMBERS, Records
-from dither.core.draw import Rows, Tape
+from dither.core.draw import Rows, Tape, slots_of, some_of
 from dither.core.estimate import MEAN, Estimate, Estimates
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import MOST_COUNTED, Mechanism, Moments
@@ -101,7 +101,8 @@ class MultiAttribute:
         for number, here in self._turns(chosen, len(values)):
             part = self.parts[number]
             own = np.empty(len(flat[here]), dtype=part.dtype)
-            part._fill(own, _within(part, flat[here]), tape.slots(str(number), self.m), slot_rows(rows, self.m, here))
+            own_rows = some_of(slots_of(rows, self.m), here)
+            part._fill(own, _within(part, flat[here]), tape.slots(str(number), self.m), own_rows)
             self._store(slots, here, own)
         reports[self.dtype.names[-1]] = slots.reshape(-1, self.m)  # type: ignore[index]
 
@@ -206,6 +207,7 @@ class MultiAttribute:
         each = np.array([part.reading.worst_variance(asked) for part in self.parts])
         return float(np.bincount(self.which, minlength=len(each)) @ each) / self.m
 
+    # Any: which of the two it is depends on the domains, and mechanisms that know theirs say so (`SampledDuchi`).
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Any:
         """One estimate with d means if all dimensions are numbers, else a mapping from dimension to estimate."""
         users = tally.n if among is None else among
@@ -341,12 +343,3 @@ def _within(part: Mechanism, values: NDArray) -> NDArray:
     if unknown.any():
         inside[unknown] = 0.0
     return inside
-
-
-def slot_rows(rows: Rows, m: int, here: Here) -> Rows:
-    """The rows of a slotted tape that belong to these slots."""
-    if isinstance(rows, slice):
-        if isinstance(here, slice):
-            return slice(rows.start * m, rows.stop * m)
-        return rows.start * m + here
-    return (rows[:, None] * m + np.arange(m)).reshape(-1)[here]

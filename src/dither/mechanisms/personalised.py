@@ -13,7 +13,7 @@ more than noise explains, which is always to be expected with regions that diffe
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
@@ -21,9 +21,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import as_float, checked_count, checked_epsilon
+from dither.core.checks import as_float, checked_count, checked_epsilon, checked_list, is_whole
 from dither.core.composite_channels import Announced
-from dither.core.domains import GROUPS, UnitInterval
+from dither.core.domains import GROUPS, NUMBERS, UnitInterval
 from dither.core.draw import Rows, Tape, some_of
 from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
@@ -31,10 +31,10 @@ from dither.core.mechanism import Mechanism, Moments
 from dither.core.short_weights import short_components
 from dither.core.tally import Tally
 from dither.errors import DomainError, ParameterError, RowError
-from dither.mechanisms.mean import Mean
 from dither.mechanisms.spec import from_spec, normal_spec
 
 MOST_GROUPS = 256
+_GROUPS = 'groups must map names to budgets, as in groups={"careful": 0.5, "generous": 2.0}'
 RECORD = np.dtype([("value", np.float64), ("group", np.uint8)])
 
 
@@ -132,25 +132,29 @@ class Choices:
 def _number(choice: Any, names: Mapping[str, int]) -> int:
     if isinstance(choice, str):
         return names.get(choice, -1)
-    whole = isinstance(choice, int | np.integer) and not isinstance(choice, bool)
-    return int(choice) if whole and 0 <= choice < len(names) else -1
+    return int(choice) if is_whole(choice) and choice in range(len(names)) else -1
 
 
 def _pairs(values: Any) -> tuple[Any, Any]:
-    names = values.dtype.names if isinstance(values, np.ndarray | np.void) else None
-    if isinstance(values, Mapping) or hasattr(values, "columns") or names:
-        try:
-            value, group = values["value"], values["group"]
-        except (KeyError, ValueError, IndexError):
-            value = group = None
-        if value is not None and group is not None:
-            one = isinstance(value, int | float | np.generic) or getattr(value, "ndim", 1) == 0
-            pair: tuple[Any, Any] = ([value], [group]) if one else (value, group)
-            if all(hasattr(each, "__len__") for each in pair) and len(pair[0]) == len(pair[1]):
-                return pair[0], _column(pair[1])
-    elif isinstance(values, Sequence) and len(values) == 0:
+    try:
+        value, group = values["value"], values["group"]
+    except (KeyError, ValueError, IndexError, TypeError):  # their message may quote a value
+        value = group = None
+    if value is not None and group is not None:
+        if _length(value) is None:  # a single one
+            value, group = [value], [group]
+        if _length(value) == _length(group):
+            return value, _column(group)
+    elif isinstance(values, tuple | list) and not values:
         return np.empty(0), np.empty(0, dtype=np.uint8)
     raise DomainError('values must be a table with a column "value" and a column "group" of the same length')
+
+
+def _length(column: Any) -> int | None:
+    try:
+        return len(column)
+    except TypeError:
+        return None
 
 
 def _column(groups: Any) -> NDArray:
@@ -309,15 +313,14 @@ class Personalised(Mechanism[Estimates]):
         return tuple(part.weights for part in self._parts([None] * len(self.groups)))
 
     def _checked_weights(self, weights: Any) -> tuple[Any, ...]:
-        if not isinstance(weights, tuple | list) or len(weights) != len(self.groups):
-            raise ParameterError("weights must hold the whole numbers of every group, or be left out")
-        return tuple(part.weights for part in self._parts(weights))
+        rule = "weights must hold the whole numbers of every group, or be left out"
+        return tuple(part.weights for part in self._parts(checked_list(rule, weights, len(self.groups))))
 
     def _parts(self, weights: Iterable[Any]) -> tuple[Mechanism, ...]:
         parts = tuple(
             from_spec(self.base, each.epsilon, 0.0, own) for each, own in zip(self.groups, weights, strict=True)
         )
-        if not all(isinstance(part.reading, Mean) and part.dtype.names == ("value",) for part in parts):
+        if not all(part.reading.domain.kind == NUMBERS and part.dtype.names == ("value",) for part in parts):
             raise ParameterError("a base must report one number: Piecewise, SquareWave, Duchi or Laplace")
         return parts
 
@@ -390,27 +393,23 @@ class Personalised(Mechanism[Estimates]):
 
 
 def _checked_groups(groups: Any) -> tuple[Group, ...]:
-    listed = groups.items() if isinstance(groups, Mapping) else groups
     try:
-        found = tuple(_checked_group(*_flat(each)) for each in listed)
+        listed = list(groups.items() if isinstance(groups, Mapping) else groups)
     except TypeError:
-        found = ()
-    if not found:
-        raise ParameterError('groups must map names to budgets, as in groups={"careful": 0.5, "generous": 2.0}')
-    checked_count("the number of groups", len(found), 1, MOST_GROUPS)
+        listed = []
+    if not listed:
+        raise ParameterError(_GROUPS)
+    checked_count("the number of groups", len(listed), 1, MOST_GROUPS)
+    found = tuple(_checked_group(*_flat(each)) for each in listed)
     if len({group.name for group in found}) < len(found) or {"all", "weighted"} & {group.name for group in found}:
         raise ParameterError('groups need different names, other than "all" and "weighted"')
     return found
 
 
-def _flat(each: Sequence[Any]) -> tuple[Any, ...]:
+def _flat(each: Any) -> tuple[Any, ...]:
     """(name, budget), (name, (budget, low, high)) or (name, budget, low, high) as the last of these."""
-    if not isinstance(each, Sequence) or not each:
-        raise TypeError
-    name, *rest = each
-    if len(rest) == 1 and isinstance(rest[0], Sequence):
-        rest = list(rest[0])
-    return name, *rest
+    name, *rest = checked_list(_GROUPS, each, 2, 4)
+    return (name, *checked_list(_GROUPS, rest[0], 1, 3)) if isinstance(rest[0], tuple | list) else (name, *rest)
 
 
 def _checked_group(name: Any, epsilon: Any, low: Any = -1.0, high: Any = 1.0) -> Group:

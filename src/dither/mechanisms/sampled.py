@@ -18,7 +18,6 @@ worked out, which is smaller; else the guarantee says `bound`.
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Self
@@ -27,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.channel import Channel
-from dither.core.checks import checked_count
+from dither.core.checks import checked_count, checked_list
 from dither.core.domains import RECORDS
 from dither.core.draw import Rows, Tape
 from dither.core.estimate import Estimate
@@ -52,30 +51,36 @@ class _Recorded(Mechanism[R]):
     statistics = ("mean", "frequency")
     planned = False  # a plan samples its questions itself
     d: int
+    _bases: tuple[str, ...]  # a recipe for each dimension, or one for all
 
     def __repr__(self) -> str:
         shown = {field.name: getattr(self, field.name) for field in fields(self) if field.repr}  # type: ignore
-        if isinstance(shown.get("base"), tuple) and len(shown["base"]) > _SHOWN:
+        if len(self._bases) > _SHOWN:
             shown["base"] = f"{len(self._bases)} bases of {len(set(self._bases))} kinds"
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
-
-    @property
-    @abstractmethod
-    def _bases(self) -> tuple[str, ...]:
-        """A recipe for each dimension, or one for all."""
 
     @property
     @abstractmethod
     def _reported(self) -> int:
         """How many dimensions a user reports."""
 
+    def _freeze_base(self, base: Any) -> None:
+        """`base` in its normal form: one recipe for all dimensions, or one for each."""
+        if isinstance(base, tuple | list):
+            rule = f"base must be one mechanism for all dimensions, or one for each of the {self.d}"
+            recipes = tuple(normal_spec(each) for each in checked_list(rule, base, self.d))
+        else:
+            recipes = (normal_spec(base),)
+        alike = len(set(recipes)) == 1
+        self._freeze(base=recipes[0] if alike else recipes, _bases=recipes[:1] if alike else recipes)
+
     def _fit(self) -> tuple[Any, ...]:
         return tuple(part.weights for part in self._parts(self._reported))
 
     def _checked_weights(self, weights: Any) -> tuple[Any, ...]:
-        if not isinstance(weights, tuple | list) or len(weights) != len(set(self._bases)):
-            raise ParameterError("weights must hold the whole numbers of every base, or be left out")
-        return tuple(part.weights for part in self._parts(self._reported, weights))
+        rule = "weights must hold the whole numbers of every base, or be left out"
+        given = checked_list(rule, weights, len(set(self._bases)))
+        return tuple(part.weights for part in self._parts(self._reported, given))
 
     def _parts(self, m: int, weights: Any = None) -> tuple[Mechanism, ...]:
         """One mechanism for each different base, with the budget of one of m dimensions."""
@@ -177,15 +182,12 @@ class Sampled(_Recorded[Any]):
     )
 
     def _validate(self) -> None:
-        self._freeze(d=checked_count("d", self.d, 1, MOST_DIMENSIONS), base=_normal(self.base, self.d))
-        m = self._best_m() if self.m is None else self.m
-        if isinstance(m, int) and m > self.d:
+        self._freeze(d=checked_count("d", self.d, 1, MOST_DIMENSIONS))
+        self._freeze_base(self.base)
+        m = checked_count("m", self._best_m() if self.m is None else self.m, 1)
+        if m > self.d:
             raise ParameterError(f"m must be at most d: a user has {self.d} dimensions to report")
-        self._freeze(m=checked_count("m", m, 1, self.d))
-
-    @property
-    def _bases(self) -> tuple[str, ...]:
-        return (self.base,) if isinstance(self.base, str) else self.base
+        self._freeze(m=m)
 
     @property
     def _reported(self) -> int:
@@ -216,11 +218,8 @@ class Split(_Recorded[Any]):
     )
 
     def _validate(self) -> None:
-        self._freeze(d=checked_count("d", self.d, 1, MOST_DIMENSIONS), base=_normal(self.base, self.d))
-
-    @property
-    def _bases(self) -> tuple[str, ...]:
-        return (self.base,) if isinstance(self.base, str) else self.base
+        self._freeze(d=checked_count("d", self.d, 1, MOST_DIMENSIONS))
+        self._freeze_base(self.base)
 
     @property
     def _reported(self) -> int:
@@ -243,6 +242,7 @@ class SampledDuchi(_Recorded[Estimate]):
     m: int | None = None
     weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
 
+    _bases = ("Duchi",)
     statistics = ("mean",)
     for_vectors = True
     examples = ({"d": 3, "epsilon": 1.0}, {"d": 3, "epsilon": 1.0, "delta": 1e-3, "m": 2}, {"d": 20, "epsilon": 4.0})
@@ -253,20 +253,6 @@ class SampledDuchi(_Recorded[Estimate]):
         self._freeze(m=checked_count("m", m, 1, self.d))
 
     @property
-    def _bases(self) -> tuple[str, ...]:
-        return ("Duchi",)
-
-    @property
     def _reported(self) -> int:
         assert self.m is not None
         return self.m
-
-
-def _normal(base: Any, d: int) -> str | tuple[str, ...]:
-    """One recipe for all dimensions, or one for each."""
-    if isinstance(base, Sequence) and not isinstance(base, str):
-        if len(base) != d:
-            raise ParameterError(f"base must be one mechanism for all dimensions, or one for each of the {d}")
-        recipes = tuple(normal_spec(each) for each in base)
-        return recipes if len(set(recipes)) > 1 else recipes[0]
-    return normal_spec(base)

@@ -79,9 +79,8 @@ def parsed_spec(base: Any) -> tuple[type[Mechanism], dict[str, Any]]:
 
 def _read(text: str) -> tuple[str, dict[str, Any]]:
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
-        if isinstance(tree, ast.Name):
-            return tree.id, {}
+        plain = text.strip()
+        tree = ast.parse(plain if plain.endswith(")") else f"{plain}()", mode="eval").body
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args:
             parameters = {word.arg or "": ast.literal_eval(word.value) for word in tree.keywords}
             if len(parameters) == len(tree.keywords):

@@ -49,7 +49,7 @@ from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Independent, PublicMixture
 from dither.core.domains import BALL
-from dither.core.draw import TAG, Rows, Tape, positions
+from dither.core.draw import TAG, Rows, Tape, positions, slots_of, some_of
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import log_above, share_below
 from dither.core.guarantee import Guarantee
@@ -267,7 +267,7 @@ class UnitVector(Mechanism[Estimate]):
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         parts = self.number
         reports["seed"] = tape.words(TAG, rows)[:, 0]
-        slots, numbers = (tape, rows) if parts == 1 else (tape.slots("part", parts), _slots_of(rows, parts))
+        slots, numbers = (tape, rows) if parts == 1 else (tape.slots("part", parts), slots_of(rows, parts))
         places = positions(self.law, slots, numbers)
         seeds = seeds_of_parts(reports["seed"], parts)
         found = np.empty(len(places), dtype=np.int64)
@@ -275,8 +275,7 @@ class UnitVector(Mechanism[Estimate]):
         for at in range(0, len(values), height):
             here = slice(at * parts, (at + height) * parts)
             vectors, lengths = whole_vectors(values[at : at + height])
-            own = numbers[here] if not isinstance(numbers, slice) else _part_of(numbers, here)
-            plus = rounded_signs(np.repeat(lengths, parts)[:, None], slots, own)
+            plus = rounded_signs(np.repeat(lengths, parts)[:, None], slots, some_of(numbers, here))
             vectors = np.repeat(vectors, parts, axis=0) * np.where(plus, 1.0, -1.0)
             found[here] = self.book.choose(vectors, seeds[here], places[here], self.law.favoured)
         reports["value"] = found if parts == 1 else found.reshape(-1, parts)
@@ -302,14 +301,3 @@ def best_codewords(d: int, epsilon: float) -> int:
             break
         found, least = parts, error
     return found
-
-
-def _slots_of(rows: Rows, parts: int) -> Rows:
-    """The numbers of the parts of these rows."""
-    if isinstance(rows, slice):
-        return slice(rows.start * parts, rows.stop * parts)
-    return (rows[:, None] * parts + np.arange(parts)).reshape(-1)
-
-
-def _part_of(rows: slice, here: slice) -> slice:
-    return slice(rows.start + here.start, min(rows.start + here.stop, rows.stop))

@@ -6,7 +6,6 @@ are taken from all pairs of rows. Equality is equality.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from fractions import Fraction
 from math import lcm, prod
 from typing import Any
@@ -14,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from dither.core.channel import Table
-from dither.core.composite_channels import Announced, PublicMixture, Repeated
+from dither.core.composite_channels import PublicMixture
 from dither.core.domains import CATEGORIES, RECORDS, SPARSE
 from dither.core.exact import exp_below
 from dither.core.mechanism import Mechanism
 from dither.core.structure import CODEBOOK, NOISY_SUM, POINTS
 from dither.privacy.certificate import certify
-from dither.testing.examples import LARGEST_LISTED, composed
+from dither.testing.examples import LARGEST_LISTED, composed, several_reports
 from dither.testing.sign_sums import SUMMED, hashed_sign, total_of
 from dither.testing.sign_vectors import signs_of
 
@@ -38,8 +37,7 @@ def check_certificate(mechanism: Mechanism) -> None:
         assert mechanism.epsilon - promise.epsilon <= 1e-9
     else:
         assert promise.epsilon == mechanism.epsilon
-        several = mechanism.components or isinstance(mechanism.channel(), Repeated)
-        tight = 1 / 1000 if several else 1  # m reports at delta / m each keep less than delta
+        tight = 1 / 1000 if several_reports(mechanism) else 1  # m reports at delta / m each keep less than delta
         assert promise.delta >= tight * mechanism.delta * (1 - 1e-9)
 
 
@@ -47,25 +45,26 @@ def check_channel(mechanism: Mechanism) -> None:
     """Rows sum to one; ratio, divergence and blanket are those of the written-out matrix."""
     if mechanism.structure == POINTS:
         return  # its reports cannot be listed; its own tests compare it with the continuum
-    channel = mechanism.channel()
-    if mechanism.components and (max(channel.shape) > LARGEST_LISTED or isinstance(channel, Announced)):
+    channel: Any = mechanism.channel()
+    if mechanism.components and (max(channel.shape) > LARGEST_LISTED or not channel.listed):
         assert channel.ratio() == _product_of_ratios(mechanism)
         for part in mechanism.components:
             check_channel(part)
         return
     if channel.shape[1] > LARGEST_LISTED:
-        assert isinstance(channel, PublicMixture)
+        component = channel.worst_component
+        assert component is not channel, "only reports with a public tag may be too many to list"
         if mechanism.structure == CODEBOOK:
             small: Any = mechanism.shortened(1 << 12)
             assert channel.ratio() == mechanism.law.ratio() ** small.number
             check_worst_tag(small.channel(), range(SEEDS))
-            channel = replace(channel, component=mechanism.law)
+            component = mechanism.law
         if mechanism.takes == SPARSE:
             check_worst_tag(channel, range(SEEDS), _same_rows(mechanism))
-        channel = channel.component
+        channel = component
         if mechanism.structure == NOISY_SUM:
             return  # what follows is the channel of the noise
-    elif isinstance(channel, PublicMixture) and channel.tags > 1 and mechanism.takes == SPARSE:
+    elif channel.tagged and mechanism.takes == SPARSE:
         check_worst_tag(channel, range(channel.tags))
     inputs = channel.shape[0]
     rows = [channel.row(x) for x in (range(inputs) if inputs <= 40 else (0, 1, inputs // 2, inputs - 1))]
@@ -81,7 +80,7 @@ def check_channel(mechanism: Mechanism) -> None:
         enumerated = Fraction(max(lost), q * whole)
         assert enumerated <= channel.divergence(ratio)
         # The worst tag is stated; where there is but one, a bound has to say so.
-        tagged = isinstance(channel, PublicMixture) and channel.tags > 1 and not composed(mechanism)
+        tagged = channel.tagged and not composed(mechanism)
         assert enumerated == channel.divergence(ratio) or tagged or not channel.exact
     assert channel.blanket().mass <= Fraction(matrix.min(axis=0).sum(), whole)
     assert channel.profile(channel.epsilon) == 0

@@ -9,12 +9,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.composite_channels import PublicMixture
 from dither.core.domains import BALL, GROUPS, NUMBERS, RECORDS, SPARSE, WHOLE_NUMBERS
 from dither.core.hashed_channel import HashedChannel
 from dither.core.mechanism import Mechanism
+from dither.core.structure import BUCKETS
 from dither.mechanisms.lookup import registry
-from dither.mechanisms.personalised import RECORD
 
 LARGEST_LISTED = 1 << 16
 
@@ -38,14 +37,10 @@ def messages(error: BaseException | None) -> str:
     return said
 
 
-def as_values(mechanism: Mechanism, column: Any) -> Any:
+def as_values(mechanism: Mechanism, column: Any) -> NDArray | list[Any] | dict[str, Any]:
     """A column as the mechanism takes it: for records, the same value in every dimension; of keys, the first one's."""
     domain: Any = mechanism.reading.domain
     if domain.kind == GROUPS:
-        if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
-            rows = np.zeros(len(column), dtype=RECORD)
-            rows["value"] = column
-            return rows
         return {"value": column, "group": np.zeros(len(column), dtype=np.uint8)}
     if domain.kind == SPARSE:
         return [{0: value} for value in column]
@@ -68,6 +63,11 @@ def composed(mechanism: Mechanism) -> bool:
     return bool(mechanism.components) and mechanism.reading.domain.kind == RECORDS
 
 
+def several_reports(mechanism: Mechanism) -> bool:
+    """Whether a report holds reports of other mechanisms, or several of one law about the same value."""
+    return bool(mechanism.components) or len(mechanism.channel().repeats) > 1
+
+
 def with_epsilon(mechanism: Mechanism, epsilon: float, **changes: Any) -> Mechanism:
     """The same mechanism with another budget, fitted again."""
     stored = {key: value for key, value in mechanism.to_dict().items() if key not in ("mechanism", "weights")}
@@ -82,9 +82,7 @@ def with_epsilon(mechanism: Mechanism, epsilon: float, **changes: Any) -> Mechan
 
 def component_of(mechanism: Mechanism) -> HashedChannel | None:
     """The channel of hashed items under one hash function, if the mechanism has one."""
-    channel = mechanism.channel()
-    component = channel.component if isinstance(channel, PublicMixture) else None
-    return component if isinstance(component, HashedChannel) else None
+    return cast(HashedChannel, mechanism.channel().worst_component) if mechanism.structure == BUCKETS else None
 
 
 def sampled_inputs(mechanism: Mechanism) -> NDArray:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from dither.core.composite_channels import Repeated
 from dither.core.domains import GROUPS, NUMBERS, RECORDS, SPARSE, WHOLE_NUMBERS
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism
@@ -44,9 +43,9 @@ def rounded_value(mechanism: Mechanism, value: Any, bits: int = 64) -> dict[int,
 
 def mixed(channel: Any, shares: dict[int, Fraction], number: Any = Fraction) -> list[Any]:
     """P(report) for an input that becomes these rows of the channel; every part of a repeated one rounds by itself."""
-    if isinstance(channel, Repeated):
+    if len(channel.repeats) > 1:
         law = [number(1)]
-        for factor in channel.factors:
+        for factor in channel.repeats:
             law = [before * step for before in law for step in mixed(factor, shares, number)]
         return law
     law = [number(0)] * channel.shape[1]

@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.composite_channels import PublicMixture, Repeated
 from dither.core.domains import NUMBERS, SPARSE
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism
 from dither.core.structure import BRANCHES, CODEBOOK, GRIDS, POINTS
 from dither.kernels import with_numpy
 from dither.mechanisms.codebooks import seeds_of_parts, whole_vectors
-from dither.testing.examples import LARGEST_LISTED, as_bytes, many, sampled_inputs, sparse_inputs
+from dither.testing.examples import LARGEST_LISTED, as_bytes, many, sampled_inputs, several_reports, sparse_inputs
 from dither.testing.rounding import as_signs, mixed, rounded_number, rounded_value
 from dither.testing.short_weights import lanes, short_sparse, with_short_weights
 from dither.testing.sign_sums import SUMMED, hashed_sign, total_law, total_of
@@ -46,8 +45,7 @@ def check_sampler(mechanism: Mechanism) -> bool:
         return True
     small, bits = with_short_weights(mechanism)
     if small is None:
-        several = mechanism.components or isinstance(mechanism.channel(), Repeated)  # corners have a test of their own
-        few = several or mechanism.structure == CODEBOOK
+        few = several_reports(mechanism) or mechanism.structure == CODEBOOK
         assert few, "the example has too many outputs, or too large weights, for all tapes to be run"
         return False
     for value in sampled_inputs(small):
@@ -63,14 +61,14 @@ def check_sampler(mechanism: Mechanism) -> bool:
 
 def _law(mechanism: Mechanism, value: Any, tape: EveryTape) -> dict[bytes, Fraction]:
     """Report, as bytes, to its probability given the value."""
-    channel = mechanism.channel()
+    channel: Any = mechanism.channel()
     if mechanism.structure == BRANCHES:
         return _law_of_branches(mechanism, value, tape.bits)
     if mechanism.structure == CODEBOOK:
         return _law_of_codewords(mechanism, value, tape.bits)
     if mechanism.structure == GRIDS:
         return _law_of_groups(mechanism, value, tape)
-    if isinstance(channel, PublicMixture) and channel.tags == 1 << 64:  # on short words there are fewer hash seeds
+    if channel.tagged and channel.tags == 1 << 64:  # on short words there are fewer hash seeds
         channel = replace(channel, tags=1 << tape.bits)
         outputs = np.empty(channel.shape[1], dtype=mechanism.dtype)
         outputs["seed"], outputs["value"] = np.divmod(np.arange(len(outputs)), channel.component.shape[1])

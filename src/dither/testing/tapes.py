@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.draw import Rows, Words
+from dither.core.draw import Rows, Words, count_of, some_of
 from dither.core.randomness import Stream
 
 
@@ -140,7 +140,7 @@ class Slots:
 
     def words(self, lane: int, rows: Rows, width: int = 1, attempt: int = 0, out: Words | None = None) -> Words:
         """Whole rows are read, and the slots that were not asked for are left."""
-        numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else np.asarray(rows)
+        numbers = np.asarray(some_of(rows, np.arange(count_of(rows))))
         whole, place = np.unique(numbers // self.number, return_inverse=True)
         words = self.tape.words((*self.labels, lane), whole, width * self.number, attempt)
         return words.reshape(len(whole), self.number, width)[place, numbers % self.number]
@@ -153,8 +153,7 @@ def _order(lane: Any) -> tuple[int, Any]:
 
 def _later_words(lane: Any, rows: int, width: int, attempt: int, bits: int) -> Words:
     """Arbitrary words for a later attempt: sooner or later they are accepted."""
-    number = lane if isinstance(lane, int) else sum(map(ord, str(lane)))
-    words = Stream.seeded(1, "later attempts").words(number, slice(0, rows), width, attempt)
+    words = Stream.seeded(1, "later attempts").words(sum(map(ord, str(lane))), slice(0, rows), width, attempt)
     return words & np.uint64((1 << bits) - 1)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import real_array
+from dither.core.checks import checked_list, real_array
 from dither.errors import DomainError, ParameterError, require
 
 Numbers = NDArray[np.float64]
@@ -141,7 +141,8 @@ def _places(labels: Any, classes: NDArray) -> NDArray[np.intp]:
 
 def pair(name: str, records: Any) -> Records:
     """Inputs and labels of equal length."""
-    if not isinstance(records, tuple | list) or len(records) != 2 or len(records[0]) != len(records[1]):
-        raise ParameterError(f"{name} must be a pair (inputs, labels) of equal length")
-    inputs = records[0] if hasattr(records[0], "shape") else np.asarray(records[0])
-    return inputs, np.asarray(records[1])
+    rule = f"{name} must be a pair (inputs, labels) of equal length"
+    inputs, labels = checked_list(rule, records, 2)
+    if len(inputs) != len(labels):
+        raise ParameterError(rule)
+    return inputs if hasattr(inputs, "shape") else np.asarray(inputs), np.asarray(labels)

@@ -10,7 +10,8 @@ computed from the records, without noise: they are for who holds the data.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from dither.core.guarantee import Guarantee
 from dither.display.plots import COLOURS, saved, tidy
 from dither.display.table import TextTable
 from dither.errors import ParameterError, require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Numbers = NDArray[np.float64]
 
@@ -90,7 +94,7 @@ class Attack:
         }
         return TextTable({"": list(facts), self.name: list(facts.values())})
 
-    def plot(self, path: Any = None) -> Any:
+    def plot(self, path: str | Path | None = None) -> "Figure":
         """The ROC curve, both axes logarithmic: what counts is its left end."""
         figure = require("matplotlib.figure", "plot").Figure(figsize=(5.2, 4.6), layout="constrained")
         axes = figure.subplots()

@@ -1,7 +1,7 @@
 """How an update travels: the encoders there are, by name, and how their reports add up over rounds."""
 
 import math
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
@@ -19,8 +19,24 @@ from dither.mechanisms.spec import parsed_spec
 DEFAULT = "best"
 
 
+@runtime_checkable
 class VectorEncoder(Protocol):
     """How a vector travels: a `VectorReporter`, an `LDPVec`, or anything with their verbs."""
+
+    @property
+    def d(self) -> int:
+        """How many coordinates a vector has."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What it is called, for people."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal exactly for equal protocols."""
+        ...
 
     @property
     def guarantee(self) -> Guarantee:
@@ -30,6 +46,10 @@ class VectorEncoder(Protocol):
     @property
     def mechanism(self) -> Mechanism:
         """Who draws a report."""
+        ...
+
+    def error(self) -> float:
+        """The expected squared distance of one report from the vector, at worst."""
         ...
 
     def inside(self, vectors: Any) -> NDArray:
@@ -72,10 +92,3 @@ def noise_kind(name: str, options: dict[str, Any]) -> str:
     if name == "LDPVec":
         return "gaussian" if options.get("base") == "Gaussian" else "pure"
     return parsed_spec(options.get("base", name))[0].composition
-
-
-def encoder_name(encoder: VectorEncoder | None) -> str:
-    """Its name, for people."""
-    if encoder is None:
-        return "no noise"
-    return encoder.base + " angles" if isinstance(encoder, LDPVec) else type(encoder.mechanism).__name__

@@ -7,7 +7,8 @@ reports alone; `parameters`, `history` and `model` are computed from them.
 import copy
 import math
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,18 +24,14 @@ from dither.display.progress import progress
 from dither.display.table import TextTable
 from dither.errors import BudgetError, DomainError, ParameterError, ReportError
 from dither.learn.federated.device import Numbers, Task, clipped
-from dither.learn.federated.encoders import (
-    DEFAULT,
-    VectorEncoder,
-    encoder_for,
-    encoder_name,
-    noise_kind,
-    update_candidates,
-)
+from dither.learn.federated.encoders import DEFAULT, VectorEncoder, encoder_for, noise_kind, update_candidates
 from dither.learn.federated.local_training import LocalTraining, check_labels, decided, loss
 from dither.learn.federated.partition import Devices, whole_labels
 from dither.learn.federated.round_accounting import Accounts, Rota, most_rounds, per_round, shuffled_total, together
 from dither.privacy.accounting.exact_sums import basic_composition
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Federation:
@@ -116,12 +113,12 @@ class Federation:
         self.done = 0
 
     def _encoder(
-        self, mechanism: Any, epsilon: float | None, budget: str, options: dict[str, Any]
+        self, mechanism: str | VectorEncoder | None, epsilon: float | None, budget: str, options: dict[str, Any]
     ) -> VectorEncoder | None:
         if not isinstance(mechanism, str):
             if epsilon is not None or options:
                 raise ParameterError("a reporter that is made already has its budget: leave epsilon and options out")
-            if mechanism is not None and getattr(mechanism, "d", None) != self.local.d:
+            if mechanism is not None and not (isinstance(mechanism, VectorEncoder) and mechanism.d == self.local.d):
                 raise ParameterError(f"the reporter must be made for d={self.local.d} parameters, as this model has")
             return mechanism
         if epsilon is None:
@@ -135,7 +132,7 @@ class Federation:
         tried = (self._named(name, epsilon, budget, {}) for name in update_candidates(self.delta))
         return min(tried, key=lambda each: each.error())
 
-    def _named(self, name: str, epsilon: float, budget: str, options: dict[str, Any]) -> Any:
+    def _named(self, name: str, epsilon: float, budget: str, options: dict[str, Any]) -> VectorEncoder:
         """The encoder of a mechanism with what its reports may cost."""
         kind = noise_kind(name, options)
         if budget == "total":
@@ -330,7 +327,7 @@ class Federation:
         columns["delta"] = [spent[row["reported"]].delta for row in self._past]
         return TextTable(columns)
 
-    def plot(self, path: Any = None) -> Any:
+    def plot(self, path: str | Path | None = None) -> "Figure":
         """The learning curve: accuracy on public data by round, and the budget that is spent."""
         from dither.errors import require
 
@@ -343,7 +340,7 @@ class Federation:
         axes = figure.subplots()
         axes.plot(columns["round"], columns["accuracy"], color=COLOURS[0], linewidth=2)
         axes.set(xlabel="round", ylabel="accuracy on public data", ylim=(0, 1))
-        axes.set_title(f"{encoder_name(self.encoder)}: {self.total}", loc="left", fontsize=10)
+        axes.set_title(f"{self._noise}: {self.total}", loc="left", fontsize=10)
         tidy(axes)
         return saved(figure, path)
 
@@ -356,7 +353,7 @@ class Federation:
         if self.encoder is None:
             return "\n".join([*lines, "Updates are sent as they are: there is no privacy."])
         lines += [
-            f"Reports are made by {encoder_name(self.encoder)}; one promises {self.round_guarantee}.",
+            f"Reports are made by {self._noise}; one promises {self.round_guarantee}.",
             f"A device reports in {self.most:,} rounds at most. Together they promise {self.total}; its ledger sets "
             f"aside {self.set_aside}.",
         ]
@@ -364,17 +361,19 @@ class Federation:
             lines.append("This is a simulation from a seed: its own reports protect nobody.")
         if self.shuffled and (self.devices or self._rota):
             lines.append(f"To whoever sees the reports in no order: {self.central}.")
-        error = getattr(self.encoder, "error", None)
-        if error is not None:
-            needed = error() / self.clip**2
-            lines.append(
-                f"A report misses an update of norm {self.clip:g} by a squared distance of {error():.3g}. Over "
-                f"{needed:,.0f} devices the noise of the mean is about as long as an update: have many more."
-            )
+        error = self.encoder.error()
+        lines.append(
+            f"A report misses an update of norm {self.clip:g} by a squared distance of {error:.3g}. Over "
+            f"{error / self.clip**2:,.0f} devices the noise of the mean is about as long as an update: have many more."
+        )
         return "\n".join(lines)
 
+    @property
+    def _noise(self) -> str:
+        return "no noise" if self.encoder is None else self.encoder.name
+
     def __repr__(self) -> str:
-        return f"Federation({encoder_name(self.encoder)}, round {self.done} of {self.rounds}, {self.total})"
+        return f"Federation({self._noise}, round {self.done} of {self.rounds}, {self.total})"
 
 
 def _positive(name: str, number: float) -> float:

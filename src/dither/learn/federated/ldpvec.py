@@ -41,15 +41,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.channel import LARGEST_MATRIX
-from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real, real_array
+from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real
+from dither.core.domains import NUMBERS
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.parallel import sum_chunks
 from dither.core.reports import Reports
 from dither.core.tally import Tally
-from dither.errors import DomainError, EmptyError, ParameterError, TallyError
+from dither.errors import EmptyError, ParameterError, TallyError
 from dither.learn.spherical import from_spherical, to_spherical
+from dither.learn.vector_reporter import vector_rows
 
 LEVELS = 1 << 16  # a decoded coordinate is tallied as a whole number of clip / LEVELS
 _PLACES = 1025  # inputs at which the mean of Gaussian noise is worked out
@@ -100,7 +102,9 @@ class LDPVec:
             raise ParameterError("beta must be above 0 and at most 1: the share of the angles' range that is kept")
         if not isinstance(self.base, str):
             raise ParameterError('base is the name of a mechanism for one number, as in base="Piecewise"')
-        if not isinstance(self._angle.reading, _scored()) and not self._gaussian:
+        angle = self._angle
+        scored = angle.reading.domain.kind == NUMBERS and angle.dtype.names == ("value",)  # a score for each output
+        if not scored and not self._gaussian:
             raise ParameterError(f"{self.base} does not report a number: take Piecewise, Laplace or Gaussian")
 
     # What it is --------------------------------------------------------------------------------------------------
@@ -127,13 +131,17 @@ class LDPVec:
     @property
     def _angle(self) -> Mechanism:
         """The mechanism of one angle."""
-        parts = getattr(self.mechanism.reading, "parts", (self.mechanism,))
-        return parts[0]
+        return (*self.mechanism.components, self.mechanism)[0]
 
     @property
     def _scores(self) -> Numbers:
         """Where a noisy angle lies in its interval, for each output; -1 and 1 are the ends."""
         return self._angle.reading.scores  # type: ignore[attr-defined]
+
+    @property
+    def name(self) -> str:
+        """What is randomized, and how, for people."""
+        return f"{self.base} angles"
 
     @property
     def guarantee(self) -> Guarantee:
@@ -165,7 +173,7 @@ class LDPVec:
 
     def _scaled(self, vectors: Any) -> Numbers:
         """The angles of the rows, clipped to their intervals and scaled to [-1, 1]."""
-        rows = _rows(vectors, self.d)
+        rows = vector_rows(vectors, self.d)
         largest = np.abs(rows).max(axis=1, initial=0.0)
         lost = ~np.isfinite(largest) | (largest == 0)
         rows[lost], largest[lost] = 1.0, 1.0
@@ -282,7 +290,7 @@ class LDPVec:
         >>> LDPVec(d=50, epsilon=1.0).cosine(np.ones((1, 50))).round(2).tolist()
         [0.14]
         """
-        rows, means = _rows(vectors, self.d), self.expected(vectors)
+        rows, means = vector_rows(vectors, self.d), self.expected(vectors)
         lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(means, axis=1)
         with np.errstate(invalid="ignore"):
             return np.where(lengths > 0, (rows * means).sum(axis=1) / lengths, 0.0)
@@ -295,25 +303,8 @@ class LDPVec:
         if vectors is None:
             axes = np.eye(self.d)[[0, -2, -1]]
             vectors = np.concatenate([axes, -axes, np.ones((1, self.d)), -np.ones((1, self.d))])
-        rows = _rows(vectors, self.d)
+        rows = vector_rows(vectors, self.d)
         directions = self.clip * rows / np.linalg.norm(rows, axis=1, keepdims=True)
         means = self._mean_report(self._scaled(rows))
         variance = self.clip**2 - (means**2).sum(axis=1)  # a report has the norm clip, always
         return float((variance + ((means - self._nowhere - directions) ** 2).sum(axis=1)).max())
-
-
-def _scored() -> type:
-    """The reading that has a score for each output."""
-    from dither.mechanisms.mean import Mean
-
-    return Mean
-
-
-def _rows(vectors: Any, d: int) -> Numbers:
-    """A fresh table of floats with d columns."""
-    table = real_array(vectors)
-    if table is not None and table.ndim == 1 and len(table) == d:
-        table = table[None, :]  # one vector
-    if table is None or table.ndim != 2 or table.shape[1] != d:
-        raise DomainError(f"vectors must be a table of numbers with one row for each user and {d} columns")
-    return np.array(table)

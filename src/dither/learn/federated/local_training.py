@@ -32,6 +32,7 @@ from dither.core.checks import checked_count, checked_real
 from dither.core.randomness import Stream
 from dither.errors import DomainError, ParameterError
 from dither.learn.federated.partition import Devices, labels_of
+from dither.learn.gradients import keeps_statistics, trainable
 
 _CHUNK = 1 << 24  # numbers that a chunk of devices holds at once
 _GRAMS = 1 << 26  # inner products that are kept from round to round
@@ -62,11 +63,11 @@ class LocalTraining:
     @property
     def d(self) -> int:
         """How many numbers an update has."""
-        return sum(each.numel() for each in _trained(self.model).values())
+        return sum(each.numel() for each in trainable(self.model).values())
 
     def start(self) -> NDArray[np.float64]:
         """The parameters of the model in one vector."""
-        return torch.cat([each.detach().reshape(-1) for each in _trained(self.model).values()]).double().numpy()
+        return torch.cat([each.detach().reshape(-1) for each in trainable(self.model).values()]).double().numpy()
 
     def chunks(self, devices: Devices, who: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """The devices in groups that fit into memory together."""
@@ -162,7 +163,7 @@ class LocalTraining:
         self, parameters: NDArray[np.float64], inputs: Tensor, labels: Tensor, batches: Tensor, turn: int
     ) -> NDArray[np.float64]:
         model = self.model.eval()
-        first = self._unpacked(parameters, next(iter(_trained(model).values())).dtype)
+        first = self._unpacked(parameters, next(iter(trainable(model).values())).dtype)
         stacked = {name: each.expand(len(inputs), *each.shape).clone() for name, each in first.items()}
         inputs = inputs.to(next(iter(first.values())).dtype)
         slopes = vmap(grad(lambda values, x, y: loss(functional_call(model, values, (x,)), y)))
@@ -178,7 +179,7 @@ class LocalTraining:
     def _unpacked(self, parameters: NDArray[np.float64], dtype: torch.dtype) -> dict[str, Tensor]:
         """A vector as the parameters of the model, by name."""
         flat, first, values = torch.from_numpy(np.array(parameters)).to(dtype), 0, {}
-        for name, each in _trained(self.model).items():
+        for name, each in trainable(self.model).items():
             values[name] = flat[first : first + each.numel()].reshape(each.shape)
             first += each.numel()
         return values
@@ -221,16 +222,11 @@ def refuse_shared_statistics(model: nn.Module) -> None:
     """A model whose buffers learn from records is no model for private updates."""
     if not isinstance(model, nn.Module):
         raise ParameterError("model must be a torch.nn.Module, for example torch.nn.Linear(784, 10)")
-    for module in model.modules():
-        if isinstance(module, nn.modules.batchnorm._NormBase) and getattr(module, "track_running_stats", True):
-            raise ParameterError(
-                "batch normalisation keeps statistics of the records beside the parameters, which no report protects: "
-                "use GroupNorm or LayerNorm"
-            )
-
-
-def _trained(model: nn.Module) -> dict[str, nn.Parameter]:
-    return {name: each for name, each in model.named_parameters() if each.requires_grad}
+    if any(map(keeps_statistics, model.modules())):
+        raise ParameterError(
+            "batch normalisation keeps statistics of the records beside the parameters, which no report protects: "
+            "use GroupNorm or LayerNorm"
+        )
 
 
 def _linear(model: nn.Module) -> nn.Linear | None:

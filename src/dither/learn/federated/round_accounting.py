@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.exact import share_below
 from dither.core.guarantee import Guarantee
+from dither.core.mechanism import Mechanism
 from dither.core.randomness import Stream
 from dither.errors import BudgetError, ParameterError
 from dither.mechanisms.ballgaussian import Sphere
@@ -69,7 +70,7 @@ def gaussian_total(part: Any, times: int, delta: float) -> Guarantee | None:
 
         epsilon + n ln((1 + eta) / (1 - eta)),    (1 + eta)^n delta + n t.
     """
-    law = part.channel() if hasattr(part, "channel") else None
+    law = part.channel() if isinstance(part, Mechanism) else None
     if not isinstance(law, Sphere):
         return None
     table, draws = law.table, times * law.d

@@ -6,7 +6,7 @@ that nothing passes that would not pass over a network; but one device answers a
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
@@ -54,7 +54,7 @@ class LocalGrid(Grid):
         """There is one run only."""
 
     @property
-    def run(self) -> Any:
+    def run(self) -> NoReturn:
         """Not known here."""
         raise ParameterError("a grid in this process has no run; it sends and receives")
 

@@ -13,21 +13,18 @@ and, only if some are declared, a record `public` with one float for each of the
 takes nothing on trust: every field is checked, and what a reply holds is never quoted.
 """
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from numpy.typing import NDArray
 
-from dither.core.checks import as_float
+from dither.core.checks import as_float, is_whole
 from dither.core.mechanism import Mechanism
 from dither.core.reports import Reports
 from dither.errors import ParameterError, ReportError
-from dither.learn.vector_reporter import VectorReporter
+from dither.learn.federated.encoders import VectorEncoder
 
 FORMAT = "dither report 1"
 KEY, PUBLIC, TRAIN = "dither", "public", "train"
@@ -35,20 +32,18 @@ PLAN, ROUND = "dither-plan", "server-round"
 COUNTS = ("reports", "refused")  # what the server itself tells about a round
 
 
-def fingerprint(reporter: VectorReporter) -> str:
+def fingerprint(reporter: VectorEncoder) -> str:
     """A hash of all that both ends must agree on: the mechanism with its integers, and how vectors are clipped.
 
+    >>> from dither.learn import VectorReporter
     >>> one, other = (VectorReporter("Hypercube", d=4, epsilon=1.0, clip=clip) for clip in (1.0, 2.0))
     >>> same = VectorReporter("Hypercube", d=4, epsilon=1.0)
     >>> fingerprint(one) == fingerprint(same), fingerprint(one) == fingerprint(other)
     (True, False)
     """
-    if not is_dataclass(reporter) or not isinstance(getattr(reporter, "mechanism", None), Mechanism):
+    if not isinstance(reporter, VectorEncoder):
         raise ParameterError('give a reporter, as in VectorReporter("UnitVector", d=100, epsilon=1.0)')
-    parts = {each.name: getattr(reporter, each.name) for each in fields(reporter)}
-    told = {name: part.fingerprint if isinstance(part, Mechanism) else repr(part) for name, part in parts.items()}
-    text = json.dumps({"reporter": type(reporter).__name__, **told}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return reporter.fingerprint
 
 
 def write_request(arrays: ArrayRecord, config: ConfigRecord, plan: str, number: int) -> RecordDict:
@@ -62,7 +57,7 @@ def read_request(message: Message, plan: str) -> tuple[ArrayRecord, int]:
     arrays, configs = list(content.array_records.values()), list(content.config_records.values())
     told = configs[0] if len(configs) == 1 else {}
     number = told.get(ROUND)
-    if len(arrays) != 1 or isinstance(number, bool) or not isinstance(number, int):
+    if len(arrays) != 1 or not is_whole(number):
         raise ParameterError("the server must send one record of arrays and the number of the round: use Debiasing")
     if told.get(PLAN) != plan:
         raise ParameterError("the server expects reports of another reporter: give both ends the same one")
@@ -82,28 +77,26 @@ def write_report(report: Reports, plan: str, number: int) -> ConfigRecord:
     )
 
 
-def read_report(reply: Message, mechanism: Mechanism, plan: str, number: int, simulated: bool) -> NDArray | str:
-    """One report, or why it is none. What the reply holds is never quoted, nor is the text of an error."""
+def read_report(reply: Message, mechanism: Mechanism, plan: str, number: int, simulated: bool) -> NDArray:
+    """One report, or an error that says why it is none. What the reply holds is never quoted."""
     if reply.has_error() or not reply.has_content():
-        return "an error instead of a report"
+        raise ReportError("an error instead of a report")
     found = reply.content.config_records.get(KEY)
     if found is None or found.get("format") != FORMAT:
-        return "no report of this format (does the client have the mod?)"
+        raise ReportError("no report of this format (does the client have the mod?)")
     if found.get(PLAN) != plan:
-        return "made for another reporter"
+        raise ReportError("made for another reporter")
     if found.get(ROUND) != number:
-        return "made for another round"
+        raise ReportError("made for another round")
     if found.get("simulated") is not False and not simulated:
-        return "simulated from a seed, which protects nobody (simulated=True takes them)"
+        raise ReportError("simulated from a seed, which protects nobody (simulated=True takes them)")
     data = found.get("report")
     if not isinstance(data, bytes) or len(data) != mechanism.dtype.itemsize:
-        return "of the wrong size"
+        raise ReportError("of the wrong size")
     row = np.frombuffer(bytearray(data), dtype=mechanism.dtype)
-    try:
-        fine = bool(mechanism.valid(row).all())
-    except ReportError:
-        fine = False
-    return row if fine else "with a field out of range"
+    if not mechanism.valid(row).all():
+        raise ReportError("with a field out of range")
+    return row
 
 
 def checked_names(public: Any) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.randomness import Stream
 from dither.core.reports import Reports
 from dither.display.table import TextTable
-from dither.errors import BudgetError, EmptyError, ParameterError
+from dither.errors import BudgetError, EmptyError, ParameterError, ReportError
 from dither.learn.flower.messages import (
     COUNTS,
     PUBLIC,
@@ -217,11 +217,11 @@ class Debiasing(Strategy):
                 refused["from a device that was not asked, or twice from one"] += 1
                 continue
             waited_for.discard(node)
-            found = read_report(reply, self.reporter.mechanism, self.plan, server_round, self.simulated)
-            if isinstance(found, str):
-                refused[found] += 1
+            try:
+                rows.append(read_report(reply, self.reporter.mechanism, self.plan, server_round, self.simulated))
+            except ReportError as error:
+                refused[str(error)] += 1
                 continue
-            rows.append(found)
             public.append(dict(reply.content.metric_records.get(PUBLIC, {})))
         for reason, count in refused.items():
             _LOG.log(WARNING, "round %d: %d replies refused: %s", server_round, count, reason)

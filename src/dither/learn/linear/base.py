@@ -38,7 +38,9 @@ class LinearModel(BaseEstimator, ABC):
 
     pace: ClassVar[float]
     usual_clip: ClassVar[float]
-    promised_: Guarantee  # of a model from a file
+    promised_: Guarantee | None = None  # of a model from a file
+    _started: bool = False
+    schedule_: Schedule
     coef_: Numbers
     intercept_: Any
 
@@ -89,15 +91,16 @@ class LinearModel(BaseEstimator, ABC):
         Classifiers take `classes` too. After it `randomize` and `partial_fit` take turns.
         """
         if isinstance(d, Encoder):
-            self.encoder = d
-        known = self.encoder.d if self.encoder is not None else d
-        if isinstance(known, Encoder) or known is None:
+            self.encoder, d = d, None
+        features = d if self.encoder is None else self.encoder.d
+        if features is None:
             raise ParameterError("start needs the number of features, or an Encoder")
         self._declare(**public)
-        dimensions = checked_count("d", known, 1)
+        dimensions = checked_count("d", features, 1)
         if self.invalid not in RULES:
             raise ParameterError(f"invalid must be one of {', '.join(RULES)}")
         self.schedule_ = self._schedule(dimensions, checked_count("users", users, 1))
+        self._started, self.promised_ = True, None  # what a file promised was for another training
         self.n_features_in_ = dimensions
         self.step_ = 0
         self.simulated_ = False
@@ -153,7 +156,7 @@ class LinearModel(BaseEstimator, ABC):
     @property
     def guarantee(self) -> Guarantee:
         """Of the whole training: that of one report."""
-        if hasattr(self, "promised_"):
+        if self.promised_ is not None:
             return self.promised_
         self._refuse_unstarted()
         return NO_GUARANTEE if self.simulated_ else self.schedule_.guarantee
@@ -232,7 +235,7 @@ class LinearModel(BaseEstimator, ABC):
         return np.clip(np.asarray(validate_data(self, X, dtype=np.float64, reset=False)), -1.0, 1.0)
 
     def _refuse_unstarted(self) -> None:
-        if not hasattr(self, "schedule_"):
+        if not self._started:
             raise ParameterError("nothing is public yet: call start(d, users=...) or fit(X, y) first")
 
     def _declare(self, **public: Any) -> None:
@@ -246,9 +249,6 @@ class LinearModel(BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.seed is None
         return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
 
     # Files -----------------------------------------------------------------------------------------------------------
 
@@ -270,3 +270,7 @@ class LinearModel(BaseEstimator, ABC):
     @abstractmethod
     def _stored(self) -> list[Any]:
         """The labels as JSON has them."""
+
+    @abstractmethod
+    def _restore(self, labels: list[Any]) -> None:
+        """Declare what `_stored` has told."""

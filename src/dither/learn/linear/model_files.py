@@ -16,13 +16,12 @@ from dither.core.decoding import decoded
 from dither.core.guarantee import NO_GUARANTEE, Guarantee, Model, Neighbours
 from dither.errors import ParameterError
 from dither.learn.encoding import Encoder
-from dither.learn.linear.base import FORMAT, LinearModel
-from dither.learn.linear.models import Classifier, LinearRegression, LinearSVC, LogisticRegression
+from dither.learn.linear.base import FORMAT
+from dither.learn.linear.models import LinearRegression, LinearSVC, LogisticRegression
 from dither.schema import Schema
 
-MODELS: dict[str, type[LinearModel]] = {
-    each.__name__: each for each in (LinearRegression, LogisticRegression, LinearSVC)
-}
+Trained = LinearRegression | LogisticRegression | LinearSVC
+MODELS: dict[str, type[Trained]] = {each.__name__: each for each in (LinearRegression, LogisticRegression, LinearSVC)}
 
 
 Number = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
@@ -49,7 +48,7 @@ class ModelFormat(msgspec.Struct, forbid_unknown_fields=True):
     label: str | None = None  # what is predicted, where `dither train` wrote the file
 
 
-def load_model(source: str | Path | Mapping[str, Any]) -> Any:
+def load_model(source: str | Path | Mapping[str, Any]) -> Trained:
     """A model from `to_dict`, or from the file that `dither train` wrote: it predicts, and says what was promised.
 
     >>> stored = LogisticRegression(epsilon=1.0).start(2, users=100).to_dict()
@@ -60,14 +59,10 @@ def load_model(source: str | Path | Mapping[str, Any]) -> Any:
     if stored.get("format") != FORMAT:
         raise ParameterError("this is not a model that dither wrote, or its format is of a newer version: upgrade")
     told = decoded(dict(stored), ModelFormat, "this model is damaged")
-    model: Any = MODELS[told.model]()
+    model = MODELS[told.model]()
     if told.schema is not None:
         model.encoder = Encoder(Schema.from_dict(told.schema))
-    if isinstance(model, Classifier):
-        model._declare(classes=told.labels)
-    else:
-        model.bounds = decoded(told.labels, tuple[float, float], "this model is damaged", name="labels")
-        model._declare()
+    model._restore(told.labels)
     if model.encoder is not None and model.encoder.d != len(told.coefficients):
         raise ParameterError(f"this model is damaged: coefficients: expected {model.encoder.d}, one for each feature")
     model.coef_, model.intercept_ = np.array(told.coefficients), told.intercept
@@ -90,11 +85,7 @@ def load_model(source: str | Path | Mapping[str, Any]) -> Any:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found = None
-    if not isinstance(found, Mapping):
-        raise ParameterError(
-            f"the model file {path} cannot be read; a model file is what model.to_dict() gives, as JSON"
-        )
-    return found
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        pass
+    raise ParameterError(f"the model file {path} cannot be read; a model file is what model.to_dict() gives, as JSON")

@@ -17,7 +17,8 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dither.core.checks import checked_real
+from dither.core.checks import checked_list, checked_real
+from dither.core.decoding import decoded
 from dither.errors import DomainError, ParameterError, RowError
 from dither.learn.encoding import Encoder
 from dither.learn.linear.base import LinearModel, Progress
@@ -107,6 +108,9 @@ class Classifier(ClassifierMixin, LinearModel):
 
     def _stored(self) -> list[Any]:
         return self.classes_.tolist()
+
+    def _restore(self, labels: list[Any]) -> None:
+        self._declare(classes=labels)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -229,9 +233,8 @@ class LinearRegression(RegressorMixin, LinearModel):
 
     def _ends(self) -> tuple[float, float]:
         """Centre and half-width of the target."""
-        if not isinstance(self.bounds, Sequence) or len(self.bounds) != 2:
-            raise ParameterError("bounds are two numbers, low below high")
-        low, high = (checked_real("a bound", end) for end in self.bounds)
+        ends = checked_list("bounds are two numbers, low below high", self.bounds, 2)
+        low, high = (checked_real("a bound", end) for end in ends)
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ParameterError("bounds are two finite numbers, low below high")
         return (low + high) / 2, (high - low) / 2
@@ -272,6 +275,10 @@ class LinearRegression(RegressorMixin, LinearModel):
 
     def _stored(self) -> list[Any]:
         return [float(end) for end in self.bounds]
+
+    def _restore(self, labels: list[Any]) -> None:
+        self.bounds = decoded(labels, tuple[float, float], "this model is damaged", name="labels")
+        self._declare()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
