@@ -68,6 +68,13 @@ class Channel(ABC):
     def ratio(self) -> Fraction | float:
         """The largest likelihood ratio between two inputs; `inf` where an output is impossible for one."""
 
+    def ratio_between(self, one: int, other: int) -> Fraction | float:
+        """The largest likelihood ratio of one input over another: by default two at its ends, than which none is worse.
+
+        What has inputs between its ends says so itself, if it is asked about them.
+        """
+        return self.ratio()
+
     @abstractmethod
     def divergence(self, ratio: Fraction) -> Fraction:
         """The largest hockey-stick divergence between two inputs at the given likelihood ratio."""
@@ -84,6 +91,16 @@ class Channel(ABC):
     def parts(self) -> tuple["Channel", ...]:
         """The channels that it is made of, if any."""
         return ()
+
+    @property
+    def two_level(self) -> "TwoLevel | None":
+        """Itself, if it is a two-level law."""
+        return None
+
+    @property
+    def sampled_law(self) -> "tuple[TwoLevel, int] | None":
+        """The two-level law that its sampler draws from, and how often for a report; None if it is another kind."""
+        return None
 
     @property
     def listed(self) -> bool:
@@ -106,8 +123,7 @@ class Channel(ABC):
     @property
     def epsilon(self) -> float:
         """The pure epsilon of the channel, rounded up."""
-        ratio = self.ratio()
-        return log_above(ratio) if isinstance(ratio, Fraction) else inf
+        return log_above(self.ratio())
 
     def profile(self, epsilon: float) -> float:
         """The smallest delta for which the channel is (epsilon, delta)-private, rounded up.
@@ -213,6 +229,14 @@ class TwoLevel(Channel):
         raise ParameterError("epsilon is too small for these parameters: no report would carry information")
 
     @property
+    def two_level(self) -> "TwoLevel":
+        return self
+
+    @property
+    def sampled_law(self) -> "tuple[TwoLevel, int]":
+        return self, 1
+
+    @property
     def total(self) -> int:
         """W: the sum of all weights, the same for every input."""
         return self.favoured * self.high + (self.outputs - self.favoured) * self.low
@@ -286,6 +310,10 @@ class Table(Channel):
         if any(min(column) == 0 for column in columns):
             return inf
         return max(Fraction(max(column), min(column)) for column in columns)
+
+    def ratio_between(self, one: int, other: int) -> Fraction | float:
+        rows = zip(self.weights[one], self.weights[other], strict=True)
+        return max(inf if b == 0 else Fraction(a, b) for a, b in rows if a)
 
     def divergence(self, ratio: Fraction) -> Fraction:
         # In integers, which are many times faster than fractions: a - r b is a gain of q a - p b, for r = p/q.

@@ -2,7 +2,8 @@
 
 import math
 import numbers
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ def checked_delta(delta: float) -> float:
 
 def checked_count(name: str, count: int, least: int, most: int | None = None) -> int:
     """A whole number in [least, most], as an int."""
-    if isinstance(count, bool) or not isinstance(count, numbers.Integral):
+    if not is_whole(count):
         raise ParameterError(f"{name} must be a whole number, not {type(count).__name__}")
     number = int(count)
     if number < least:
@@ -82,6 +83,21 @@ def real_array(given: Any) -> NDArray[np.float64] | None:
 def is_real(number: Any) -> bool:
     """Whether this is a real number, of whatever type; True and False are none."""
     return isinstance(number, numbers.Real) and not isinstance(number, bool)
+
+
+def is_whole(number: Any) -> bool:
+    """Whether this is a whole number of a type that holds no others; True and False are none."""
+    return isinstance(number, numbers.Integral) and is_real(number)
+
+
+def is_string(given: Any) -> bool:
+    """Whether this is a text or bytes: a sequence to Python, but one value."""
+    return isinstance(given, str | bytes | bytearray | memoryview)
+
+
+def is_list(given: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether this is a list, a tuple, or another sequence of values."""
+    return isinstance(given, Sequence) and not is_string(given)
 
 
 def as_float(item: Any) -> float:

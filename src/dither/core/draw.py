@@ -63,6 +63,11 @@ def some_of(rows: Rows, chosen: NDArray[np.integer]) -> Rows:
     return rows.start + chosen if isinstance(rows, slice) else rows[chosen]
 
 
+def part_of(rows: Rows, part: slice) -> Rows:
+    """The numbers of the rows from one place to another: still a slice, if these are one."""
+    return slice(rows.start + part.start, rows.start + part.stop) if isinstance(rows, slice) else rows[part]
+
+
 def positions(
     law: TwoLevel, tape: Tape, rows: Rows, favoured: Words | None = None, opposed: Words | None = None
 ) -> Words:
@@ -189,8 +194,7 @@ def entries(cumulative: tuple[int, ...], tape: Tape, rows: Rows) -> NDArray[np.i
     drawn[near] = np.searchsorted(leading, words[near])
     tied = near[leading[drawn[near]] == words[near]]
     if tied.size:
-        numbers = rows.start + tied if isinstance(rows, slice) else rows[tied]
-        within = below(cumulative[-1], tape, numbers, lane=ELEMENT)
+        within = below(cumulative[-1], tape, some_of(rows, tied), lane=ELEMENT)
         drawn[tied] = exact_entries(cumulative, tape.bits, words[tied].tolist(), within.tolist())
     return drawn
 

@@ -44,7 +44,7 @@ from itertools import accumulate, chain, pairwise, repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.draw import DRAW, ELEMENT, Rows, Tape, Words, below, count_of, exact_entries, some_of
+from dither.core.draw import DRAW, ELEMENT, Rows, Tape, Words, below, count_of, exact_entries, part_of, some_of
 from dither.errors import ParameterError
 
 MOST_SCALE = 1 << 17
@@ -132,8 +132,7 @@ class RoundedGaussian:
         drawn = np.empty(count_of(rows), dtype=np.int64)
         for at in range(0, drawn.size, _CHUNK):
             part = slice(at, min(at + _CHUNK, drawn.size))
-            chosen = slice(rows.start + part.start, rows.start + part.stop) if isinstance(rows, slice) else rows[part]
-            self._fill(drawn[part], tape, chosen)
+            self._fill(drawn[part], tape, part_of(rows, part))
         return drawn
 
     def prepare(self, bits: int) -> None:
