@@ -6,9 +6,12 @@ It holds columns and nothing else: `print` aligns them, a notebook renders HTML,
 import html
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from rich.table import Table as Drawn
 
 # Names and labels come from files, and a terminal obeys what it does not show.
 _UNSEEN = {code: "?" for code in (*range(32), *range(127, 160)) if chr(code) != "\n"}
@@ -54,7 +57,7 @@ class TextTable:
         body = "".join(line(row, "td") for row in self.rows())
         return f"<table><thead>{line(self.columns, 'th')}</thead><tbody>{body}</tbody></table>"
 
-    def __rich__(self) -> Any:
+    def __rich__(self) -> "Drawn":
         from rich.box import SIMPLE_HEAD
         from rich.table import Table as Drawn
         from rich.text import Text
