@@ -59,10 +59,7 @@ def checked_real(name: str, number: float) -> float:
     """Any real number as a float; infinite if it is beyond all floats."""
     if not is_real(number):
         raise ParameterError(f"{name} must be a number, not {type(number).__name__}")
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
+    return as_float(number)
 
 
 def real_array(given: Any) -> NDArray[np.float64] | None:
@@ -102,6 +99,7 @@ def is_list(given: Any) -> TypeGuard[Sequence[Any]]:
 
 def as_float(item: Any) -> float:
     """Any real number as a float, infinite if it is beyond all floats; NaN for what is no number."""
-    if not is_real(item):
-        return math.nan
-    return checked_real("", item)
+    try:
+        return float(item) if is_real(item) else math.nan
+    except OverflowError:
+        return math.inf if item > 0 else -math.inf

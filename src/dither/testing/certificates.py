@@ -57,7 +57,8 @@ def check_channel(mechanism: Mechanism) -> None:
         assert isinstance(channel, PublicMixture)
         if mechanism.structure == CODEBOOK:
             small: Any = mechanism.shortened(1 << 12)
-            assert mechanism.law is not None and channel.ratio() == mechanism.law.ratio() ** small.number
+            assert mechanism.law is not None
+            assert channel.ratio() == mechanism.law.ratio() ** small.number
             check_worst_tag(small.channel(), range(SEEDS))
             channel = replace(channel, component=mechanism.law)
         if mechanism.takes == SPARSE:
