@@ -82,7 +82,7 @@ def is_real(number: Any) -> bool:
     return isinstance(number, numbers.Real) and not isinstance(number, bool)
 
 
-def is_whole(number: Any) -> bool:
+def is_whole(number: Any) -> TypeGuard[int]:
     """Whether this is a whole number of a type that holds no others; True and False are none."""
     return isinstance(number, numbers.Integral) and is_real(number)
 
