@@ -79,10 +79,11 @@ def _entries(column: Any, d: int, mend: bool, names: Sequence[str] | None) -> En
     if kind in _PLAIN and column.ndim == 2:
         return _of_table(np.asarray(np.ma.filled(column, 0)), d)
     if kind == "O" and column.ndim in (1, 2):
-        column = unmasked(column) if column.ndim == 1 else np.ma.filled(column, 0)
-    vectors = listed(column) if kind in "O-" else None
-    if is_list(vectors):
-        return _of_list(vectors, d, mend, names)
+        column = (unmasked(column) if column.ndim == 1 else np.ma.filled(column, 0)).tolist()
+    elif kind == "-":
+        column = listed(column)
+    if is_list(column):
+        return _of_list(column, d, mend, names)
     raise DomainError(f"these are not sparse vectors: {_ADVICE}")
 
 
