@@ -417,8 +417,8 @@ class Schema(Mapping[str, Attribute]):
         """The inverse of `to_dict`."""
         attributes = {}
         for name, entry in stored.items() if isinstance(stored, Mapping) else ():
-            kind = entry.get("kind") if isinstance(entry, Mapping) else None
-            if kind not in list(KINDS):  # it may be anything, also what a dictionary cannot look up
+            kind = str(entry.get("kind")) if isinstance(entry, Mapping) else ""
+            if kind not in KINDS:
                 raise ParameterError(f"attribute {name}: kind must be one of {', '.join(KINDS)}")
             parameters = {key: value for key, value in entry.items() if key != "kind"}
             given = decoded_parameters(KINDS[kind], parameters, f"attribute {name}")

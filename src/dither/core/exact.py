@@ -49,8 +49,8 @@ def exp_above(epsilon: float) -> float:
 def log_above(ratio: Fraction | float) -> float:
     """A float at or just above ln(ratio); `inf` where the ratio is.
 
-    >>> log_above(Fraction(3)), log_above(Fraction(1))
-    (1.0986122886681098, 0.0)
+    >>> log_above(Fraction(3)), log_above(Fraction(1)), log_above(math.inf)
+    (1.0986122886681098, 0.0, inf)
     """
     return math.inf if ratio == math.inf else float_above(closely_above_log(Fraction(ratio)))
 

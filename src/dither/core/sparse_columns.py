@@ -73,8 +73,10 @@ def _entries(column: Any, d: int, mend: bool, names: Sequence[str] | None) -> En
         raise DomainError("this is a data frame: if it has a column for each key, give its .to_numpy()")
     if _is_matrix(column):
         return _of_csr(column.tocsr(), d)
-    if is_arrow(column) and is_map(column):
-        return _of_maps(joined_pieces(column), mend, names)
+    if is_arrow(column):
+        column = joined_pieces(column)
+        if is_map(column):
+            return _of_maps(column, mend, names)
     kind = array_kind(column)
     if kind in _PLAIN and column.ndim == 2:
         return _of_table(np.asarray(np.ma.filled(column, 0)), d)
