@@ -69,9 +69,9 @@ class Channel(ABC):
         """The largest likelihood ratio between two inputs; `inf` where an output is impossible for one."""
 
     def ratio_between(self, one: int, other: int) -> Fraction | float:
-        """The largest likelihood ratio of one input over another: by default two at its ends, than which none is worse.
+        """The largest likelihood ratio of one input over another.
 
-        What has inputs between its ends says so itself, if it is asked about them.
+        By default that of the two worst inputs: right for those at its two ends, and a bound for others.
         """
         return self.ratio()
 
