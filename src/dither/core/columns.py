@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import as_float, is_list, is_real, is_string, is_whole
-from dither.core.domains import array_kind, listed, unmasked
+from dither.core.domains import array_kind, as_list, unmasked
 from dither.errors import DomainError, require
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def filled(column: Any, substitute: Any) -> Any:  # any form of column
     if kind == "f":
         missing = np.isnan(column)
         return np.where(missing, substitute, column) if missing.any() else column
-    items = listed(column) if kind in "O-" else ()
+    items = as_list(column) if kind in "O-" else ()
     missing_at = [row for row, item in enumerate(items) if _is_missing(item)] if is_list(items) else ()
     if not missing_at:
         return column
@@ -304,7 +304,7 @@ def _is_column(column: Any) -> bool:
 
 def _items(column: Any) -> Sequence[Any]:
     """The values one by one; whatever is not one value for each user is refused."""
-    items = listed(column) if _is_column(column) else None
+    items = as_list(column) if _is_column(column) else None
     if is_list(items):
         return items
     raise DomainError("a column is a list or a one-dimensional array, with one value for each user")

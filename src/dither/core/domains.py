@@ -133,7 +133,7 @@ def array_kind(values: Any) -> str:
     return values.dtype.kind if isinstance(values, np.ndarray | np.void) else "-"
 
 
-def listed(values: Any) -> Any:  # what it is of is not known
+def as_list(values: Any) -> Any:  # what it is of is not known
     """An array, a pandas column or an Arrow one as a list; anything else as it is."""
     return values.tolist() if hasattr(values, "tolist") else values
 
@@ -152,7 +152,7 @@ def unmasked(values: T) -> T | NDArray:
 
 def _items(values: Any) -> list[Any]:
     """The values one by one, as they are: an array of one type for all would turn numbers beside a text into texts."""
-    items = listed(values)
+    items = as_list(values)
     items = list(items) if np.iterable(items) and not is_string(items) else [items]
     if any(isinstance(item, list | tuple | np.ndarray) for item in items):
         raise DomainError(_SHAPE)

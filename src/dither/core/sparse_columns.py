@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dither.core.checks import as_float, is_list
 from dither.core.columns import LabelCodes, floats_of, is_arrow, is_map, is_text, joined_pieces
-from dither.core.domains import array_kind, is_data_frame, listed, unmasked
+from dither.core.domains import array_kind, as_list, is_data_frame, unmasked
 from dither.errors import DomainError, RowError
 
 EMPTY = -1  # in structured rows: no key
@@ -83,7 +83,7 @@ def _entries(column: Any, d: int, mend: bool, names: Sequence[str] | None) -> En
     if kind == "O" and column.ndim in (1, 2):
         column = (unmasked(column) if column.ndim == 1 else np.ma.filled(column, 0)).tolist()
     elif kind == "-":
-        column = listed(column)
+        column = as_list(column)
     if is_list(column):
         return _of_list(column, d, mend, names)
     raise DomainError(f"these are not sparse vectors: {_ADVICE}")
