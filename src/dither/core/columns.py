@@ -48,7 +48,7 @@ def floats_of(column: Any) -> NDArray[np.float64]:
     return np.array([as_float(item) for item in _items(column)], dtype=np.float64)
 
 
-def filled(column: Any, substitute: Any) -> Any:  # any form of column
+def filled(column: Any, substitute: Any) -> Any:  # a column of any form
     """A column with a substitute for what is missing: null, None, NaN, or under a mask. Where nothing is, itself.
 
     >>> filled(["nurse", None], "unknown"), filled([1.5, float("nan"), "?"], 0.0)

@@ -133,7 +133,7 @@ def array_kind(values: Any) -> str:
     return values.dtype.kind if isinstance(values, np.ndarray | np.void) else "-"
 
 
-def as_list(values: Any) -> Any:  # what it is of is not known
+def as_list(values: Any) -> Any:  # a list, or whatever came
     """An array, a pandas column or an Arrow one as a list; anything else as it is."""
     return values.tolist() if hasattr(values, "tolist") else values
 
