@@ -31,7 +31,7 @@ class Reports(np.ndarray):
     def wrap(cls, rows: np.ndarray, maker: str = "", simulated: bool = False) -> "Reports":
         """The same memory, with the two facts attached."""
         reports = rows.view(cls)
-        reports.maker, reports.simulated = maker, simulated
+        reports.maker, reports.simulated = maker, bool(simulated)  # which may be NumPy's
         return reports
 
     def __array_finalize__(self, obj: Any) -> None:
