@@ -25,7 +25,7 @@ The value of a `KeyValue` is a vector: a dictionary, or a row of a table with a 
 import math
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -35,9 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core import toml
-from dither.core.checks import as_float, checked_count
+from dither.core.checks import as_float, checked_count, is_list, is_whole
 from dither.core.columns import MISSING, LabelCodes, floats_of
-from dither.core.decoding import decoded_parameters
+from dither.core.decoding import decoded_parameters, plain
 from dither.core.domains import Categories, UnitInterval
 from dither.core.sparse_columns import MOST_KEYS, Entries, entries_of, refuse_first
 from dither.core.sparse_domain import Sparse
@@ -227,11 +227,9 @@ class Categorical:
     questions: ClassVar[tuple[str, ...]] = ("histogram",)
 
     def __post_init__(self) -> None:
-        given = self.labels
-        fine = isinstance(given, Sequence) and not isinstance(given, str | bytes)
-        if not fine or not all(map(_writable, given)):
+        if not is_list(self.labels) or not all(map(_writable, self.labels)):
             raise ParameterError('labels must be a list of texts, as in Categorical(["yes", "no"])')
-        labels: tuple[str, ...] = tuple(map(str, given))
+        labels: tuple[str, ...] = tuple(map(str, self.labels))
         if len(set(labels)) != len(labels) or not 2 <= len(labels) <= MOST_LABELS:
             raise ParameterError(f"labels must be different, and from 2 to {MOST_LABELS}")
         default = "other" if "other" in labels else labels[0]
@@ -301,16 +299,16 @@ class KeyValue:
     questions: ClassVar[tuple[str, ...]] = ("presence", "mean")
 
     def __post_init__(self) -> None:
-        if isinstance(self.keys, Sequence):
-            named = isinstance(self.keys, str | bytes) or not all(map(_writable, self.keys))
-            if named or not 2 <= len(set(self.keys)) == len(self.keys) <= MOST_LABELS:
+        if is_whole(self.keys):
+            object.__setattr__(self, "keys", checked_count("keys", self.keys, 2, MOST_KEYS))
+        else:
+            named = is_list(self.keys) and all(map(_writable, self.keys))
+            if not named or not 2 <= len(set(self.keys)) == len(self.keys) <= MOST_LABELS:
                 raise ParameterError(
                     f"keys are their number, or from 2 to {MOST_LABELS} different texts, as in "
                     'KeyValue(["Alien", "Heat"], size=1)'
                 )
             object.__setattr__(self, "keys", tuple(map(str, self.keys)))
-        else:
-            object.__setattr__(self, "keys", checked_count("keys", self.keys, 2, MOST_KEYS))
         object.__setattr__(self, "size", checked_count("size", self.size, 1, self.d))
         values = Numeric(self.low, self.high)
         object.__setattr__(self, "low", values.low)
@@ -319,12 +317,12 @@ class KeyValue:
     @property
     def d(self) -> int:
         """How many keys there are."""
-        return self.keys if isinstance(self.keys, int) else len(self.keys)
+        return self.keys if self.labels is None else len(self.labels)
 
     @property
     def labels(self) -> tuple[str, ...] | None:
         """The names of the keys, if they have any."""
-        return None if isinstance(self.keys, int) else self.keys
+        return None if is_whole(self.keys) else self.keys
 
     @property
     def domain(self) -> Sparse:
@@ -427,8 +425,8 @@ class Schema(Mapping[str, Attribute]):
         """The inverse of `to_dict`."""
         attributes = {}
         for name, entry in stored.items() if isinstance(stored, Mapping) else ():
-            kind = entry.get("kind") if isinstance(entry, Mapping) else None
-            if not isinstance(kind, str) or kind not in KINDS:
+            kind = str(entry.get("kind")) if isinstance(entry, Mapping) else ""
+            if kind not in KINDS:
                 raise ParameterError(f"attribute {name}: kind must be one of {', '.join(KINDS)}")
             parameters = {key: value for key, value in entry.items() if key != "kind"}
             given = decoded_parameters(KINDS[kind], parameters, f"attribute {name}")
@@ -484,5 +482,4 @@ class Schema(Mapping[str, Attribute]):
 def _plain(attribute: Any) -> dict[str, Any]:
     """The parameters of an attribute, ready for JSON."""
     kept = [each for each in fields(attribute) if not each.metadata or getattr(attribute, each.name) != each.default]
-    found = {each.name: getattr(attribute, each.name) for each in kept}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    return {each.name: plain(getattr(attribute, each.name)) for each in kept}

@@ -12,8 +12,9 @@ import dither
 from dither import SampledDuchi
 from dither.core.additive_channel import AdditiveChannel
 from dither.core.channel import Channel, Table, TwoLevel, hockey_stick
-from dither.core.composite_channels import Announced, Independent, Product, PublicMixture, _convolved
+from dither.core.composite_channels import Announced, Independent, Product, PublicMixture, Repeated, _convolved
 from dither.core.exact import closely_above_log, exp_below, log_above, root_below, share_below
+from dither.core.hashed_channel import HashedChannel
 
 RATIOS = [Fraction(1), Fraction(11, 10), Fraction(3, 2), Fraction(2), Fraction(3), Fraction(7), Fraction(40)]
 
@@ -185,6 +186,23 @@ def test_products_of_any_factor_against_their_tables(factor):
         assert channel.divergence(ratio) == table.divergence(ratio)
     assert channel.exact
     assert channel.blanket().mass <= table.blanket().mass
+
+
+@pytest.mark.parametrize("channel", [GRR, WINDOW, NOISE, UNEVEN, Table(((1, 2), (0, 3), (3, 0)))], ids=str)
+def test_ratios_between_two_inputs(channel):
+    rows = channel.matrix().tolist()
+    for x, y in product(range(len(rows)), repeat=2):
+        true = max(a / b if b else inf for a, b in zip(rows[x], rows[y], strict=True) if a)
+        assert true <= channel.ratio_between(x, y) <= channel.ratio()
+        assert channel != UNEVEN or true == channel.ratio_between(x, y)
+
+
+def test_which_law_is_sampled():
+    assert SIGN.sampled_law == (SIGN, 1)
+    assert Repeated((SIGN,) * 3, 2).sampled_law == (SIGN, 2)
+    assert PublicMixture(Repeated((GRR, GRR), 2), 4, 3, lambda x, tag: GRR.row(x)).sampled_law == (GRR, 2)
+    assert HashedChannel(WINDOW).sampled_law == (WINDOW, 1)
+    assert [each.sampled_law for each in (NOISE, UNEVEN, Independent((SIGN, SIGN), 2))] == [None] * 3
 
 
 def test_a_product_too_large_to_write_down_is_bounded():

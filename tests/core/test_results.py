@@ -189,6 +189,11 @@ def drawn(axes) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
 
 
+def segments(axes) -> list[np.ndarray]:
+    """The error bars, from end to end."""
+    return axes.collections[0].get_segments()
+
+
 def names(axes) -> list[str]:
     return [text.get_text() for text in axes.get_yticklabels()]
 
@@ -201,7 +206,7 @@ def test_items_are_drawn_largest_first_and_ordered_ones_in_their_order():
     assert drawn(axes)[0].tolist() == [0.4, 0.2, 0.1]
     assert axes.get_xlabel() == "share of users"
     low, high = (np.sort(end) for end in found.interval(0.9))
-    bars = np.sort([segment[:, 0] for segment in found.plot(level=0.9).collections[0].get_segments()], axis=0)
+    bars = np.sort([segment[:, 0] for segment in segments(found.plot(level=0.9))], axis=0)
     np.testing.assert_allclose(bars.T, [low, high])
     ordered = Estimate(found.value, found.stderr, 9, PROMISE, labels=list("abc"), ordered=True)
     assert names(ordered.plot()) == ["a", "b", "c"]
@@ -217,7 +222,7 @@ def test_of_many_items_the_largest_are_drawn_with_intervals_for_all():
     assert len(drawn(axes)[0]) == MOST_ITEMS
     assert axes.get_xlabel() == f"frequency (the {MOST_ITEMS} largest of 500)"
     assert "for all at once" in axes.get_title(loc="left")
-    segment = axes.collections[0].get_segments()[0]
+    segment = segments(axes)[0]
     assert segment[1, 0] - segment[0, 0] == pytest.approx(2 * norm.isf(0.05 / 1000) * 0.01)
     steps = numbers(500, edges=np.arange(501.0)).plot()
     assert len(steps.patches) == 2  # a line of steps, and its band

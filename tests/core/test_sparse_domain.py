@@ -85,6 +85,10 @@ FORMS = {
     "Arrow, small types": lambda: arrow(VECTORS, pa.map_(pa.uint8(), pa.float32())),
     "Arrow, a slice": lambda: arrow([{0: 1}, {1: 1, 2: 1}, *VECTORS, {3: 1}]).slice(2, len(VECTORS)),
     "Arrow, chunks": lambda: pa.chunked_array([arrow(VECTORS[:2]), arrow([{4: 1}, *VECTORS[2:]]).slice(1)]),
+    "Arrow, lists": lambda: pa.array(dense(VECTORS, 5).tolist()),
+    "Arrow, chunks of lists": lambda: pa.chunked_array(
+        [dense(VECTORS, 5)[:2].tolist(), dense(VECTORS, 5)[2:].tolist()]
+    ),
     "rows": lambda: DOMAIN.check(VECTORS),
     "wider rows": lambda: Sparse(5, 5).check(VECTORS),
     "rows of other types": lambda: DOMAIN.check(VECTORS).astype([("key", ">i8", (3,)), ("value", np.float32, (3,))]),

@@ -82,9 +82,9 @@ def write_errors(target: str | Path) -> Iterator[None]:
     try:
         yield
         return
+    except (WriteError, BrokenPipeError):  # who reads a pipe may have had enough
+        raise
     except OSError as error:
-        if isinstance(error, WriteError | BrokenPipeError):  # who reads a pipe may have had enough
-            raise
         known = os.strerror(error.errno) if error.errno else ""
         reason = known or error.strerror or "the system refused"
     raise WriteError(f"cannot write {target}: {reason[:1].lower()}{reason[1:]}. No part of it was left behind")

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import as_float
+from dither.core.checks import as_float, is_list
 from dither.core.domains import BALL, DTYPE_NAMES, as_table, named_columns, unmasked
 from dither.core.parallel import each_chunk
 from dither.errors import DomainError, ParameterError, RowError
@@ -97,7 +97,7 @@ class Ball:
         columns = named_columns(values)
         if columns is not None:
             values = _stacked(columns)
-        table = as_table(values, self.d, objects=lenient and isinstance(values, list | tuple))
+        table = as_table(values, self.d, objects=lenient and is_list(values))
         if table.dtype.kind in "iuf":
             with np.errstate(all="ignore"):  # wider floats may have no place in these
                 return table.astype(np.float64, copy=False)

@@ -68,6 +68,13 @@ class Channel(ABC):
     def ratio(self) -> Fraction | float:
         """The largest likelihood ratio between two inputs; `inf` where an output is impossible for one."""
 
+    def ratio_between(self, one: int, other: int) -> Fraction | float:
+        """The largest likelihood ratio of one input over another.
+
+        By default that of the two worst inputs: right for those at its two ends, and a bound for others.
+        """
+        return self.ratio()
+
     @abstractmethod
     def divergence(self, ratio: Fraction) -> Fraction:
         """The largest hockey-stick divergence between two inputs at the given likelihood ratio."""
@@ -101,6 +108,16 @@ class Channel(ABC):
         return (self,)
 
     @property
+    def two_level(self) -> "TwoLevel | None":
+        """Itself, if it is a two-level law."""
+        return None
+
+    @property
+    def sampled_law(self) -> "tuple[TwoLevel, int] | None":
+        """The two-level law that its sampler draws from, and how often for a report; None if it is another kind."""
+        return None
+
+    @property
     def listed(self) -> bool:
         """Whether `row` gives the law of everything that is shown, so that rows can be compared."""
         return True
@@ -121,8 +138,7 @@ class Channel(ABC):
     @property
     def epsilon(self) -> float:
         """The pure epsilon of the channel, rounded up."""
-        ratio = self.ratio()
-        return log_above(ratio) if isinstance(ratio, Fraction) else inf
+        return log_above(self.ratio())
 
     def profile(self, epsilon: float) -> float:
         """The smallest delta for which the channel is (epsilon, delta)-private, rounded up.
@@ -228,6 +244,14 @@ class TwoLevel(Channel):
         raise ParameterError("epsilon is too small for these parameters: no report would carry information")
 
     @property
+    def two_level(self) -> "TwoLevel":
+        return self
+
+    @property
+    def sampled_law(self) -> "tuple[TwoLevel, int]":
+        return self, 1
+
+    @property
     def total(self) -> int:
         """W: the sum of all weights, the same for every input."""
         return self.favoured * self.high + (self.outputs - self.favoured) * self.low
@@ -301,6 +325,10 @@ class Table(Channel):
         if any(min(column) == 0 for column in columns):
             return inf
         return max(Fraction(max(column), min(column)) for column in columns)
+
+    def ratio_between(self, one: int, other: int) -> Fraction | float:
+        rows = zip(self.weights[one], self.weights[other], strict=True)
+        return max(inf if b == 0 else Fraction(a, b) for a, b in rows if a)
 
     def divergence(self, ratio: Fraction) -> Fraction:
         # In integers, which are many times faster than fractions: a - r b is a gain of q a - p b, for r = p/q.

@@ -2,6 +2,7 @@
 
 import math
 import numbers
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -56,7 +57,7 @@ def checked_confidence(confidence: float) -> float:
 
 def checked_list(rule: str, given: Any, least: int, most: int | None = None) -> tuple[Any, ...]:
     """The entries of a list or a tuple, from `least` to `most` of them, or just `least`; `rule` says so in an error."""
-    if not isinstance(given, tuple | list) or not least <= len(given) <= (least if most is None else most):
+    if not is_list(given) or not least <= len(given) <= (least if most is None else most):
         raise ParameterError(rule)
     return tuple(given)
 
@@ -65,10 +66,7 @@ def checked_real(name: str, number: float) -> float:
     """Any real number as a float; infinite if it is beyond all floats."""
     if not is_real(number):
         raise ParameterError(f"{name} must be a number, not {type(number).__name__}")
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
+    return as_float(number)
 
 
 def real_array(given: Any) -> NDArray[np.float64] | None:
@@ -92,12 +90,23 @@ def is_real(number: Any) -> bool:
 
 
 def is_whole(number: Any) -> TypeGuard[int]:
-    """Whether this is a whole number, of whatever type; True and False are none."""
-    return isinstance(number, numbers.Integral) and not isinstance(number, bool)
+    """Whether this is a whole number of a type that holds no others; True and False are none."""
+    return isinstance(number, numbers.Integral) and is_real(number)
+
+
+def is_string(given: Any) -> bool:
+    """Whether this is a text or bytes: a sequence to Python, but one value."""
+    return isinstance(given, str | bytes | bytearray | memoryview)
+
+
+def is_list(given: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether this is a list, a tuple, or another sequence of values."""
+    return isinstance(given, Sequence) and not is_string(given)
 
 
 def as_float(item: Any) -> float:
     """Any real number as a float, infinite if it is beyond all floats; NaN for what is no number."""
-    if not is_real(item):
-        return math.nan
-    return checked_real("", item)
+    try:
+        return float(item) if is_real(item) else math.nan
+    except OverflowError:
+        return math.inf if item > 0 else -math.inf

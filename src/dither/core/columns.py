@@ -18,14 +18,17 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import as_float, is_real
-from dither.core.domains import unmasked
+from dither.core.checks import as_float, is_list, is_real, is_string, is_whole
+from dither.core.domains import array_kind, as_list, unmasked
 from dither.errors import DomainError, require
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 UNKNOWN, MISSING = -1, -2
 _EXACT = 2.0**53  # below, a float is one whole number
@@ -39,13 +42,13 @@ def floats_of(column: Any) -> NDArray[np.float64]:
     if is_arrow(column):
         return _joined(_arrow_floats, column, np.float64)
     column = unmasked(column)
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and column.ndim == 1:
+    if array_kind(column) in "iuf" and column.ndim == 1:
         with np.errstate(over="ignore"):  # a warning would be a fact about a value
             return np.asarray(column).astype(np.float64)
     return np.array([as_float(item) for item in _items(column)], dtype=np.float64)
 
 
-def filled(column: Any, substitute: Any) -> Any:
+def filled(column: Any, substitute: Any) -> Any:  # a column of any form
     """A column with a substitute for what is missing: null, None, NaN, or under a mask. Where nothing is, itself.
 
     >>> filled(["nurse", None], "unknown"), filled([1.5, float("nan"), "?"], 0.0)
@@ -53,16 +56,15 @@ def filled(column: Any, substitute: Any) -> Any:
     """
     if is_arrow(column):
         return _filled_arrow(column, substitute)
-    if getattr(column, "ndim", 1) != 1 or isinstance(column, str | bytes) or not hasattr(column, "__len__"):
+    if not _is_column(column):
         return column  # it is refused, or a table of vectors, which has its own way to say that a key is not there
     column = unmasked(column)
-    if isinstance(column, np.ndarray) and column.dtype.kind == "f":
+    kind = array_kind(column)
+    if kind == "f":
         missing = np.isnan(column)
         return np.where(missing, substitute, column) if missing.any() else column
-    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
-        return column
-    items = column.tolist() if hasattr(column, "tolist") else column
-    missing_at = [row for row, item in enumerate(items) if _is_missing(item)]
+    items = as_list(column) if kind in "O-" else ()
+    missing_at = [row for row, item in enumerate(items) if _is_missing(item)] if is_list(items) else ()
     if not missing_at:
         return column
     mended = list(items)
@@ -92,7 +94,7 @@ class LabelCodes:
         if is_arrow(column):
             return _joined(self._of_arrow, column, np.int64)
         column = unmasked(column)
-        if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind not in "OUT":
+        if array_kind(column) not in "OUT-" and column.ndim == 1:
             return self._of_array(np.asarray(column))
         return self._of_items(_items(column))
 
@@ -136,14 +138,12 @@ class LabelCodes:
         try:
             if isinstance(item, str):
                 return self._place.get(item, UNKNOWN)
-            if item is None or type(item).__name__ in ("NAType", "NaTType"):  # of pandas
+            if _is_missing(item):
                 return MISSING
             if isinstance(item, bool | np.bool_):
                 return self._place.get("true" if item else "false", UNKNOWN)
-            number = as_float(item) if is_real(item) else 0.5
-            if number != number:
-                return MISSING
-            exact = number.is_integer() and (abs(number) < _EXACT or isinstance(item, int | np.integer))
+            number = as_float(item)
+            exact = number.is_integer() and (abs(number) < _EXACT or is_whole(item))
             return self._place.get(str(int(item)), UNKNOWN) if exact else UNKNOWN
         except Exception:  # that looking at something goes wrong is a fact about its user
             return UNKNOWN
@@ -182,21 +182,26 @@ def is_arrow(column: Any) -> bool:
 
 def _joined(read: Callable[[Any], NDArray], column: Any, dtype: Any) -> NDArray:
     """What is read of each piece of an Arrow column, one after the other."""
-    pieces = column.chunks if hasattr(column, "chunks") else [column]
-    found = [read(unwrapped(piece)) for piece in pieces]
+    found = [read(unwrapped(piece)) for piece in _pieces(column)]
     return found[0].astype(dtype, copy=False) if len(found) == 1 else np.concatenate([np.empty(0, dtype), *found])
 
 
-def unwrapped(piece: Any) -> Any:
+def _pieces(column: Any) -> list[Any]:
+    return column.chunks if hasattr(column, "chunks") else [column]
+
+
+def unwrapped(piece: Any) -> "pa.Array":
     """A piece of an Arrow column without what only wraps the values: names for types, and runs of equal values."""
     import pyarrow as pa
     from pyarrow.compute import call_function
 
-    while isinstance(piece.type, pa.BaseExtensionType) or pa.types.is_run_end_encoded(piece.type):
-        piece = (
-            piece.storage if isinstance(piece.type, pa.BaseExtensionType) else call_function("run_end_decode", [piece])
-        )
-    return piece
+    while True:
+        if isinstance(piece.type, pa.BaseExtensionType):
+            piece = piece.storage
+        elif pa.types.is_run_end_encoded(piece.type):
+            piece = call_function("run_end_decode", [piece])
+        else:
+            return piece
 
 
 def _arrow_floats(piece: Any) -> NDArray[np.float64]:
@@ -220,9 +225,8 @@ def _filled_arrow(column: Any, substitute: Any) -> Any:
     if not compute.any(missing).as_py():
         return column
     if pa.types.is_map(column.type):
-        chunks = column.chunks if hasattr(column, "chunks") else [column]
-        return pa.chunked_array([_none_held(chunk) for chunk in chunks])
-    if isinstance(substitute, str) or not is_number_type(column.type):
+        return pa.chunked_array([_none_held(chunk) for chunk in _pieces(column)])
+    if not is_real(substitute) or not is_number_type(column.type):
         return filled(arrow_items(column), substitute)
     return compute.if_else(missing, float(substitute), column.cast(pa.float64(), safe=False))
 
@@ -246,9 +250,28 @@ def _taken(values: NDArray, indices: Any, absent: float) -> NDArray:
     return np.append(values, absent).astype(values.dtype)[places]  # the last one is at -1
 
 
+def joined_pieces(column: Any) -> "pa.Array":
+    """An Arrow column in one piece."""
+    import pyarrow as pa
+
+    pieces = _pieces(column)
+    return pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces or [pa.array([], column.type)])
+
+
+def is_map(column: Any) -> bool:
+    """Whether an Arrow column holds maps."""
+    import pyarrow as pa
+
+    return pa.types.is_map(column.type)
+
+
 def is_text(column: Any) -> bool:
     """Whether an Arrow column holds texts."""
-    return is_text_type(column.type.value_type if hasattr(column.type, "value_type") else column.type)
+    import pyarrow as pa
+
+    kind = column.type
+    coded = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
+    return is_text_type(kind.value_type if coded else kind)
 
 
 def is_text_type(kind: Any) -> bool:
@@ -274,10 +297,14 @@ def arrow_items(column: Any) -> list[Any]:
 # Anything else ------------------------------------------------------------------------------------------------------
 
 
+def _is_column(column: Any) -> bool:
+    """Whether this may be one value for each user."""
+    return getattr(column, "ndim", 1) == 1 and not is_string(column)
+
+
 def _items(column: Any) -> Sequence[Any]:
     """The values one by one; whatever is not one value for each user is refused."""
-    if getattr(column, "ndim", 1) == 1 and not isinstance(column, str | bytes | bytearray | memoryview):
-        items = column.tolist() if hasattr(column, "tolist") else column
-        if isinstance(items, Sequence) and not isinstance(items, str | bytes):
-            return items
+    items = as_list(column) if _is_column(column) else None
+    if is_list(items):
+        return items
     raise DomainError("a column is a list or a one-dimensional array, with one value for each user")

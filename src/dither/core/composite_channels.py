@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import inf, log2, prod
 from typing import Any
 
-from dither.core.channel import Blanket, Channel, Contrast, Table, TwoLevel, hockey_stick
+from dither.core.channel import Blanket, Channel, Contrast, TwoLevel, hockey_stick
 from dither.core.exact import closely_above_log, exp_below, float_above, log_above, root_below
 
 _MOST_WORD_BITS = 16
@@ -61,17 +61,11 @@ class Product(Channel):
     def ratio(self) -> Fraction | float:
         # Coordinates are independent: each takes its own worst output.
         return max(
-            prod((self._letter_ratio(a, b) for a, b in zip(one, other, strict=True)), start=Fraction(1))
+            prod(
+                (self.factor.ratio_between(a, b) for a, b in zip(one, other, strict=True) if a != b), start=Fraction(1)
+            )
             for one, other in self._pairs
         )
-
-    def _letter_ratio(self, one: int, other: int) -> Fraction | float:
-        if one == other:
-            return Fraction(1)
-        if not isinstance(self.factor, Table):  # the letters are its two ends, and no pair is worse than they are
-            return self.factor.ratio()
-        rows = zip(self.factor.row(one), self.factor.row(other), strict=True)
-        return max(inf if b == 0 else a / b for a, b in rows if a)
 
     def divergence(self, ratio: Fraction) -> Fraction:
         if ratio >= self.ratio():
@@ -175,12 +169,17 @@ class Independent(Channel):
 
     @property
     def exact(self) -> bool:
-        return isinstance(self._same, TwoLevel) and self.asked <= _MOST_CONVOLVED
+        return self._law is not None and self.asked <= _MOST_CONVOLVED
 
     @property
     def _same(self) -> Channel | None:
         kinds = {id(factor): factor for factor in self.factors}.values()
         return self.factors[0] if all(factor == self.factors[0] for factor in kinds) else None
+
+    @property
+    def _law(self) -> TwoLevel | None:
+        """The two-level law that all share, if they do."""
+        return None if self._same is None else self._same.two_level
 
     def _worst(self, cost: Callable[[Channel], Any]) -> list[tuple[Any, int]]:
         """The largest costs of `asked` coordinates, and how many have each."""
@@ -199,15 +198,15 @@ class Independent(Channel):
     @property
     def epsilon(self) -> float:
         ratios = self._worst(lambda factor: factor.ratio())
-        if any(not isinstance(ratio, Fraction) for ratio, times in ratios if times):
+        if any(ratio == inf for ratio, times in ratios if times):
             return inf
         return float_above(sum((times * closely_above_log(ratio) for ratio, times in ratios), Fraction(0)))
 
     def divergence(self, ratio: Fraction) -> Fraction:
         if ratio >= self.ratio():
             return Fraction(0)
-        if isinstance(self._same, TwoLevel) and self.exact:
-            return _convolved(self._same, self.asked, ratio)
+        if self.exact and (law := self._law) is not None:
+            return _convolved(law, self.asked, ratio)
         parts = self._parts_of(ratio)
         losses = self._worst(lambda factor: factor.divergence(parts[id(factor)]))
         return min(Fraction(1), sum((loss * times for loss, times in losses), Fraction(0)))
@@ -253,6 +252,12 @@ class Repeated(Independent):
     Inputs that differ most in one coordinate do so in all, so that ratio and divergence are those of coordinates with
     inputs of their own: also where a coordinate is given a random input that depends on the one, such as a rounded one.
     """
+
+    @property
+    def sampled_law(self) -> tuple[TwoLevel, int] | None:
+        """That of a coordinate, which are all alike."""
+        sampled = self.factors[0].sampled_law
+        return None if sampled is None else (sampled[0], sampled[1] * self.asked)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -306,6 +311,10 @@ class PublicMixture(Channel):
     outputs: int | None = None
     odds: tuple[Fraction, ...] | None = None
     attained: bool = True  # whether some inputs have the component's divergence; averages of its rows may not
+
+    @property
+    def sampled_law(self) -> tuple[TwoLevel, int] | None:
+        return self.component.sampled_law
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -53,6 +53,11 @@ def decoded_parameters(cls: type, stored: dict[str, Any], what: str) -> dict[str
     return {name: decoded(value, kinds[name], what, name=name) for name, value in stored.items()}
 
 
+def plain(value: T) -> T | list[Any]:
+    """What a file holds of a value: tuples, also within others, as the lists that JSON has."""
+    return [plain(item) for item in value] if isinstance(value, tuple) else value
+
+
 @cache
 def _parameters(cls: Any) -> dict[str, Field]:
     return {each.name: each for each in fields(cls)}

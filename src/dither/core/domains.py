@@ -7,17 +7,18 @@ A domain says what it is: its `kind`, one of those named here or any other text;
 for it is made; and, where its values are vectors of numbers, how many `coordinates` they have.
 """
 
-import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import as_float, checked_count
+from dither.core.checks import as_float, checked_count, is_list, is_string, is_whole
 from dither.core.parallel import each_chunk
 from dither.errors import DomainError, ParameterError, RowError
+
+T = TypeVar("T")
 
 CATEGORIES = "categories"
 NUMBERS = "numbers"  # from -1 to 1
@@ -75,10 +76,10 @@ class Categories:
         values = unmasked(values)
         if invalid == "error":
             return self._inside(_array(values))
-        if isinstance(invalid, str):
+        if not is_whole(invalid):
             raise ParameterError('invalid must be "error" or the number of a category to use instead')
         substitute = checked_count("invalid", invalid, 0, self.k - 1)
-        if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu":
+        if array_kind(values) not in "iu":
             return np.array([self._category(item, substitute) for item in _items(values)], dtype=np.int64)
         array = _array(values)
         return np.where((array >= 0) & (array < self.k), array, substitute)
@@ -107,9 +108,7 @@ class Categories:
         return array
 
     def _category(self, item: Any, substitute: int) -> int:
-        whole = isinstance(item, numbers.Integral) and not isinstance(item, bool)
-        whole = whole or (isinstance(item, float | np.floating) and float(item).is_integer())
-        number = int(item) if whole else -1
+        number = int(item) if as_float(item).is_integer() else -1
         return number if 0 <= number < self.k else substitute
 
 
@@ -129,7 +128,17 @@ def _array(values: Any) -> NDArray:
     return array if array.size else array.astype(np.int64)
 
 
-def unmasked(values: Any) -> Any:
+def array_kind(values: Any) -> str:
+    """NumPy's letter for what an array or a record holds, such as f for floats; - for what is neither."""
+    return values.dtype.kind if isinstance(values, np.ndarray | np.void) else "-"
+
+
+def as_list(values: Any) -> Any:  # a list, or whatever came
+    """An array, a pandas column or an Arrow one as a list; anything else as it is."""
+    return values.tolist() if hasattr(values, "tolist") else values
+
+
+def unmasked(values: T) -> T | NDArray:
     """Masked entries as None, which no domain holds: what is under a mask is not to be read."""
     if isinstance(values, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(values)
@@ -143,8 +152,8 @@ def unmasked(values: Any) -> Any:
 
 def _items(values: Any) -> list[Any]:
     """The values one by one, as they are: an array of one type for all would turn numbers beside a text into texts."""
-    items = values.tolist() if hasattr(values, "tolist") else values
-    items = list(items) if isinstance(items, Iterable) and not isinstance(items, str | bytes) else [items]
+    items = as_list(values)
+    items = list(items) if np.iterable(items) and not is_string(items) else [items]
     if any(isinstance(item, list | tuple | np.ndarray) for item in items):
         raise DomainError(_SHAPE)
     return items
@@ -176,8 +185,8 @@ class UnitInterval:
         """
         values = unmasked(values)
         if invalid == "clip":
-            numbers_only = [as_float(item) for item in _items(values)] if not _is_float(values) else values
-            array = np.asarray(numbers_only, dtype=np.float64)
+            plain = array_kind(values) in "iuf" and values.ndim == 1
+            array = np.asarray(values if plain else [as_float(item) for item in _items(values)], dtype=np.float64)
             return np.clip(np.nan_to_num(array, nan=0.0), -1.0, 1.0)
         if invalid != "error":
             raise ParameterError('invalid must be "error" or "clip"')
@@ -196,10 +205,6 @@ class UnitInterval:
     def spread(self) -> NDArray[np.float64]:
         """Ends, centre, and many values between."""
         return self.points(_SPREAD)
-
-
-def _is_float(values: Any) -> bool:
-    return isinstance(values, np.ndarray) and values.dtype.kind in "iuf" and values.ndim == 1
 
 
 @dataclass(frozen=True)
@@ -238,7 +243,7 @@ class Records:
         A table of floats whose dimensions are all numbers is not copied; with `"clip"` it is not even looked at
         here, since what is read from it is clipped then.
         """
-        if isinstance(invalid, np.ndarray):  # which does not compare as one
+        if array_kind(invalid) != "-":  # which does not compare as one
             raise ParameterError(f"invalid must be a rule, or a list with one for each of the {self.d} dimensions")
         values = unmasked(values)
         columns = named_columns(values)
@@ -250,7 +255,7 @@ class Records:
             if len({len(column) for column in checked}) != 1:
                 raise DomainError("the columns of a table must have the same length")
             return np.column_stack(checked)
-        table = as_table(values, self.d, objects=invalid != "error" and not isinstance(values, np.ndarray))
+        table = as_table(values, self.d, objects=invalid != "error" and array_kind(values) == "-")
         if self.numeric and table.dtype.kind == "f" and invalid in ("error", "clip"):
             if invalid == "error":
                 _inside_everywhere(table)
@@ -272,7 +277,7 @@ class Records:
         return np.column_stack([np.resize(column, height) for column in columns]).astype(float)
 
     def _rules(self, invalid: Any) -> list[Any]:
-        if isinstance(invalid, Sequence) and not isinstance(invalid, str):
+        if is_list(invalid):
             if len(invalid) != self.d:
                 raise ParameterError(f"invalid must have one entry for each of the {self.d} dimensions")
             return list(invalid)
@@ -319,13 +324,15 @@ def named_columns(values: Any) -> list[Any] | None:
     """The columns of a mapping, a structured array or a data frame; None if it is a plain table."""
     if isinstance(values, Mapping):
         return list(values.values())
-    if isinstance(values, np.ndarray | np.void) and values.dtype.names:
+    if array_kind(values) == "V" and values.dtype.names:
         rows = np.atleast_1d(np.asarray(values))
         return [rows[name] for name in values.dtype.names]
-    if hasattr(values, "columns") and hasattr(values, "iloc"):  # a data frame, without importing pandas to ask
-        frame: Any = values
-        return [frame.iloc[:, j].to_numpy() for j in range(frame.shape[1])]
-    return None
+    return [values.iloc[:, j].to_numpy() for j in range(values.shape[1])] if is_data_frame(values) else None
+
+
+def is_data_frame(values: Any) -> bool:
+    """Whether this is a data frame, without importing pandas to ask."""
+    return hasattr(values, "iloc") and values.ndim == 2
 
 
 def _whole(column: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dither.core.checks import checked_count
+from dither.core.checks import checked_count, is_string
 from dither.core.confidence import IntervalRule, beyond, plain_ends
 from dither.core.covariance import Covariance
 from dither.core.guarantee import Guarantee
@@ -29,6 +29,8 @@ from dither.display.table import TextTable
 from dither.errors import ParameterError, UnknownError
 
 if TYPE_CHECKING:  # `Estimates` alone are those of a mechanism with several statistics
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from typing_extensions import TypeVar
 
     Key = TypeVar("Key", default=str)
@@ -187,10 +189,11 @@ class Estimate(Tabular):
 
     def total(self, items: Sequence[str | int]) -> "Estimate":
         """Some items together, by their names or their numbers: the share of users in any of these categories."""
-        names = {name: place for place, name in enumerate(self.item_names)}
         size = np.size(self.value)
-        places = [names.get(item, -1) if isinstance(item, str) else item for item in items]
-        if isinstance(items, str) or not all(0 <= place < size for place in places) or len(set(places)) < len(places):
+        known: dict[str | int, int] = {place: place for place in range(size)}
+        known |= {name: place for place, name in enumerate(self.item_names)}
+        places = [known.get(item, -1) for item in items]
+        if is_string(items) or -1 in places or len(set(places)) < len(places):
             raise ParameterError("items must be names or numbers of items, as in total(['nurse', 'driver']), each once")
         weights = np.zeros(size)
         weights[places] = 1.0
@@ -215,7 +218,7 @@ class Estimate(Tabular):
         """
         return _texts(self._columns(level, checked_count("count", count, 1), top=True))
 
-    def plot(self, ax: Any = None, level: float = 0.95) -> Any:
+    def plot(self, ax: "Axes | None" = None, level: float = 0.95) -> "Axes":
         """Every item with its interval, on `ax` or on new axes, which are returned.
 
         Cells of an axis stand along it; other items are points below each other, in their order if they have one, else
@@ -338,7 +341,7 @@ class Estimates(Tabular, Mapping[Key, Part], Generic[Key, Part]):
         return next(iter(self.parts.values())).guarantee
 
     def __getitem__(self, key: Key) -> Part:
-        name = self.aliases.get(key, key) if isinstance(key, str) else key
+        name = self.aliases.get(key, key)
         if name not in self.parts:
             raise UnknownError(f"there is no such result; there are {', '.join(map(str, list(self.parts)[:12]))}")
         return self.parts[name]
@@ -383,7 +386,7 @@ class Estimates(Tabular, Mapping[Key, Part], Generic[Key, Part]):
             **{name: np.concatenate([np.zeros(0), *columns]) for name, columns in numbers.items()},
         }
 
-    def plot(self, *, level: float = 0.95) -> Any:
+    def plot(self, *, level: float = 0.95) -> "Figure":
         """A small picture of each result beside the others; the figure is returned."""
         drawn = [
             (f"{key}, {attribute}" if attribute else str(key), panel)
@@ -406,5 +409,5 @@ class Estimates(Tabular, Mapping[Key, Part], Generic[Key, Part]):
         return "".join(f"<h4>{html.escape(str(key))}</h4>{part._repr_html_()}" for key, part in self.items())
 
 
-def _drawing(panel: Estimate, level: float) -> Callable[[Any], Any]:
+def _drawing(panel: Estimate, level: float) -> estimate_plots.Drawing:
     return lambda ax: panel.plot(ax, level)

@@ -46,13 +46,13 @@ def exp_above(epsilon: float) -> float:
     return math.inf if exponent > 700 else float_above(Fraction(_context(60).next_plus(exponent.exp(_context(60)))))
 
 
-def log_above(ratio: Fraction) -> float:
-    """A float at or just above ln(ratio).
+def log_above(ratio: Fraction | float) -> float:
+    """A float at or just above ln(ratio); `inf` where the ratio is.
 
-    >>> log_above(Fraction(3)), log_above(Fraction(1))
-    (1.0986122886681098, 0.0)
+    >>> log_above(Fraction(3)), log_above(Fraction(1)), log_above(math.inf)
+    (1.0986122886681098, 0.0, inf)
     """
-    return float_above(closely_above_log(ratio))
+    return math.inf if ratio == math.inf else float_above(closely_above_log(Fraction(ratio)))
 
 
 def closely_above_log(ratio: Fraction) -> Fraction:

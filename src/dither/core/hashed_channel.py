@@ -39,6 +39,10 @@ class HashedChannel(Channel):
             raise ParameterError("pairs need an even number of buckets, at least 2 s + 2")
 
     @property
+    def sampled_law(self) -> tuple[TwoLevel, int]:
+        return self.law, 1
+
+    @property
     def items(self) -> int:
         """How many items a user has: s."""
         return self.law.favoured

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import Channel
 from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_list
-from dither.core.decoding import decoded_parameters
+from dither.core.decoding import decoded_parameters, plain
 from dither.core.domains import CATEGORIES
 from dither.core.draw import Rows, Tape
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
@@ -176,13 +176,16 @@ class Mechanism(ABC, Generic[R]):
         """Check and normalise the parameters, with `_freeze`."""
 
     @cached_property
-    def law(self) -> Any:
+    def law(self) -> Channel | None:
         """The `TwoLevel` law of a mechanism that has one: of its integers or, where there are none yet, of the best."""
-        raise NotImplementedError(f"{type(self).__name__} has no two-level law: it chooses its integers in _fit")
+        return None
 
     def _fit(self) -> tuple[Any, ...]:
-        """Choose the integers: by default those of the law."""
-        return self.law.high, self.law.low
+        """Choose the integers: by default those of the two-level law."""
+        law = None if self.law is None else self.law.two_level
+        if law is None:
+            raise TypeError(f"{type(self).__name__} lacks law, or _fit")  # as an abstract method that is not there
+        return law.high, law.low
 
     @cached_property
     @abstractmethod
@@ -363,8 +366,8 @@ class Mechanism(ABC, Generic[R]):
     def tally(self, reports: NDArray[Any]) -> Tally:
         """The sum over reports. Any split of the reports gives, merged with `+`, the same tally to the bit."""
         rows = self._rows(reports)
-        maker = getattr(reports, "maker", "")
-        if maker and maker != self.fingerprint:
+        marks = np.asanyarray(reports).view(Reports)  # a plain array has none
+        if marks.maker and marks.maker != self.fingerprint:
             raise ReportError("these reports were made by another mechanism, or by this one with other parameters")
 
         def count(part: slice) -> NDArray[np.int64]:
@@ -381,7 +384,7 @@ class Mechanism(ABC, Generic[R]):
         counts = sum_chunks(count, len(rows), chunk)
         if counts is None:
             counts = self._count(rows)
-        simulated = bool(getattr(reports, "simulated", False)) and len(rows) > 0  # what is not there has no mark
+        simulated = marks.simulated and len(rows) > 0  # what is not there has no mark
         return Tally(self.fingerprint, len(rows), counts, simulated)
 
     def valid(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
@@ -398,7 +401,7 @@ class Mechanism(ABC, Generic[R]):
     def estimate(self, tally: Tally, reading: None = None, *, within: "Collection | None" = None) -> R: ...
     @overload
     def estimate(self, tally: Tally, reading: Reading[S], *, within: "Collection | None" = None) -> S: ...
-    def estimate(self, tally: Tally, reading: Reading[Any] | None = None, *, within: "Collection | None" = None) -> Any:
+    def estimate(self, tally: Tally, reading: Reading[S] | None = None, *, within: "Collection | None" = None) -> R | S:
         """An `Estimate`: values with standard errors. Where there are several statistics, a mapping to one for each.
 
         `reading` reads the same counts in another way. A plan says `within` which collection the reports were made.
@@ -422,7 +425,7 @@ class Mechanism(ABC, Generic[R]):
 
     def to_dict(self) -> dict[str, Any]:
         """Name, parameters and integers: all that defines the protocol, ready for JSON."""
-        parameters = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        parameters = {field.name: plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
         return {"mechanism": type(self).__name__, **parameters}
 
     @classmethod
@@ -477,8 +480,3 @@ def _keep_memory() -> None:
     The block is never written to, so it takes no memory.
     """
     np.empty(_KEPT_BYTES, dtype=np.uint8)
-
-
-def _plain(value: Any) -> Any:
-    """Tuples as lists, as JSON has them."""
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value

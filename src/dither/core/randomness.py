@@ -17,7 +17,6 @@ use `spawn`, whose keys are hashes of the parent's key and a label.
 """
 
 import hashlib
-import numbers
 import os
 import struct
 
@@ -25,6 +24,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from dither.core.checks import is_whole
 from dither.core.draw import Rows, Words, below
 from dither.errors import ParameterError
 
@@ -57,7 +57,7 @@ class Stream:
     @classmethod
     def seeded(cls, seed: int, *labels: str) -> "Stream":
         """A stream that anyone with the seed can repeat: for simulations and tests."""
-        if isinstance(seed, bool) or not isinstance(seed, numbers.Integral):
+        if not is_whole(seed):
             raise ParameterError(f"seed must be a whole number or None, not {type(seed).__name__}")
         return cls(_digest(b"dither seed", str(int(seed)), *labels), simulated=True)
 

@@ -8,12 +8,16 @@ In Arrow a field is a column of the same unsigned integer type, packed bits are 
 several values (the dimensions of a record) is a fixed-size list.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dither.core.checks import is_list
 from dither.errors import ReportError, require
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 class Reports(np.ndarray):
@@ -27,12 +31,12 @@ class Reports(np.ndarray):
     def wrap(cls, rows: np.ndarray, maker: str = "", simulated: bool = False) -> "Reports":
         """The same memory, with the two facts attached."""
         reports = rows.view(cls)
-        reports.maker, reports.simulated = maker, simulated
+        reports.maker, reports.simulated = maker, bool(simulated)  # which may be NumPy's
         return reports
 
     def __array_finalize__(self, obj: Any) -> None:
-        self.maker = getattr(obj, "maker", "")
-        self.simulated = getattr(obj, "simulated", False)
+        if isinstance(obj, Reports):
+            self.maker, self.simulated = obj.maker, obj.simulated
 
     def __getitem__(self, key):
         item = super().__getitem__(key)
@@ -47,7 +51,7 @@ class Reports(np.ndarray):
         return str(np.asarray(self))
 
     def __array_function__(self, func, types, args, kwargs):
-        parts = list(_reports_in((args, kwargs)))
+        parts = list(_reports_in([*args, *kwargs.values()]))
         names = {part.maker for part in parts if part.maker}
         if len(names) > 1:
             raise ReportError("these reports were made by different mechanisms; keep them apart and tally each")
@@ -65,7 +69,7 @@ class Reports(np.ndarray):
         inner, self.maker, self.simulated = state
         super().__setstate__(inner)
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> "pyarrow.Table":
         """A `pyarrow.Table` with one column a field; the two facts go into its metadata."""
         arrow = require("pyarrow", "fast")
         columns = {name: _column(arrow, np.asarray(self[name])) for name in self.dtype.names or ()}
@@ -76,7 +80,7 @@ class Reports(np.ndarray):
         return arrow.table(columns).replace_schema_metadata(facts)
 
     @classmethod
-    def from_arrow(cls, table: Any) -> "Reports":
+    def from_arrow(cls, table: "pyarrow.Table") -> "Reports":
         """The inverse of `to_arrow`, also for a table read back from Parquet."""
         arrow = require("pyarrow", "fast")
         facts = table.schema.metadata or {}
@@ -96,14 +100,12 @@ def maker_of(reports: Any) -> str:
     return reports.maker if isinstance(reports, Reports) else ""
 
 
-def _reports_in(thing: Any):
+def _reports_in(thing: Any) -> Iterator[Reports]:
     if isinstance(thing, Reports):
         yield thing
-    elif isinstance(thing, Sequence) and not isinstance(thing, str | bytes):
+    elif is_list(thing):
         for part in thing:
             yield from _reports_in(part)
-    elif isinstance(thing, dict):
-        yield from _reports_in(list(thing.values()))
 
 
 def _column(arrow: Any, cells: np.ndarray) -> Any:

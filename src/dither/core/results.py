@@ -10,14 +10,21 @@ writes either.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.checks import as_float
 from dither.core.guarantee import Guarantee
 from dither.display.table import TextTable
 from dither.errors import ParameterError, require
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Part = TypeVar("Part", covariant=True)
 
@@ -48,7 +55,7 @@ class Result(Protocol):
         """One row a number."""
         ...
 
-    def plot(self, *, level: float = 0.95) -> Any:
+    def plot(self, *, level: float = 0.95) -> "Axes | Figure":
         """A picture: matplotlib's axes, or a figure where there are several."""
         ...
 
@@ -56,11 +63,11 @@ class Result(Protocol):
         """In words: what was estimated, from what, how, and what was promised."""
         ...
 
-    def to_pandas(self, level: float = 0.95) -> Any:
+    def to_pandas(self, level: float = 0.95) -> "pandas.DataFrame":
         """All rows as a pandas DataFrame."""
         ...
 
-    def to_arrow(self, level: float = 0.95) -> Any:
+    def to_arrow(self, level: float = 0.95) -> "pyarrow.Table":
         """All rows as a pyarrow Table."""
         ...
 
@@ -103,20 +110,21 @@ class Tabular(ABC):
     def _columns(self, level: float) -> dict[str, Any]:
         """All rows, column by column."""
 
-    def to_pandas(self, level: float = 0.95) -> Any:
+    def to_pandas(self, level: float = 0.95) -> "pandas.DataFrame":
         """All rows as a pandas DataFrame."""
         return require("pandas", "pandas").DataFrame(self._columns(level))
 
-    def to_arrow(self, level: float = 0.95) -> Any:
+    def to_arrow(self, level: float = 0.95) -> "pyarrow.Table":
         """All rows as a pyarrow Table."""
         return require("pyarrow", "fast").table(self._columns(level))
 
 
 def checked_level(level: float) -> float:
     """The probability that an interval is to have."""
-    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+    number = as_float(level)
+    if not 0 < number < 1:  # NaN, which is no number, compares false
         raise ParameterError("level must lie between 0 and 1, for example 0.95")
-    return level
+    return number
 
 
 def simultaneous_level(level: float, size: int, total: int) -> float:

@@ -12,9 +12,7 @@ from typing import Any, TypeVar
 
 from dither.core.additive_channel import AdditiveChannel
 from dither.core.channel import TwoLevel
-from dither.core.composite_channels import PublicMixture, Repeated
 from dither.core.exact import exp_below, log_above, root_below
-from dither.core.hashed_channel import HashedChannel
 
 T = TypeVar("T")
 
@@ -25,13 +23,11 @@ EVEN_NOISES = AdditiveChannel((6, 3, 2), steps=1, reach=1)  # one that does not
 def short_two_level(mechanism: T, limit: int, rejecting: bool = True) -> T | None:
     """With a two-level law of a total up to `limit`, which the limit is no multiple of if `rejecting`."""
     own: Any = mechanism
-    law, ratio = own.channel(), exp_below(own.epsilon)
-    law = law.component if isinstance(law, PublicMixture) else law
-    law = law.law if isinstance(law, HashedChannel) else law
-    if isinstance(law, Repeated):  # its coordinates are alike
-        law, ratio = law.factors[0], root_below(ratio, law.asked)
-    if not isinstance(law, TwoLevel):
+    sampled: tuple[TwoLevel, int] | None = own.channel().sampled_law
+    if sampled is None:
         return None
+    law, draws = sampled
+    ratio = root_below(exp_below(own.epsilon), draws)
     lattice = tuple(min(size, most) for size, most in zip(own.weights[2:], (3, 5), strict=False))
     favoured, outputs = (lattice[0], sum(lattice)) if lattice else (law.favoured, law.outputs)
     for low in range(floor(limit / (favoured * ratio + outputs - favoured)) + 1, 0, -1):

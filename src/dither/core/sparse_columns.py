@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import as_float
-from dither.core.columns import LabelCodes, floats_of, is_text
-from dither.core.domains import unmasked
+from dither.core.checks import as_float, is_list
+from dither.core.columns import LabelCodes, floats_of, is_arrow, is_map, is_text, joined_pieces
+from dither.core.domains import array_kind, as_list, is_data_frame, unmasked
 from dither.errors import DomainError, RowError
 
 EMPTY = -1  # in structured rows: no key
@@ -52,6 +52,7 @@ class Entries(NamedTuple):
 
 def entries_of(column: Any, d: int, *, mend: bool, names: Sequence[str] | None = None) -> Entries:
     """The entries of vectors over d keys, which may have names."""
+    column = [column] if isinstance(column, Mapping) else column  # of one user
     with np.errstate(all="ignore"):
         found = _entries(column, d, mend, names)
     if len(found.ends) != _users(column):  # a report would depend on the values of others
@@ -60,38 +61,41 @@ def entries_of(column: Any, d: int, *, mend: bool, names: Sequence[str] | None =
 
 
 def _users(column: Any) -> int:
-    if isinstance(column, Mapping):
-        return 1
-    shape = getattr(column, "shape", None)  # a sparse matrix has no length
-    return len(column) if shape is None else (*shape, 1)[0]
+    if _is_structured(column):
+        return np.size(column)  # a row may stand alone
+    return column.shape[0] if _is_matrix(column) else len(column)
 
 
 def _entries(column: Any, d: int, mend: bool, names: Sequence[str] | None) -> Entries:
     if _is_structured(column):
         return _of_rows(column, mend)
-    if hasattr(column, "columns") and hasattr(column, "to_numpy"):
+    if is_data_frame(column):
         raise DomainError("this is a data frame: if it has a column for each key, give its .to_numpy()")
-    if hasattr(column, "tocsr"):
+    if _is_matrix(column):
         return _of_csr(column.tocsr(), d)
-    if hasattr(column, "combine_chunks") and hasattr(column, "num_chunks"):  # Arrow
-        column = column.combine_chunks()
-    if hasattr(column, "offsets") and hasattr(column, "keys") and hasattr(column, "items"):
-        return _of_maps(column, mend, names)
-    if isinstance(column, Mapping):
-        column = [column]
-    if isinstance(column, np.ndarray) and column.dtype.kind in _PLAIN and column.ndim == 2:
+    if is_arrow(column):
+        column = joined_pieces(column)
+        if is_map(column):
+            return _of_maps(column, mend, names)
+    kind = array_kind(column)
+    if kind in _PLAIN and column.ndim == 2:
         return _of_table(np.asarray(np.ma.filled(column, 0)), d)
-    if isinstance(column, np.ndarray) and column.dtype.kind == "O" and column.ndim in (1, 2):
+    if kind == "O" and column.ndim in (1, 2):
         column = (unmasked(column) if column.ndim == 1 else np.ma.filled(column, 0)).tolist()
-    elif hasattr(column, "tolist") and not isinstance(column, np.ndarray):  # a pandas column
-        column = column.tolist()
-    if isinstance(column, Sequence) and not isinstance(column, str | bytes):
+    elif kind == "-":
+        column = as_list(column)
+    if is_list(column):
         return _of_list(column, d, mend, names)
     raise DomainError(f"these are not sparse vectors: {_ADVICE}")
 
 
 def _is_structured(column: Any) -> bool:
-    return isinstance(column, np.ndarray | np.void) and column.dtype.names == ("key", "value")
+    return array_kind(column) == "V" and column.dtype.names == ("key", "value")
+
+
+def _is_matrix(column: Any) -> bool:
+    """Whether this is a sparse matrix of SciPy, which has no length, without importing it to ask."""
+    return hasattr(column, "tocsr")
 
 
 def refuse_first(rows: NDArray, wrong: NDArray[np.bool_], rule: str) -> None:
@@ -151,8 +155,9 @@ def _of_rows(rows: NDArray | np.void, mend: bool) -> Entries:
     if keys.dtype.kind not in "iu" or values.dtype.kind not in _PLAIN:
         raise DomainError("structured rows need keys of an integer type, and values of a type of real numbers")
     present = keys != EMPTY
-    if isinstance(rows, np.ma.MaskedArray):
-        mask: Any = np.atleast_1d(np.asarray(np.ma.getmaskarray(rows)))
+    mask: Any = np.ma.getmask(rows)
+    if mask is not np.ma.nomask:
+        mask = np.atleast_1d(mask)
         hidden = mask["key"] | (mask["value"] & present)
         if not mend:
             rule = f"a key or its value is masked; the key {EMPTY} stands for no key"
@@ -222,12 +227,13 @@ def _pairs(vector: Any, d: int, mend: bool) -> list[tuple[Any, Any]] | None:
 def _taken(vector: Any, d: int, mend: bool) -> list[tuple[Any, Any]] | None:
     if isinstance(vector, Mapping):
         return [(key, value) for key, value in vector.items()]
-    if _is_structured(vector) or hasattr(vector, "tocsr") or (isinstance(vector, np.ndarray) and vector.ndim == 2):
+    kind = array_kind(vector)
+    if _is_structured(vector) or _is_matrix(vector) or (kind != "-" and vector.ndim == 2):
         one = entries_of(vector, d, mend=mend)
         return list(zip(map(_Column, one.keys), one.values, strict=True)) if len(one.ends) == 1 else None
-    if isinstance(vector, np.ndarray):
+    if kind != "-":
         vector = np.ma.filled(vector, 0)
-    elif not isinstance(vector, list | tuple):
+    elif not is_list(vector):
         return None
     if all(isinstance(entry, list | tuple) and len(entry) == 2 for entry in vector):  # as Arrow or JSON writes a map
         return [(key, value) for key, value in vector]

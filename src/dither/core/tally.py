@@ -108,9 +108,9 @@ class TallyFormat(msgspec.Struct, forbid_unknown_fields=True):
 def unpacked(data: Any, form: str, kind: type[T], what: str) -> T:
     """The fields of a MessagePack map of this format; `what` it should be begins the error."""
     try:
-        stored = msgspec.msgpack.decode(data)
+        stored = msgspec.msgpack.decode(data, type=dict)
     except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, RecursionError):
-        stored = None
-    if not isinstance(stored, dict) or stored.get("format") != form:
+        stored = {}
+    if stored.get("format") != form:
         raise TallyError(f"these bytes are not {what} that this version of dither can read")
     return decoded(stored, kind, f"these bytes are not {what}", TallyError)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from dither.core.checks import is_list
+
 _WIDTH = 100  # of lines of labels
 _LARGE = 1e15  # whole floats below are written as people write them
 
@@ -41,10 +43,10 @@ def _letter(letter: str) -> str:
 
 
 def written(value: Any) -> str:
-    """A number, a text, or a tuple of texts."""
+    """A number, a text, or a list of texts."""
     if isinstance(value, str):
         return quoted(value)
-    if isinstance(value, tuple):
+    if is_list(value):
         return _listed([quoted(each) for each in value])
     if isinstance(value, float) and value.is_integer() and abs(value) < _LARGE and str(value) != "-0.0":
         return str(int(value))

@@ -1,13 +1,17 @@
 """Distributions as pictures: one attribute as steps with a band, labels as bars, two attributes as a heat map."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.display.plots import ALONE, tidy
 from dither.errors import require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +30,7 @@ class Side(NamedTuple):
     unit: str = "value"  # what a cell is: a single value, or a "cell" of several
 
 
-def draw_marginal(ax: Any, side: Side, value: Floats, low: Floats, high: Floats, title: str) -> Any:
+def draw_marginal(ax: "Axes", side: Side, value: Floats, low: Floats, high: Floats, title: str) -> "Axes":
     """Shares with their intervals: steps, or bars where values are labels."""
     low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
     if side.labels is not None:
@@ -42,7 +46,7 @@ def draw_marginal(ax: Any, side: Side, value: Floats, low: Floats, high: Floats,
     return ax
 
 
-def draw_heat_map(ax: Any, first: Side, second: Side, table: Floats) -> Any:
+def draw_heat_map(ax: "Axes", first: Side, second: Side, table: Floats) -> "Axes":
     """A table of shares, the first side along x; colours are shares of users."""
     rare = float(table.max()) > _UNEVEN * float(table.mean())
     norm = require("matplotlib.colors", "plot").PowerNorm(0.5 if rare else 1.0, vmin=0.0, vmax=float(table.max()))
@@ -57,7 +61,7 @@ def draw_heat_map(ax: Any, first: Side, second: Side, table: Floats) -> Any:
     return ax
 
 
-def steps(ax: Any, edges: Floats, value: Floats, low: Floats, high: Floats) -> None:
+def steps(ax: "Axes", edges: Floats, value: Floats, low: Floats, high: Floats) -> None:
     """Cells of an axis as one line of steps, with a band from `low` to `high` where these are known."""
     table = np.stack([value, low, high])
     changed = np.flatnonzero(np.append(True, (np.diff(table, axis=1) != 0).any(axis=0)))  # even pieces are one step
@@ -69,7 +73,7 @@ def steps(ax: Any, edges: Floats, value: Floats, low: Floats, high: Floats) -> N
     ax.set_xlim(edges[0], edges[-1])
 
 
-def _bars(ax: Any, labels: Sequence[str], value: Floats, low: Floats, high: Floats) -> None:
+def _bars(ax: "Axes", labels: Sequence[str], value: Floats, low: Floats, high: Floats) -> None:
     shown = np.arange(len(value))
     if len(value) > _MOST_BARS:
         shown = np.sort(np.argsort(-value, kind="stable")[:_MOST_BARS])
@@ -85,7 +89,7 @@ def _bars(ax: Any, labels: Sequence[str], value: Floats, low: Floats, high: Floa
     ax.set_xlim(left=0)
 
 
-def _label_ticks(axis: Any, labels: Sequence[str]) -> None:
+def _label_ticks(axis: "XAxis | YAxis", labels: Sequence[str]) -> None:
     places = range(0, len(labels), -(-len(labels) // _TICKS))
     slanted = axis.axis_name == "x" and sum(map(len, labels)) > 40
     turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if slanted else {}

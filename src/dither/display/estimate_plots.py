@@ -6,7 +6,7 @@ out from a light page and from a dark one; text and background are those of matp
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,12 @@ from dither.display.plots import ALONE, tidy
 from dither.display.significant_digits import number
 from dither.errors import require
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 Floats = NDArray[np.float64]
-Drawing = Callable[[Any], Any]  # draws on axes
+Drawing = Callable[["Axes"], "Axes"]  # draws on axes
 
 MOST_ITEMS = 30  # below each other
 _MOST_POINTS = 40  # cells along an axis; more are steps with a band
@@ -26,15 +30,15 @@ _ACROSS = 3  # panels beside each other
 _POINT: dict[str, Any] = {"fmt": "o", "color": ALONE, "markersize": 5, "elinewidth": 1.6, "capsize": 0}
 
 
-def new_axes(width: float = 6.4, height: float = 4.0) -> Any:
+def new_axes(width: float = 6.4, height: float = 4.0) -> "Axes":
     """Axes of a figure of their own, in inches."""
     figure = require("matplotlib.figure", "plot").Figure(figsize=(width, height), layout="constrained")
     return figure.subplots()
 
 
 def draw_number(
-    ax: Any, name: str, value: float, low: float, high: float, ends: tuple[float, float], title: str
-) -> Any:
+    ax: "Axes | None", name: str, value: float, low: float, high: float, ends: tuple[float, float], title: str
+) -> "Axes":
     """One number with its interval, on its domain where that has two ends."""
     ax = new_axes(height=1.5) if ax is None else ax
     tidy(ax)
@@ -52,7 +56,7 @@ def draw_number(
 
 
 def draw_cells(
-    ax: Any,
+    ax: "Axes | None",
     edges: Floats,
     value: Floats,
     low: Floats,
@@ -61,7 +65,7 @@ def draw_cells(
     title: str,
     *,
     zero: bool = False,
-) -> Any:
+) -> "Axes":
     """Numbers of the cells of an axis: points in the middle of each, or steps with a band where there are many.
 
     Where sizes are to be compared, as those of shares, the picture starts at `zero`.
@@ -80,7 +84,7 @@ def draw_cells(
 
 
 def draw_items(
-    ax: Any,
+    ax: "Axes | None",
     names: Sequence[str],
     value: Floats,
     low: Floats,
@@ -89,7 +93,7 @@ def draw_items(
     title: str,
     *,
     zero: bool = False,
-) -> Any:
+) -> "Axes":
     """Named numbers below each other, the first on top; from `zero` where sizes are to be compared."""
     ax = new_axes(height=1.1 + 0.26 * len(names)) if ax is None else ax
     tidy(ax)
@@ -103,7 +107,7 @@ def draw_items(
     return _titled(ax, title)
 
 
-def draw_nothing(ax: Any, name: str) -> Any:
+def draw_nothing(ax: "Axes | None", name: str) -> "Axes":
     """In place of numbers that are not known."""
     ax = new_axes(height=1.5) if ax is None else ax
     ax.text(0.5, 0.5, "no reports yet", ha="center", va="center", transform=ax.transAxes, color="0.5")
@@ -112,7 +116,7 @@ def draw_nothing(ax: Any, name: str) -> Any:
     return ax
 
 
-def small_multiples(drawings: Mapping[str, Drawing]) -> Any:
+def small_multiples(drawings: Mapping[str, Drawing]) -> "Figure":
     """Pictures beside and below each other, each with its name; the figure says how many more there are."""
     shown = dict(list(drawings.items())[:_MOST_PANELS])
     across = min(_ACROSS, max(len(shown), 1))
@@ -138,6 +142,6 @@ def _reach(value: Floats | float, low: Floats | float, high: Floats | float) -> 
     return np.where(np.isfinite(reach), np.maximum(reach, 0.0), 0.0)
 
 
-def _titled(ax: Any, title: str) -> Any:
+def _titled(ax: "Axes", title: str) -> "Axes":
     ax.set_title(title, loc="left", fontsize=10)
     return ax

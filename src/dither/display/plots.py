@@ -5,12 +5,17 @@ Matplotlib is needed only here, and only when something is drawn.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.errors import ParameterError, require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 # Okabe and Ito, with dashes that can be told apart in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#A0457E", "#E69F00", "#56B4E9", "#000000")
@@ -30,7 +35,9 @@ Lines = Mapping[str, NDArray[np.float64]]
 Panel = tuple[str, NDArray[np.float64], Lines, float]  # the axis, its places, the lines, the place that is meant
 
 
-def two_panels(left: Panel, right: Panel, *, titles: tuple[str, str], label: str, faint: Sequence[str] = ()) -> Any:
+def two_panels(
+    left: Panel, right: Panel, *, titles: tuple[str, str], label: str, faint: Sequence[str] = ()
+) -> "Figure":
     """Two log-log pictures beside each other that share a legend; `faint` lines are background."""
     figures = require("matplotlib.figure", "plot")
     figure = figures.Figure(figsize=(9.6, 4.6), layout="constrained")
@@ -61,7 +68,7 @@ def two_panels(left: Panel, right: Panel, *, titles: tuple[str, str], label: str
     return figure
 
 
-def error_strips(ratios: Mapping[str, NDArray[np.float64]], *, label: str) -> Any:
+def error_strips(ratios: Mapping[str, NDArray[np.float64]], *, label: str) -> "Figure":
     """For each name a strip of numbers around one: dots, the middle nine tenths as a bar, and the median."""
     figures = require("matplotlib.figure", "plot")
     figure = figures.Figure(figsize=(7.6, 1.2 + 0.5 * len(ratios)), layout="constrained")
@@ -79,7 +86,7 @@ def error_strips(ratios: Mapping[str, NDArray[np.float64]], *, label: str) -> An
     return figure
 
 
-def _plain_ticks(axis: Any) -> None:
+def _plain_ticks(axis: "Axis") -> None:
     """Plain numbers where an axis has few powers of ten; those of the minor ticks would run into each other."""
     ticker = require("matplotlib.ticker", "plot")
     axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -87,14 +94,14 @@ def _plain_ticks(axis: Any) -> None:
     axis.set_minor_formatter(ticker.NullFormatter())
 
 
-def tidy(axes: Any) -> None:
+def tidy(axes: "Axes") -> None:
     """A faint grid, on a light page as on a dark one, and no box."""
     axes.grid(color="0.5", alpha=0.16, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def saved(figure: Any, path: Any = None) -> Any:
+def saved(figure: "Figure", path: str | Path | None = None) -> "Figure":
     """The figure, written to a file if a path is given."""
     check_picture(path)
     if path is not None:
@@ -102,7 +109,7 @@ def saved(figure: Any, path: Any = None) -> Any:
     return figure
 
 
-def check_picture(path: Any) -> None:
+def check_picture(path: str | Path | None) -> None:
     """Refuse the name of a picture that cannot be drawn: also before the work that there is to draw."""
     if path is not None and Path(path).suffix not in _KINDS:
         raise ParameterError(f"a plot is saved as {', '.join(_KINDS)}: name the file so, as in error.png")

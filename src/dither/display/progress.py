@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
+T = TypeVar("T")
 Advance = Callable[[int], None]
 _BAR = 20
 _MANY = 10_000_000  # are told in millions: a line must fit 80 columns
@@ -52,14 +53,14 @@ def progress(
         yield advance
 
 
-def track(description: str, unit: str = "steps") -> Callable[[Iterable[Any]], Iterator[Any]]:
+def track(description: str, unit: str = "steps") -> Callable[[Iterable[T]], Iterator[T]]:
     """Wraps what is worked through one by one, as `rich.progress.track` does.
 
     >>> [step * step for step in track("Squaring")([1, 2, 3])]
     [1, 4, 9]
     """
 
-    def through(items: Iterable[Any]) -> Iterator[Any]:
+    def through(items: Iterable[T]) -> Iterator[T]:
         known = items if isinstance(items, Sized) else list(items)
         with progress(description, len(known), unit=unit) as advance:
             for item in known:
@@ -91,29 +92,29 @@ class Pace:
 
 
 def _drawn(console: "Console", sized: bool) -> "Progress":
-    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
     from rich.text import Text
 
     class Done(ProgressColumn):
         """As in "12,000 of 100,000 rows"."""
 
-        def render(self, task: Any) -> Text:
+        def render(self, task: Task) -> Text:
             whole = "" if task.total is None else f" of {_count(task.total)}"
             return Text(f"{_count(task.completed)}{whole} {task.fields['unit']}")
 
     class Speed(ProgressColumn):
         """As in "5.1M/s"."""
 
-        def render(self, task: Any) -> Text:
+        def render(self, task: Task) -> Text:
             speed = task.fields["speed"]
             return Text("" if speed is None else f"{short(speed)}/s")
 
     class Left(ProgressColumn):
         """As in "0:00:12"."""
 
-        def render(self, task: Any) -> Text:
-            speed = task.fields["speed"]
-            return Text(str(timedelta(seconds=round((task.total - task.completed) / speed))) if speed else "")
+        def render(self, task: Task) -> Text:
+            speed, left = task.fields["speed"], task.remaining
+            return Text("" if left is None or not speed else str(timedelta(seconds=round(left / speed))))
 
     ends = [BarColumn(_BAR), Done(), Speed(), Left()] if sized else [SpinnerColumn(), Done(), Speed()]
     return Progress(TextColumn("{task.description}"), *ends, console=console, transient=True)

@@ -4,14 +4,22 @@ It holds columns and nothing else: `print` aligns them, a notebook renders HTML,
 """
 
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from rich.table import Table as Drawn
+
 # Names and labels come from files, and a terminal obeys what it does not show.
 _UNSEEN = {code: "?" for code in (*range(32), *range(127, 160)) if chr(code) != "\n"}
+_WRITTEN: dict[Any, Callable[[Any], str]] = {  # the first kind that an entry is of
+    bool | np.bool_: lambda truth: "yes" if truth else "no",
+    int | np.integer: "{:,}".format,
+    float | np.floating: "{:.5g}".format,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +62,7 @@ class TextTable:
         body = "".join(line(row, "td") for row in self.rows())
         return f"<table><thead>{line(self.columns, 'th')}</thead><tbody>{body}</tbody></table>"
 
-    def __rich__(self) -> Any:
+    def __rich__(self) -> "Drawn":
         from rich.box import SIMPLE_HEAD
         from rich.table import Table as Drawn
         from rich.text import Text
@@ -73,10 +81,7 @@ class TextTable:
 
 def cell(entry: Any) -> str:
     """A number with five significant digits, anything else as it is."""
-    if isinstance(entry, bool | np.bool_):
-        return "yes" if entry else "no"
-    if isinstance(entry, int | np.integer):
-        return f"{entry:,}"
-    if isinstance(entry, float | np.floating):
-        return f"{entry:.5g}"
+    for kind, written in _WRITTEN.items():
+        if isinstance(entry, kind):
+            return written(entry)
     return str(entry).translate(_UNSEEN)

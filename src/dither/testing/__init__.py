@@ -8,7 +8,7 @@ Exact things are compared exactly: the production sampler runs over every tape o
 the channel's fractions. A statistical check states its false-alarm probability.
 
 - `certificates`: what is promised, against the channel written out.
-- `samplers`: the production sampler over all tapes, against the channel. `short_weights` makes the tapes short,
+- `samplers`: the production sampler over all tapes, against the channel. `short_tapes` makes the tapes short,
   `rounding` and `sign_sums` say once more, from the definitions, what the sampler should do before it draws.
 - `estimators` and `sparse_estimators`: unbiased, with the stated moments, by enumeration of all reports.
 - `seeded_collections`: merging, plumbing, coverage.

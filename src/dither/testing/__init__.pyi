@@ -36,10 +36,10 @@ from .seeded_collections import check_coverage as check_coverage
 from .seeded_collections import check_merging as check_merging
 from .seeded_collections import check_plumbing as check_plumbing
 from .seeded_collections import reports_are_distinct as reports_are_distinct
-from .short_weights import lanes as lanes
-from .short_weights import lanes_shared as lanes_shared
-from .short_weights import short_sparse as short_sparse
-from .short_weights import with_short_weights as with_short_weights
+from .short_tapes import lanes as lanes
+from .short_tapes import lanes_shared as lanes_shared
+from .short_tapes import short_sparse as short_sparse
+from .short_tapes import with_short_weights as with_short_weights
 from .sign_sums import hashed_sign as hashed_sign
 from .sign_sums import total_of as total_of
 from .sparse_estimators import check_hits as check_hits

@@ -17,7 +17,7 @@ from dither.errors import DitherError, DomainError, EmptyError, ParameterError, 
 from dither.mechanisms.lookup import load
 from dither.testing.examples import LARGEST_LISTED, as_values, composed, messages
 from dither.testing.seeded_collections import reports_are_distinct
-from dither.testing.short_weights import lanes_shared
+from dither.testing.short_tapes import lanes_shared
 
 SECRET = 987654321
 BAD_VALUES: tuple[Any, ...] = (

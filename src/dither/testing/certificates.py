@@ -56,6 +56,7 @@ def check_channel(mechanism: Mechanism) -> None:
         assert component is not channel, "only reports with a public tag may be too many to list"
         if mechanism.structure == CODEBOOK:
             small: Any = mechanism.shortened(1 << 12)
+            assert mechanism.law is not None
             assert channel.ratio() == mechanism.law.ratio() ** small.number
             check_worst_tag(small.channel(), range(SEEDS))
             component = mechanism.law

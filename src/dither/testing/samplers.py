@@ -26,7 +26,7 @@ from dither.kernels import with_numpy
 from dither.mechanisms.codebooks import seeds_of_parts, whole_vectors
 from dither.testing.examples import LARGEST_LISTED, as_bytes, many, sampled_inputs, several_reports, sparse_inputs
 from dither.testing.rounding import as_signs, mixed, rounded_number, rounded_value
-from dither.testing.short_weights import lanes, short_sparse, with_short_weights
+from dither.testing.short_tapes import lanes, short_sparse, with_short_weights
 from dither.testing.sign_sums import SUMMED, hashed_sign, total_law, total_of
 from dither.testing.sign_vectors import signs_of
 from dither.testing.tapes import EveryTape, SomeWordsTape
