@@ -108,7 +108,7 @@ class Memoized(Mechanism[Estimate], Generic[Plain]):
 
     def _second(self, kept: Plain) -> tuple[int, int]:
         """The last two integers: those of the second draw."""
-        law: TwoLevel = kept.law
+        law = _two_level(kept)
         a, ratio, outputs = law.ratio(), exp_below(self.first), law.outputs
         if a > ratio:
             wanted = (ratio * (a + outputs - 2) - (outputs - 1)) / (a - ratio)
@@ -120,11 +120,12 @@ class Memoized(Mechanism[Estimate], Generic[Plain]):
 
     @cached_property
     def _again(self) -> TwoLevel:
-        return replace(self.kept.law, high=self._integers[-2], low=self._integers[-1])
+        return replace(_two_level(self.kept), high=self._integers[-2], low=self._integers[-1])
 
     def _composed(self) -> tuple[int, ...]:
         """The integers of one report."""
-        one, two, others = self.kept.law, self._again, self.kept.law.outputs - 1
+        one, two = _two_level(self.kept), self._again
+        others = one.outputs - 1
         high = one.high * two.high + others * one.low * two.low
         low = one.high * two.low + one.low * two.high + (others - 1) * one.low * two.low
         return high, low
@@ -230,6 +231,13 @@ class Memoized(Mechanism[Estimate], Generic[Plain]):
         sent, kept = (cast(Frequencies, plain.reading) for plain in (self.sent, self.kept))
         lasting = kept.variance(frequency)
         return lasting + (sent.variance(frequency) - lasting) / checked_count("rounds", rounds, 1)
+
+
+def _two_level(plain: Mechanism) -> TwoLevel:
+    """The law of a mechanism that reports one of several numbered outputs."""
+    law = plain.law and plain.law.two_level
+    assert law is not None, "what is remembered has a two-level law"
+    return law
 
 
 def _checked_first(first: float, epsilon: float) -> float:
