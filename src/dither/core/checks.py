@@ -36,7 +36,7 @@ def checked_delta(delta: float) -> float:
 
 def checked_count(name: str, count: int, least: int, most: int | None = None) -> int:
     """A whole number in [least, most], as an int."""
-    if isinstance(count, bool) or not isinstance(count, numbers.Integral):
+    if not is_whole(count):
         raise ParameterError(f"{name} must be a whole number, not {type(count).__name__}")
     number = int(count)
     if number < least:
@@ -52,6 +52,13 @@ def checked_confidence(confidence: float) -> float:
     if not 0 < number < 1:
         raise ParameterError("confidence must lie between 0 and 1, for example 0.95")
     return number
+
+
+def checked_list(rule: str, given: Any, least: int, most: int | None = None) -> tuple[Any, ...]:
+    """The entries of a list or a tuple, from `least` to `most` of them, or just `least`; `rule` says so in an error."""
+    if not isinstance(given, tuple | list) or not least <= len(given) <= (least if most is None else most):
+        raise ParameterError(rule)
+    return tuple(given)
 
 
 def checked_real(name: str, number: float) -> float:
@@ -82,6 +89,11 @@ def real_array(given: Any) -> NDArray[np.float64] | None:
 def is_real(number: Any) -> bool:
     """Whether this is a real number, of whatever type; True and False are none."""
     return isinstance(number, numbers.Real) and not isinstance(number, bool)
+
+
+def is_whole(number: Any) -> bool:
+    """Whether this is a whole number, of whatever type; True and False are none."""
+    return isinstance(number, numbers.Integral) and not isinstance(number, bool)
 
 
 def as_float(item: Any) -> float:
