@@ -17,7 +17,7 @@ not come into being.
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, overload
@@ -267,6 +267,11 @@ class Mechanism(ABC, Generic[R]):
         from dither.core.short_weights import short_two_level  # a device has no use for it
 
         return short_two_level(self, limit, rejecting)
+
+    @property
+    def sampler(self) -> Hashable:
+        """What a report is drawn by: equal for mechanisms that draw alike, though they may be for other domains."""
+        return self.fingerprint
 
     @property
     def report_guarantee(self) -> Guarantee:
