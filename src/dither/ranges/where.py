@@ -24,7 +24,6 @@ from typing import Any
 
 from dither.errors import ParameterError, require
 from dither.ranges.axes import GRAMMAR, AnyOf, Axes, Axis, Pieces, complement, listed, union, value_text
-from dither.schema import Categorical
 
 LONGEST = 100_000  # characters
 DEEPEST = 20  # brackets, or signs, inside each other
@@ -334,9 +333,8 @@ def _text(node: Any) -> str:
 
 def _wanted(axis: Axis, pieces: Pieces) -> Any:
     """Pieces as `Queries.of` takes them."""
-    if isinstance(axis.attribute, Categorical):
-        labels = axis.attribute.labels
-        chosen = [label for start, stop in pieces for label in labels[start:stop]]
+    if axis.labelled:
+        chosen = [label for start, stop in pieces for label in axis.labels[start:stop]]
         return chosen if len(chosen) > 1 else chosen[0]
     first, last = axis.ends
     step = 0 if axis.continuous else 1
