@@ -159,6 +159,7 @@ class Mechanism(ABC, Generic[R]):
     for_vectors: ClassVar[bool] = False  # whether learners try it for gradients and updates
     vector_options: ClassVar[Mapping[str, Any]] = {}  # what they make it with, where it is not the default
     structure: ClassVar[str] = PLAIN  # of a report, as `core.structure` names them
+    shows_favoured: ClassVar[bool] = False  # whether its `favours` tells of each report if an input favours it
     composition: ClassVar[str] = "pure"  # how rounds add up: "pure", "delta", or as "gaussian" noise
 
     epsilon: float
