@@ -113,7 +113,7 @@ class Ledger:
         outline, question = outlined(plan), prompted(plan, record)
         kept = self._kept(outline, question, period_label(period))
         reports = question.reports(kept)
-        return reports[""] if isinstance(plan, Mechanism) else reports
+        return reports.get("", reports)  # a mechanism alone has no questions to name its report by
 
     def _kept(self, outline: Outline, question: Prompt, label: bytes | None) -> dict[str, bytes]:
         """For each drawn part the report to send. Whatever it is, it is on the disk."""
