@@ -259,6 +259,11 @@ class Mechanism(ABC, Generic[R]):
         """The mechanisms whose reports a report is made of, each kind once; none if it stands for itself."""
         return ()
 
+    @property
+    def dimensions(self) -> "tuple[tuple[Reading[Any], float], ...]":
+        """Of a record whose dimensions are reported on their own: how each is read, and the share of users it has."""
+        return ()
+
     def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
         """The same mechanism with integers whose total is at most `limit`, for tests that run all tapes of short words.
 
