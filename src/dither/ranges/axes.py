@@ -12,14 +12,16 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from sys import maxsize
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_count, checked_real, is_real, is_whole
+from dither.core.checks import checked_count, checked_list, checked_real, is_real, is_whole
 from dither.display.distribution_plots import Side
 from dither.errors import ParameterError
+from dither.ranges.grid import listed_entries
 from dither.schema import MOST_LABELS, Attribute, Categorical, KeyValue, Numeric, Ordinal, Schema
 
 _SNAP = 1e-9  # of a cell: what rounding makes of an end that lies on the border of two
@@ -41,10 +43,11 @@ class AnyOf:
     ranges: tuple[tuple[Any, Any], ...]
 
     def __post_init__(self) -> None:
-        given = self.ranges
-        if not isinstance(given, Sequence) or not all(isinstance(each, tuple) and len(each) == 2 for each in given):
-            raise ParameterError("AnyOf takes ranges, as in AnyOf([(None, 19), (61, None)])")
-        object.__setattr__(self, "ranges", tuple(given))
+        rule = "AnyOf takes ranges, as in AnyOf([(None, 19), (61, None)])"
+        given = checked_list(rule, self.ranges, 0, maxsize)
+        if not all(isinstance(each, tuple) and len(each) == 2 for each in given):
+            raise ParameterError(rule)
+        object.__setattr__(self, "ranges", given)
 
 
 @dataclass(frozen=True)
@@ -310,9 +313,8 @@ class Axes:
     @classmethod
     def of_shape(cls, shape: Sequence[int] | NDArray[np.integer]) -> "Axes":
         """Attributes without names: c values each, from 0 to c - 1."""
-        if not isinstance(shape, Sequence | np.ndarray) or isinstance(shape, str | bytes):
-            raise ParameterError("shape is the number of values of each attribute, as in (64, 64, 64)")
-        sizes = [checked_count("the number of values of an attribute", size, 2, MOST_LABELS) for size in shape]
+        given = listed_entries("shape is the number of values of each attribute, as in (64, 64, 64)", shape)
+        sizes = [checked_count("the number of values of an attribute", size, 2, MOST_LABELS) for size in given]
         return cls(tuple(Axis(str(j), size, Ordinal(0, size - 1)) for j, size in enumerate(sizes)), named=False)
 
     @classmethod

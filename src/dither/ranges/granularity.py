@@ -74,13 +74,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement
-from sys import maxsize
 from typing import Any, Literal
 
 from dither.core.checks import checked_count, checked_list
 from dither.mechanisms.localhash import best_integer
 from dither.mechanisms.spec import from_spec
-from dither.ranges.grid import MOST_CELLS
+from dither.ranges.grid import MOST_CELLS, listed_entries
 
 ALPHA_1, ALPHA_2 = 0.7, 0.03
 # Fitted as told above. At half and twice of each the error changes by: OWN_1 +10 and -2%, OWN_2 nothing, ODD -9% and
@@ -124,7 +123,7 @@ def checked_nominal(nominal: Any, d: int) -> tuple[int, ...]:
     (0, 2)
     """
     rule = "nominal must list the numbers of the attributes without an order, for example (2, 5)"
-    listed = checked_list(rule, nominal, 0, maxsize)
+    listed = listed_entries(rule, nominal)
     return tuple(sorted({checked_count("a nominal attribute", each, 0, d - 1) for each in listed}))
 
 

@@ -145,5 +145,9 @@ def _checked_cuts(cuts: Sequence[int]) -> tuple[int, ...]:
 
 
 def _listed(given: Any) -> tuple[Any, ...]:
-    listed = given.tolist() if isinstance(given, np.ndarray) else given
-    return checked_list(f"a list of whole numbers is needed, not {type(listed).__name__}", listed, 0, maxsize)
+    return listed_entries(f"a list of whole numbers is needed, not {type(given).__name__}", given)
+
+
+def listed_entries(rule: str, given: Any) -> tuple[Any, ...]:
+    """The entries of a list, a tuple or an array, however many; `rule` says so in an error."""
+    return checked_list(rule, given.tolist() if isinstance(given, np.ndarray) else given, 0, maxsize)

@@ -7,7 +7,6 @@ done to it. `Readable` is what a method can put together of it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from sys import maxsize
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from dither.core.mechanism import Mechanism
 from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.mechanisms.spec import normal_spec
-from dither.ranges.grid import Grid, equal_cuts
+from dither.ranges.grid import Grid, equal_cuts, listed_entries
 
 Shares = NDArray[np.float64]
 
@@ -51,7 +50,7 @@ class UserGroup:
         """The inverse of `stored`, for records of these domain sizes; refuses what does not fit them."""
         rule = "asked must list attributes, cuts, recipe and share of each group, or be left out"
         given, cuts, text, share = checked_list(rule, stored, 4)
-        named = checked_list(rule, given, 0, maxsize)
+        named = listed_entries(rule, given)
         attributes = tuple(checked_count("an attribute", each, 0, len(shape) - 1) for each in named)
         cuts = checked_list("asked must have cuts for each attribute of a group", cuts, len(attributes))
         sizes = [shape[each] for each in attributes]

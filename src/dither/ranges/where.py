@@ -22,6 +22,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dither.core.checks import is_real
 from dither.errors import ParameterError, require
 from dither.ranges.axes import GRAMMAR, AnyOf, Axes, Axis, Pieces, complement, listed, union, value_text
 
@@ -305,7 +306,7 @@ def _between(axis: Axis, low: Any, high: Any) -> Pieces:
 def _edge(axis: Axis, value: Any, above: bool) -> Any:
     """Where the values that are at least `value` begin, or those above it; between the ends of all."""
     first, last = axis.ends
-    if isinstance(value, str):
+    if not is_real(value):
         raise ParameterError(f"{axis.name}: {value_text(value)} is a text; write numbers without quotes")
     edge = float(value)
     if math.isfinite(edge) and not axis.continuous:

@@ -82,7 +82,7 @@ def _are_counts_and_edges(domain: Domain, values: Any) -> bool:
         domain.kind == NUMBERS
         and isinstance(values, tuple)
         and len(values) == 2
-        and all(hasattr(part, "__len__") and not isinstance(part, str) for part in values)
+        and all(hasattr(part, "__len__") for part in values)
     )
 
 
