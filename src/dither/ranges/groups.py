@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_count, checked_list
+from dither.core.checks import checked_count, checked_list, is_whole
 from dither.core.mechanism import Mechanism
 from dither.core.tally import Tally
 from dither.errors import ParameterError
@@ -54,9 +54,7 @@ class UserGroup:
         attributes = tuple(checked_count("an attribute", each, 0, len(shape) - 1) for each in named)
         cuts = checked_list("asked must have cuts for each attribute of a group", cuts, len(attributes))
         sizes = [shape[each] for each in attributes]
-        listed = [
-            equal_cuts(size, each) if isinstance(each, int) else each for size, each in zip(sizes, cuts, strict=True)
-        ]
+        listed = [equal_cuts(size, each) if is_whole(each) else each for size, each in zip(sizes, cuts, strict=True)]
         grid = Grid(attributes, tuple(listed))
         if grid.sizes != tuple(sizes):
             raise ParameterError("the cuts of a group must end at the size of their attribute")

@@ -54,7 +54,7 @@ class Remembering(Protocol):
         """Some values."""
         ...
 
-    def permanent(self, values: Any, *, seed: int | None = None) -> Any:  # in a form of its own
+    def permanent(self, values: Any, *, seed: int | None = None) -> NDArray:
         """What is kept for each value."""
         ...
 
