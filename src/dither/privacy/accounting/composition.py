@@ -56,14 +56,14 @@ class Composable(Promising, Protocol):
         ...
 
 
-class _Part(NamedTuple):
+class _Summand(NamedTuple):
     """What is promised, and by whom; None where nothing but the guarantee is known."""
 
     guarantee: Guarantee
     source: Composable | None = None
 
     @classmethod
-    def of(cls, given: Guarantee | Composable) -> "_Part":
+    def of(cls, given: Guarantee | Composable) -> "_Summand":
         if isinstance(given, Guarantee):
             return cls(given)
         if not isinstance(given, Composable):
@@ -90,7 +90,7 @@ class _Part(NamedTuple):
 
 def loss_of(part: Guarantee | Composable) -> PrivacyLoss:
     """The privacy loss of a mechanism's worst two inputs, or of a guarantee alone."""
-    return _Part.of(part).loss()
+    return _Summand.of(part).loss()
 
 
 Given = Guarantee | Composable | tuple[Guarantee | Composable, int]
@@ -178,13 +178,13 @@ def parallel(parts: Iterable[Given]) -> Guarantee:
     )
 
 
-def _counted(parts: Iterable[Given]) -> list[tuple[_Part, int]]:
+def _counted(parts: Iterable[Given]) -> list[tuple[_Summand, int]]:
     """Each different part, and how often it is there."""
     number: Counter[Hashable] = Counter()
-    kept: dict[Hashable, _Part] = {}
+    kept: dict[Hashable, _Summand] = {}
     for given in parts:
         what, times = given if isinstance(given, tuple) else (given, 1)
-        part = _Part.of(what)
+        part = _Summand.of(what)
         kept[part.key] = part
         number[part.key] = checked_count("times", number[part.key] + checked_count("times", times, 1), 1, MOST_REPORTS)
     if not kept:
@@ -192,7 +192,7 @@ def _counted(parts: Iterable[Given]) -> list[tuple[_Part, int]]:
     return [(kept[key], times) for key, times in number.items()]
 
 
-def _basic(counted: Sequence[tuple[_Part, int]]) -> Guarantee:
+def _basic(counted: Sequence[tuple[_Summand, int]]) -> Guarantee:
     """Epsilons and deltas add up. Without deltas that is attained: the reports that are worst for one input each."""
     each = [(part.guarantee, times) for part, times in counted]
     (first, times), alone = each[0], len(each) == 1

@@ -37,21 +37,12 @@ class Auditable(Protocol):
 
 
 @runtime_checkable
-class Remembering(Protocol):
-    """What keeps a permanent response on the device, and shows it at every round."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What all rounds promise together."""
-        ...
+class Remembering(Auditable, Protocol):
+    """What keeps a permanent response on the device, and shows it at every round; all rounds together are promised."""
 
     @property
     def reading(self) -> Reading:
         """What a value may be."""
-        ...
-
-    def inputs(self) -> NDArray:
-        """Some values."""
         ...
 
     def permanent(self, values: Any, *, seed: int | None = None) -> NDArray:
