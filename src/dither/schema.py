@@ -74,6 +74,9 @@ class Numeric:
 
     kind: ClassVar[Literal["numeric"]] = "numeric"
     questions: ClassVar[tuple[str, ...]] = ("mean", "distribution")
+    k: ClassVar[None] = None  # its values are not counted
+    labels: ClassVar[tuple[str, ...] | None] = None  # and have no names
+    nominal: ClassVar[bool] = False  # whether they have no order
 
     def __post_init__(self) -> None:
         ends = [as_float(end) for end in (self.low, self.high)]
@@ -96,6 +99,11 @@ class Numeric:
     def domain(self) -> UnitInterval:
         """What its mechanisms take."""
         return UnitInterval()
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Where its values begin and end."""
+        return self.low, self.high
 
     @property
     def centre(self) -> float:
@@ -144,6 +152,7 @@ class Ordinal:
 
     kind: ClassVar[Literal["ordinal"]] = "ordinal"
     questions: ClassVar[tuple[str, ...]] = ("distribution", "mean")
+    nominal: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         low, high = (checked_count(name, getattr(self, name), -(1 << 53), 1 << 53) for name in ("low", "high"))
@@ -167,6 +176,11 @@ class Ordinal:
     def domain(self) -> Categories:
         """What its mechanisms take."""
         return Categories(self.k)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where its values begin and end: before the first whole number that is none of them."""
+        return self.low, self.high + 1
 
     @property
     def centre(self) -> float:
@@ -225,6 +239,7 @@ class Categorical:
 
     kind: ClassVar[Literal["categorical"]] = "categorical"
     questions: ClassVar[tuple[str, ...]] = ("histogram",)
+    nominal: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not is_list(self.labels) or not all(map(_writable, self.labels)):
@@ -255,6 +270,11 @@ class Categorical:
     def substitute(self) -> str:
         """What a missing value counts as."""
         return str(self.other) if self.missing is None else self.missing
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where the numbers of its labels begin and end."""
+        return 0, self.k
 
     @cached_property
     def _places(self) -> LabelCodes:

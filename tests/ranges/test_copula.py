@@ -15,6 +15,7 @@ from dither.errors import ParameterError
 from dither.ranges import HDG, MSW, Copula
 from dither.ranges.axes import Axes
 from dither.ranges.copula import pair_cells
+from dither.ranges.model import Pairwise
 from dither.ranges.queries import Queries
 from marks import wide
 
@@ -148,6 +149,7 @@ def test_the_sign_of_a_correlation_shows():
         records = people(kind, 50_000)
         mechanism = Copula(shape=(C,) * 3, epsilon=2.0, n=50_000)
         estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(records, seed=1)))
+        assert isinstance(estimate.model, Pairwise)
         off = estimate.model.correlation[np.triu_indices(3, 1)]
         assert (sign * off > 0.2).all()
         both = float(estimate.answer({0: (16, None), 1: (16, None)}).value)

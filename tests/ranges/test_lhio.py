@@ -16,6 +16,7 @@ from dither.ranges.axes import Axes
 from dither.ranges.consistency import inconsistency
 from dither.ranges.grid import Grid
 from dither.ranges.groups import Collected
+from dither.ranges.lhio import PairTables
 from dither.ranges.queries import Queries
 from marks import wide
 
@@ -292,6 +293,7 @@ def test_what_nobody_was_asked_about_is_unsure(inference):
     for dimensions in (1, 2, 3):
         answers = estimate.answers(Queries.random(estimate.axes, dimensions, 100, seed=dimensions))
         assert answers.noise.min() > 0.05
+    assert isinstance(estimate.model, PairTables)
     unseen = [j for j in range(4) if not estimate.model._margins[j][1:].any()]
     assert unseen
     alone = estimate.answer({unseen[0]: (0, 1)})  # everybody may be in one place: v (1 - v)
@@ -304,6 +306,7 @@ def test_an_estimate_has_distributions_and_their_quantiles():
     shape = (16, 16, 4)
     mechanism = LHIO(shape, epsilon=0.5, n=2000)
     estimate = mechanism.estimate(mechanism.tally(mechanism.randomize(people(shape, 2000), seed=2)))
+    assert isinstance(estimate.model, PairTables)
     assert estimate.model.tables[0, 1].min() < 0
     for found in (estimate[0], estimate.marginal(0, 1), estimate.marginal(2, 0)):
         assert found.value.min() >= 0

@@ -14,8 +14,10 @@ from dither.ranges.axes import Axes
 from dither.ranges.fit import copula, gridded
 from dither.ranges.grid import Grid
 from dither.ranges.groups import Collected
+from dither.ranges.model import Margin, Pairwise
 from dither.ranges.pair_completion import joint
 from dither.ranges.queries import Queries
+from dither.ranges.query_model import Answered, Model
 from dither.ranges.range_estimate import Answers, RangeEstimate
 from dither.schema import Categorical, Numeric, Ordinal, Schema
 
@@ -123,7 +125,7 @@ def test_more_queries_than_are_asked_at_once():
 
 def test_labels_are_written_when_they_are_read(monkeypatch):
     written = []
-    monkeypatch.setattr("dither.ranges.range_estimate.describe", lambda axes, query: written.append(1) or "text")
+    monkeypatch.setattr("dither.ranges.item_names.describe", lambda axes, query: written.append(1) or "text")
     found = PLAIN.answers(Queries.random(Axes.of_shape(SHAPE), 1, 1000, seed=1))
     assert not written
     repr(found)
@@ -203,6 +205,7 @@ def test_marginals_have_labels_and_add_up():
     assert list(age.labels or ())[:2] == ["18", "19"]
     assert list(income.labels or ())[1] == "6250 to 12500"
     assert list(job.labels or ()) == list(JOBS)
+    assert isinstance(ESTIMATE.model, Pairwise)
     for j, each in enumerate((age, income, job)):
         np.testing.assert_allclose(each.value, np.bincount(people()[:, j], minlength=SHAPE[j]) / N, atol=2e-3)
         assert each.value.sum() == pytest.approx(1.0)
@@ -299,8 +302,6 @@ def test_quantiles_inside_cells():
 
 def test_errors_of_quantiles_follow_the_density():
     """A median between two bumps is less sure than one on top of a bump, for the same error of shares."""
-    from dither.ranges.model import Margin, Pairwise
-
     x = np.arange(64)
     bumps = np.exp(-0.5 * ((x - 15) / 4) ** 2) + np.exp(-0.5 * ((x - 48) / 4) ** 2) + 1e-3
     hill = np.exp(-0.5 * ((x - 32) / 4) ** 2) + 1e-3
@@ -364,7 +365,7 @@ def test_pictures():
     axes = ESTIMATE.plot("age", "income")
     assert axes.get_xlim() == (17.5, 81.5)
     assert axes.get_ylim() == (0, 100_000)
-    drawn = axes.collections[0].get_array().reshape(16, 64)
+    drawn = np.asarray(axes.collections[0].get_array()).reshape(16, 64)
     np.testing.assert_allclose(drawn, ESTIMATE.joint("age", "income").T)
     assert len(axes.figure.axes) == 2  # and the colour bar
     labels = [text.get_text() for text in ESTIMATE.plot("job").get_yticklabels()]
@@ -473,9 +474,13 @@ def test_one_report_is_not_many():
 
 
 def test_a_model_without_marginals_and_tables_is_asked_value_by_value():
-    class Bare:
-        shape = SHAPE
-        answers = staticmethod(ESTIMATE.model.answers)
+    class Bare(Model):
+        @property
+        def shape(self) -> tuple[int, ...]:
+            return SHAPE
+
+        def answers(self, queries: Queries) -> Answered:
+            return ESTIMATE.model.answers(queries)
 
     bare: Any = RangeEstimate.of(Bare(), AXES, N, ESTIMATE.guarantee)
     np.testing.assert_allclose(bare["job"].value, ESTIMATE["job"].value, atol=1e-9)

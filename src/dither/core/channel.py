@@ -122,6 +122,20 @@ class Channel(ABC):
         """Whether `row` gives the law of everything that is shown, so that rows can be compared."""
         return True
 
+    @property
+    def announced(self) -> bool:
+        """Whether a report shows a group that its user chose: nothing is promised between inputs of different ones."""
+        return False
+
+    @property
+    def outputs_by_tag(self) -> int | None:
+        """Of a report with a public tag, how many outputs there are beside it; None of one without."""
+        return None
+
+    def in_coordinates(self, x: int) -> "list[tuple[Channel, int]] | None":
+        """The channels of coordinates that are randomized on their own, and what input x is to each; None of others."""
+        return None
+
     def contrast(self) -> Contrast | None:
         """The two inputs that a crowd hides worst, if the likelihoods of a report have two levels at heart."""
         return None

@@ -47,6 +47,9 @@ class Product(Channel):
     def exact(self) -> bool:
         return max(len(one) for one, _ in self.differing) * log2(self.factor.shape[1]) <= _MOST_WORD_BITS
 
+    def in_coordinates(self, x: int) -> list[tuple[Channel, int]]:
+        return [(self.factor, letter) for letter in self.encode(x)]
+
     def _word(self, letters: Sequence[int]) -> list[Fraction]:
         """The distribution of the outputs of these coordinates; the last coordinate varies fastest."""
         law = [Fraction(1)]
@@ -103,6 +106,10 @@ class Announced(Channel):
     def listed(self) -> bool:
         """Not at once: no promise is made across its blocks."""
         return False
+
+    @property
+    def announced(self) -> bool:
+        return True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -236,6 +243,9 @@ class Independent(Channel):
             law = [before * step for before in law for step in factor.row(letter)]
         return law
 
+    def in_coordinates(self, x: int) -> list[tuple[Channel, int]]:
+        return list(zip(self.factors, self.letters(x), strict=True))
+
     def letters(self, x: int) -> list[int]:
         """What input x gives to each coordinate; the last varies fastest."""
         found = []
@@ -323,6 +333,10 @@ class PublicMixture(Channel):
     @property
     def tagged(self) -> bool:
         return self.tags > 1
+
+    @property
+    def outputs_by_tag(self) -> int:
+        return self.component.shape[1]
 
     @property
     def worst_component(self) -> Channel:

@@ -17,7 +17,7 @@ not come into being.
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, overload
@@ -159,6 +159,7 @@ class Mechanism(ABC, Generic[R]):
     for_vectors: ClassVar[bool] = False  # whether learners try it for gradients and updates
     vector_options: ClassVar[Mapping[str, Any]] = {}  # what they make it with, where it is not the default
     structure: ClassVar[str] = PLAIN  # of a report, as `core.structure` names them
+    shows_favoured: ClassVar[bool] = False  # whether its `favours` tells of each report if an input favours it
     composition: ClassVar[str] = "pure"  # how rounds add up: "pure", "delta", or as "gaussian" noise
 
     epsilon: float
@@ -261,6 +262,11 @@ class Mechanism(ABC, Generic[R]):
         """The mechanisms whose reports a report is made of, each kind once; none if it stands for itself."""
         return ()
 
+    @property
+    def dimensions(self) -> "tuple[tuple[Reading[Any], float], ...]":
+        """Of a record whose dimensions are reported on their own: how each is read, and the share of users it has."""
+        return ()
+
     def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
         """The same mechanism with integers whose total is at most `limit`, for tests that run all tapes of short words.
 
@@ -270,6 +276,11 @@ class Mechanism(ABC, Generic[R]):
         from dither.core.short_weights import short_two_level  # a device has no use for it
 
         return short_two_level(self, limit, rejecting)
+
+    @property
+    def sampler(self) -> Hashable:
+        """What a report is drawn by: equal for mechanisms that draw alike, though they may be for other domains."""
+        return self.fingerprint
 
     @property
     def report_guarantee(self) -> Guarantee:

@@ -296,6 +296,10 @@ class Gaussian(_AdditiveMechanism):
     def reading(self) -> Reading[Estimate]:
         return self.layout or self.noise.reading()
 
+    @property
+    def dimensions(self) -> tuple[tuple[Reading[Any], float], ...]:
+        return self.layout.dimensions if self.layout else ()
+
     def inputs(self) -> NDArray:
         return self.layout.inputs() if self.layout else super().inputs()
 

@@ -152,6 +152,7 @@ class Hypercube(Mechanism[Estimate]):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "records"
+    shows_favoured = True
     takes = RECORDS
     statistics = ("mean",)
     for_vectors = True

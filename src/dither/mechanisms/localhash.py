@@ -18,6 +18,7 @@ hash functions, and the tally is a C x g table. `mechanisms.cohorts` reads it.
 """
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -72,6 +73,11 @@ class LocalHash(Mechanism[Estimate]):
     def evaluations(cls, domain: Any, statistics: int = 1) -> int:
         """A hash for each category, where every report has a hash function of its own."""
         return domain.k * statistics
+
+    @property
+    def sampler(self) -> Hashable:
+        """A hashed value is drawn without knowing k."""
+        return type(self).__name__, self.g, self.cohorts, self.weights
 
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, MOST_CATEGORIES))

@@ -31,7 +31,7 @@ from dither.core.domains import CATEGORIES, NUMBERS, Records
 from dither.core.draw import Rows, Tape, slots_of, some_of
 from dither.core.estimate import MEAN, Estimate, Estimates
 from dither.core.guarantee import Guarantee
-from dither.core.mechanism import MOST_COUNTED, Mechanism, Moments
+from dither.core.mechanism import MOST_COUNTED, Mechanism, Moments, Reading
 from dither.core.subsets import random_subsets
 from dither.core.tally import Tally
 from dither.errors import ParameterError
@@ -62,6 +62,11 @@ class MultiAttribute:
     def part(self, dimension: int) -> Mechanism:
         """The mechanism of one dimension."""
         return self.parts[self.which[dimension]]
+
+    @property
+    def dimensions(self) -> tuple[tuple[Reading[Any], float], ...]:
+        """How each dimension is read, and the share of the users who report it."""
+        return tuple((self.part(j).reading, self.m / self.d) for j in range(self.d))
 
     @property
     def domain(self) -> Records:

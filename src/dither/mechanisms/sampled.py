@@ -31,7 +31,7 @@ from dither.core.domains import RECORDS
 from dither.core.draw import Rows, Tape
 from dither.core.estimate import Estimate
 from dither.core.exact import share_below
-from dither.core.mechanism import Mechanism, R
+from dither.core.mechanism import Mechanism, R, Reading
 from dither.core.short_weights import short_components
 from dither.core.tally import Tally
 from dither.errors import ParameterError
@@ -125,6 +125,10 @@ class _Recorded(Mechanism[R]):
     @property
     def components(self) -> tuple[Mechanism[Any], ...]:
         return self.reading.parts
+
+    @property
+    def dimensions(self) -> tuple[tuple[Reading[Any], float], ...]:
+        return self.reading.dimensions
 
     def part(self, dimension: int) -> Mechanism:
         """The mechanism that reports one dimension."""

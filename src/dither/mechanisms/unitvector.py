@@ -145,6 +145,7 @@ class UnitVector(Mechanism[Estimate]):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "vectors"
+    shows_favoured = True
     structure = CODEBOOK
     takes = BALL
     statistics = ("mean",)

@@ -3,16 +3,23 @@
 It is Fig. 2 of paper 003, corrected: without the bound that enumeration refutes, and with those that stand.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_epsilon
 from dither.display.plots import Lines, saved, two_panels
+from dither.privacy.certificate import Certifiable
 from dither.privacy.shuffle import BOUNDS, MOST_USERS, bounds
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Spot = tuple[float, int]  # a local epsilon, and a number of users
 
 LOCAL = "local"
 _SPOTS = 13
@@ -30,7 +37,7 @@ class Curves:
     epsilons: NDArray[np.float64]
     by_epsilon: Lines
 
-    def plot(self, path: Any = None) -> Any:
+    def plot(self, path: str | os.PathLike[str] | None = None) -> "Figure":
         """Two pictures beside each other; a file (.png, .svg, .pdf) if a path is given."""
         figure = two_panels(
             ("local epsilon", self.epsilons, self.by_epsilon, self.epsilon),
@@ -46,15 +53,15 @@ def curves(
     epsilon: float,
     n: int,
     delta: float,
-    mechanism: Callable[[float], Any] | None = None,
-    progress: Callable[[Any], Any] | None = None,
+    mechanism: Callable[[float], Certifiable | float] | None = None,
+    progress: Callable[[list[Spot]], Iterable[Spot]] | None = None,
 ) -> Curves:
     """The curves around a local epsilon and a number of users; `mechanism(epsilon)` makes one, else for any.
 
     `progress` wraps the spots, as `rich.progress.track` does.
     """
     epsilon, n = checked_epsilon(epsilon), checked_count("n", n, 2, MOST_USERS)
-    given: Callable[[float], Any] = mechanism or (lambda local: local)
+    given: Callable[[float], Certifiable | float] = mechanism or (lambda local: local)
     users = np.unique(np.geomspace(max(2, n / 100), min(n * 100, MOST_USERS), _SPOTS).round())
     epsilons = np.geomspace(epsilon / 8, epsilon * 8, _SPOTS)
     spots = [(epsilon, int(each)) for each in users] + [(float(each), n) for each in epsilons]

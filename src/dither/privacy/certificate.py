@@ -7,7 +7,7 @@ what serves the large ones, must then agree exactly, or the certificate is refus
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from dither.core.channel import Channel, Table
 from dither.core.exact import exp_below
@@ -17,8 +17,24 @@ from dither.errors import DitherError
 _ENUMERATED = 1 << 14
 
 
+@runtime_checkable
+class Promising(Protocol):
+    """What promises something: a mechanism, or a plan."""
+
+    @property
+    def fingerprint(self) -> Any:  # a text; a type checker would not take a cached one for it
+        """Equal exactly for equal ones."""
+        ...
+
+    @property
+    def guarantee(self) -> Any:  # a `Guarantee`, cached too
+        """What is promised."""
+        ...
+
+
+@runtime_checkable
 class Certifiable(Protocol):
-    """What a certificate needs to see of a mechanism."""
+    """What a certificate needs to see of a mechanism, or of a plan."""
 
     @property
     def epsilon(self) -> float:

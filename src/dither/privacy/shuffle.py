@@ -27,15 +27,15 @@ import math
 import warnings
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dither.core.channel import Channel, Contrast
+from dither.core.channel import Contrast
 from dither.core.checks import checked_count, checked_epsilon, checked_real
-from dither.core.composite_channels import Announced
 from dither.core.exact import exp_above, float_above
 from dither.core.guarantee import Guarantee
 from dither.errors import DitherWarning, ParameterError
 from dither.privacy.accounting.privacy_loss import along_the_logarithm, least_epsilon
+from dither.privacy.certificate import Certifiable
 from dither.privacy.shuffle_divergence import BlanketPair
 
 BOUNDS = ("erlingsson", "clone", "blanket", "own")
@@ -60,23 +60,23 @@ class LocalRandomizer(NamedTuple):
         return Guarantee(math.nextafter(math.log(self.ratio), math.inf) if math.isfinite(self.ratio) else math.inf)
 
     @classmethod
-    def of(cls, given: Any) -> "LocalRandomizer":
+    def of(cls, given: Certifiable | float) -> "LocalRandomizer":
         """An epsilon, or a mechanism with its channel."""
-        if hasattr(given, "channel"):
-            channel: Channel = given.channel()
-            if isinstance(channel, Announced):
-                raise ParameterError(
-                    "users of different groups do not hide each other: amplify the mechanism of each group on its own, "
-                    "with the number of its users"
-                )
-            ratio = channel.ratio()
-            largest = math.inf if isinstance(ratio, float) else float_above(Fraction(ratio))
-            return cls(Guarantee.of(channel, given.epsilon, given.delta), largest, channel.contrast())
-        epsilon = checked_epsilon(given)
-        return cls(Guarantee(epsilon), math.inf if epsilon > _LARGEST else exp_above(epsilon))
+        if not isinstance(given, Certifiable):
+            epsilon = checked_epsilon(given)
+            return cls(Guarantee(epsilon), math.inf if epsilon > _LARGEST else exp_above(epsilon))
+        channel = given.channel()
+        if channel.announced:
+            raise ParameterError(
+                "users of different groups do not hide each other: amplify the mechanism of each group on its own, "
+                "with the number of its users"
+            )
+        ratio = channel.ratio()
+        largest = math.inf if ratio == math.inf else float_above(Fraction(ratio))
+        return cls(Guarantee.of(channel, given.epsilon, given.delta), largest, channel.contrast())
 
 
-def amplify(given: Any, n: int, delta: float, bound: str = "best") -> Guarantee:
+def amplify(given: Certifiable | float, n: int, delta: float, bound: str = "best") -> Guarantee:
     """What n shuffled reports promise at this delta; `given` is a mechanism, or the epsilon of any.
 
     It is a guarantee of the model `shuffled`; the local one, where a crowd adds nothing.
@@ -98,7 +98,9 @@ def amplify(given: Any, n: int, delta: float, bound: str = "best") -> Guarantee:
     return min(kept.values(), key=lambda guarantee: guarantee.epsilon)
 
 
-def bounds(given: Any, n: int, delta: float, names: Iterable[str] = BOUNDS) -> dict[str, Guarantee | None]:
+def bounds(
+    given: Certifiable | float, n: int, delta: float, names: Iterable[str] = BOUNDS
+) -> dict[str, Guarantee | None]:
     """What each bound says; None for one that does not apply, or that gains nothing over the local guarantee."""
     randomizer = LocalRandomizer.of(given)
     n, delta = checked_count("n", n, 2, MOST_USERS), _checked_delta(delta)
@@ -110,7 +112,7 @@ def local_budget(
     n: int,
     delta: float,
     bound: str = "best",
-    mechanism: Callable[[float], Any] | None = None,
+    mechanism: Callable[[float], Certifiable | float] | None = None,
 ) -> float:
     """The largest local epsilon with which n shuffled reports keep (central, delta).
 
@@ -120,7 +122,7 @@ def local_budget(
     5.944
     """
     central = checked_epsilon(central)
-    given: Callable[[float], Any] = mechanism or (lambda epsilon: epsilon)
+    given: Callable[[float], Certifiable | float] = mechanism or (lambda epsilon: epsilon)
 
     def keeps(epsilon: float) -> bool:
         return _quiet(given(epsilon), n, delta, bound).epsilon <= central
@@ -136,7 +138,7 @@ def local_budget(
     return low
 
 
-def users_for(given: Any, central: float, delta: float, bound: str = "best") -> int:
+def users_for(given: Certifiable | float, central: float, delta: float, bound: str = "best") -> int:
     """The smallest number of users whose shuffled reports keep (central, delta).
 
     >>> users_for(1.0, central=0.05, delta=1e-6)
@@ -156,7 +158,7 @@ def users_for(given: Any, central: float, delta: float, bound: str = "best") -> 
     return high
 
 
-def _quiet(given: Any, n: int, delta: float, bound: str) -> Guarantee:
+def _quiet(given: Certifiable | float, n: int, delta: float, bound: str) -> Guarantee:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DitherWarning)
         return amplify(given, n, delta, bound)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.estimate import Estimate
 from dither.questions.question import Floats
 from dither.questions.shares import SharesOf
 from dither.ranges.axes import Axis
@@ -54,6 +55,6 @@ class DistributionOf(SharesOf):
         encoded = self.attribute.encode(column, invalid)
         return np.minimum(((encoded + 1) / 2 * BINS).astype(np.int64), BINS - 1) if self._binned else encoded
 
-    def refine(self, estimate: Any, apply: Callable[[Any], Any], auto: bool) -> Any:
+    def refine(self, estimate: Estimate, apply: Callable[[Estimate], Estimate], auto: bool) -> Estimate:
         """That values have an order says more about them than that they are many: they are smoothed."""
         return smooth(estimate) if auto and self.size <= MOST_CELLS else apply(estimate)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
-from dither.core.estimate import Bounds
+from dither.core.estimate import Bounds, Estimate
 from dither.errors import ParameterError
 from dither.questions.question import Floats, Question, Whole
 from dither.questions.shares import SharesOf
@@ -64,13 +64,13 @@ class MissingOf(SharesOf):
     def shape(self) -> tuple[()]:
         return ()
 
-    def select(self, own: Any, place: int, count: int) -> Any:
+    def select(self, own: Estimate, place: int, count: int) -> Estimate:
         here = missing_place(self.attribute)
         return replace(
             own, value=own.value[here], stderr=own.stderr[here], bounds=Bounds(0.0, 1.0), labels=None, correlation=None
         )
 
-    def refine(self, estimate: Any, apply: Callable[[Any], Any], auto: bool) -> Any:
+    def refine(self, estimate: Estimate, apply: Callable[[Estimate], Estimate], auto: bool) -> Estimate:
         """It stays as it was estimated."""
         return estimate
 

@@ -10,13 +10,14 @@ key; so they are not asked for, and come with these two:
 - `frequency(films)`: the shares of users who hold a key with the lower and with the upper end of its values.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from dither.core.estimate import Estimate
 from dither.core.sparse_domain import Sparse
 from dither.errors import ParameterError
 from dither.questions.question import Floats, Question, Whole, from_steps, steps
@@ -25,7 +26,7 @@ from dither.utility.limits import Parameters, sparse
 
 
 @dataclass(frozen=True)
-class KeyQuestion(Question):
+class KeyQuestion(Question[Estimate]):
     """A number for each key."""
 
     group: ClassVar[str] = "keys"
@@ -49,11 +50,11 @@ class KeyQuestion(Question):
         return self.attribute.domain
 
     @cached_property
-    def kind(self) -> tuple[Any, str]:
+    def kind(self) -> tuple[Hashable, str]:
         return self.domain, self.statistic
 
     @property
-    def together(self) -> Any:
+    def together(self) -> str:
         return self.name
 
     @property
@@ -82,17 +83,17 @@ class KeyQuestion(Question):
     def limit(self, weight: float) -> tuple[Parameters, ...]:
         return sparse(self.domain.d, self.domain.s, self.statistic, weight)
 
-    def select(self, own: Any, place: int, count: int) -> Any:
+    def select(self, own: Mapping[str, Estimate], place: int, count: int) -> Estimate:
         return own[self.statistic]
 
     @property
     def beside(self) -> tuple[Question, ...]:
         return tuple(each(self.name, self.attribute) for each in (ConditionalMeanOf, FrequencyOf))
 
-    def answered_by(self, own: Any) -> bool:
+    def answered_by(self, own: Mapping[str, Estimate]) -> bool:
         return self.statistic in own
 
-    def refine(self, estimate: Any, apply: Callable[[Any], Any], auto: bool) -> Any:
+    def refine(self, estimate: Estimate, apply: Callable[[Estimate], Estimate], auto: bool) -> Estimate:
         """What comes with the others stays as it is: of how many users it is, is not known of every key."""
         return estimate if self.derived else apply(estimate)
 

@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.domains import UnitInterval
+from dither.core.estimate import Estimate
 from dither.questions.question import Floats, Question, Whole, from_steps, steps
 from dither.schema import Attribute
 from dither.utility.limits import Parameters, mean
 
 
-class MeanOf(Question):
+class MeanOf(Question[Estimate]):
     """The mean of a number, in its own units.
 
     >>> from dither.schema import Numeric

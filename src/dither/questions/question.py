@@ -19,23 +19,24 @@ makes it known to plans. docs/extending.md builds one.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import Guarantee
-from dither.core.mechanism import Domain
+from dither.core.mechanism import Domain, Mechanism
 from dither.errors import DomainError, RowError
 from dither.schema import Attribute, Schema
 from dither.utility.limits import Parameters
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
+R = TypeVar("R")
 
 
 class Column(Protocol):
@@ -52,8 +53,8 @@ class Column(Protocol):
 
 
 @dataclass(frozen=True)
-class Question(ABC):
-    """A statistic of a named attribute."""
+class Question(ABC, Generic[R]):
+    """A statistic of a named attribute, with a result of type R: an `Estimate`, where nothing else is said."""
 
     name: str
     attribute: Any = field(hash=False)  # labels may be many, and names suffice to tell questions apart
@@ -120,12 +121,12 @@ class Question(ABC):
         return encoded_by(self._encoded, self.name, column, invalid)
 
     @cached_property
-    def kind(self) -> tuple[Any, str]:
+    def kind(self) -> tuple[Hashable, str]:
         """Equal for questions that mechanisms do not tell apart."""
         return self.domain, ""
 
     @property
-    def together(self) -> Any:
+    def together(self) -> Hashable:
         """Equal for questions that one report answers."""
         return self
 
@@ -136,7 +137,7 @@ class Question(ABC):
 
     # What it costs ---------------------------------------------------------------------------------------------
 
-    def variance(self, mechanism: Any, reports: float, users: float) -> float | None:
+    def variance(self, mechanism: Mechanism, reports: float, users: float) -> float | None:
         """Of one report, where that is not what the mechanism's reading says."""
         return None
 
@@ -195,14 +196,15 @@ class Question(ABC):
         """Where its numbers begin and end on an axis, if they are shares along one."""
         return None
 
-    def select(self, own: Any, place: int, count: int) -> Any:
+    def select(self, own: Any, place: int, count: int) -> R:
         """Of what a mechanism estimates, what this question asked for as one of `count`."""
         return own if count == 1 else replace(own, value=own.value[place], stderr=own.stderr[place])
 
-    def unknown(self, guarantee: Guarantee, source: str) -> Any:
+    def unknown(self, guarantee: Guarantee, source: str) -> R | None:
         """What is known if nobody was asked: nothing. None where the mechanism's reading knows how to say so."""
-        value = np.full(self.shape, np.nan)
-        return Estimate(value, np.full(self.shape, np.inf), 0, guarantee, source=source)
+        value, stderr = np.full(self.shape, np.nan), np.full(self.shape, np.inf)
+        nothing: Any = Estimate(value, stderr, 0, guarantee, source=source)  # R, where nothing else is said
+        return nothing
 
     @property
     def beside(self) -> tuple["Question", ...]:
@@ -213,16 +215,17 @@ class Question(ABC):
         """Whether what a mechanism estimates holds its answer."""
         return True
 
-    def decode(self, estimate: Any) -> Any:
+    def decode(self, estimate: R) -> R:
         """A mechanism's estimate in the attribute's own units, with its labels."""
-        value, stderr, bounds, rule = estimate.value, estimate.stderr, estimate.bounds, estimate.rule
+        own: Any = estimate  # an `Estimate`, where nothing else is said
+        value, stderr, bounds, rule = own.value, own.stderr, own.bounds, own.rule
         if self.averages:
             value, stderr = self.attribute.centre + self.unit * value, self.unit * stderr
             bounds = Bounds(*self.ends)
             rule = None if rule is None else rule.scaled(self.attribute.centre, self.unit)
-        kept = None if estimate.original is None else self.decode(estimate.original)
+        kept = None if own.original is None else self.decode(own.original)
         return replace(
-            estimate,
+            own,
             value=value,
             stderr=stderr,
             question=str(self),
@@ -233,7 +236,7 @@ class Question(ABC):
             rule=rule,
         )
 
-    def refine(self, estimate: Any, apply: Callable[[Any], Any], auto: bool) -> Any:
+    def refine(self, estimate: R, apply: Callable[[R], R], auto: bool) -> R:
         """A better estimate from the same reports, by the method that was chosen, or by the one that suits it best."""
         return apply(estimate)
 

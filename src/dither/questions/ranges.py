@@ -5,10 +5,10 @@ Its `attribute` is the `Axes` of all of them; numbers are cut into `CELLS` cells
 method comes near it (docs/ranges.md).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
@@ -19,6 +19,9 @@ from dither.ranges.axes import Axes, Axis
 from dither.ranges.collection import WholeNumberRecords
 from dither.ranges.error_prediction import predicted
 from dither.schema import Attribute, Schema
+
+if TYPE_CHECKING:
+    from dither.ranges.range_estimate import RangeEstimate  # a device has no use for it
 
 CELLS = 64  # of a number; stored plans rely on it
 
@@ -39,7 +42,7 @@ class AxisColumn:
         return encoded_by(self.axis.encode, self.name, column, invalid)
 
 
-class RangesOf(Question):
+class RangesOf(Question["RangeEstimate"]):
     """Any ranges of several attributes."""
 
     statistic: ClassVar[str] = "ranges"
@@ -91,7 +94,7 @@ class RangesOf(Question):
         return tuple(place for place, axis in enumerate(self.attribute) if axis.labelled)
 
     @cached_property
-    def kind(self) -> tuple[Any, str]:
+    def kind(self) -> tuple[Hashable, str]:
         return (self.attribute.shape, self.nominal), self.statistic
 
     def variance(self, mechanism: Any, reports: float, users: float) -> float:
@@ -109,10 +112,12 @@ class RangesOf(Question):
     def unknown(self, guarantee: Guarantee, source: str) -> None:
         """Its reading makes a result of no reports, whose error bars say so."""
 
-    def decode(self, estimate: Any) -> Any:
+    def decode(self, estimate: "RangeEstimate") -> "RangeEstimate":
         return estimate.on(self.attribute)
 
-    def refine(self, estimate: Any, apply: Callable[[Any], Any], auto: bool) -> Any:
+    def refine(
+        self, estimate: "RangeEstimate", apply: "Callable[[RangeEstimate], RangeEstimate]", auto: bool
+    ) -> "RangeEstimate":
         """It is a posterior already."""
         return estimate
 

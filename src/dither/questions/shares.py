@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from dither.core.domains import Categories
+from dither.core.estimate import Estimate
 from dither.questions.question import Floats, Question, Whole
 from dither.utility.limits import Parameters, frequencies
 
 
-class SharesOf(Question):
+class SharesOf(Question[Estimate]):
     """The share of users in each of the categories that `_encoded` numbers from 0."""
 
     @cached_property

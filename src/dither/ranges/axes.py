@@ -8,25 +8,26 @@ Values in queries are the analyst's own, so errors may quote them.
 """
 
 import math
-import numbers
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from sys import maxsize
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_count, checked_real, is_real
+from dither.core.checks import checked_count, checked_list, checked_real, is_real, is_whole
 from dither.display.distribution_plots import Side
 from dither.errors import ParameterError
-from dither.schema import MOST_LABELS, Categorical, Numeric, Ordinal, Schema
+from dither.ranges.grid import listed_entries
+from dither.schema import MOST_LABELS, Attribute, Categorical, KeyValue, Numeric, Ordinal, Schema
 
 _SNAP = 1e-9  # of a cell: what rounding makes of an end that lies on the border of two
 _LISTED = 20  # names or labels in a message
 
-Pieces = list[tuple[Any, Any]]
+Pieces = list[tuple[Any, Any]]  # whole numbers, or floats where the attribute is continuous
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,11 @@ class AnyOf:
     ranges: tuple[tuple[Any, Any], ...]
 
     def __post_init__(self) -> None:
-        given = self.ranges
-        if not isinstance(given, Sequence) or not all(isinstance(each, tuple) and len(each) == 2 for each in given):
-            raise ParameterError("AnyOf takes ranges, as in AnyOf([(None, 19), (61, None)])")
-        object.__setattr__(self, "ranges", tuple(given))
+        rule = "AnyOf takes ranges, as in AnyOf([(None, 19), (61, None)])"
+        given = checked_list(rule, self.ranges, 0, maxsize)
+        if not all(isinstance(each, tuple) and len(each) == 2 for each in given):
+            raise ParameterError(rule)
+        object.__setattr__(self, "ranges", given)
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,12 @@ class Axis:
     @cached_property
     def continuous(self) -> bool:
         """Whether cells may be covered in part."""
-        return isinstance(self.attribute, Numeric)
+        return self.attribute.k is None
 
     @cached_property
     def labelled(self) -> bool:
         """Whether its values are texts without an order."""
-        return isinstance(self.attribute, Categorical)
+        return self.attribute.nominal
 
     @cached_property
     def _whole(self) -> bool:
@@ -73,9 +75,7 @@ class Axis:
     @cached_property
     def ends(self) -> tuple[Any, Any]:
         """All values, as a piece."""
-        if isinstance(self.attribute, Categorical):
-            return 0, self.size
-        return self.attribute.low, self.attribute.high + (0 if self.continuous else 1)
+        return self.attribute.span
 
     @cached_property
     def edges(self) -> NDArray[np.float64]:
@@ -88,13 +88,16 @@ class Axis:
     def side(self) -> Side:
         """What stands along the side of a picture."""
         name = f"attribute {self.name}" if self.name.isdigit() else self.name
-        labels = self.attribute.labels if isinstance(self.attribute, Categorical) else None
-        return Side(name, self.edges, labels, "cell" if self.continuous else "value")
+        return Side(name, self.edges, self.labels or None, "cell" if self.continuous else "value")
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Its values, if they are texts without an order; else none."""
+        return self.attribute.labels or () if self.labelled else ()
 
     @cached_property
     def _codes(self) -> dict[str, int]:
-        labels = self.attribute.labels if isinstance(self.attribute, Categorical) else ()
-        return {label: code for code, label in enumerate(labels)}
+        return {label: code for code, label in enumerate(self.labels)}
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.int64]:
         """The values of users as numbers from 0 to size - 1.
@@ -167,14 +170,14 @@ class Axis:
         if self.continuous:
             raise ParameterError(
                 f"{self.name}: of a continuous attribute no share is known at one value; give a range, as in "
-                f"({_number(self.ends[0])}, {_number(self.attribute.centre)})"  # type: ignore[union-attr]
+                f"({_number(self.ends[0])}, {_number(sum(self.ends) / 2)})"
             )
         start = self.value(given)
         return start, start + 1
 
-    def value(self, given: Any) -> Any:
+    def value(self, given: Any) -> int | float:
         """One value, checked: a number of the attribute, or the number of a label."""
-        if isinstance(self.attribute, Categorical):
+        if self.labelled:
             code = self._codes.get(given) if isinstance(given, str) else None
             if code is None:
                 raise ParameterError(
@@ -182,11 +185,11 @@ class Axis:
                 )
             return code
         number = self.number(given)
-        if not self.attribute.low <= number <= self.attribute.high:
+        if not self.ends[0] <= number <= self._last:
             raise self.outside(given)
         return number
 
-    def number(self, given: Any) -> Any:
+    def number(self, given: Any) -> int | float:
         """A number, whole where the attribute is."""
         if not is_real(given):
             raise ParameterError(f"{self.name}: {value_text(given)} is {_kind(given)}; give a number")
@@ -195,16 +198,20 @@ class Axis:
             raise ParameterError(f"{self.name}: NaN is no value; leave the attribute out, or use None for an open end")
         if self.continuous:
             return number
-        if isinstance(given, numbers.Integral):
+        if is_whole(given):
             return int(given)
         if not number.is_integer():  # infinity is not whole either
             raise ParameterError(f"{self.name}: {value_text(given)} is not a whole number from {self._bounds}")
         return int(given)
 
+    @cached_property
+    def _last(self) -> int | float:
+        """The largest value."""
+        return self.ends[1] if self.continuous else self.ends[1] - 1
+
     @property
     def _bounds(self) -> str:
-        low, high = self.ends
-        return f"{_number(low)} to {_number(high if self.continuous else high - 1)}"
+        return f"{_number(self.ends[0])} to {_number(self._last)}"
 
     def outside(self, given: Any) -> ParameterError:
         """The refusal of a number beyond the ends."""
@@ -221,7 +228,7 @@ class Axis:
             return np.array(edges, dtype=np.int64) - first
         return _snapped((np.array(edges, dtype=np.float64) - first) / (last - first) * self.size)
 
-    def units(self, cell: float) -> Any:
+    def units(self, cell: float) -> int | float:
         """The inverse of `cells`, for one end; digits that are only rounding are left out."""
         first, last = self.ends
         if not self.continuous:
@@ -229,15 +236,38 @@ class Axis:
         width = (last - first) / self.size
         return min(max(round(first + cell * width, 10 - math.floor(math.log10(width))), first), last)
 
+    def decode(self, codes: NDArray) -> NDArray:
+        """The inverse of `encode`: codes in the attribute's own units; inside a cell they may have a fraction."""
+        if self.labelled:
+            return np.array(self.labels)[codes]
+        first, last = self.ends
+        return np.clip(first + codes * ((last - first) / self.size), first, last) if self.continuous else first + codes
+
     # And back to words -----------------------------------------------------------------------------------------
+
+    def text(self, code: int) -> str:
+        """A value, or the range of a cell."""
+        if self.labelled:
+            return self.labels[code]
+        return f"{self.units(code):g} to {self.units(code + 1):g}" if self.continuous else str(self.units(code))
+
+    @property
+    def summary(self) -> str:
+        """What there is, in a few words."""
+        if self.labelled:
+            return f"{self.size:,} labels"
+        first, last = self.ends[0], self._last
+        if self.continuous:
+            return f"from {first:g} to {last:g}, in {self.size:,} cells"
+        return f"{self.size:,} values, from {first:,} to {last:,}"
 
     def condition(self, pieces: Pieces) -> str:
         """The pieces as a condition that `where.parse` reads; empty if they are all there is."""
         if pieces == [self.ends]:
             return ""
         name = _identifier(self.name)
-        if isinstance(self.attribute, Categorical):
-            labels = [label for start, stop in pieces for label in self.attribute.labels[start:stop]]
+        if self.labelled:
+            labels = [label for start, stop in pieces for label in self.labels[start:stop]]
             return _among(name, ["'" + label.replace("'", "''") + "'" for label in labels])
         if not self.continuous and all(stop - start == 1 for start, stop in pieces):
             return _among(name, [str(start) for start, _ in pieces])
@@ -283,9 +313,8 @@ class Axes:
     @classmethod
     def of_shape(cls, shape: Sequence[int] | NDArray[np.integer]) -> "Axes":
         """Attributes without names: c values each, from 0 to c - 1."""
-        if not isinstance(shape, Sequence | np.ndarray) or isinstance(shape, str | bytes):
-            raise ParameterError("shape is the number of values of each attribute, as in (64, 64, 64)")
-        sizes = [checked_count("the number of values of an attribute", size, 2, MOST_LABELS) for size in shape]
+        given = listed_entries("shape is the number of values of each attribute, as in (64, 64, 64)", shape)
+        sizes = [checked_count("the number of values of an attribute", size, 2, MOST_LABELS) for size in given]
         return cls(tuple(Axis(str(j), size, Ordinal(0, size - 1)) for j, size in enumerate(sizes)), named=False)
 
     @classmethod
@@ -343,8 +372,7 @@ class Axes:
         elif isinstance(key, str):
             found = self._places.get(key)
         else:
-            whole = isinstance(key, numbers.Integral) and not isinstance(key, bool)
-            found = int(key) if whole else None
+            found = int(key) if is_whole(key) else None
         if found is None or not 0 <= found < len(self):
             names = f": {listed(self.names)}" if self.named else ""
             raise ParameterError(
@@ -353,13 +381,11 @@ class Axes:
         return found
 
 
-def _axis(name: str, attribute: Any, bins: int | Mapping[str, int]) -> Axis:
-    if isinstance(attribute, Ordinal | Categorical):
-        return Axis(name, attribute.k, attribute)
-    if not isinstance(attribute, Numeric):
+def _axis(name: str, attribute: Attribute, bins: int | Mapping[str, int]) -> Axis:
+    if isinstance(attribute, KeyValue):
         raise ParameterError(f"attribute {name}: ranges are about numbers and labels; leave it out")
     wanted = bins.get(name, 64) if isinstance(bins, Mapping) else bins
-    return Axis(name, checked_count("bins", wanted, 2, MOST_LABELS), attribute)
+    return Axis(name, attribute.k or checked_count("bins", wanted, 2, MOST_LABELS), attribute)
 
 
 def union(pieces: Pieces) -> Pieces:
@@ -401,7 +427,7 @@ def _identifier(name: str) -> str:
 
 def _number(number: Any) -> str:
     """The shortest text that is read as the same number."""
-    if isinstance(number, float) and number.is_integer() and abs(number) < 1e15:
+    if abs(number) < 1e15 and float(number).is_integer():
         return str(int(number))
     return repr(number)
 

@@ -25,15 +25,16 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import nan, prod
+from sys import maxsize
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.channel import Channel
-from dither.core.checks import checked_count
+from dither.core.checks import checked_count, checked_list
 from dither.core.composite_channels import Independent, PublicMixture
-from dither.core.domains import WHOLE_NUMBERS, Categories, Records, UnitInterval
+from dither.core.domains import NUMBERS, WHOLE_NUMBERS, Categories, Records, unmasked
 from dither.core.draw import TAG, Rows, Tape, below
 from dither.core.guarantee import Guarantee
 from dither.core.lattice import split
@@ -44,14 +45,14 @@ from dither.core.structure import GRIDS
 from dither.core.tally import Tally
 from dither.errors import DomainError, EmptyError, ParameterError, RowError, TallyError
 from dither.mechanisms.frequency import Frequencies
-from dither.mechanisms.localhash import LocalHash
 from dither.mechanisms.multi_attribute import MultiAttribute
 from dither.mechanisms.spec import from_spec
 from dither.ranges.grid import checked_shape
 from dither.ranges.groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
 
 if TYPE_CHECKING:
-    from dither.ranges.range_estimate import RangeEstimate  # noqa: F401 - what is estimated
+    from dither.ranges.query_model import Model
+    from dither.ranges.range_estimate import RangeEstimate  # what is estimated
 
 MOST_GROUPS = 1 << 16
 MOST_COUNTS = 1 << 26  # of all grids together: half a gigabyte
@@ -84,8 +85,9 @@ class WholeNumberRecords(Records):
 
     def check(self, values: Any, invalid: Any = "error") -> NDArray:
         """As `Records.check`. A table of integers is looked at in place, and not copied."""
-        plain = isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray)
-        if plain and invalid == "error" and values.ndim == 2 and values.dtype.kind in "iu" and self._inside(values):
+        values = unmasked(values)
+        plain = isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype.kind in "iu"
+        if plain and invalid == "error" and self._inside(values):
             return values
         return super().check(values, invalid)
 
@@ -190,12 +192,12 @@ class Groups(MultiAttribute):
     @cached_property
     def _numbers(self) -> NDArray[np.bool_]:
         """Which groups have an oracle for numbers."""
-        return np.array([isinstance(self.part(group).reading.domain, UnitInterval) for group in range(self.d)])
+        return np.array([self.part(group).reading.domain.kind == NUMBERS for group in range(self.d)])
 
     @cached_property
     def _samplers(self) -> NDArray[np.intp]:
         """For each group the first part whose sampler is the same: that of local hashing does not know k."""
-        kinds = [_sampler(part) for part in self.parts]
+        kinds = [part.sampler for part in self.parts]
         return np.array([kinds.index(kinds[part]) for part in self.which], dtype=np.intp)
 
     def _turns(self, chosen: NDArray | None, users: int):
@@ -217,11 +219,11 @@ class Groups(MultiAttribute):
     def _collected(self, group: int, own: Tally, users: int) -> Collected:
         grid, part = self.asked[group].grid, self.part(group)
         value, variance, held = None, nan, 0.0
-        if isinstance(part.reading, Frequencies):
+        if reading := _frequencies(part):
             value, variance = np.full(grid.size, 1 / grid.size), np.inf
             if own.n:
-                rare, common = (float(part.reading.variance(share)) / own.n for share in (0.0, 1.0))
-                value, variance, held = part.reading.value(own), rare, common - rare
+                rare, common = (float(reading.variance(share)) / own.n for share in (0.0, 1.0))
+                value, variance, held = reading.value(own), rare, common - rare
             value = value.reshape(grid.shape)
         return Collected(grid, value, variance, own.n, own, part, users, held)
 
@@ -270,11 +272,9 @@ class Groups(MultiAttribute):
         return self.domain.points(16).astype(np.int64)
 
 
-def _sampler(part: Mechanism) -> Any:
-    """What a report is drawn by: equal for parts that draw alike."""
-    if isinstance(part, LocalHash):
-        return "LocalHash", part.g, part.cohorts, part.weights
-    return part.fingerprint
+def _frequencies(part: Mechanism) -> Frequencies | None:
+    """How the oracle of a grid's cells is read; None of one for numbers, or with another reading."""
+    return part.reading if isinstance(part.reading, Frequencies) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,7 +301,7 @@ class RangeReading:
         """A grid's cells have moments of their own: refused, with what to ask instead."""
         return self.mechanism.layout.moments(x)
 
-    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Any:
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> "RangeEstimate":
         """A `RangeEstimate`."""
         from dither.ranges.axes import Axes
         from dither.ranges.range_estimate import RangeEstimate  # a device has no use for it
@@ -325,6 +325,7 @@ class Ranges(Mechanism["RangeEstimate"]):
     statistics = ("ranges",)
     planned = False  # Copula comes out ahead of the others
     readable: ClassVar[Readable | None] = None  # which groups it can put together; None for any
+    margins_apart: ClassVar[bool] = False  # whether a pair's grid tells no more than how it departs from its margins
 
     shape: tuple[int, ...]
     n: int
@@ -340,7 +341,7 @@ class Ranges(Mechanism["RangeEstimate"]):
         """The groups, from public facts."""
 
     @abstractmethod
-    def _model(self, collected: list[Collected], n: int) -> Any:
+    def _model(self, collected: list[Collected], n: int) -> "Model":
         """What answers queries, from what came back about each grid."""
 
     def _notes(self) -> tuple[str, ...]:
@@ -353,9 +354,8 @@ class Ranges(Mechanism["RangeEstimate"]):
         self._freeze(shape=checked_shape(self.shape), n=checked_count("n", self.n, 1, MOST_USERS))
         self._options()
         asked = [each.stored() for each in self._chosen()] if self.asked is None else self.asked
-        if not isinstance(asked, tuple | list) or not asked:
-            raise ParameterError("asked must list the groups of users, or be left out to have them chosen")
-        groups = tuple(UserGroup.read(each, self.shape) for each in asked)
+        rule = "asked must list the groups of users, or be left out to have them chosen"
+        groups = tuple(UserGroup.read(each, self.shape) for each in checked_list(rule, asked, 1, maxsize))
         self._freeze(asked=tuple(each.stored() for each in groups))
         vars(self)["groups"] = groups
         checked_count("the number of groups", len(groups), 1, MOST_GROUPS)
@@ -393,9 +393,8 @@ class Ranges(Mechanism["RangeEstimate"]):
         return tuple(part.weights for part in self._parts())
 
     def _checked_weights(self, weights: Any) -> tuple[Any, ...]:
-        if not isinstance(weights, tuple | list) or len(weights) != len(self._recipes):
-            raise ParameterError("weights must hold the whole numbers of every oracle, or be left out")
-        return tuple(part.weights for part in self._parts(weights))
+        rule = "weights must hold the whole numbers of every oracle, or be left out"
+        return tuple(part.weights for part in self._parts(checked_list(rule, weights, len(self._recipes))))
 
     @cached_property
     def layout(self) -> Groups:
@@ -404,20 +403,20 @@ class Ranges(Mechanism["RangeEstimate"]):
         which = np.array([recipes.index(asked.recipe) for asked in self.groups], dtype=np.intp)
         groups = Groups(self._parts(self.weights), which, 1, self.groups, self.shape)
         for number, asked in enumerate(self.groups):
-            part, grid = groups.part(number), asked.grid
+            reading, grid = _frequencies(groups.part(number)), asked.grid
             if asked.recipe == WAVE:
                 if len(grid.attributes) > 1 or grid.shape != grid.sizes:
                     raise ParameterError(
                         f"group {number} is asked by SquareWave, which reports one attribute with a cell for each of "
                         "its values: take these, or a frequency oracle such as LocalHash for other cells"
                     )
-            elif not isinstance(part.reading, Frequencies):
+            elif reading is None:
                 raise ParameterError(
                     f"group {number} is asked by {asked.recipe}, whose reports do not tell the frequencies of cells: "
                     "take GRR, LocalHash without cohorts, Hadamard or another frequency oracle, or SquareWave for the "
                     "values of one attribute"
                 )
-            elif part.reading.k != grid.size:
+            elif reading.k != grid.size:
                 raise ParameterError(f"the oracle of group {number} must be one for the cells of its grid")
         return groups
 

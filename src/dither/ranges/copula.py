@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import log2, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from dither.ranges.collection import Ranges
 from dither.ranges.granularity import MOST_EVALUATIONS, cells_of_pair, checked_nominal, noise, oracle
 from dither.ranges.grid import Grid
 from dither.ranges.groups import WAVE, Collected, Readable, UserGroup
+
+if TYPE_CHECKING:
+    from dither.ranges.query_model import Model
 
 PAIR = 1  # share of a pair; with d - 1 for an attribute, two users in three report an attribute
 FEW_VALUES = 6  # an oracle for categories tells as much about them as the square wave
@@ -66,6 +69,7 @@ class Copula(Ranges):
         {"shape": (8,), "epsilon": 2.0, "n": 1000},
     )
     planned = True
+    margins_apart = True
     readable = Readable(waves=True)
 
     @classmethod
@@ -98,7 +102,7 @@ class Copula(Ranges):
             groups.append(UserGroup(grid, oracle(grid.size, self.epsilon, MOST_EVALUATIONS), PAIR))
         return groups
 
-    def _model(self, collected: list[Collected], n: int) -> Any:
+    def _model(self, collected: list[Collected], n: int) -> "Model":
         from dither.ranges.fit import copula  # a device has no use for it
 
         return copula(self.shape, collected, [self._ordered(j) for j in range(len(self.shape))])

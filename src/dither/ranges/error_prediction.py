@@ -38,9 +38,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dither.core.structure import GRIDS
 from dither.errors import ParameterError
 from dither.ranges.collection import Ranges
-from dither.ranges.copula import Copula
 from dither.ranges.granularity import ALPHA_2, MOST_EVALUATIONS, cut_share, noise
 from dither.ranges.groups import UserGroup
 
@@ -79,7 +79,7 @@ def predicted(mechanism: Ranges, reports: float, users: float | None = None, *, 
     """
     d = len(mechanism.shape)
     wanted = list(combinations(range(d), 2)) if d > 1 else [(0,)]
-    groups = {each.grid.attributes: each for each in mechanism.groups} if isinstance(mechanism, Ranges) else {}
+    groups = {each.grid.attributes: each for each in mechanism.groups} if mechanism.structure == GRIDS else {}
     if any(each not in groups for each in wanted):
         raise ParameterError(
             f"{type(mechanism).__name__} does not ask for every pair, so its error depends on the data; it is known "
@@ -111,7 +111,7 @@ class _Crowd:
         cells = asked.grid.size * self._variance(asked)
         guessed = (alpha * (self._cut(asked, 0) + self._cut(asked, 1))) ** 2
         noisy = cells / 4
-        if isinstance(self.mechanism, Copula):
+        if self.mechanism.margins_apart:
             noisy = cells / 16 + (self._half(self.groups[j,]) + self._half(self.groups[k,])) / 4
         return Predicted(noisy, self._sampled(asked, 3 / 16), guessed)
 

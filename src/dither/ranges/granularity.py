@@ -74,13 +74,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, Literal
 
-from dither.core.checks import checked_count
-from dither.errors import ParameterError
+from dither.core.checks import checked_count, checked_list
 from dither.mechanisms.localhash import best_integer
 from dither.mechanisms.spec import from_spec
-from dither.ranges.grid import MOST_CELLS
+from dither.ranges.grid import MOST_CELLS, listed_entries
 
 ALPHA_1, ALPHA_2 = 0.7, 0.03
 # Fitted as told above. At half and twice of each the error changes by: OWN_1 +10 and -2%, OWN_2 nothing, ODD -9% and
@@ -92,7 +91,9 @@ MOST_EVALUATIONS = 1 << 9  # hashes that the server evaluates for each report, o
 LEAST_IN_PAIRS = 4
 _LARGEST_EXPONENT = 50.0
 
-Granularity = str | tuple[int, int] | None  # of a method: "guideline", numbers that were given, or our own choice
+Granularity = (
+    Literal["guideline"] | tuple[int, int] | None
+)  # of a method: "guideline", numbers that were given, or our own choice
 Kind = tuple[int, bool]  # the size of an attribute, and whether it is nominal
 
 
@@ -107,13 +108,12 @@ def checked_granularity(granularity: Any) -> Granularity:
     """
     if granularity is None or granularity == "guideline":
         return granularity
-    if isinstance(granularity, tuple | list) and len(granularity) == 2:
-        one, two = (checked_count("a granularity", each, 2, MOST_CELLS) for each in granularity)
-        return one, two
-    raise ParameterError(
+    rule = (
         'granularity must be None, "guideline", or the numbers of cells of an attribute and along each side of a pair, '
         "for example (16, 4)"
     )
+    one, two = (checked_count("a granularity", each, 2, MOST_CELLS) for each in checked_list(rule, granularity, 2))
+    return one, two
 
 
 def checked_nominal(nominal: Any, d: int) -> tuple[int, ...]:
@@ -122,9 +122,9 @@ def checked_nominal(nominal: Any, d: int) -> tuple[int, ...]:
     >>> checked_nominal([2, 0, 2], d=3)
     (0, 2)
     """
-    if not isinstance(nominal, tuple | list):
-        raise ParameterError("nominal must list the numbers of the attributes without an order, for example (2, 5)")
-    return tuple(sorted({checked_count("a nominal attribute", each, 0, d - 1) for each in nominal}))
+    rule = "nominal must list the numbers of the attributes without an order, for example (2, 5)"
+    listed = listed_entries(rule, nominal)
+    return tuple(sorted({checked_count("a nominal attribute", each, 0, d - 1) for each in listed}))
 
 
 def granularities(
@@ -140,7 +140,7 @@ def granularities(
     whole = [j in nominal for j in range(len(shape))]
     if told is None:
         return own(shape, epsilon, n, whole, alone=alone)
-    if isinstance(told, str):
+    if told == "guideline":
         ordered = [[power_of_two(g, size) for size in shape] for g in guideline(epsilon, n)]
     else:
         ordered = [[min(g, size) for size in shape] for g in told]

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import prod
+from sys import maxsize
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_count
+from dither.core.checks import checked_count, checked_list, is_whole
 from dither.errors import ParameterError
 
 MOST_VALUES = 1 << 20  # of one attribute
@@ -117,9 +118,9 @@ def equal_cuts(size: int, cells: int) -> tuple[int, ...]:
     (0, 2, 5, 7, 10)
     """
     size = checked_count("the size of an attribute", size, 1, MOST_VALUES)
-    if isinstance(cells, int) and cells > size:
+    cells = checked_count("a granularity", cells, 1)
+    if cells > size:
         raise ParameterError(f"an attribute of {size} values has at most {size} cells")
-    cells = checked_count("a granularity", cells, 1, size)
     return tuple(i * size // cells for i in range(cells + 1))
 
 
@@ -128,7 +129,7 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     sizes = _listed(shape)
     if not sizes:
         raise ParameterError("shape must list how many values each attribute has, for example shape=(64, 64, 10)")
-    if any(isinstance(size, int) and not isinstance(size, bool) and size == 1 for size in sizes):
+    if any(is_whole(size) and size == 1 for size in sizes):
         attribute = sizes.index(1)
         raise ParameterError(
             f"attribute {attribute} has a single value, which everybody knows: leave it out of the records"
@@ -143,9 +144,10 @@ def _checked_cuts(cuts: Sequence[int]) -> tuple[int, ...]:
     return listed
 
 
-def _listed(given: Any) -> tuple:
-    if isinstance(given, np.ndarray):
-        given = given.tolist()
-    if not isinstance(given, tuple | list):
-        raise ParameterError(f"a list of whole numbers is needed, not {type(given).__name__}")
-    return tuple(given)
+def _listed(given: Any) -> tuple[Any, ...]:
+    return listed_entries(f"a list of whole numbers is needed, not {type(given).__name__}", given)
+
+
+def listed_entries(rule: str, given: Any) -> tuple[Any, ...]:
+    """The entries of a list, a tuple or an array, however many; `rule` says so in an error."""
+    return checked_list(rule, given.tolist() if isinstance(given, np.ndarray) else given, 0, maxsize)

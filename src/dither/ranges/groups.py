@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_count
+from dither.core.checks import checked_count, checked_list, is_whole
 from dither.core.mechanism import Mechanism
 from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.mechanisms.spec import normal_spec
-from dither.ranges.grid import Grid, equal_cuts
+from dither.ranges.grid import Grid, equal_cuts, listed_entries
+
+Shares = NDArray[np.float64]
 
 MOST_SHARES = 1 << 20
 WAVE = "SquareWave"
@@ -46,16 +48,13 @@ class UserGroup:
     @classmethod
     def read(cls, stored: Any, shape: Sequence[int]) -> "UserGroup":
         """The inverse of `stored`, for records of these domain sizes; refuses what does not fit them."""
-        if not isinstance(stored, tuple | list) or len(stored) != 4 or not isinstance(stored[0], tuple | list):
-            raise ParameterError("asked must list attributes, cuts, recipe and share of each group, or be left out")
-        attributes, cuts, text, share = stored
-        attributes = tuple(checked_count("an attribute", each, 0, len(shape) - 1) for each in attributes)
-        if not isinstance(cuts, tuple | list) or len(cuts) != len(attributes):
-            raise ParameterError("asked must have cuts for each attribute of a group")
+        rule = "asked must list attributes, cuts, recipe and share of each group, or be left out"
+        given, cuts, text, share = checked_list(rule, stored, 4)
+        named = listed_entries(rule, given)
+        attributes = tuple(checked_count("an attribute", each, 0, len(shape) - 1) for each in named)
+        cuts = checked_list("asked must have cuts for each attribute of a group", cuts, len(attributes))
         sizes = [shape[each] for each in attributes]
-        listed = [
-            equal_cuts(size, each) if isinstance(each, int) else each for size, each in zip(sizes, cuts, strict=True)
-        ]
+        listed = [equal_cuts(size, each) if is_whole(each) else each for size, each in zip(sizes, cuts, strict=True)]
         grid = Grid(attributes, tuple(listed))
         if grid.sizes != tuple(sizes):
             raise ParameterError("the cuts of a group must end at the size of their attribute")
@@ -112,7 +111,7 @@ class Collected:
     users: int | None = None  # among whom these were drawn; None if they are all there are
     held: float = 0.0  # how much more the variance of a cell is that everybody is in
 
-    def variance_of(self, share: Any, cells: Any = 1) -> Any:
+    def variance_of(self, share: Shares | float, cells: Shares | float = 1) -> Shares:
         """The variance of a sum over cells that has this share: noise, and the chance of who was asked."""
         held = np.clip(share, 0.0, 1.0)
         drawn = 1 / self.n - 1 / self.users if self.n and self.users else 0.0

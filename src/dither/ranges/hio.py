@@ -50,11 +50,11 @@ from dither.ranges.axes import Axes
 from dither.ranges.collection import MOST_USERS, WholeNumberRecords
 from dither.ranges.grid import MOST_VALUES, checked_shape
 from dither.ranges.hierarchy import Hierarchy, Levels
-from dither.ranges.model import Answered
 from dither.ranges.queries import Queries
+from dither.ranges.query_model import Answered, Model
 
 if TYPE_CHECKING:
-    from dither.ranges.range_estimate import RangeEstimate  # noqa: F401 - what is estimated
+    from dither.ranges.range_estimate import RangeEstimate  # what is estimated
 
 MOST_COUNTS = 1 << 24  # of a tally: 128 MB
 MOST_BOXES = 1 << 64  # of a group: they are numbered in one word
@@ -267,7 +267,7 @@ class BoxReading:
         counts = tally.counts.reshape(hio.boxes.groups, hio.cohorts or 1, hio.law.outputs)
         return HierarchyModel(hio.boxes, counts, self.plain, tally.n)
 
-    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Any:
+    def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> "RangeEstimate":
         """A `RangeEstimate`."""
         from dither.ranges.range_estimate import RangeEstimate  # a device has no use for it
 
@@ -275,13 +275,12 @@ class BoxReading:
             f"The users were divided over {self.mechanism.boxes.groups:,} groups, one for each choice of levels; an "
             "answer adds up boxes of several groups. It is unbiased, and may be below 0 or above 1."
         )
-        model: Any = self.model(tally)
         axes = Axes.of_shape(self.mechanism.shape)
-        return RangeEstimate.of(model, axes, tally.n, guarantee, source, (note,))
+        return RangeEstimate.of(self.model(tally), axes, tally.n, guarantee, source, (note,))
 
 
 @dataclass(frozen=True, eq=False)
-class HierarchyModel:
+class HierarchyModel(Model):
     """What answers queries: the reports by group, function and hash value."""
 
     boxes: Boxes

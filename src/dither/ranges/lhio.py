@@ -45,9 +45,10 @@ from dither.ranges.grid import MOST_CELLS, MOST_VALUES, Grid
 from dither.ranges.groups import Collected, UserGroup
 from dither.ranges.hierarchy import Hierarchy, Levels
 from dither.ranges.hio import deviations, supposed
-from dither.ranges.model import Answered, movable
+from dither.ranges.model import movable
 from dither.ranges.pair_completion import joint
 from dither.ranges.queries import Queries
+from dither.ranges.query_model import Answered, Model
 
 Floats = NDArray[np.float64]
 Pair = tuple[int, int]
@@ -137,7 +138,7 @@ class LHIO(Ranges):
                 values[level] = np.expand_dims(own.value, [axis for axis in (0, 1) if not level[axis]])
         return Hierarchy(levels, variance), values
 
-    def _model(self, collected: list[Collected], n: int) -> Any:
+    def _model(self, collected: list[Collected], n: int) -> "PairTables":
         fits = self.hierarchies(collected)
         if self.inference == "exact":
             tables = [tree.exact(values) for tree, values in fits.values()]
@@ -185,21 +186,25 @@ def _loosened(z: Floats, singles: Floats, variances: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class PairTables:
+class PairTables(Model):
     """What answers queries: for each pair of attributes a table of all their values. Entries may be below zero."""
 
-    shape: tuple[int, ...]
+    sizes: tuple[int, ...]
     tables: dict[Pair, Floats]
     trees: dict[Pair, Hierarchy]
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.sizes
+
     @cached_property
-    def _margins(self) -> dict[int, Any]:
+    def _margins(self) -> dict[int, Floats]:
         """How well the levels of each attribute are known, from all pairs that it is in."""
-        margins: dict[int, Any] = {}
+        margins: dict[int, Floats] = {}
         for pair, tree in self.trees.items():
             for axis, j in enumerate(pair):
                 own = np.moveaxis(tree.precision, axis, 0)[:, 0] / tree.shape[1 - axis]
-                margins[j] = margins.get(j, 0.0) + own
+                margins[j] = own + margins.get(j, 0.0)
         return margins
 
     @cached_property

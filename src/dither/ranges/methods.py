@@ -19,7 +19,7 @@ the end it refuses at once (`readable`), before anybody reports.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dither.errors import ParameterError
 from dither.ranges.collection import Ranges
@@ -33,6 +33,9 @@ from dither.ranges.granularity import (
 )
 from dither.ranges.grid import MOST_CELLS, Grid
 from dither.ranges.groups import WAVE, Collected, Readable, UserGroup
+
+if TYPE_CHECKING:
+    from dither.ranges.query_model import Model
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class HDG(Ranges):
         own = [UserGroup(grid, oracle(grid.size, self.epsilon, MOST_EVALUATIONS)) for grid in grids]
         return [*own, *_pairs(self.shape, pairs, self.epsilon, MOST_EVALUATIONS)]
 
-    def _model(self, collected: list[Collected], n: int) -> Any:
+    def _model(self, collected: list[Collected], n: int) -> "Model":
         return _entropy_model(self.shape, collected)
 
 
@@ -121,7 +124,7 @@ class TDG(Ranges):
         _, pairs = granularities(self.granularity, self.shape, self.epsilon, self.n / number, self.nominal, alone=True)
         return _pairs(self.shape, pairs, self.epsilon, MOST_EVALUATIONS)
 
-    def _model(self, collected: list[Collected], n: int) -> Any:
+    def _model(self, collected: list[Collected], n: int) -> "Model":
         return _entropy_model(self.shape, collected)
 
 
@@ -155,7 +158,7 @@ class CALM(Ranges):
             )
         return _pairs(self.shape, self.shape, self.epsilon)
 
-    def _model(self, collected: list[Collected], n: int) -> Any:
+    def _model(self, collected: list[Collected], n: int) -> "Model":
         return _entropy_model(self.shape, collected)
 
 
@@ -181,7 +184,7 @@ class MSW(Ranges):
     def _chosen(self) -> Sequence[UserGroup]:
         return [UserGroup(Grid.equal((j,), self.shape, (size,)), WAVE) for j, size in enumerate(self.shape)]
 
-    def _model(self, collected: list[Collected], n: int) -> Any:
+    def _model(self, collected: list[Collected], n: int) -> "Model":
         from dither.ranges.fit import product  # a device has no use for it
 
         return product(self.shape, collected)
@@ -210,7 +213,7 @@ class Uniform(Ranges):
     def _chosen(self) -> Sequence[UserGroup]:
         return [UserGroup(Grid.equal((0,), self.shape, (2,)), "GRR(k=2)")]
 
-    def _model(self, collected: list[Collected], n: int) -> Any:
+    def _model(self, collected: list[Collected], n: int) -> "Model":
         from dither.ranges.fit import uniform  # a device has no use for it
 
         return uniform(self.shape)
@@ -223,7 +226,7 @@ def _pairs(shape: Sequence[int], cells: Sequence[int], epsilon: float, most: int
     return [UserGroup(grid, oracle(grid.size, epsilon, most)) for grid in grids]
 
 
-def _entropy_model(shape: tuple[int, ...], collected: list[Collected]) -> Any:
+def _entropy_model(shape: tuple[int, ...], collected: list[Collected]) -> "Model":
     """All attributes together, by maximum entropy from grids of one and two."""
     from dither.ranges.fit import gridded  # a device has no use for it
 

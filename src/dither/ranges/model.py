@@ -17,10 +17,10 @@ completions of the same pairs, the one of largest entropy and the one nearest to
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from dither.estimation.normal_copula import correlation_of, evenly, points
 from dither.ranges.pair_completion import answer_gradients, joint
 from dither.ranges.queries import Queries
+from dither.ranges.query_model import COMPLETIONS, Answered, Model
 
 Floats = NDArray[np.float64]
 
@@ -43,35 +44,6 @@ _SETTLED, _MOST_ROUNDS = 1e-6, 100  # of tables of more than two attributes: far
 # correlations intervals of `MSW` hold 65, 85 and 99% at half, once and twice of it, about four attributes 41, 70 and
 # 98% (`python benchmarks/constants.py ranges.model._UNKNOWN`).
 _UNKNOWN = 0.3
-COMPLETIONS = ("copula", "entropy", "weighted update")
-
-
-class Answered(NamedTuple):
-    """For each query the answer, the standard error from the reports, and the doubt from what was guessed."""
-
-    value: Floats
-    noise: Floats
-    doubt: Floats
-    iterations: NDArray[np.int64]
-    converged: NDArray[np.bool_]
-
-    @property
-    def stderr(self) -> Floats:
-        """Both together."""
-        return np.hypot(self.noise, self.doubt)
-
-
-class Model(Protocol):
-    """What a method makes of its reports."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """How many values each attribute has."""
-        ...
-
-    def answers(self, queries: Queries) -> Answered:
-        """The share of users inside each query."""
-        ...
 
 
 class Noise(Protocol):
@@ -159,7 +131,7 @@ def share_inside(masks: Floats, shares: Floats, cuts: NDArray[np.int64]) -> Floa
 
 
 @dataclass(frozen=True, eq=False)
-class Pairwise:
+class Pairwise(Model):
     """Marginals and pairs. Pairs that are not listed are independent."""
 
     margins: tuple[Margin, ...]
@@ -191,14 +163,33 @@ class Pairwise:
         """Where each point lies inside its value, from 0 to 1."""
         return evenly(2 * len(self.margins), _POINTS)[:, len(self.margins) :]
 
-    def table(self, first: int, second: int) -> Floats:
+    def table(self, one: int, other: int) -> Floats:
         """The table of a pair, at full resolution."""
-        outer = np.outer(self.margins[first].value, self.margins[second].value)
-        pair = self.pairs.get((first, second))
+        if one > other:
+            return self.table(other, one).T
+        outer = np.outer(self.margins[one].value, self.margins[other].value)
+        pair = self.pairs.get((one, other))
         if pair is None:
             return outer
         down, across = (np.diff(cuts) for cuts in pair.cuts)
         return outer * np.repeat(np.repeat(pair.ratio, down, axis=0), across, axis=1)
+
+    def pieces(self, attribute: int, others: Sequence[int]) -> NDArray[np.int64]:
+        """By the cells of its own grid, and of those with the others."""
+        cuts = [self.margins[attribute].cuts]
+        for pair in ((min(attribute, other), max(attribute, other)) for other in others):
+            if pair in self.pairs:
+                side, known = pair.index(attribute), self.pairs[pair]
+                cuts += [known.cuts[side], known.grid[side]]
+        return common_cuts(cuts)
+
+    def completed(self, by: str) -> Self:
+        return replace(self, completion=by) if by in COMPLETIONS else super().completed(by)
+
+    def records(self, n: int, seed: int | None) -> NDArray[np.int64]:
+        from dither.ranges.synthetic_records import sampled_records  # who only asks has no use for it
+
+        return sampled_records(self, n, seed)
 
     # Answers ---------------------------------------------------------------------------------------------------
 

@@ -81,7 +81,7 @@ class Queries:
         >>> queries.attributes, queries.masks[1].round(3).tolist()
         (((0, 1),), [[0.0, 1.0, 0.4, 0.0]])
         """
-        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Sequence):
+        if isinstance(given, str | bytes) or not isinstance(given, Sequence):
             raise ParameterError("queries are a list of mappings, as in [{0: (8, 39)}]")
         _refuse_too_many(axes, len(given))
         rows: list[list[int]] = [[] for _ in axes]

@@ -10,15 +10,13 @@ entry for each value of each attribute, in the order of the attributes.
 An answer's `stderr` has two parts that it also states one by one: `noise`, from the randomness of the reports, and
 `doubt`, an estimate of what was guessed (inside cells that a query cuts, and about three attributes or more at a time).
 
-Nothing is worked out before it is asked for. Where a model is even inside some pieces of an attribute, all values of a
-piece have the same answer, and a table asks for one of them.
+Nothing is worked out before it is asked for.
 """
 
 import html
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,16 +29,18 @@ from dither.core.results import Interval, Tabular, ravelled, simultaneous_level
 from dither.display.estimate_plots import new_axes, small_multiples
 from dither.display.table import TextTable
 from dither.errors import ParameterError, UnknownError
-from dither.ranges.axes import Axes, Axis
-from dither.ranges.model import COMPLETIONS, Answered, Model, Pairwise, common_cuts
-from dither.ranges.queries import Queries, describe
-from dither.schema import Categorical
+from dither.ranges.axes import Axes
+from dither.ranges.item_names import CrossedTexts, QueryTexts, ValueTexts
+from dither.ranges.queries import Queries
+from dither.ranges.query_model import Answered, Model, queries_about
+
+if TYPE_CHECKING:
+    from matplotlib import axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
-Cuts = NDArray[np.int64]
 
 _MOST_TABLE = 1 << 22  # entries of the table of a pair
-_MOST_AT_ONCE, _WEIGHTS_AT_ONCE = 1 << 12, 1 << 22  # queries, and the weights of their values
 _SINGLY = SHARES._replace(total=None)  # the shares of queries do not add up to anything
 _HAIR = 1e-12  # of a share: what rounding does to a sum
 
@@ -93,7 +93,7 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
     (3, 2)
     """
 
-    model: Any
+    model: Model
     axes: Axes
     n: int
     guarantee: Guarantee
@@ -121,11 +121,7 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         `"copula"`: of all tables with these pairs, the one nearest to a normal copula; `"entropy"`: the one of largest
         entropy (004 appendix A.8); `"weighted update"`: Algorithm 2 of 004.
         """
-        if by not in COMPLETIONS or not isinstance(self.model, Pairwise):
-            raise ParameterError(
-                f"by must be one of {', '.join(map(repr, COMPLETIONS))}, for a method that has marginals and pairs"
-            )
-        return replace(self, model=replace(self.model, completion=by))
+        return replace(self, model=self.model.completed(by))
 
     def __getitem__(self, key: str | int) -> Estimate:
         """The marginal of an attribute, by its name or its number."""
@@ -201,8 +197,6 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         `{0: (8, 39), "job": ["nurse", "driver"], 3: (None, 31)}`: both ends are inside, None is an open end, a list is
         a set of values.
         """
-        if not isinstance(query, Mapping):
-            raise ParameterError("a query maps attributes to ranges, as in {0: (8, 39), 3: (None, 31)}")
         found = self.answers([query])
         names = "value", "stderr", "noise", "doubt", "iterations", "converged"
         return replace(found, **{name: getattr(found, name)[0] for name in names})
@@ -212,14 +206,14 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         asked = queries if isinstance(queries, Queries) else Queries.of(self.axes, queries)
         if asked.shape != self.axes.shape:
             raise ParameterError("these queries are about attributes with other numbers of values")
-        found = _answered(self.model, asked)
+        found = self.model.answered(asked)
         return Answers(
             found.value,
             found.stderr,
             self.n,
             self.guarantee,
             "share",
-            _Texts(self.axes, asked),
+            QueryTexts(self.axes, asked),
             self.source,
             (*self.notes, *_about(found)),
             _SINGLY,
@@ -245,8 +239,8 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         if len(places) != 2 or places[0] == places[1]:
             raise ParameterError("marginal takes one attribute or two different ones; ask for more with answers()")
         self._refuse_large(*places)
-        labels = _Crossed(*(_Values(self.axes[place]) for place in places))
-        value, (_, stderr) = self.joint(*places), _points(self.model, places)
+        labels = CrossedTexts(*(ValueTexts(self.axes[place]) for place in places))
+        value, (_, stderr) = self.joint(*places), self.model.points(places)
         return Estimate(value, stderr, self.n, self.guarantee, "share", labels, self.source, self.notes, SHARES)
 
     def joint(self, first: str | int, second: str | int) -> Floats:
@@ -258,9 +252,7 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         if j == k:
             raise ParameterError("a joint distribution is of two different attributes")
         self._refuse_large(j, k)
-        if not hasattr(self.model, "table"):
-            return _points(self.model, [j, k])[0]
-        return self.model.table(j, k) if j < k else self.model.table(k, j).T
+        return self.model.table(j, k)
 
     def _refuse_large(self, j: int, k: int) -> None:
         size = self.axes.shape[j] * self.axes.shape[k]
@@ -316,36 +308,41 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
 
     def _error_below(self, j: int, places: NDArray[np.int64]) -> Floats:
         """The standard error of the share of users at or below each code."""
-        weights = np.arange(self.axes.shape[j]) <= places[:, None]
-        found = _answered(self.model, _about_some(self.axes.shape, {j: weights.astype(np.float64)}))
+        below = np.arange(self.axes.shape[j]) <= places[:, None]
+        found = self.model.answered(queries_about(self.axes.shape, {j: below}))
         outside = (places < 0) | (places >= self.axes.shape[j] - 1)
         return np.where(outside, 0.0, found.stderr)
 
     # Records and pictures ---------------------------------------------------------------------------------------
 
+    # Any: an array or a mapping, as the attributes have names or not, which who asks knows and a type does not.
     def sample(self, n: int, *, seed: int | None = None) -> Any:
         """n synthetic records of the fitted model: of no user, and as private as the reports were.
 
         One row a record, in codes from 0; with attributes of a schema a mapping from name to column, in their units,
         as `pandas.DataFrame` takes it. Numbers are spread evenly inside the cells of a continuous attribute.
         """
-        from dither.ranges.synthetic_records import fractions, sampled_records
-
-        if not isinstance(self.model, Pairwise):
-            raise ParameterError("this method has no model of whole records to draw from: take Copula or HDG")
-        drawn = sampled_records(self.model, checked_count("n", n, 0), seed)
+        drawn = self.model.records(checked_count("n", n, 0), seed)
         if not self.axes.named:
             return drawn
+        from dither.ranges.synthetic_records import fractions
+
         stream = Stream.secure() if seed is None else Stream.seeded(seed, "inside cells")
         columns = {}
         for j, axis in enumerate(self.axes):
             codes: NDArray = drawn[:, j]
             if axis.continuous:
                 codes = codes + fractions(stream, j, slice(0, len(codes)))[:, 0]
-            columns[axis.name] = _decoded(axis, codes)
+            columns[axis.name] = axis.decode(codes)
         return columns
 
-    def plot(self, *attributes: str | int, ax: Any = None, level: float = 0.95) -> Any:
+    @overload
+    def plot(self, *, level: float = 0.95) -> "Figure": ...
+    @overload
+    def plot(
+        self, first: str | int, /, *second: str | int, ax: "axes.Axes | None" = None, level: float = 0.95
+    ) -> "axes.Axes": ...
+    def plot(self, *attributes: str | int, ax: "axes.Axes | None" = None, level: float = 0.95) -> "axes.Axes | Figure":
         """The distribution of one attribute with its band, or the heat map of two; on `ax`, or on new axes.
 
         Without attributes, a small picture of each beside the others: then the figure is returned, else the axes.
@@ -366,7 +363,7 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         low, high = marginal.interval(level)
         return draw_marginal(ax, first, marginal.value, low, high, title)
 
-    def _drawing(self, name: str, level: float) -> Callable[[Any], Any]:
+    def _drawing(self, name: str, level: float) -> "Callable[[axes.Axes], axes.Axes]":
         return lambda ax: self.plot(name, ax=ax, level=level)
 
     # In words ---------------------------------------------------------------------------------------------------
@@ -385,7 +382,7 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         return "\n".join(line for line in lines if line)
 
     def __repr__(self) -> str:
-        rows = [f"  {axis.name}: {_described(axis)}" for axis in self.axes]
+        rows = [f"  {axis.name}: {axis.summary}" for axis in self.axes]
         shown = rows[:10] + [f"  ... and {len(rows) - 10} more"] * (len(rows) > 10)
         return "\n".join([f"RangeEstimate from {reports(self.n)}; {self.guarantee}", *shown])
 
@@ -393,63 +390,11 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         return f"<pre>{html.escape(repr(self))}</pre>"
 
 
-# Asking a model --------------------------------------------------------------------------------------------------
-
-
-def _answered(model: Model, queries: Queries) -> Answered:
-    """The answers of a model, so many at a time that they fit into memory."""
-    step = min(_MOST_AT_ONCE, max(1, _WEIGHTS_AT_ONCE // sum(queries.shape)))
-    found = [model.answers(queries[low : low + step]) for low in range(0, len(queries), step)]
-    if found:
-        return found[0] if len(found) == 1 else Answered(*map(np.concatenate, zip(*found, strict=True)))
-    none = np.zeros(0)
-    return Answered(none, none, none, none.astype(np.int64), none.astype(bool))
-
-
-def _about_some(shape: tuple[int, ...], weights: Mapping[int, Floats]) -> Queries:
-    """Queries that restrict these attributes, with a row of weights each."""
-    rows = len(next(iter(weights.values())))
-    masks = tuple(weights.get(j, np.broadcast_to(1.0, (rows, size))) for j, size in enumerate(shape))
-    return Queries(shape, (tuple(sorted(weights)),) * rows, masks)
-
-
-def _pieces(model: Model, j: int, others: Sequence[int]) -> Cuts:
-    """Where attribute j is cut so that all values in a piece have the same answers, alone or with the others."""
-    if not isinstance(model, Pairwise):
-        return np.arange(model.shape[j] + 1)
-    cuts = [model.margins[j].cuts]
-    for pair in ((min(j, other), max(j, other)) for other in others):
-        if pair in model.pairs:
-            side, known = pair.index(j), model.pairs[pair]
-            cuts += [known.cuts[side], known.grid[side]]
-    return common_cuts(cuts)
-
-
-def _points(model: Model, places: Sequence[int]) -> tuple[Floats, Floats]:
-    """The share of each value, or of each pair of values, and its standard error."""
-    shape = tuple(model.shape)
-    cuts = [_pieces(model, j, [other for other in places if other != j]) for j in places]
-    firsts = np.stack([each.ravel() for each in np.meshgrid(*(each[:-1] for each in cuts), indexing="ij")], axis=1)
-    step = min(_MOST_AT_ONCE, max(1, _WEIGHTS_AT_ONCE // sum(shape)))
-    parts = []
-    for low in range(0, len(firsts), step):
-        some = firsts[low : low + step]
-        weights = {j: (np.arange(shape[j]) == some[:, i, None]).astype(np.float64) for i, j in enumerate(places)}
-        parts.append(model.answers(_about_some(shape, weights)))
-    found = []
-    for name in ("value", "stderr"):
-        entries = np.concatenate([getattr(part, name) for part in parts]).reshape([len(each) - 1 for each in cuts])
-        for axis, each in enumerate(cuts):
-            entries = np.repeat(entries, np.diff(each), axis=axis)
-        found.append(entries)
-    return found[0], found[1]
-
-
 @dataclass(frozen=True, eq=False)
 class _Margins(Mapping[str | int, Estimate]):
     """The marginals, each made when it is first asked for."""
 
-    model: Any
+    model: Model
     axes: Axes
     n: int
     guarantee: Guarantee
@@ -462,15 +407,14 @@ class _Margins(Mapping[str | int, Estimate]):
             if key not in list(self):
                 raise KeyError(key)
             j = self.axes.index(key)
-            own = getattr(self.model, "marginal", None)  # of models whose answers about values are no distribution
-            value, stderr = _points(self.model, [j]) if own is None else own(j)
+            value, stderr = self.model.marginal(j)
             self.made[key] = Estimate(
                 value,
                 stderr,
                 self.n,
                 self.guarantee,
                 "share",
-                _Values(self.axes[j]),
+                ValueTexts(self.axes[j]),
                 self.source,
                 self.notes,
                 SHARES,
@@ -499,79 +443,3 @@ def _about(found: Answered) -> tuple[str, ...]:
     if unsettled:
         return (f"{unsettled} answers had not settled after {rounds:,} rounds: their pairs contradict each other.",)
     return (f"The tables of more than two attributes settled within {rounds:,} rounds.",) if rounds else ()
-
-
-class _Lazy(Sequence[str]):
-    """Texts that are written when they are read."""
-
-    @abstractmethod
-    def text(self, place: int) -> str:
-        """The text at this place."""
-
-    def __getitem__(self, place: Any) -> Any:
-        chosen = range(len(self))[place]  # an IndexError if there is no such place
-        return [self.text(each) for each in chosen] if isinstance(chosen, range) else self.text(chosen)
-
-    def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self[:3]))
-        return f"[{shown}{', ...' * (len(self) > 3)}]"
-
-
-class _Texts(_Lazy):
-    """Queries."""
-
-    def __init__(self, axes: Axes, queries: Queries) -> None:
-        self.axes, self.queries = axes, queries
-
-    def __len__(self) -> int:
-        return len(self.queries)
-
-    def text(self, place: int) -> str:
-        return describe(self.axes, self.queries[place])
-
-
-class _Values(_Lazy):
-    """The values of an attribute in its own units."""
-
-    def __init__(self, axis: Axis) -> None:
-        self.axis = axis
-
-    def __len__(self) -> int:
-        return self.axis.size
-
-    def text(self, place: int) -> str:
-        if self.axis.continuous:
-            return f"{self.axis.units(place):g} to {self.axis.units(place + 1):g}"
-        attribute = self.axis.attribute
-        return attribute.labels[place] if isinstance(attribute, Categorical) else str(self.axis.units(place))
-
-
-class _Crossed(_Lazy):
-    """Pairs of values, row by row."""
-
-    def __init__(self, rows: Sequence[str], columns: Sequence[str]) -> None:
-        self.rows, self.columns = rows, columns
-
-    def __len__(self) -> int:
-        return len(self.rows) * len(self.columns)
-
-    def text(self, place: int) -> str:
-        row, column = divmod(place, len(self.columns))
-        return f"{self.rows[row]}, {self.columns[column]}"
-
-
-def _described(axis: Axis) -> str:
-    if axis.labelled:
-        return f"{axis.size:,} labels"
-    first, last = axis.ends
-    if axis.continuous:
-        return f"from {first:g} to {last:g}, in {axis.size:,} cells"
-    return f"{axis.size:,} values, from {first:,} to {last - 1:,}"
-
-
-def _decoded(axis: Axis, codes: NDArray) -> NDArray:
-    """Codes in the attribute's own units."""
-    if isinstance(axis.attribute, Categorical):
-        return np.array(axis.attribute.labels)[codes]
-    first, last = axis.ends
-    return np.clip(first + codes * ((last - first) / axis.size), first, last) if axis.continuous else first + codes

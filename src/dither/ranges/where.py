@@ -22,9 +22,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dither.core.checks import is_real
 from dither.errors import ParameterError, require
 from dither.ranges.axes import GRAMMAR, AnyOf, Axes, Axis, Pieces, complement, listed, union, value_text
-from dither.schema import Categorical
 
 LONGEST = 100_000  # characters
 DEEPEST = 20  # brackets, or signs, inside each other
@@ -306,7 +306,7 @@ def _between(axis: Axis, low: Any, high: Any) -> Pieces:
 def _edge(axis: Axis, value: Any, above: bool) -> Any:
     """Where the values that are at least `value` begin, or those above it; between the ends of all."""
     first, last = axis.ends
-    if isinstance(value, str):
+    if not is_real(value):
         raise ParameterError(f"{axis.name}: {value_text(value)} is a text; write numbers without quotes")
     edge = float(value)
     if math.isfinite(edge) and not axis.continuous:
@@ -334,9 +334,8 @@ def _text(node: Any) -> str:
 
 def _wanted(axis: Axis, pieces: Pieces) -> Any:
     """Pieces as `Queries.of` takes them."""
-    if isinstance(axis.attribute, Categorical):
-        labels = axis.attribute.labels
-        chosen = [label for start, stop in pieces for label in labels[start:stop]]
+    if axis.labelled:
+        chosen = [label for start, stop in pieces for label in axis.labels[start:stop]]
         return chosen if len(chosen) > 1 else chosen[0]
     first, last = axis.ends
     step = 0 if axis.continuous else 1

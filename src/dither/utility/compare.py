@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_confidence, checked_count, checked_real
+from dither.core.checks import checked_confidence, checked_count, checked_list, checked_real
 from dither.core.domains import GROUPS, RECORDS, WHOLE_NUMBERS
 from dither.core.mechanism import Mechanism, Reading
 from dither.display.table import TextTable
@@ -279,9 +279,8 @@ def _curve(found: Deviation) -> _Curve:
 
 
 def _pair(name: str, given: Any) -> tuple[str, str]:
-    if not isinstance(given, tuple | list) or len(given) != 2:
-        raise ParameterError(f"{name} must be a pair of texts, one for each of the two mechanisms")
-    return given[0], given[1]
+    first, second = checked_list(f"{name} must be a pair of texts, one for each of the two mechanisms", given, 2)
+    return first, second
 
 
 def users_for(

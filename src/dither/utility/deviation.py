@@ -128,9 +128,9 @@ def deviation(
     if values is None:
         if weights is not None:
             raise ParameterError("weights belong to values: give both, or neither")
-        return _gathered([_worst(item) for item in _items(reading, None)], reports)
+        return _gathered([_worst(item) for item in _items(mechanism, reading, None)], reports)
     users = population(reading.domain, values, weights)
-    return _gathered([_average(item, users.weights) for item in _items(reading, users)], reports)
+    return _gathered([_average(item, users.weights) for item in _items(mechanism, reading, users)], reports)
 
 
 def reading_of(mechanism: Mechanism, estimator: str = "calibrated") -> Reading:
@@ -165,18 +165,13 @@ class Term(NamedTuple):
     alike: bool
 
 
-def _items(reading: Any, users: Population | None) -> Iterator[Item]:
+def _items(mechanism: Mechanism, reading: Reading, users: Population | None) -> Iterator[Item]:
     """The items of a question, in blocks that share what they are asked with."""
-    domain = reading.domain
-    values = domain.spread() if users is None else users.values
-    if hasattr(reading, "part") and hasattr(reading, "m"):  # dimensions, each with a mechanism of its own
-        share = reading.m / reading.d
-        for j in range(reading.d):
-            own = reading.part(j).reading
-            column = own.domain.spread() if users is None else values[:, j]
-            yield _item(own, column, share)
-    else:
-        yield _item(reading, values, 1.0)
+    dimensions = mechanism.dimensions
+    for j, (own, share) in enumerate(dimensions):
+        yield _item(own, own.domain.spread() if users is None else users.values[:, j], share)
+    if not dimensions:
+        yield _item(reading, reading.domain.spread() if users is None else users.values, 1.0)
 
 
 def _item(reading: Any, values: NDArray, share: float) -> Item:

@@ -43,9 +43,10 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from sys import maxsize
 from typing import Any
 
-from dither.core.checks import checked_count, checked_epsilon, checked_real
+from dither.core.checks import checked_count, checked_epsilon, checked_list, checked_real
 from dither.core.domains import (
     BALL,
     CATEGORIES,
@@ -171,9 +172,11 @@ def least_mse(parameters: Sequence[Parameters], epsilon: float, *, of: str = "us
     epsilon = checked_epsilon(epsilon)
     if of not in _TARGETS:
         raise ParameterError('of must be "users" or "population"')
-    if not isinstance(parameters, Sequence) or not all(isinstance(block, Parameters) for block in parameters):
-        raise ParameterError("parameters must be a sequence of Parameters, for example mean() + frequencies(5)")
-    blocks = [block for block in parameters if block.weight > 0]
+    rule = "parameters must be a sequence of Parameters, for example mean() + frequencies(5)"
+    given = checked_list(rule, parameters, 0, maxsize)
+    if not all(isinstance(block, Parameters) for block in given):
+        raise ParameterError(rule)
+    blocks = [block for block in given if block.weight > 0]
     floors = [_lost(block, epsilon) for block in blocks]
     drawn = 0.0 if of == "users" else 1.0
     return max(

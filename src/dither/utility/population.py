@@ -38,10 +38,11 @@ class Population:
 
 def population(domain: Domain, values: Any, weights: Any = None) -> Population:
     """The values and their shares, whatever they were given as."""
-    if isinstance(values, str) or _are_counts_and_edges(domain, values):
+    named = isinstance(values, str)
+    if named or _are_counts_and_edges(domain, values):
         if weights is not None:
             raise ParameterError("a histogram or a named distribution has its own weights: leave weights out")
-        return _named(domain, values) if isinstance(values, str) else _histogram(domain, *values)
+        return _named(domain, values) if named else _histogram(domain, *values)
     checked = _inside(domain, values)
     if len(checked) == 0:
         raise ParameterError("a population needs at least one value; leave values out for the worst case")
@@ -81,7 +82,7 @@ def _are_counts_and_edges(domain: Domain, values: Any) -> bool:
         domain.kind == NUMBERS
         and isinstance(values, tuple)
         and len(values) == 2
-        and all(hasattr(part, "__len__") and not isinstance(part, str) for part in values)
+        and all(hasattr(part, "__len__") for part in values)
     )
 
 
@@ -156,13 +157,11 @@ _FREQUENCIES: dict[tuple[str, int], Callable[..., Weights]] = {
 
 
 def _call(text: str) -> tuple[str, Sequence[float]]:
+    """The name of a distribution, and the numbers in its brackets; no name for what is none."""
+    name, bracket, rest = text.strip().lower().partition("(")
     try:
-        tree = ast.parse(text.strip().lower(), mode="eval").body
-        if isinstance(tree, ast.Name):
-            return tree.id, ()
-        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.keywords:
-            numbers = tuple(float(ast.literal_eval(number)) for number in tree.args)
-            return tree.func.id if all(map(math.isfinite, numbers)) else "", numbers
+        numbers = tuple(map(float, ast.literal_eval(f"[{rest.removesuffix(')')}]")))
     except (SyntaxError, ValueError, TypeError, OverflowError, MemoryError, RecursionError):
-        pass
-    return "", ()
+        return "", ()
+    whole = rest.endswith(")") == bool(bracket) and all(map(math.isfinite, numbers))
+    return name.strip() if whole else "", numbers

@@ -23,9 +23,10 @@ Reports that are alike are added up on the lattice of their own losses; differen
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from fractions import Fraction
 from functools import reduce
-from typing import Any
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from dither.core.guarantee import Guarantee, one_kind
 from dither.errors import ParameterError
 from dither.privacy.accounting.exact_sums import summed
 from dither.privacy.accounting.privacy_loss import PrivacyLoss, connected_dots, tilt_for
+from dither.privacy.certificate import Promising
 
 MOST_REPORTS = 1 << 13
 _CELLS = 1 << 11  # of a noise table, between 0 and its largest loss
@@ -45,21 +47,57 @@ _MARGIN = 1e-9
 _ROUNDING = 2.0**-48  # relative: a bound on the error of a probability and of its loss, with room to spare
 
 
-def loss_of(part: Any) -> PrivacyLoss:
+@runtime_checkable
+class Composable(Promising, Protocol):
+    """What is composed: a mechanism, or a plan."""
+
+    def lifetime_channel(self) -> Channel:
+        """The channel of all that the reports about one value can tell."""
+        ...
+
+
+class _Summand(NamedTuple):
+    """What is promised, and by whom; None where nothing but the guarantee is known."""
+
+    guarantee: Guarantee
+    source: Composable | None = None
+
+    @classmethod
+    def of(cls, given: Guarantee | Composable) -> "_Summand":
+        if isinstance(given, Guarantee):
+            return cls(given)
+        if not isinstance(given, Composable):
+            raise ParameterError("a part is a mechanism, a guarantee, or a pair of one of these and a number")
+        return cls(given.guarantee, given)
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for parts that are alike."""
+        return self.guarantee if self.source is None else self.source.fingerprint
+
+    def loss(self) -> PrivacyLoss:
+        if self.source is None:
+            return _promised(self.guarantee)
+        channel = self.source.lifetime_channel()
+        contrast = channel.contrast()
+        if contrast is not None and channel.exact:
+            high, low = float(contrast.spread * contrast.ratio), float(contrast.spread)
+            return _three(log_above(contrast.ratio), low, max(0.0, 1 - high - low), high)
+        if rows := channel.dominating_rows():
+            return _between(*rows)
+        return _promised(self.guarantee)
+
+
+def loss_of(part: Guarantee | Composable) -> PrivacyLoss:
     """The privacy loss of a mechanism's worst two inputs, or of a guarantee alone."""
-    if isinstance(part, Guarantee):
-        return _promised(part.epsilon, part.delta)
-    channel: Channel = part.lifetime_channel()
-    contrast = channel.contrast()
-    if contrast is not None and channel.exact:
-        high, low = float(contrast.spread * contrast.ratio), float(contrast.spread)
-        return _three(log_above(contrast.ratio), low, max(0.0, 1 - high - low), high)
-    if rows := channel.dominating_rows():
-        return _between(*rows)
-    return _promised(part.guarantee.epsilon, part.guarantee.delta)
+    return _Summand.of(part).loss()
 
 
-def _promised(epsilon: float, delta: float) -> PrivacyLoss:
+Given = Guarantee | Composable | tuple[Guarantee | Composable, int]
+
+
+def _promised(guarantee: Guarantee) -> PrivacyLoss:
+    epsilon, delta = guarantee.epsilon, guarantee.delta
     if math.isinf(epsilon):
         return PrivacyLoss(1.0, 0, np.array([0.0]), 1.0)
     high = (1 - delta) / (1 + math.exp(-epsilon))
@@ -73,7 +111,7 @@ def _three(step: float, low: float, none: float, high: float, infinite: float = 
     return PrivacyLoss(step, -1, np.array([low, none, high]), infinite)
 
 
-def _between(one: Sequence[Any], other: Sequence[Any]) -> PrivacyLoss:
+def _between(one: Sequence[Fraction], other: Sequence[Fraction]) -> PrivacyLoss:
     """The loss between two rows of a channel, its dots connected on a grid of their own."""
     first, second = np.array([float(each) for each in one]), np.array([float(each) for each in other])
     pairs = zip(one, other, strict=True)
@@ -89,7 +127,7 @@ def _between(one: Sequence[Any], other: Sequence[Any]) -> PrivacyLoss:
     return PrivacyLoss(step, start, *connected_dots(step, start, *masses), _ROUNDING * (1 + largest))
 
 
-def compose(parts: Iterable[Any], delta: float = 0.0) -> Guarantee:
+def compose(parts: Iterable[Given], delta: float = 0.0) -> Guarantee:
     """What several reports of one user promise together.
 
     A part is a mechanism, a guarantee, or a pair (part, times). With a `delta`, the smallest epsilon for it is found.
@@ -107,11 +145,11 @@ def compose(parts: Iterable[Any], delta: float = 0.0) -> Guarantee:
     if delta == 0 or basic.simulated:
         return basic
     goal = delta / (1 + _MARGIN)
-    kinds = [(loss_of(part), times) for part, times in counted]
+    kinds = [(part.loss(), times) for part, times in counted]
     found = _least_epsilon(kinds, goal)
     if not all(_short(loss) for loss, _ in kinds):
         # A noise table is put on a grid, in a window that may be too wide: then the guarantee alone is better.
-        found = min(found, _least_epsilon([(loss_of(_guarantee(part)), times) for part, times in counted], goal))
+        found = min(found, _least_epsilon([(_promised(part.guarantee), times) for part, times in counted], goal))
     found *= 1 + 1e-9
     if basic.delta <= delta and basic.epsilon <= found:
         return basic
@@ -122,13 +160,13 @@ def compose(parts: Iterable[Any], delta: float = 0.0) -> Guarantee:
     return Guarantee(found, delta, "bound", model=basic.model, neighbours=basic.neighbours)
 
 
-def parallel(parts: Iterable[Any]) -> Guarantee:
+def parallel(parts: Iterable[Given]) -> Guarantee:
     """What a user promises who answers one of several questions, drawn without looking at the values.
 
     >>> print(parallel([Guarantee(1.0), Guarantee(0.5, 1e-6)]))
     epsilon 1, delta 1e-6 (exact)
     """
-    each = [_guarantee(part) for part, _ in _counted(parts)]
+    each = [part.guarantee for part, _ in _counted(parts)]
     model, neighbours = one_kind(each)
     ways = {guarantee.established for guarantee in each}
     return Guarantee(
@@ -140,29 +178,23 @@ def parallel(parts: Iterable[Any]) -> Guarantee:
     )
 
 
-def _counted(parts: Iterable[Any]) -> list[tuple[Any, int]]:
+def _counted(parts: Iterable[Given]) -> list[tuple[_Summand, int]]:
     """Each different part, and how often it is there."""
-    number: Counter[Any] = Counter()
-    kept: dict[Any, Any] = {}
-    for part in parts:
-        what, times = part if isinstance(part, tuple) else (part, 1)
-        if not isinstance(what, Guarantee) and not hasattr(what, "channel"):
-            raise ParameterError("a part is a mechanism, a guarantee, or a pair of one of these and a number")
-        key = what if isinstance(what, Guarantee) else what.fingerprint
-        kept[key] = what
-        number[key] = checked_count("times", number[key] + checked_count("times", times, 1), 1, MOST_REPORTS)
+    number: Counter[Hashable] = Counter()
+    kept: dict[Hashable, _Summand] = {}
+    for given in parts:
+        what, times = given if isinstance(given, tuple) else (given, 1)
+        part = _Summand.of(what)
+        kept[part.key] = part
+        number[part.key] = checked_count("times", number[part.key] + checked_count("times", times, 1), 1, MOST_REPORTS)
     if not kept:
         raise ParameterError("compose at least one report")
     return [(kept[key], times) for key, times in number.items()]
 
 
-def _guarantee(part: Any) -> Guarantee:
-    return part if isinstance(part, Guarantee) else part.guarantee
-
-
-def _basic(counted: Sequence[tuple[Any, int]]) -> Guarantee:
+def _basic(counted: Sequence[tuple[_Summand, int]]) -> Guarantee:
     """Epsilons and deltas add up. Without deltas that is attained: the reports that are worst for one input each."""
-    each = [(_guarantee(part), times) for part, times in counted]
+    each = [(part.guarantee, times) for part, times in counted]
     (first, times), alone = each[0], len(each) == 1
     if alone and times == 1:
         return first

@@ -13,7 +13,7 @@ they like: they can make the bound weak, not false.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from dither.privacy.auditing.candidates import Candidate, candidates, pairs
 from dither.privacy.auditing.epsilon_bound import Event, best_event, epsilon_below
 from dither.privacy.auditing.features import Score, feature_sets, learned
 from dither.privacy.auditing.likelihood import exact, worst_rows
-from dither.privacy.auditing.rounds import ROUNDS, Rounds
+from dither.privacy.auditing.targets import ROUNDS, Attacked, Auditable, Remembering, Rounds, Unspecified
 
 FEWEST, MOST = 1000, 10**12
 _CHUNK = 1 << 17
@@ -38,23 +38,6 @@ _MOST_SCOUTED, _MOST_EXPLORED = 1 << 15, 1 << 18  # reports of one input
 Progress = Callable[[Iterable[int]], Iterable[int]]
 
 
-class Auditable(Protocol):
-    """What an audit needs to see of a mechanism. With a `channel()` it can do more."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is promised, and put to the test."""
-        ...
-
-    def randomize(self, values: Any, *, seed: int | None = None) -> NDArray:
-        """One report for each value."""
-        ...
-
-    def inputs(self) -> NDArray:
-        """Some values."""
-        ...
-
-
 @runtime_checkable
 class Audited(Protocol):
     """What knows itself what of it is to be attacked, as a plan does."""
@@ -62,6 +45,9 @@ class Audited(Protocol):
     def audited(self) -> Auditable:
         """What is attacked."""
         ...
+
+
+Attackable = Mechanism | Auditable | Audited
 
 
 @dataclass(frozen=True)
@@ -113,7 +99,7 @@ class Audit:
 
 
 def audit(
-    mechanism: Mechanism | Auditable | Audited,
+    mechanism: Attackable,
     trials: int = 1_000_000,
     confidence: float = 0.999,
     *,
@@ -137,7 +123,7 @@ def audit(
     confidence = checked_real("confidence", confidence)
     if not 0.5 <= confidence < 1:
         raise ParameterError("confidence must be at least 0.5 and below 1, as in 0.999")
-    attacked = _over_rounds(mechanism.audited() if isinstance(mechanism, Audited) else mechanism, rounds)
+    attacked = _attacked(mechanism.audited() if isinstance(mechanism, Audited) else mechanism, rounds)
     source, promise = _Source(attacked, seed), attacked.guarantee
     found = candidates(attacked)
     if not pairs(found):
@@ -169,12 +155,12 @@ def audit(
 
 
 def audit_table(
-    mechanisms: Iterable[Any],
+    mechanisms: Iterable[Attackable],
     trials: int = 1_000_000,
     confidence: float = 0.999,
     *,
     seed: int | None = None,
-    progress: Callable[[list[Any]], Iterable[Any]] | None = None,
+    progress: Callable[[list[Attackable]], Iterable[Attackable]] | None = None,
 ) -> TextTable:
     """Audits of several mechanisms, beside their certificates. `progress` wraps the mechanisms."""
     return audits_table([audit(each, trials, confidence, seed=seed) for each in (progress or iter)(list(mechanisms))])
@@ -193,12 +179,12 @@ def audits_table(audits: Sequence[Audit], names: Sequence[str] | None = None) ->
     )
 
 
-def _over_rounds(mechanism: Any, rounds: int | None) -> Any:
-    if hasattr(mechanism, "permanent"):
+def _attacked(mechanism: Mechanism | Auditable, rounds: int | None) -> Attacked:
+    if isinstance(mechanism, Remembering):
         return Rounds(mechanism, ROUNDS if rounds is None else checked_count("rounds", rounds, 1, 1 << 12))
     if rounds is not None:
         raise ParameterError("rounds are for mechanisms with memory; this one promises something for each report")
-    return mechanism
+    return mechanism if isinstance(mechanism, Mechanism) else Unspecified(mechanism)
 
 
 class _Aim(NamedTuple):
@@ -221,7 +207,7 @@ class _Attack(NamedTuple):
 class _Source:
     """Reports of the production code, and how many there have been."""
 
-    def __init__(self, mechanism: Mechanism | Auditable, seed: int | None) -> None:
+    def __init__(self, mechanism: Attacked, seed: int | None) -> None:
         self.mechanism, self.seed, self.drawn = mechanism, seed, 0
 
     def of(self, candidate: Candidate, count: int) -> NDArray:
@@ -258,7 +244,7 @@ def _finalists(source: _Source, found: list[Candidate], trials: int, aim: _Aim) 
 
 
 def _explored(
-    mechanism: Any, source: _Source, found: list[Candidate], pair: tuple[int, int], trials: int, aim: _Aim
+    mechanism: Attacked, source: _Source, found: list[Candidate], pair: tuple[int, int], trials: int, aim: _Aim
 ) -> _Attack:
     """The best event for one pair."""
     count = min(_MOST_EXPLORED, int(_EXPLORED * trials) // (2 * (_FINALISTS + 2)))
@@ -272,17 +258,16 @@ def _explored(
 
 
 def _learned(
-    mechanism: Any, pair: tuple[Candidate, ...], ours: NDArray, theirs: NDArray, known: bool = False
+    mechanism: Attacked, pair: tuple[Candidate, ...], ours: NDArray, theirs: NDArray, known: bool = False
 ) -> Iterator[Score]:
     """The scores of all adversaries, trained on these reports; with `known`, also of the one who knows the channel."""
     sample = np.concatenate([ours, theirs])
-    channel = mechanism.channel() if hasattr(mechanism, "channel") else None
-    component = getattr(channel, "component", None)
-    domain = getattr(getattr(mechanism, "reading", None), "domain", None)
-    g = component.shape[1] if component is not None else 2
+    channel, reading = mechanism.channel(), mechanism.reading
+    domain = None if reading is None else reading.domain
+    g = (channel and channel.outputs_by_tag) or 2
     seen = list(feature_sets(sample, (pair[0].row[0], pair[1].row[0]), domain, g))
     for view in seen:
         yield from learned(view, ours, theirs)
     numbers = tuple(each.number for each in pair if each.number is not None)
-    if known and channel is not None and len(numbers) == 2:
+    if known and isinstance(mechanism, Mechanism) and len(numbers) == 2:
         yield from exact(mechanism, numbers, seen, sample)

@@ -6,10 +6,12 @@ made up: an audit sees nobody's data.
 """
 
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dither.privacy.auditing.targets import Attacked
 
 _FEW, _LISTED = 8, 1 << 12
 
@@ -21,19 +23,19 @@ class Candidate(NamedTuple):
     number: int | None
 
     def __str__(self) -> str:
-        value = self.row[0]
-        if getattr(value, "dtype", None) is not None and value.dtype.names == ("key", "value"):
-            shown = [f"{key}: {number:g}" for key, number in zip(value["key"], value["value"], strict=True) if key >= 0]
+        if self.row.dtype.names == ("key", "value"):
+            keys, numbers = self.row["key"][0], self.row["value"][0]
+            shown = [f"{key}: {number:g}" for key, number in zip(keys, numbers, strict=True) if key >= 0]
             return "{" + ", ".join(shown) + "}"
-        return str(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
+        return str(self.row.tolist()[0])
 
     @property
-    def group(self) -> Any:
+    def group(self) -> int | None:
         """The group that the report will announce, which is no secret."""
-        return self.row["group"][0] if "group" in (self.row.dtype.names or ()) else None
+        return int(self.row["group"][0]) if "group" in (self.row.dtype.names or ()) else None
 
 
-def candidates(mechanism: Any) -> list[Candidate]:
+def candidates(mechanism: Attacked) -> list[Candidate]:
     """A few inputs, extreme ones first."""
     rows, numbered = _listed(mechanism)
     found: dict[bytes, Candidate] = {}
@@ -52,10 +54,11 @@ def pairs(found: list[Candidate]) -> list[tuple[int, int]]:
     return [(i, j) for i, j in combinations(range(len(found)), 2) if found[i].group == found[j].group]
 
 
-def _listed(mechanism: Any) -> tuple[NDArray, bool]:
+def _listed(mechanism: Attacked) -> tuple[NDArray, bool]:
     """Inputs, and whether they are the rows of the channel, in their order."""
-    inputs = mechanism.channel().shape[0] if hasattr(mechanism, "channel") else 0
-    rows = np.asarray(mechanism.inputs() if inputs <= _LISTED else mechanism.reading.domain.spread())
+    channel, reading = mechanism.channel(), mechanism.reading
+    inputs = channel.shape[0] if channel is not None else 0
+    rows = np.asarray(mechanism.inputs() if inputs <= _LISTED or reading is None else reading.domain.spread())
     return rows, inputs == len(rows)
 
 
@@ -73,11 +76,10 @@ def _places(count: int) -> list[int]:
     return [0, count - 1, 1, count // 2, *(int(count * (0.618034 * i % 1)) for i in range(1, 5))]
 
 
-def _extremes(mechanism: Any, dtype: np.dtype) -> list[NDArray]:
+def _extremes(mechanism: Attacked, dtype: np.dtype) -> list[NDArray]:
     """The ends of what the domain has between them, or all of a few."""
-    domain = getattr(getattr(mechanism, "reading", None), "domain", None)
-    if domain is None or "group" in (dtype.names or ()):
+    if mechanism.reading is None or "group" in (dtype.names or ()):
         return []
-    spread = np.asarray(domain.spread()).astype(dtype)
+    spread = np.asarray(mechanism.reading.domain.spread()).astype(dtype)
     places = range(len(spread)) if len(spread) <= _FEW else (0, -1)
     return [spread[[place]] for place in places]

@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.ball_domain import Ball
+from dither.core.domains import BALL
+from dither.core.mechanism import Domain
 from dither.core.sparse_columns import EMPTY
 from dither.kernels.hashing import buckets, public_seeds
 
@@ -82,7 +83,9 @@ def learned(view: FeatureSet, ours: NDArray, theirs: NDArray) -> Iterator[Score]
         yield Score(words, tuple((letter, odds) for letter, odds, _ in found))
 
 
-def feature_sets(sample: NDArray, pair: tuple[Any, Any], domain: Any = None, g: int = 2) -> Iterator[FeatureSet]:
+def feature_sets(
+    sample: NDArray, pair: tuple[Any, Any], domain: Domain | None = None, g: int = 2
+) -> Iterator[FeatureSet]:
     """All views of reports like these, for an adversary who wants to tell apart the inputs of the pair.
 
     Where they are hashed there are at least g buckets: that is public, and a sample may not have seen the last one.
@@ -96,7 +99,8 @@ def feature_sets(sample: NDArray, pair: tuple[Any, Any], domain: Any = None, g: 
         yield from _ordered(sample, name)
         yield from _differing(sample, name, pair)
     tag = next((name for name in _TAGS if name in (sample.dtype.names or ())), None)
-    if tag is not None and "value" in (sample.dtype.names or ()) and not isinstance(domain, Ball):  # no items
+    items = domain is None or domain.kind != BALL  # a vector has none
+    if tag is not None and "value" in (sample.dtype.names or ()) and items:
         yield from _hashed(sample, Hash(tag, max(g, int(sample["value"].max()) + 1)), pair, domain)
 
 

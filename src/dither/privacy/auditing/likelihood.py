@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.composite_channels import Independent, Product
+from dither.core.channel import Channel
+from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
 from dither.privacy.auditing.candidates import Candidate
 from dither.privacy.auditing.features import (
@@ -30,6 +31,9 @@ from dither.privacy.auditing.features import (
     numbered,
     whole_report,
 )
+from dither.privacy.auditing.targets import Attacked
+
+Word = list[tuple[Channel, int]]  # coordinates, and what an input is to each
 
 _NEVER = 1e3  # the score of what is impossible under one of the inputs
 MOST_ROW = 1 << 12  # outputs of a row that is written out
@@ -37,27 +41,30 @@ _MOST_ASKED = 128  # reports whose exact likelihood is worked out one by one
 _WORDS = "exact log-likelihood ratio of the report"
 
 
-def exact(mechanism: Any, pair: tuple[int, int], found: list[FeatureSet], sample: NDArray) -> Iterator[Score]:
+def exact(mechanism: Mechanism, pair: tuple[int, int], found: list[FeatureSet], sample: NDArray) -> Iterator[Score]:
     """Scores from the channel of the mechanism, for the inputs with these numbers."""
     channel = mechanism.channel()
     if channel.shape[1] <= MOST_REPORTS and sample.dtype.itemsize <= 8:
         yield from _by_rows(mechanism, channel, pair)
-    elif hasattr(mechanism, "favours"):
+    elif mechanism.shows_favoured:
         yield _by_favours(mechanism, pair)
-    elif isinstance(channel, Product | Independent):
-        yield from _by_coordinates(channel, pair, found)
+    elif (one := channel.in_coordinates(pair[0])) and (other := channel.in_coordinates(pair[1])):
+        yield from _by_coordinates(one, other, found)
     elif "seed" in (sample.dtype.names or ()) and channel.contrast() is not None:  # ratios have few values
         for view in found:
             if len(view.letters) == 1 and view.levels is None:
                 yield _by_example(channel, pair, view.letters[0], sample)
 
 
-def worst_rows(mechanism: Any, found: Sequence[Candidate], tried: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def worst_rows(
+    mechanism: Attacked, found: Sequence[Candidate], tried: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
     """The pair whose rows have the largest likelihood ratio, and the more often so, where rows can be had."""
-    channel = mechanism.channel() if hasattr(mechanism, "channel") else None
-    if channel is None or channel.shape[1] > MOST_ROW or any(each.number is None for each in found):
+    channel = mechanism.channel()
+    numbers = [each.number for each in found if each.number is not None]
+    if channel is None or channel.shape[1] > MOST_ROW or len(numbers) < len(found):
         return []
-    rows = np.array([[float(cell) for cell in channel.row(each.number)] for each in found])
+    rows = np.array([[float(cell) for cell in channel.row(number)] for number in numbers])
 
     def apart(pair: tuple[int, int]) -> tuple[float, float]:
         one, other = rows[list(pair)]
@@ -76,7 +83,7 @@ def ratio(one: Fraction, other: Fraction) -> float:
     return _NEVER if not other else -_NEVER if not one else log(one / other)
 
 
-def _by_rows(mechanism: Any, channel: Any, pair: tuple[int, int]) -> Iterator[Score]:
+def _by_rows(mechanism: Mechanism, channel: Channel, pair: tuple[int, int]) -> Iterator[Score]:
     try:
         numbers = numbered(mechanism.outputs())
     except ParameterError:
@@ -90,19 +97,15 @@ def _by_rows(mechanism: Any, channel: Any, pair: tuple[int, int]) -> Iterator[Sc
     yield Score(_WORDS, ((letter, weights),))
 
 
-def _by_coordinates(channel: Product | Independent, pair: tuple[int, int], found: list[FeatureSet]) -> Iterator[Score]:
+def _by_coordinates(one: Word, other: Word, found: list[FeatureSet]) -> Iterator[Score]:
     """Where letter number j of a report is the output of coordinate j."""
-    if isinstance(channel, Product):
-        factors, words = [channel.factor] * channel.coordinates, [channel.encode(x) for x in pair]
-    else:
-        factors, words = list(channel.factors), [channel.letters(x) for x in pair]
     letters = next((view.letters for view in found if view.words == BITS_AND_ENTRIES), ())
-    if len(letters) < len(factors) or any(
-        letter.size > factor.shape[1] for letter, factor in zip(letters, factors, strict=False)
+    if len(letters) < len(one) or any(
+        letter.size > factor.shape[1] for letter, (factor, _) in zip(letters, one, strict=False)
     ):
         return
     parts = []
-    for letter, factor, mine, yours in zip(letters, factors, *words, strict=False):
+    for letter, (factor, mine), (_, yours) in zip(letters, one, other, strict=False):
         if mine != yours:
             rows = zip(factor.row(mine), factor.row(yours), strict=True)
             parts.append((letter, np.array([ratio(a, b) for a, b in rows])))

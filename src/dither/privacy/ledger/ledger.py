@@ -43,7 +43,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, overload
 
-from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real
+from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real, is_whole
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.reports import Reports
@@ -113,7 +113,7 @@ class Ledger:
         outline, question = outlined(plan), prompted(plan, record)
         kept = self._kept(outline, question, period_label(period))
         reports = question.reports(kept)
-        return reports[""] if isinstance(plan, Mechanism) else reports
+        return reports.get("", reports)  # a mechanism alone has no questions to name its report by
 
     def _kept(self, outline: Outline, question: Prompt, label: bytes | None) -> dict[str, bytes]:
         """For each drawn part the report to send. Whatever it is, it is on the disk."""
@@ -240,9 +240,11 @@ def period_label(period: Any) -> bytes | None:
     """A period as bytes; 1 and "1" are two periods."""
     if period is None:
         return None
-    if isinstance(period, bool) or not isinstance(period, int | str):
+    if is_whole(period):
+        return f"int {int(period)}".encode()
+    if not isinstance(period, str):
         raise ParameterError('a period is a public label, a text or a whole number, as in period="2026-W47"')
-    return f"{type(period).__name__} {period}".encode(errors="surrogatepass")
+    return f"str {period}".encode(errors="surrogatepass")
 
 
 def _rounds(changes: int | None, periods: int | None) -> tuple[str | None, int | None]:

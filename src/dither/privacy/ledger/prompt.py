@@ -15,6 +15,7 @@ from dither.core.mechanism import Mechanism
 from dither.core.randomness import Stream
 from dither.core.reports import Reports
 from dither.errors import DomainError, ParameterError, ReportError
+from dither.privacy.certificate import Promising
 
 
 class PartLike(Protocol):
@@ -31,18 +32,11 @@ class PartLike(Protocol):
         ...
 
 
-class PlanLike(Protocol):
-    """Questions of which every user answers some, drawn without looking at the record."""
+class PlanLike(Promising, Protocol):
+    """Questions of which every user answers some, drawn without looking at the record.
 
-    @property
-    def fingerprint(self) -> Any:  # a text; a type checker would not take a cached one for it
-        """Equal exactly for equal plans."""
-        ...
-
-    @property
-    def guarantee(self) -> Any:
-        """What one report to each drawn question promises, all together."""
-        ...
+    Its guarantee is what one report to each drawn question promises, all together.
+    """
 
     @property
     def parts(self) -> Sequence[PartLike]:
@@ -89,9 +83,9 @@ class Prompt(NamedTuple):
 
 def outlined(plan: PlanLike | Mechanism) -> Outline:
     """Who asks, and at what price."""
-    guarantee, fingerprint = getattr(plan, "guarantee", None), getattr(plan, "fingerprint", None)
-    if not isinstance(guarantee, Guarantee) or not isinstance(fingerprint, str):
+    if not isinstance(plan, Promising):
         raise ParameterError("the ledger answers a plan, as dither.plan makes it, or a mechanism")
+    guarantee: Guarantee = plan.guarantee
     if guarantee.simulated:
         raise ReportError("simulated reports protect nobody; the ledger keeps none")
     if (guarantee.model, guarantee.neighbours) != ("local", "replace"):
@@ -99,7 +93,7 @@ def outlined(plan: PlanLike | Mechanism) -> Outline:
             "a device keeps account of what its own reports tell: of local guarantees, for replacing a record. This "
             "one is of another kind, and does not add up with them: state it by itself"
         )
-    return Outline(fingerprint, guarantee)
+    return Outline(plan.fingerprint, guarantee)
 
 
 def prompted(plan: PlanLike | Mechanism, record: Any) -> Prompt:
