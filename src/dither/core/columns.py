@@ -56,7 +56,7 @@ def filled(column: Any, substitute: Any) -> Any:  # a column of any form
     """
     if is_arrow(column):
         return _filled_arrow(column, substitute)
-    if not _is_column(column):
+    if not is_flat(column):
         return column  # it is refused, or a table of vectors, which has its own way to say that a key is not there
     column = unmasked(column)
     kind = array_kind(column)
@@ -297,14 +297,14 @@ def arrow_items(column: Any) -> list[Any]:
 # Anything else ------------------------------------------------------------------------------------------------------
 
 
-def _is_column(column: Any) -> bool:
+def is_flat(column: Any) -> bool:
     """Whether this may be one value for each user."""
     return getattr(column, "ndim", 1) == 1 and not is_string(column)
 
 
 def _items(column: Any) -> Sequence[Any]:
     """The values one by one; whatever is not one value for each user is refused."""
-    items = as_list(column) if _is_column(column) else None
+    items = as_list(column) if is_flat(column) else None
     if is_list(items):
         return items
     raise DomainError("a column is a list or a one-dimensional array, with one value for each user")

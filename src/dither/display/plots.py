@@ -4,6 +4,7 @@ Matplotlib is needed only here, and only when something is drawn.
 """
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,7 @@ def tidy(axes: "Axes") -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def saved(figure: "Figure", path: str | Path | None = None) -> "Figure":
+def saved(figure: "Figure", path: str | PathLike[str] | None = None) -> "Figure":
     """The figure, written to a file if a path is given."""
     check_picture(path)
     if path is not None:
@@ -109,7 +110,7 @@ def saved(figure: "Figure", path: str | Path | None = None) -> "Figure":
     return figure
 
 
-def check_picture(path: str | Path | None) -> None:
+def check_picture(path: str | PathLike[str] | None) -> None:
     """Refuse the name of a picture that cannot be drawn: also before the work that there is to draw."""
     if path is not None and Path(path).suffix not in _KINDS:
         raise ParameterError(f"a plot is saved as {', '.join(_KINDS)}: name the file so, as in error.png")

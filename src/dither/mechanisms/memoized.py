@@ -23,7 +23,7 @@ from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Collection, Mechanism, Reading
 from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
-from dither.core.reports import Reports
+from dither.core.reports import Reports, maker_of
 from dither.core.tally import Tally
 from dither.errors import ParameterError, ReportError
 from dither.mechanisms.frequency import Frequencies
@@ -178,7 +178,7 @@ class Memoized(Mechanism[Estimate], Generic[Plain]):
 
     def instantaneous(self, permanent: Reports, *, seed: int | None = None) -> Reports:
         """The reports of one round. In a simulation every round takes another seed."""
-        if not isinstance(permanent, Reports) or permanent.maker != self.kept.fingerprint:
+        if maker_of(permanent) != self.kept.fingerprint:
             raise ReportError("these are no permanent responses of this mechanism: keep what permanent(values) gave")
         kept = self.kept._rows(permanent)
         if not self.kept._valid(kept).all():

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import as_float, checked_count, checked_epsilon, checked_list, is_whole
+from dither.core.checks import as_float, checked_count, checked_epsilon, checked_list, is_list, is_whole
 from dither.core.composite_channels import Announced
 from dither.core.domains import GROUPS, NUMBERS, UnitInterval
 from dither.core.draw import Rows, Tape, some_of
@@ -145,7 +145,7 @@ def _pairs(values: Any) -> tuple[Any, Any]:
             value, group = [value], [group]
         if _length(value) == _length(group):
             return value, _column(group)
-    elif isinstance(values, tuple | list) and not values:
+    elif is_list(values) and not values:
         return np.empty(0), np.empty(0, dtype=np.uint8)
     raise DomainError('values must be a table with a column "value" and a column "group" of the same length')
 
@@ -409,7 +409,7 @@ def _checked_groups(groups: Any) -> tuple[Group, ...]:
 def _flat(each: Any) -> tuple[Any, ...]:
     """(name, budget), (name, (budget, low, high)) or (name, budget, low, high) as the last of these."""
     name, *rest = checked_list(_GROUPS, each, 2, 4)
-    return (name, *checked_list(_GROUPS, rest[0], 1, 3)) if isinstance(rest[0], tuple | list) else (name, *rest)
+    return (name, *checked_list(_GROUPS, rest[0], 1, 3)) if is_list(rest[0]) else (name, *rest)
 
 
 def _checked_group(name: Any, epsilon: Any, low: Any = -1.0, high: Any = 1.0) -> Group:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.channel import Channel
-from dither.core.checks import checked_count, checked_list
+from dither.core.checks import checked_count, checked_list, is_list
 from dither.core.domains import RECORDS
 from dither.core.draw import Rows, Tape
 from dither.core.estimate import Estimate
@@ -66,7 +66,7 @@ class _Recorded(Mechanism[R]):
 
     def _freeze_base(self, base: Any) -> None:
         """`base` in its normal form: one recipe for all dimensions, or one for each."""
-        if isinstance(base, tuple | list):
+        if is_list(base):
             rule = f"base must be one mechanism for all dimensions, or one for each of the {self.d}"
             recipes = tuple(normal_spec(each) for each in checked_list(rule, base, self.d))
         else:

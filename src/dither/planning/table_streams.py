@@ -28,8 +28,9 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from dither.core.checks import is_list, is_string
 from dither.errors import DitherError, ParameterError, require
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ Batches = Iterator["pyarrow.RecordBatch"]
 ReadColumns = Callable[[Sequence[str]], Batches]
 Reason = Callable[[Exception], str]  # what may be said of an error, behind the title of what failed
 T = TypeVar("T")
-
-_SINGLE = (str, bytes, bytearray, memoryview)  # have a length, and are one value
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,12 +102,7 @@ def _offers_stream(value: Any) -> bool:
 
 def is_column(value: Any) -> bool:
     """Whether this holds many values: a dictionary is one value."""
-    return isinstance(value, Sized) and not isinstance(value, (*_SINGLE, Mapping))
-
-
-def is_list(table: Any) -> TypeGuard[Sequence[Any]]:
-    """Whether this is a list, as of records."""
-    return isinstance(table, Sequence) and not isinstance(table, _SINGLE)
+    return isinstance(value, Sized) and not isinstance(value, Mapping) and not is_string(value)
 
 
 def are_records(listed: Sequence[Any]) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_list, checked_real, is_real, is_whole
+from dither.core.columns import is_flat
 from dither.display.distribution_plots import Side
 from dither.errors import ParameterError
 from dither.ranges.grid import listed_entries
@@ -126,8 +127,7 @@ class Axis:
             return [self.span(low, high)]
         if isinstance(wanted, AnyOf):
             return self._some([self.span(*each) for each in wanted.ranges])
-        several = isinstance(wanted, Collection) and not isinstance(wanted, str | bytes | Mapping)
-        if several and getattr(wanted, "ndim", 1) == 1:
+        if isinstance(wanted, Collection) and not isinstance(wanted, Mapping) and is_flat(wanted):
             return self._some([self.point(each) for each in wanted])
         return [self.point(wanted)]
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_count, checked_real
+from dither.core.checks import checked_count, checked_real, is_list
 from dither.core.randomness import Stream
 from dither.core.subsets import random_subsets
 from dither.errors import ParameterError
@@ -81,7 +81,7 @@ class Queries:
         >>> queries.attributes, queries.masks[1].round(3).tolist()
         (((0, 1),), [[0.0, 1.0, 0.4, 0.0]])
         """
-        if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        if not is_list(given):
             raise ParameterError("queries are a list of mappings, as in [{0: (8, 39)}]")
         _refuse_too_many(axes, len(given))
         rows: list[list[int]] = [[] for _ in axes]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import real_array
+from dither.core.checks import is_real, real_array
 from dither.core.domains import CATEGORIES, NUMBERS, RECORDS, WHOLE_NUMBERS
 from dither.core.mechanism import Domain
 from dither.errors import ParameterError, RowError
@@ -78,12 +78,7 @@ def _shares(counts: Weights) -> Weights | None:
 
 def _are_counts_and_edges(domain: Domain, values: Any) -> bool:
     """Whether this is meant as a histogram: a pair of lists, where values would be numbers."""
-    return (
-        domain.kind == NUMBERS
-        and isinstance(values, tuple)
-        and len(values) == 2
-        and all(hasattr(part, "__len__") for part in values)
-    )
+    return domain.kind == NUMBERS and isinstance(values, tuple) and len(values) == 2 and not any(map(is_real, values))
 
 
 def _histogram(domain: Domain, counts: Any, edges: Any) -> Population:
