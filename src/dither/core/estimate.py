@@ -117,8 +117,8 @@ class Estimate(Tabular):
             low, high = self.original.interval(1 - miss)
         else:
             low, high = plain_ends(self.value, self.stderr, *self._domain, miss)
-        if self.original is not None:
-            low, high = np.minimum(low, self.value), np.maximum(high, self.value)
+        if self.original is not None or self.rule is not None:
+            low, high = np.fmin(low, self.value), np.fmax(high, self.value)
         return Interval(low, high)
 
     def credible(self, level: float = 0.95) -> Interval:

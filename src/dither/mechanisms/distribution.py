@@ -18,10 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from dither.core.checks import checked_count
 from dither.core.covariance import Covariance
 from dither.core.domains import UnitInterval
-from dither.core.estimate import Estimate
+from dither.core.estimate import SHARES, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
 from dither.core.parallel import small_matrices
+from dither.core.results import Interval, checked_level
 from dither.core.tally import Tally
 from dither.display.distribution_plots import steps
 from dither.display.estimate_plots import new_axes
@@ -30,6 +31,7 @@ from dither.errors import ParameterError
 from dither.estimation.density import of_users, smoothed
 from dither.estimation.em import GAP, maximum
 from dither.estimation.output_counts import OutputCounts
+from dither.mechanisms.distribution_bounds import StrictIntervals
 from dither.mechanisms.window_evidence import window_evidence
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ Floats = NDArray[np.float64]
 MOST_BINS = 1024
 _CELLS = 128  # of a smooth density
 _MOST_OUTPUTS = 2048  # groups of outputs; of a smooth density, twice as many as cells
+_HOLD = "Intervals do not come from these: they hold whatever the distribution is, and are wide where bins are narrow."
 _NO_AVERAGE = "a distribution is not an average of reports, so one report has no moments and no variance for it"
 
 
@@ -54,6 +57,7 @@ class Distribution(Estimate):
     """
 
     edges: NDArray[np.float64] = field(kw_only=True)  # always known
+    rule: StrictIntervals = field(kw_only=True, repr=False)
     log_likelihood: float = field(kw_only=True)
     iterations: int | None = field(default=None, kw_only=True)
     gap: float | None = field(default=None, kw_only=True)
@@ -72,26 +76,50 @@ class Distribution(Estimate):
 
     def quantile(self, q: ArrayLike) -> NDArray[np.float64]:
         """The least x with a share of at least q at or below it: the inverse of `cdf`."""
-        shares = _numbers("q", q)
-        if not ((shares >= 0) & (shares <= 1)).all():
-            raise ParameterError("a quantile is asked for a share from 0 to 1, for example 0.5 for the median")
+        shares = _shares(q)
         bin_ = np.clip(np.searchsorted(self._below, shares, side="left") - 1, 0, self.value.size - 1)
         into = shares - self._below[bin_]
         width = np.diff(self.edges)[bin_]
         part = np.divide(into, self.value[bin_], out=np.zeros_like(into), where=into > 0)
         return self.edges[bin_] + width * np.minimum(part, 1.0)
 
+    def cdf_interval(self, x: ArrayLike, level: float = 0.95) -> Interval:
+        """Where the share of users at or below x is, with probability `level`, whatever the distribution is.
+
+        >>> from dither import SquareWave
+        >>> mechanism = SquareWave(epsilon=2.0)
+        >>> tally = mechanism.tally(mechanism.randomize(np.linspace(-0.5, 0.5, 50_000), seed=1))
+        >>> low, high = mechanism.distribution(tally, bins=8).cdf_interval(0.25)
+        >>> bool(low < 0.75 < high), bool(high - low < 0.2)
+        (True, True)
+        """
+        points = (np.clip(_numbers("x", x), -1.0, 1.0) + 1) / 2
+        flat = np.ravel(points)
+        low, high = self.rule.between(np.zeros_like(flat), flat).ends(1 - checked_level(level))
+        return Interval(low.reshape(points.shape), high.reshape(points.shape))
+
+    def quantile_interval(self, q: ArrayLike, level: float = 0.95) -> Interval:
+        """Where `quantile` is, with probability `level`, whatever the distribution is: between two edges of bins.
+
+        An edge is too low if surely fewer than q users are at or below it, and high enough if surely as many are. Only
+        the edges next to the truth can be judged wrongly, since those beyond them have to agree with them.
+        """
+        shares = _shares(q)
+        low, high = self.cdf_interval(self.edges[1:-1], level)
+        too_low = np.searchsorted(np.maximum.accumulate(high), shares, side="left")
+        enough = np.searchsorted(np.minimum.accumulate(low[::-1])[::-1], shares, side="left")
+        return Interval(self.edges[too_low], self.edges[enough + 1])
+
     def plot(self, ax: "Axes | None" = None, level: float = 0.95) -> "Axes":
-        """The density as steps, with a band where there are standard errors; on `ax`, or on new axes."""
+        """The density as steps, with a band of intervals; on `ax`, or on new axes."""
         axes = new_axes() if ax is None else ax
         width = np.diff(self.edges)
-        low, high = (np.maximum(end, 0.0) / width for end in self.interval(level))
+        low, high = (end / width for end in self.interval(level))
         tidy(axes)
         steps(axes, self.edges, self.density(), low, high)
-        banded = f", with {100 * level:.6g}% intervals" if np.isfinite(low).all() else ""
         axes.set(xlabel="value", ylabel="density")
         axes.set_ylim(bottom=0)
-        axes.set_title(f"from {self.n:,} reports{banded}", loc="left", fontsize=10)
+        axes.set_title(f"from {self.n:,} reports, with {100 * level:.6g}% intervals", loc="left", fontsize=10)
         return axes
 
     @property
@@ -104,6 +132,13 @@ class Distribution(Estimate):
         return (
             f"{super()._rest()}\nmean {self.mean():.3g}; median {middle:.3g}; half of all from {low:.3g} to {high:.3g}"
         )
+
+
+def _shares(given: ArrayLike) -> NDArray[np.float64]:
+    shares = _numbers("q", given)
+    if not ((shares >= 0) & (shares <= 1)).all():
+        raise ParameterError("a quantile is asked for a share from 0 to 1, for example 0.5 for the median")
+    return shares
 
 
 def _numbers(name: str, given: ArrayLike) -> NDArray[np.float64]:
@@ -150,30 +185,33 @@ class DistributionReading:
         """The shares of the bins; of the `among` users from whom the reports were drawn, if more."""
         heard = self.evidence(tally, _CELLS, 2 * _CELLS) if self.smooth else self.evidence(tally, self.bins)
         if self.smooth:
-            found, covariance, likelihood = self._smooth(heard, tally.n, among or tally.n)
+            found, covariance, likelihood, cells = self._smooth(heard, tally.n, among or tally.n)
             stderr = np.sqrt(np.maximum(covariance.variance, 0.0))
             ended: dict[str, Any] = {"correlation": covariance.correlation}
             notes = (
                 "As smooth as the reports allow: an average over degrees of smoothness, weighted by their evidence.",
-                "Standard errors cover what smoothing irons out as chance, not all of how it flattens peaks and edges.",
+                "Standard errors cover what smoothing irons out as chance, not all of how it flattens peaks and edges. "
+                + _HOLD,
             )
         else:
             found, steps, gap = maximum(heard)
-            stderr, likelihood = np.full(self.bins, math.nan), heard.log_likelihood(found)
+            stderr, likelihood, cells = np.full(self.bins, math.nan), heard.log_likelihood(found), found
             ended = {"iterations": steps, "gap": gap}
             notes = (
                 f"Maximum likelihood by EM; the log-likelihood is at most {gap:.2g} below its maximum.",
                 "No standard errors are stated: shares at or near zero have no normal error. The maximum of the "
-                "likelihood is rough where bins are narrow; smooth=True is the better picture.",
+                "likelihood is rough where bins are narrow; smooth=True is the better picture. " + _HOLD,
             )
             if gap > GAP:
                 notes += (f"Not converged after {steps:,} steps: take fewer bins, or read it with care.",)
         edges = np.linspace(-1.0, 1.0, self.bins + 1)
-        labels, told = _labels(edges), {"edges": edges, "log_likelihood": likelihood, **ended}
+        rule = StrictIntervals.of_bins(self.window, tally, (edges + 1) / 2, cells)
+        labels, told = _labels(edges), {"edges": edges, "log_likelihood": likelihood, "rule": rule, **ended}
+        told["bounds"] = SHARES
         return Distribution(found, stderr, tally.n, guarantee, "share", labels, source, notes, **told)
 
-    def _smooth(self, heard: OutputCounts, n: int, among: int) -> tuple[Floats, Covariance, float]:
-        """Shares of the bins, the covariance of their errors, and the log-likelihood."""
+    def _smooth(self, heard: OutputCounts, n: int, among: int) -> tuple[Floats, Covariance, float, Floats]:
+        """Shares of the bins, the covariance of their errors, the log-likelihood, and the shares of cells."""
         with small_matrices():
             drawn = smoothed(_CELLS, heard, [])
             users = of_users(drawn, heard, n / among)
@@ -183,7 +221,7 @@ class DistributionReading:
         # Users in a cell that bins cut are in each of these by chance: diag(part v) - part diag(v) part', over all.
         value = part @ users.value
         covariance = Covariance(value / among, part, users.covariance - np.diag(users.value) / among)
-        return value, covariance, heard.log_likelihood(drawn.value)
+        return value, covariance, heard.log_likelihood(drawn.value), drawn.value
 
     def moments(self, x: Any) -> Moments:
         """There are none: a share in the distribution is no average of calibrated reports."""

@@ -99,14 +99,14 @@ def _truth(mechanism: Mechanism, values: NDArray) -> NDArray:
 
 
 def _ends(estimate: Any) -> tuple[NDArray, NDArray]:
-    """The ends of all intervals, one after the other."""
+    """The ends of all intervals, one after the other: as wide as standard errors say, whatever the domain allows."""
     if isinstance(estimate, Estimate):
         parts = [estimate]
     elif "conditional_mean" in estimate:  # a ratio: it is known only where presence is
         parts = [estimate[name] for name in ("presence", "mean", "frequency")]
     else:
         parts = [estimate["all"]] if "all" in estimate else list(estimate.values())
-    low, high = zip(*(part.interval(0.95) for part in parts), strict=True)
+    low, high = zip(*(replace(part, bounds=None).interval(0.95) for part in parts), strict=True)
     return tuple(np.concatenate([np.ravel(end) for end in ends]) for ends in (low, high))  # type: ignore
 
 

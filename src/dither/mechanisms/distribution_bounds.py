@@ -1,0 +1,87 @@
+"""Intervals of the shares of bins that hold whatever the distribution is (`estimation.strict_bounds`).
+
+A bin is asked about with both of its edges for the upper end and without them for the lower end. So it does not matter
+to which of two bins a value on the edge between them belongs, and an interval is honest about the users it cannot
+place: those who are nearer to an edge than reports can tell.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.confidence import Ends, IntervalRule
+from dither.estimation.output_counts import OutputCounts
+from dither.estimation.strict_bounds import upper_bounds
+from dither.mechanisms.window_evidence import output_groups, probabilities
+
+if TYPE_CHECKING:
+    from dither.core.tally import Tally
+    from dither.mechanisms.window import Window
+
+Floats = NDArray[np.float64]
+
+_GROUPS = 96  # of outputs; with 128 a million reports at epsilon 4 have intervals a fifth narrower, in twice the time
+
+
+@dataclass(frozen=True, eq=False)
+class StrictIntervals(IntervalRule):
+    """Of stretches from `start` to `stop`, in shares of the domain; `cells` is what is believed of its equal cells."""
+
+    window: "Window"
+    counts: Floats
+    start: Floats
+    stop: Floats
+    cells: Floats
+    _known: dict[float, Ends] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of_bins(cls, window: "Window", tally: "Tally", edges: Floats, cells: Floats) -> "StrictIntervals":
+        """For the bins between edges."""
+        limits = output_groups(window.law.outputs, _GROUPS)
+        counts = np.add.reduceat(tally.counts, limits[:-1]).astype(np.float64)
+        return cls(window, counts, edges[:-1], edges[1:], cells)
+
+    def between(self, start: Floats, stop: Floats) -> "StrictIntervals":
+        """For other stretches, from the same reports."""
+        return replace(self, start=start, stop=stop, _known={})
+
+    def of(self, places: NDArray[np.intp]) -> "StrictIntervals":
+        return self.between(self.start[places], self.stop[places])
+
+    def scaled(self, centre: float, unit: float) -> "StrictIntervals":
+        raise NotImplementedError("shares of users have no other units")
+
+    def ends(self, miss: float) -> Ends:
+        if miss not in self._known:
+            inside = (self._places >= self.start[:, None]) & (self._places <= self.stop[:, None])
+            first, last = self.start[:, None] <= 0, self.stop[:, None] >= 1
+            strictly = ((self._places > self.start[:, None]) | first) & ((self._places < self.stop[:, None]) | last)
+            high = upper_bounds(self._heard, inside.astype(np.float64), self._guess, miss / 2)
+            low = -upper_bounds(self._heard, -(inside & strictly).astype(np.float64), self._guess, miss / 2)
+            self._known[miss] = np.clip(low, 0.0, 1.0) + 0.0, np.clip(high, 0.0, 1.0)
+        return self._known[miss]
+
+    @cached_property
+    def _places(self) -> Floats:
+        """Where the chance of an output bends, and the ends of the stretches: between them it is a line."""
+        limits = output_groups(self.window.law.outputs, _GROUPS)
+        bends = np.concatenate([limits, limits - self.window.width]) / self.window.steps
+        bends = np.concatenate([bends, self.start, self.stop, [0.0, 1.0]])
+        return np.unique(bends[(bends >= 0) & (bends <= 1)])
+
+    @cached_property
+    def _heard(self) -> OutputCounts:
+        limits = output_groups(self.window.law.outputs, _GROUPS)
+        at = self._places * self.window.steps
+        return OutputCounts(self.counts, probabilities(self.window, limits, at, at))
+
+    @cached_property
+    def _guess(self) -> Floats:
+        """What is believed of cells, laid on the places: each holds what is nearer to it than to the others."""
+        middle = np.concatenate([[0.0], (self._places[1:] + self._places[:-1]) / 2, [1.0]])
+        below = np.concatenate([[0.0], np.cumsum(self.cells)])
+        shares = np.diff(np.interp(middle, np.linspace(0.0, 1.0, below.size), below / below[-1]))
+        return np.maximum(shares, 1e-12) / np.maximum(shares, 1e-12).sum()
