@@ -148,7 +148,7 @@ def _estimate(show: "_Show", made: Plan) -> None:
     show.table(found.excerpt())
     show.note(
         "The error as it was predicted (for the worst data there can be), as it is, and after refining; inside is the "
-        "share of the 95% intervals, after refining, that hold the truth:"
+        "share of the 95% intervals, after refining, that hold the truth, of which 95% is promised for each:"
     )
     show.table(found.errors())
 
@@ -256,11 +256,14 @@ class _Found:
         return cls(plan, rows)
 
     def excerpt(self) -> TextTable:
-        """The largest few numbers of some questions; of keys those that most flights hold."""
+        """The few numbers of some questions that are largest in truth; of keys those that most flights hold.
+
+        Picked by the truth, which the noise does not know: the largest estimates are in part the luckiest.
+        """
         columns: dict[str, list[str]] = {name: [] for name in ("question", "of", "estimate", "95% interval", "truth")}
         for question, rows in self.rows.items():
             held = self.rows.get(question.replace("conditional_mean", "presence"), rows)
-            order = sorted(range(len(rows)), key=lambda place: -(held[place]["value"] or 0.0))
+            order = sorted(range(len(rows)), key=lambda place: -held[place]["truth"])
             shown = len(rows) if len(rows) == 1 else _SHOWN.get(question, 0)
             for place in order[:shown]:
                 row = rows[place]

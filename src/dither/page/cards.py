@@ -35,6 +35,7 @@ _HEADINGS = {
     "ranges": "Several attributes together",
 }
 _TENTH = 0.004  # an error for which a share has one digit behind the point
+_AT_ONCE = " The largest of many are in part the luckiest, so these intervals are wider: 95% for all at once."
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,9 @@ class Cards:
     def _items(self, question: str, estimate: Estimate, most: int | None = None) -> ErrorBars:
         """With intervals for each number, or if only the `most` largest of more are shown, for all at once.
 
-        Of many numbers the largest are in part the luckiest. Refining has drawn these back already.
+        Of many numbers the largest are in part the luckiest.
         """
-        chosen = most is not None and np.size(estimate.value) > most and estimate.original is None
+        chosen = most is not None and np.size(estimate.value) > most
         low, high = estimate.interval(LEVEL, simultaneous=chosen)
         value, error = np.ravel(estimate.value), np.ravel(estimate.stderr)
         return ErrorBars(names(estimate), value, error, np.ravel(low), np.ravel(high), self.truth.get(question))
@@ -164,7 +165,7 @@ class Cards:
         if rest:
             together = float(np.sum(items.value) - np.sum(items.value[rows]))
             sensible = f", together {percent(together, _TENTH)}" if 0 <= together <= 1 else ""
-            told = f"And {rest:,} more{sensible}.{_at_once(estimate)}"
+            told = f"And {rest:,} more{sensible}.{_AT_ONCE}"
             found.append(element("p", told, class_="rest"))
         return found
 
@@ -191,7 +192,7 @@ class Cards:
             body = [whiskers(items, rows, ends), domain(ends)]
         rest = len(items.value) - len(rows)
         if rest:
-            body.append(element("p", f"And {rest:,} more keys.{_at_once(estimate)}", class_="rest"))
+            body.append(element("p", f"And {rest:,} more keys.{_AT_ONCE}", class_="rest"))
         body += self._refined(estimate, share=not question.averages)
         return self._card(question, question.title, estimate.n, body, estimate.notes)
 
@@ -215,13 +216,6 @@ class Cards:
         if not axis.continuous and axis.size <= _FEW_VALUES:
             return element("figure", caption, bars(items, range(axis.size)))
         return element("figure", caption, distribution(axis, items))
-
-
-def _at_once(estimate: Estimate) -> str:
-    """Why the largest of many have wider intervals."""
-    if estimate.original is not None:
-        return ""
-    return " The largest of many are in part the luckiest, so these intervals are wider: 95% for all at once."
 
 
 def _ends(question: Question) -> tuple[float, float]:

@@ -218,8 +218,8 @@ def _results(cards: Cards, queries: Sequence[Query], truth: bool) -> Markup:
         for question in some
     ]
     told = (
-        "Every number has a 95% interval: nineteen of twenty such intervals hold the true number, that of all who "
-        "reported. For refined numbers this is so on average over kinds of data; for some they hold less often."
+        "Every number has a 95% interval: were the noise drawn again and again, it would hold the true number, that of "
+        "all who reported, nineteen times in twenty. That is so for each number by itself, refined or not."
     )
     parts: list[Markup] = [element("h2", "What came out", id="results"), element("p", told, class_="prose")]
     if truth:
@@ -290,7 +290,7 @@ def _errors(plan: Plan, estimates: PlanEstimates, truth: Mapping[str, Any] | Non
     if truth:
         told.append(
             "Real is the distance from the truth. About 95% of the intervals should hold it; of few numbers, all may, "
-            "or by chance far fewer. Refined intervals are right on average over many kinds of truths, not for each."
+            "or by chance far fewer."
         )
     return element(
         "section",
@@ -392,8 +392,8 @@ def _limits(estimates: PlanEstimates, truth: bool) -> Markup:
     if any(panel.original is not None for each in estimates.values() for panel in each.panels().values()):
         told.insert(
             1,
-            "Refined numbers learn from each other. Their errors are smaller on average; that of a number which is "
-            "unlike the others may be larger than stated.",
+            "Refined numbers learn from each other. Their standard errors are smaller, and right on average over "
+            "numbers; that of a number which is unlike the others may be larger. Intervals hold for each number.",
         )
     return element(
         "section",
