@@ -40,6 +40,7 @@ ends of A are not monotone, the hull of all believed truths is taken, which only
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Protocol
@@ -53,7 +54,7 @@ Ends = tuple[Floats, Floats]
 CAP = 0.1  # the least share of the miss in either tail, away from the ends of the domain
 _AT_END = 0.5  # standard errors from an end of the domain within which all of the miss is on the other side
 _FINE = 8  # points of the lattice in a standard error
-_BLOCK = 1 << 13  # items at a time
+_SAME = 0.01  # standard errors that are within such a factor are taken for the largest of them
 
 
 def beyond(chance: float) -> float:
@@ -148,43 +149,36 @@ class LearnedIntervals(IntervalRule):
         )
 
     def ends(self, miss: float) -> Ends:
-        """The lower and the upper end of each item, which each miss with this probability."""
         spent = _Spent.of(miss)
         low, high = np.empty_like(self.y), np.empty_like(self.y)
-        order = np.argsort(self.which, kind="stable")
-        at = 0
-        for marginal, count in zip(*np.unique(self.which, return_counts=True), strict=True):
-            items = order[at : at + count]
-            at += count
-            for start in range(0, count, _BLOCK):
-                some = items[start : start + _BLOCK]
-                low[some], high[some] = self._inverted(int(marginal), some, spent)
+        for marginal, items in grouped(self.which):
+            theta = self._lattice(items, float(self.marginals.scale[marginal]), spent)
+            ways = spent.chosen(self, marginal, theta)
+            for _, some in grouped(np.rint(np.log(self.sigma[items]) / _SAME).astype(np.intp)):
+                own = items[some]
+                sigma = float(self.sigma[own].max())
+                above = np.maximum.accumulate(theta + sigma * spent.above[ways])
+                below = np.minimum.accumulate((theta - sigma * spent.below[ways])[::-1])
+                low[own] = np.interp(self.y[own], above, theta)
+                high[own] = -np.interp(-self.y[own], -below, -theta[::-1])
         return low, high
 
-    def _inverted(self, marginal: int, items: NDArray[np.intp], spent: "_Spent") -> Ends:
-        """Of items with the same marginal: all truths of a lattice near y, and which of them y is believed with."""
-        y, sigma, scale = self.y[items, None], self.sigma[items, None], float(self.marginals.scale[marginal])
+    def _lattice(self, items: NDArray[np.intp], scale: float, spent: "_Spent") -> Floats:
+        """All truths, in steps of a part of a standard error, that one of these items may be believed with."""
         step = scale / _FINE
-        reach = math.ceil(_FINE * (spent.farthest * float(sigma.max()) / scale + 0.1))
-        number = np.rint((np.clip(y, self.low, self.high) - self.low) / step) + np.arange(-reach, reach + 1)
-        points, back = np.unique(number, return_inverse=True)
-        lattice: Floats = np.clip(self.low + points * step, self.low, self.high, dtype=np.float64)
-        ways = spent.chosen(self, marginal, lattice)
-        theta, ways = lattice[back].reshape(number.shape), ways[back].reshape(number.shape)
-        above = np.maximum.accumulate(theta + sigma * spent.above[ways], axis=1)
-        below = np.minimum.accumulate((theta - sigma * spent.below[ways])[:, ::-1], axis=1)[:, ::-1]
-        return _first(theta, above, y), -_first(-theta[:, ::-1], -below[:, ::-1], -y)
+        reach = math.ceil(_FINE * (spent.farthest * float(self.sigma[items].max()) / scale + 0.1))
+        inside = np.clip(self.y[items], self.low, self.high)
+        near = np.unique(np.rint((inside - self.low) / step))
+        number = np.unique(near[:, None] + np.arange(-reach, reach + 1))
+        return np.unique(np.clip(self.low + number * step, self.low, self.high)).astype(np.float64)
 
 
-def _first(theta: Floats, above: Floats, y: Floats) -> Floats:
-    """Where a curve that does not fall reaches y; between the points of theta on a straight line."""
-    place = (above >= y).argmax(axis=1)[:, None]
-    last = np.maximum(place - 1, 0)
-    here, before = (np.take_along_axis(theta, at, 1) for at in (place, last))
-    value, under = (np.take_along_axis(above, at, 1) for at in (place, last))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        part = np.where(np.isfinite(value) & (value > under), (y - under) / (value - under), 0.0)
-    return (before + np.clip(part, 0.0, 1.0) * (here - before))[:, 0]
+def grouped(kinds: NDArray[np.intp]) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    """Each kind, with the places where it stands."""
+    order = np.argsort(kinds, kind="stable")
+    found, first = np.unique(kinds[order], return_index=True)
+    for kind, places in zip(found, np.split(order, first[1:]), strict=True):
+        yield int(kind), places
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,12 +41,11 @@ def from_others(y: Numbers, sigma: Numbers, bounds: Bounds) -> LearnedIntervals:
     """Intervals of items without an order."""
     fold = folds(y.size)
     size = np.rint(np.log(sigma / np.median(sigma)) / _ALIKE).astype(np.intp)
-    kinds, which = np.unique(np.stack([fold, size]), axis=1, return_inverse=True)
-    which = which.reshape(-1)
+    kinds, which = np.unique(FOLDS * size + fold, return_inverse=True)
     scale = np.exp(np.bincount(which, weights=np.log(sigma)) / np.bincount(which))
     tables = [
         _blurred(y[fold != own], sigma[fold != own], float(each), bounds)
-        for own, each in zip(kinds[0], scale, strict=True)
+        for own, each in zip(kinds % FOLDS, scale, strict=True)
     ]
     grids, cdfs = zip(*tables, strict=True)
     return LearnedIntervals(y, sigma, bounds.low, bounds.high, which, Marginals(grids, cdfs, scale))
