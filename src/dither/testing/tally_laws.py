@@ -5,8 +5,8 @@ thing report alike, the tally is a sum of a few multinomial counts, and these ar
 
 - `CategoryLaw`. Randomized response tells the truth with probability p - q and names any category otherwise. The bits
   of `Unary` and the buckets of `LocalHash` support every category by itself: binomial counts. A code of `Hadamard` is
-  uniform, or uniform on the half that the category favours. All of these are **exact**. For others whose reports support
-  any two categories with a known probability, counts are normal with the exact mean and covariance.
+  uniform, or uniform on the half that the category favours. All of these are **exact**. For others whose reports
+  support any two categories with a known probability, counts are normal with the exact mean and covariance.
 - `KeyLaw`. Users with one key at most, with a value that is rounded to a sign. Hash functions of their own make the
   counts of different keys independent, and `Law` has the outcomes of one key; `PCKV_GRR` is randomized response over
   items. **Exact**.
