@@ -207,3 +207,4 @@ NUMBERS: dict[str, Callable[[], Population]] = {
     "air time": lambda: _number("air_time", 20, 420),
     "delay of departure": lambda: _number("dep_delay", -20, 120),
 }
+REAL = {"dest", "carrier", "tailnum", "origin", "digits", "flights", "dest with delay", "carrier with delay"}
