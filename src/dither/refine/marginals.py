@@ -65,6 +65,7 @@ def _blurred(others: Numbers, sigma: Numbers, scale: float, bounds: Bounds) -> t
     width = np.sqrt(np.maximum(scale**2 - sigma**2, 0.0) + (_BLUR * scale) ** 2) / step
     kind = np.rint(5 * np.log(np.maximum(width, 2.0))).astype(np.intp)
     inside = (grid >= bounds.low) & (grid <= min(bounds.high, last))
+    inside[np.searchsorted(grid, bounds.low)] = True  # a domain may be narrower than a step
     density = _FLAT * inside / inside.sum()
     for each in np.unique(kind):
         some = kind == each
