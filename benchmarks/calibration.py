@@ -419,7 +419,8 @@ def stated(estimate: Estimate, rule: str, miss: float = MISS) -> tuple[Floats, F
     """The ends of each, and those that hold all at once, before the refined point is put inside."""
     y, s = estimate.value, estimate.stderr
     if rule == "stated":
-        return (*estimate.interval(1 - miss), *estimate.interval(1 - miss, simultaneous=True))
+        one, all_ = estimate.interval(1 - miss), estimate.interval(1 - miss, simultaneous=True)
+        return one.low, one.high, all_.low, all_.high
     assert estimate.bounds is not None
     low, high = estimate.bounds[:2]
     if y.size < LEAST:

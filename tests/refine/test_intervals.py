@@ -155,7 +155,8 @@ def test_unknown_items_may_be_anything():
     low, high = plain_ends(np.array([np.nan, 0.2]), np.array([np.inf, np.inf]), -1.0, 1.0, 0.05)
     assert low.tolist() == [-1.0, -1.0]
     assert high.tolist() == [1.0, 1.0]
-    unheard = RatioIntervals(*(np.full(1, np.nan) for _ in range(5))).ends(0.05)
+    nothing = np.full(1, np.nan)
+    unheard = RatioIntervals(nothing, nothing, nothing, nothing, nothing).ends(0.05)
     assert [float(end[0]) for end in unheard] == [-1.0, 1.0]
 
 
@@ -397,7 +398,8 @@ def check_same_law(place: int, collections: int = 800) -> None:
     )
     drawn = np.array([law.draw(random).counts.ravel() for _ in range(collections)], dtype=float)
     weights = np.random.default_rng(1).normal(size=ran.shape[1])
-    assert stats.ks_2samp(ran @ weights, drawn @ weights).pvalue > ALARM
+    compared: Any = stats.ks_2samp(ran @ weights, drawn @ weights)
+    assert compared.pvalue > ALARM
     apart = ran.mean(axis=0) - drawn.mean(axis=0)
     error = np.sqrt((ran.var(axis=0) + drawn.var(axis=0)) / collections) + 1e-9
     assert (np.abs(apart) <= Z * error).all()
