@@ -19,7 +19,7 @@ simultaneous intervals hold. *Below 85%* is the share of collections in which fe
 **Width**, as ratios of means over items and collections: to *raw* (y -+ z s), to raw that is *cut* to the domain, and
 to the *floor*, the least that an interval which holds everywhere can have at the truth (Pratt's bound, with the
 domain). *Widest* is the largest ratio to raw of any interval, *widened* the mean after the refined point is inside.
-*Time* is that of finding and stating the intervals beside the refinement itself, in a few collections.
+*Time* is that of finding and stating the intervals beside the refinement itself, of a processor, in a few collections.
 
 **Claims.** Not significantly below 94% on average and 93% for the far tenth, for the top five, for all at once and for
 any single item, with a false-alarm probability of 1e-3 over the whole run (Bonferroni): by the normal law of the means
@@ -409,7 +409,8 @@ def _judged(cell: Cell, setting: Setting, question: str, draws: int) -> Measured
     if after.runs:
         width["widened"] = after.width["own"] / after.width["raw"]
         refined = float(np.mean(after.runs["average"]))
-        taken = float(np.median(after.runs["intervals"]) / np.median(after.runs["refining"]))
+        whole, learning, stating = (float(np.median(after.runs[name])) for name in ("whole", "learning", "stating"))
+        taken = (learning + stating) / max(whole - learning, 0.1 * whole)  # learning is a part of the refinement
     spent = time.perf_counter() - started
     described = setting.population, setting.mechanism, setting.how, setting.real
     return Measured(cell, question, *described, runs, np.asarray(sums.items), width, refined, taken, spent)
@@ -471,21 +472,21 @@ def floor(truth: Floats, sigma: Floats, low: float, high: float, miss: float) ->
 
 def _add_refined(sums: _Sums, estimate: Estimate, rule: str, known: NDArray[np.bool_], truth: Floats) -> None:
     """The refinement itself: its intervals, and how long they took beside it."""
-    start = time.perf_counter()
+    start = time.process_time()
     refined = smooth(estimate) if rule == "neighbours" else auto(estimate)
-    whole = time.perf_counter() - start
-    start = time.perf_counter()
+    whole = time.process_time() - start
+    start = time.process_time()
     if estimate.value.size >= LEAST:
         learned(estimate, rule)
-    learning = time.perf_counter() - start
-    start = time.perf_counter()
+    learning = time.process_time() - start
+    start = time.process_time()
     low, high = (each[known] for each in refined.interval(1 - MISS))
-    stating = time.perf_counter() - start
+    stating = time.process_time() - start
     value = refined.value[known]
     assert ((low <= value) & (value <= high)).all()
     raw = 2 * beyond(MISS / 2) * estimate.stderr[known]
     sums.add(average=((low <= truth) & (truth <= high)).mean())
-    sums.add(refining=max(whole - learning, 1e-9), intervals=learning + stating)
+    sums.add(whole=whole, learning=learning, stating=stating)
     sums.more(own=(high - low).sum(), raw=raw.sum())
 
 
@@ -585,7 +586,9 @@ class Verdict:
             if times:
                 told += f"; time {np.median(times):.2f} ({min(times):.2f} to {max(times):.2f})"
             widest = max(row.width.get("widest", 0.0) for row in rows)
-            yield f"{told}; widest {widest:.2f}{'' if widest <= WIDEST else ', which is more than 1.35'}."
+            if widest:
+                told += f"; widest {widest:.2f}{'' if widest <= WIDEST else ', which is more than 1.35'}"
+            yield f"{told}."
 
     def table(self, group: str) -> TextTable:
         """A row a question of a cell."""
@@ -685,13 +688,14 @@ def main(quick: bool, write: bool, only: tuple[str, ...], draws: float, workers:
         click.echo(line)
     click.echo(f"{minutes:.0f} minutes, {sum(row.seconds for row in rows) / 60:.0f} of all cores")
     if write:
-        _write(_section(verdict, machine, minutes))
+        _write(_section(verdict, machine))
 
 
-def _section(verdict: Verdict, machine: Machine, minutes: float) -> str:
+def _section(verdict: Verdict, machine: Machine) -> str:
+    minutes = sum(row.seconds for row in verdict.rows) / 60
     today = datetime.now(UTC).date().isoformat()
     lines = [
-        f"Measured on {today} by `python benchmarks/calibration.py --write`, in {minutes:.0f} minutes: {machine}.\n"
+        f"Measured on {today} by `python benchmarks/calibration.py --write`, in {minutes:.0f} minutes of a core: {machine}.\n"
     ]
     lines += [f"- {line}" for line in verdict.lines()]
     for group in dict.fromkeys(row.cell.group for row in verdict.rows):
