@@ -557,8 +557,8 @@ class Verdict:
         if not self.judged:
             return
         failed = list(self.failures())
-        cases = {(row.cell.group, row.population) for row in self.rows}
-        real = {(row.cell.group, row.population) for row in self.rows if row.real}
+        cases = {row.cell.population for row in self.rows}
+        real = {row.cell.population for row in self.rows if row.real}
         yield (
             f"{len(self.rows)} questions of {len({row.cell for row in self.rows})} cells, {len(cases)} populations "
             f"({len(real)} real), {sum(row.draws for row in self.rows):,} collections."
@@ -694,9 +694,8 @@ def main(quick: bool, write: bool, only: tuple[str, ...], draws: float, workers:
 def _section(verdict: Verdict, machine: Machine) -> str:
     minutes = sum(row.seconds for row in verdict.rows) / 60
     today = datetime.now(UTC).date().isoformat()
-    lines = [
-        f"Measured on {today} by `python benchmarks/calibration.py --write`, in {minutes:.0f} minutes of a core: {machine}.\n"
-    ]
+    command = "`python benchmarks/calibration.py --write`"
+    lines = [f"Measured on {today} by {command}, in {minutes:.0f} minutes of a core: {machine}.\n"]
     lines += [f"- {line}" for line in verdict.lines()]
     for group in dict.fromkeys(row.cell.group for row in verdict.rows):
         lines += [f"\n### {group[0].upper()}{group[1:]}\n", markdown_table(verdict.table(group))]
