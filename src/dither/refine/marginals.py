@@ -64,15 +64,17 @@ def _blurred(others: Numbers, sigma: Numbers, scale: float, bounds: Bounds) -> t
     width = np.sqrt(np.maximum(scale**2 - sigma**2, 0.0) + (_BLUR * scale) ** 2) / step
     kind = np.rint(5 * np.log(np.maximum(width, 2.0))).astype(np.intp)
     inside = (grid >= bounds.low) & (grid <= min(bounds.high, last))
+    inside[np.searchsorted(grid, bounds.low)] = True  # a domain may be narrower than a step
     density = _FLAT * inside / inside.sum()
     for each in np.unique(kind):
         some = kind == each
         here = np.bincount(cell[some], weights=1 - part[some], minlength=count + 1)
         here[1:] += np.bincount(cell[some], weights=part[some], minlength=count)[:count]
         spread = math.exp(each / 5)
-        reach = np.arange(-math.ceil(4 * spread), math.ceil(4 * spread) + 1)
-        kernel = np.exp(-0.5 * (reach / spread) ** 2)
-        density += (1 - _FLAT) / others.size * np.convolve(here, kernel / kernel.sum(), mode="same")
+        half = math.ceil(4 * spread)
+        kernel = np.exp(-0.5 * (np.arange(-half, half + 1) / spread) ** 2)
+        spread_out = np.convolve(here, kernel / kernel.sum())[half : half + count + 1]  # kernels may outgrow the table
+        density += (1 - _FLAT) / others.size * spread_out
     return grid, np.cumsum(density)
 
 
