@@ -26,17 +26,18 @@ from numpy.typing import NDArray
 
 from dither.core.tally import Tally
 from dither.errors import ParameterError
-from dither.mechanisms import GRR, PCKV_GRR, CoCo, Collision, Duchi, Hadamard, Hypercube, LocalHash, Unary
-from dither.mechanisms.frequency import Frequencies
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+_EXACT = ("GRR", "Unary", "LocalHash", "Hadamard")
 
 
 @dataclass(frozen=True, eq=False)
 class CategoryLaw:
     """Of a mechanism for categories, where `held[v]` users hold v.
 
+    >>> from dither import GRR
     >>> law = CategoryLaw(GRR(k=3, epsilon=1.0), np.array([700, 200, 100]))
     >>> law.exact, int(law.draw(np.random.default_rng(1)).counts.sum())
     (True, 1000)
@@ -46,20 +47,22 @@ class CategoryLaw:
     held: Counts
 
     def __post_init__(self) -> None:
-        reading = self._plain.reading
-        known = isinstance(reading, Frequencies) and (self.exact or reading.pairs is not None)
-        if not known or getattr(self._plain, "cohorts", None) is not None:
+        if self._kind not in (*_EXACT, "SubsetSelection") or (self._kind == "LocalHash" and self._plain.cohorts):
             raise ParameterError("how these reports go together has no simple law: randomize and tally them")
 
     @property
     def _plain(self) -> Any:
         """The mechanism, or what one round of a mechanism with a memory is like."""
-        return getattr(self.mechanism, "sent", self.mechanism)
+        return self.mechanism.sent if self.mechanism.remembers else self.mechanism
+
+    @property
+    def _kind(self) -> str:
+        return type(self._plain).__name__
 
     @property
     def exact(self) -> bool:
         """Whether it is the law itself, and not a normal one with the same mean and covariance."""
-        return isinstance(self._plain, GRR | Unary | LocalHash | Hadamard)
+        return self._kind in _EXACT
 
     @property
     def n(self) -> int:
@@ -68,10 +71,10 @@ class CategoryLaw:
 
     def draw(self, random: np.random.Generator) -> Tally:
         """One tally."""
-        mechanism, reading = self._plain, self._plain.reading
-        if isinstance(mechanism, GRR):
+        reading = self._plain.reading
+        if self._kind == "GRR":
             counts = randomized_response(self.held, float(reading.p - reading.q), random)
-        elif isinstance(mechanism, Hadamard):
+        elif self._kind == "Hadamard":
             counts = self._codes(random)
         elif self.exact:
             counts = random.binomial(self.held, float(reading.p)) + random.binomial(
@@ -119,18 +122,22 @@ class KeyLaw:
     n: int
 
     def __post_init__(self) -> None:
-        hashed = isinstance(self.mechanism, Collision | CoCo) and self.mechanism.cohorts is None
-        if self.mechanism.s != 1 or not (hashed or isinstance(self.mechanism, PCKV_GRR)):
+        hashed = self._kind in ("Collision", "CoCo") and self.mechanism.cohorts is None
+        if self.mechanism.s != 1 or not (hashed or self._kind == "PCKV_GRR"):
             raise ParameterError("how these reports go together has no simple law: randomize and tally them")
 
     exact = True
+
+    @property
+    def _kind(self) -> str:
+        return type(self.mechanism).__name__
 
     def draw(self, random: np.random.Generator) -> Tally:
         """One tally."""
         holders = self.held.sum(axis=1)
         plus = random.binomial(self.held, (1 + self.values) / 2).sum(axis=1)
         minus, absent = holders - plus, self.n - holders
-        if isinstance(self.mechanism, PCKV_GRR):
+        if self._kind == "PCKV_GRR":
             high, low = self.mechanism.law.probabilities
             items = np.append(np.stack([minus, plus], axis=1).ravel(), self.n - holders.sum())
             counts = randomized_response(items, float(high - low), random)[:-1].reshape(-1, 2)
@@ -155,10 +162,14 @@ class SignLaw:
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mechanism, Duchi | Hypercube) or getattr(self.mechanism, "number", 1) != 1:
+        if self._kind != "Duchi" and not (self._kind == "Hypercube" and self.mechanism.number == 1):
             raise ParameterError("these reports are no single signs: randomize and tally them")
 
     exact = True
+
+    @property
+    def _kind(self) -> str:
+        return type(self.mechanism).__name__
 
     @cached_property
     def _corners(self) -> NDArray[np.bool_]:
@@ -184,5 +195,5 @@ class SignLaw:
         asked = self.held if self.share == 1 else random.binomial(self.held, self.share)
         rounded = random.multinomial(asked, self._chance).sum(axis=0)
         reports = random.multinomial(rounded, self._reported).sum(axis=0)
-        counts = reports if isinstance(self.mechanism, Duchi) else reports @ self._corners
+        counts = reports if self._kind == "Duchi" else reports @ self._corners
         return Tally(self.mechanism.fingerprint, int(asked.sum()), counts, simulated=True)
