@@ -325,7 +325,6 @@ GROUPS: dict[str, Group] = {
     ),
     "SquareWave": (populations.NUMBERS, ((1.0, 100_000), (2.0, 30_000), (4.0, 10_000)), square_wave),
 }
-UNPROMISED = ("SquareWave",)  # shown, not judged: docs/reading-results.md says what is known of it
 
 
 # Measuring -----------------------------------------------------------------------------------------------------------
@@ -436,8 +435,8 @@ def learned(estimate: Estimate, rule: str) -> LearnedIntervals:
     value, stderr = np.asarray(estimate.value), np.asarray(estimate.stderr)
     with small_matrices():
         if rule == "neighbours":
-            return from_neighbours(value, stderr, estimate.bounds)
-        return from_others(value, stderr, Bounds(*estimate.bounds[:2]))
+            return from_neighbours(value, stderr, estimate.bounds, estimate.variance)
+        return from_others(value, stderr, Bounds(*estimate.bounds[:2]), estimate.variance)
 
 
 def _add_widths(sums: _Sums, estimate: Estimate, known: NDArray[np.bool_], truth: Floats, width: Floats) -> None:
@@ -518,14 +517,9 @@ class Verdict:
     rows: Sequence[Measured]
 
     @property
-    def judged(self) -> list[Measured]:
-        """Those that are promised."""
-        return [row for row in self.rows if row.cell.group not in UNPROMISED]
-
-    @property
     def tests(self) -> int:
         """How many claims there are."""
-        return sum(4 + row.items.size for row in self.judged)
+        return sum(4 + row.items.size for row in self.rows)
 
     @property
     def alarm(self) -> float:
@@ -539,7 +533,7 @@ class Verdict:
 
     def failures(self) -> Iterator[Failure]:
         """What is significantly below what was asked."""
-        for row in self.judged:
+        for row in self.rows:
             for claim in ("average", "far", "top 5"):
                 runs = row.runs[claim]
                 error = float(runs.std(ddof=1)) / math.sqrt(runs.size)
@@ -554,7 +548,7 @@ class Verdict:
 
     def lines(self) -> Iterator[str]:
         """In words."""
-        if not self.judged:
+        if not self.rows:
             return
         failed = list(self.failures())
         cases = {row.cell.population for row in self.rows}

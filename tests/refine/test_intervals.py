@@ -433,7 +433,8 @@ def check_collections(draw: Callable[[np.random.Generator], Estimate], truth: Nu
     for number in range(draws):
         estimate = draw(random)
         assert estimate.bounds is not None
-        rule = marginals.from_others(estimate.value, estimate.stderr, Bounds(*estimate.bounds[:2]))
+        bounds = Bounds(*estimate.bounds[:2])
+        rule = marginals.from_others(estimate.value, estimate.stderr, bounds, estimate.variance)
         low, high = rule.ends(0.05)
         held = (low <= truth) & (truth <= high)
         runs[number] = held.mean()
@@ -443,6 +444,26 @@ def check_collections(draw: Callable[[np.random.Generator], Estimate], truth: Nu
     assert runs.mean() > 0.945 - Z * runs.std() / math.sqrt(draws)
     assert items.min() >= stats.binom.ppf(ALARM / k, draws, 0.94)
     assert once >= stats.binom.ppf(ALARM, draws, 0.94)
+
+
+def check_few_reports(draws: int = 300) -> None:
+    """A hundred of a thousand hold all users, ten thousand of them: a category has fifteen reports or so.
+
+    An item that came out small has a small standard error, and the others are at 0: with it alone 92% hold.
+    """
+    held = np.where(np.arange(1000) < 100, 100, 0)
+    law, truth = CategoryLaw(GRR(1000, 4.0), held), held / held.sum()
+    random, found = np.random.default_rng(76), np.empty(draws)
+    for number in range(draws):
+        estimate = law.mechanism.estimate(law.draw(random))
+        rule = marginals.from_others(estimate.value, estimate.stderr, Bounds(0.0, 1.0), estimate.variance)
+        low, high = rule.ends(0.05)
+        found[number] = ((low <= truth) & (truth <= high))[:100].mean()
+    assert found.mean() > 0.945 - Z * found.std() / math.sqrt(draws)
+
+
+def test_intervals_from_few_reports_hold():
+    check_few_reports()
 
 
 def check_categories(draws: int = 200) -> None:
@@ -505,7 +526,8 @@ def test_intervals_of_smoothed_distributions_hold():
     random, items, draws = np.random.default_rng(75), np.zeros(24, dtype=np.int64), 300
     for _ in range(draws):
         estimate = law.mechanism.estimate(law.draw(random))
-        low, high = marginals.from_neighbours(estimate.value, estimate.stderr, SHARES).ends(0.05)
+        rule = marginals.from_neighbours(estimate.value, estimate.stderr, SHARES, estimate.variance)
+        low, high = rule.ends(0.05)
         items += (low <= truth) & (truth <= high)
     assert items.sum() / items.size / draws > 0.945 - Z * math.sqrt(0.05 * 0.95 / draws / 24)
     assert items.min() >= stats.binom.ppf(ALARM / 24, draws, 0.94)
@@ -517,7 +539,8 @@ def test_a_plan_states_these_intervals():
     column = np.array(labels)[np.random.default_rng(8).integers(0, 20, 20_000) // 2]
     found = made.estimate(made.tally(made.randomize({"a": column}, seed=1)), refine="auto").single("histogram(a)")
     assert found.original is not None
-    low, high = marginals.from_others(found.original.value, found.original.stderr, Bounds(0.0, 1.0)).ends(0.05)
+    before = found.original
+    low, high = marginals.from_others(before.value, before.stderr, Bounds(0.0, 1.0), before.variance).ends(0.05)
     np.testing.assert_allclose(found.interval(0.95).low, np.minimum(low, found.value), rtol=1e-12)
     np.testing.assert_allclose(found.interval(0.95).high, np.maximum(high, found.value), rtol=1e-12)
 
@@ -549,8 +572,8 @@ def plain_ones_nine_tenths_as_wide(patch: Patch) -> None:
 
 
 def prior_that_saw_the_item(patch: Patch) -> None:
-    def from_others(y, sigma, bounds):
-        found = real["from_others"](y, sigma, bounds)
+    def from_others(y, sigma, bounds, variance=None):
+        found = real["from_others"](y, sigma, bounds, variance)
         grid, cdf = real["_blurred"](y, sigma, float(np.median(sigma)), bounds)
         tables = Marginals(
             (grid,) * len(found.marginals.grid), (cdf,) * len(found.marginals.grid), found.marginals.scale
@@ -561,9 +584,16 @@ def prior_that_saw_the_item(patch: Patch) -> None:
 
 
 def expected_where_it_is(patch: Patch) -> None:
-    def from_others(y, sigma, bounds):
+    def from_others(y, sigma, bounds, variance=None):
         tables = Marginals(tuple(np.array([each, each + 1e-9]) for each in y), (np.array([0.0, 1.0]),) * y.size, sigma)
         return replace(real["from_others"](y, sigma, bounds), which=np.arange(y.size), marginals=tables)
+
+    patch.setattr(marginals, "from_others", from_others)
+
+
+def standard_errors_of_the_item_alone(patch: Patch) -> None:
+    def from_others(y, sigma, bounds, variance=None):
+        return real["from_others"](y, sigma, bounds)
 
     patch.setattr(marginals, "from_others", from_others)
 
@@ -588,9 +618,7 @@ def sum_tells_the_item(patch: Patch) -> None:
 
 
 def sum_constraint_on_the_values(patch: Patch) -> None:
-    patch.setattr(
-        marginals, "from_others", lambda y, sigma, bounds: real["from_others"](onto_simplex(y), sigma, bounds)
-    )
+    patch.setattr(marginals, "from_others", lambda y, *rest: real["from_others"](onto_simplex(y), *rest))
 
 
 def no_cap(patch: Patch) -> None:
@@ -640,6 +668,7 @@ MUTANTS: list[tuple[Callable[[Patch], None], Callable[..., None], tuple[Any, ...
     (no_cap, widest, ()),
     (both_tails_get_all_of_the_miss, check_exact_coverage, ("zeros",)),
     (lattice_from_zero, check_units, ()),
+    (standard_errors_of_the_item_alone, check_few_reports, ()),
 ]
 
 

@@ -46,6 +46,7 @@ from statistics import NormalDist
 from typing import Protocol
 
 import numpy as np
+from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -124,7 +125,11 @@ class Marginals:
 
 @dataclass(frozen=True, eq=False)
 class LearnedIntervals(IntervalRule):
-    """Intervals of items `y` in a domain, each with the marginal `which`, which did not see it."""
+    """Intervals of items `y` in a domain, each with the marginal `which`, which did not see it.
+
+    `variance` is that of an item by its truth, where this is known. The standard error of an item comes from its own y:
+    from few reports an item that came out small has a small one, too. So a truth is judged by the larger of the two.
+    """
 
     y: Floats
     sigma: Floats
@@ -132,6 +137,7 @@ class LearnedIntervals(IntervalRule):
     high: float
     which: NDArray[np.intp]
     marginals: Marginals
+    variance: Polynomial | None = None
 
     def of(self, places: NDArray[np.intp]) -> "LearnedIntervals":
         """Those of some of the items."""
@@ -146,6 +152,7 @@ class LearnedIntervals(IntervalRule):
             centre + unit * self.high,
             self.which,
             self.marginals.scaled(centre, unit),
+            None if self.variance is None else unit**2 * self.variance(Polynomial([-centre / unit, 1 / unit])),
         )
 
     def ends(self, miss: float) -> Ends:
@@ -154,9 +161,10 @@ class LearnedIntervals(IntervalRule):
         for marginal, items in grouped(self.which):
             theta = self._lattice(items, float(self.marginals.scale[marginal]), spent)
             ways = spent.chosen(self, marginal, theta)
+            known = 0.0 if self.variance is None else np.sqrt(np.maximum(self.variance(theta), 0.0))
             for _, some in grouped(np.rint(np.log(self.sigma[items]) / _SAME).astype(np.intp)):
                 own = items[some]
-                sigma = float(self.sigma[own].max())
+                sigma = np.maximum(self.sigma[own].max(), known)
                 above = np.maximum.accumulate(theta + sigma * spent.above[ways])
                 below = np.minimum.accumulate((theta - sigma * spent.below[ways])[::-1])
                 low[own] = np.interp(self.y[own], above, theta)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
+from numpy.polynomial import Polynomial
 from numpy.typing import ArrayLike, NDArray
 
 from dither.core.checks import checked_count, is_string
@@ -67,7 +68,8 @@ class Estimate(Tabular):
     Items that are `ordered` (values of a whole number, bins, quantiles) keep their order in tables and pictures, and
     `edges` say where they begin and end if they are cells of an axis; of others the largest come first where not all
     are shown. `correlation` says how the errors of the items go together, where that is known: in units of standard
-    errors, so that it holds in any units of the values.
+    errors, so that it holds in any units of the values. `variance` is that of an item by its truth, where one follows
+    from the other.
 
     `stderr` is the standard deviation of the error of each value. After `shrink` and `smooth` it is that of a
     posterior, which is right on average over items and says little about any one. Intervals follow from value and
@@ -87,6 +89,7 @@ class Estimate(Tabular):
     ordered: bool = field(default=False, kw_only=True)
     edges: NDArray[np.float64] | None = field(default=None, kw_only=True)
     correlation: Covariance | None = field(default=None, kw_only=True, repr=False)
+    variance: Polynomial | None = field(default=None, kw_only=True, repr=False)
     rule: IntervalRule | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
@@ -184,6 +187,7 @@ class Estimate(Tabular):
             ordered=False,
             edges=None,
             correlation=None,
+            variance=None,
             rule=None,
         )
 

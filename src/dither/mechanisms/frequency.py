@@ -22,11 +22,12 @@ gets a negative variance; the standard errors stay those of above.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
 from dither.core.covariance import Covariance
@@ -113,7 +114,9 @@ class Frequencies:
             f"{float(self.q):.6g}; the estimate undoes this and is unbiased."
         )
         variance = self.variance(value) / tally.n
-        return frequency_estimate(value, variance, tally.n, guarantee, source, among, note, self.covariance)
+        made = frequency_estimate(value, variance, tally.n, guarantee, source, among, note, self.covariance)
+        none, all_, unasked = float(self.variance(0.0)), float(self.variance(1.0)), 1 - tally.n / (among or tally.n)
+        return replace(made, variance=Polynomial([none, all_ - none + unasked, -unasked]) / tally.n)
 
     def moments(self, x: Any) -> Moments:
         """For each input (rows) the moments of its calibrated report about each category (columns)."""

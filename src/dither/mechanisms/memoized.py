@@ -218,7 +218,7 @@ class Memoized(Mechanism[Estimate], Generic[Plain]):
         stderr = np.sqrt(self.variance(made.value, rounds) * rounds / tally.n)
         note = f"{rounds} rounds of {tally.n // rounds:,} users: their permanent noise is the same in every round."
         # The permanent noise and that of the rounds have correlations of their own, and these are of one report.
-        return replace(made, stderr=stderr, notes=(*made.notes, note), correlation=None)
+        return replace(made, stderr=stderr, notes=(*made.notes, note), correlation=None, variance=None)
 
     def variance(self, frequency: Any, rounds: int = 1) -> NDArray[np.float64]:
         """The variance that one user contributes after so many rounds, if this share of the users holds a category.

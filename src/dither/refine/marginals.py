@@ -16,6 +16,7 @@ from functools import cache
 from statistics import NormalDist
 
 import numpy as np
+from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
 from dither.core.confidence import LearnedIntervals, Marginals, grouped
@@ -38,7 +39,7 @@ def folds(items: int) -> NDArray[np.intp]:
     return np.arange(items) % FOLDS
 
 
-def from_others(y: Numbers, sigma: Numbers, bounds: Bounds) -> LearnedIntervals:
+def from_others(y: Numbers, sigma: Numbers, bounds: Bounds, variance: Polynomial | None = None) -> LearnedIntervals:
     """Intervals of items without an order."""
     fold = folds(y.size)
     size = np.rint(np.log(sigma / np.median(sigma)) / _ALIKE).astype(np.intp)
@@ -49,7 +50,7 @@ def from_others(y: Numbers, sigma: Numbers, bounds: Bounds) -> LearnedIntervals:
         for own, each in zip(kinds % FOLDS, scale, strict=True)
     ]
     grids, cdfs = zip(*tables, strict=True)
-    return LearnedIntervals(y, sigma, bounds.low, bounds.high, which, Marginals(grids, cdfs, scale))
+    return LearnedIntervals(y, sigma, bounds.low, bounds.high, which, Marginals(grids, cdfs, scale), variance)
 
 
 def _blurred(others: Numbers, sigma: Numbers, scale: float, bounds: Bounds) -> tuple[Numbers, Numbers]:
@@ -97,7 +98,7 @@ def _third_nearest(numbers: Numbers) -> Numbers:
     return found
 
 
-def from_neighbours(y: Numbers, sigma: Numbers, bounds: Bounds) -> LearnedIntervals:
+def from_neighbours(y: Numbers, sigma: Numbers, bounds: Bounds, variance: Polynomial | None = None) -> LearnedIntervals:
     """Intervals of the shares of values with an order."""
     fold = folds(y.size)
     centre, spread, last = np.empty_like(y), np.empty_like(y), np.empty_like(y)
@@ -116,7 +117,8 @@ def from_neighbours(y: Numbers, sigma: Numbers, bounds: Bounds) -> LearnedInterv
         grids.append(grid)
         cdfs.append((1 - _FLAT) * np.interp(grid, own, normal, left=0.0, right=1.0) + _FLAT * flat)
     which = np.arange(y.size)
-    return LearnedIntervals(y, sigma, bounds.low, bounds.high, which, Marginals(tuple(grids), tuple(cdfs), sigma))
+    marginals = Marginals(tuple(grids), tuple(cdfs), sigma)
+    return LearnedIntervals(y, sigma, bounds.low, bounds.high, which, marginals, variance)
 
 
 def _contrasts(y: Numbers, sigma: Numbers, seen: NDArray[np.intp]) -> NoisySums:

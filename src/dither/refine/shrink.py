@@ -344,7 +344,7 @@ def shrink(estimate: Estimate) -> Estimate:
         moved += weight * (mean - near)
         second += weight * (variance + (mean - near) ** 2)
     error = np.sqrt(np.maximum(second - moved**2, (1e-6 * np.minimum(sigma, items.width)) ** 2))
-    rule = from_others(y, sigma, items.bounds) if y.size >= LEAST else None
+    rule = from_others(y, sigma, items.bounds, estimate.variance) if y.size >= LEAST else None
     return refined_estimate(estimate, near + moved, error, _words(y, sigma, error, weights), rule=rule)
 
 

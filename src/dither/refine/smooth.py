@@ -43,7 +43,7 @@ def smooth(estimate: Estimate) -> Estimate:
         )
     with small_matrices():
         found = smoothed(value.size, None, [NoisySums(np.eye(value.size), value, stderr**2)])
-        rule = from_neighbours(value, stderr, bounds) if value.size >= LEAST else None
+        rule = from_neighbours(value, stderr, bounds, estimate.variance) if value.size >= LEAST else None
     errors = np.sqrt(np.maximum(np.diagonal(found.covariance), 0.0))
     note = "Smoothed: each value has learned from its neighbours."
     return refined_estimate(estimate, found.value, errors, note, rule=rule)
