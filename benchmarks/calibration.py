@@ -8,7 +8,7 @@
 
 **Cells.** A cell is a population, a question, an epsilon and a number of users; the mechanism is the one that the
 planner chooses for these. Users are fixed, what is repeated is the randomness of the reports, from seeds that are fixed
-by cell. Tallies are drawn from the counts of users at once (`dither.testing.tally_laws`): *exact* is the law of the
+by cell. Tallies are drawn from the counts of users at once (`tally_laws`): *exact* is the law of the
 reports itself, *normal* has its mean and covariance, *run* randomizes every report.
 
 **Coverage.** What is judged is the interval before it is widened to hold the refined point, which can only help. *Far*
@@ -58,10 +58,10 @@ from dither.errors import BudgetWarning, HarmWarning, require
 from dither.mechanisms import LGRR
 from dither.refine import auto, smooth
 from dither.refine.marginals import LEAST, from_neighbours, from_others
-from dither.testing.tally_laws import CategoryLaw, KeyLaw, SignLaw
 from figures import markdown_table
 from measure import Machine
 from populations import Population
+from tally_laws import CategoryLaw, KeyLaw, SignLaw
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator], Mapping[str, Estimate]]

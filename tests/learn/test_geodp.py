@@ -18,7 +18,7 @@ from dither.learn.geodp import BatchDirection, GeoDP, RecordAngles, Region, defa
 from dither.learn.lattice_noise import LatticeNoise
 from dither.learn.spherical import from_spherical, to_spherical
 from dither.privacy.accounting.gaussian import gaussian_epsilon
-from papers_by_path import paper
+from scripts_by_path import paper
 
 RANDOM = np.random.default_rng
 SETTINGS = {"epsilon": 2.0, "delta": 1e-5, "rate": 0.2, "steps": 10, "batch": 64}

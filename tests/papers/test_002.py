@@ -11,7 +11,7 @@ from dither.core.channel import hockey_stick
 from dither.core.exact import exp_below
 from dither.errors import ParameterError
 from dither.mechanisms.hypercube import half_space
-from papers_by_path import paper
+from scripts_by_path import paper
 
 printed = paper("002", "as_printed")
 EPSILON, DELTA = 1.0, 1e-3

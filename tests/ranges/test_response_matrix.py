@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dither.errors import ParameterError
 from dither.ranges.response_matrix import block_ratio, spread
-from papers_by_path import paper
+from scripts_by_path import paper
 
 algorithm = paper("004", "response_matrix")
 closed_form, response_matrix = algorithm.closed_form, algorithm.response_matrix

@@ -46,12 +46,14 @@ from dither.errors import ParameterError
 from dither.estimation.simplex import onto_simplex
 from dither.refine import marginals
 from dither.refine.inputs import Numbers
-from dither.testing.tally_laws import CategoryLaw, KeyLaw, SignLaw
 from marks import wide
 from refine.test_mutants import caught
 from refine.test_shrink import some
+from scripts_by_path import benchmark
 
 Z, ALARM = 5.6, 1e-8
+simulated: Any = benchmark("tally_laws")
+CategoryLaw, KeyLaw, SignLaw = simulated.CategoryLaw, simulated.KeyLaw, simulated.SignLaw
 shrinking: Any = importlib.import_module("dither.refine.shrink")
 
 # Truths of several shapes, in units of the standard error, with the ends of their domain.

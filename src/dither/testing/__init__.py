@@ -14,7 +14,6 @@ the channel's fractions. A statistical check states its false-alarm probability.
 - `seeded_collections`: merging, plumbing, coverage.
 - `behaviour`: stored and loaded, what is refused, which words are read.
 - `contract`: all of them in one call.
-- `tally_laws`: tallies drawn at once from what users hold, for simulations of many collections.
 - `tapes`, `sign_vectors`: all tapes of short words, all vectors of signs.
 - `examples`: the mechanisms, what kind each is, values for it.
 """
