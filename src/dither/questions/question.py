@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,14 @@ from dither.utility.limits import Parameters
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
-R = TypeVar("R")
+if TYPE_CHECKING:  # a `Question` alone is one with any result
+    from typing_extensions import TypeVar
+
+    R = TypeVar("R", default=Any)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
 
 
 class Column(Protocol):
