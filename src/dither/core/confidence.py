@@ -55,6 +55,7 @@ Ends = tuple[Floats, Floats]
 CAP = 0.1  # the least share of the miss in either tail, away from the ends of the domain
 _AT_END = 0.5  # standard errors from an end of the domain within which all of the miss is on the other side
 _FINE = 8  # points of the lattice in a standard error
+_OUTWARD = 8  # steps to the farthest truth that an item may be believed with
 _SAME = 0.01  # standard errors that are within such a factor are taken for the largest of them
 
 
@@ -161,7 +162,7 @@ class LearnedIntervals(IntervalRule):
         for marginal, items in grouped(self.which):
             theta = self._lattice(items, float(self.marginals.scale[marginal]), spent)
             ways = spent.chosen(self, marginal, theta)
-            known = 0.0 if self.variance is None else np.sqrt(np.maximum(self.variance(theta), 0.0))
+            known = self._by_truth(theta)
             for _, some in grouped(np.rint(np.log(self.sigma[items]) / _SAME).astype(np.intp)):
                 own = items[some]
                 sigma = np.maximum(self.sigma[own].max(), known)
@@ -172,13 +173,25 @@ class LearnedIntervals(IntervalRule):
         return low, high
 
     def _lattice(self, items: NDArray[np.intp], scale: float, spent: "_Spent") -> Floats:
-        """All truths, in steps of a part of a standard error, that one of these items may be believed with."""
-        step = scale / _FINE
-        reach = math.ceil(_FINE * (spent.farthest * float(self.sigma[items].max()) / scale + 0.1))
+        """All truths, in steps of a part of a standard error, that one of these items may be believed with.
+
+        The farther truths may have larger standard errors, which reach farther still: this ends, as they grow slower.
+        """
+        step, sigma = scale / _FINE, self.sigma[items]
+        for _ in range(_OUTWARD if self.variance is not None else 0):
+            ends = (self.y[items] + side * spent.farthest * sigma for side in (-1, 1))
+            sigma = np.maximum(sigma, np.max([self._by_truth(end) for end in ends], axis=0))
+        reach = math.ceil(_FINE * (spent.farthest * float(sigma.max()) / scale + 0.1))
         inside = np.clip(self.y[items], self.low, self.high)
         near = np.unique(np.rint((inside - self.low) / step))
         number = np.unique(near[:, None] + np.arange(-reach, reach + 1))
         return np.unique(np.clip(self.low + number * step, self.low, self.high)).astype(np.float64)
+
+
+    def _by_truth(self, theta: Floats) -> Floats:
+        """The standard error that items with these truths have; 0 where this is not known."""
+        inside = np.clip(theta, self.low, self.high)
+        return np.zeros_like(theta) if self.variance is None else np.sqrt(np.maximum(self.variance(inside), 0.0))
 
 
 def grouped(kinds: NDArray[np.intp]) -> Iterator[tuple[int, NDArray[np.intp]]]:
