@@ -58,7 +58,7 @@ from dither.errors import BudgetWarning, HarmWarning, require
 from dither.mechanisms import LGRR
 from dither.refine import auto, smooth
 from dither.refine.marginals import LEAST, from_neighbours, from_others
-from figures import markdown_table
+from figures import markdown_table, write_section
 from measure import Machine
 from populations import Population
 from tally_laws import CategoryLaw, KeyLaw, SignLaw
@@ -682,7 +682,7 @@ def main(quick: bool, write: bool, only: tuple[str, ...], draws: float, workers:
         click.echo(line)
     click.echo(f"{minutes:.0f} minutes, {sum(row.seconds for row in rows) / 60:.0f} of all cores")
     if write:
-        _write(_section(verdict, machine))
+        write_section(PAGE, "calibration", _section(verdict, machine))
 
 
 def _section(verdict: Verdict, machine: Machine) -> str:
@@ -694,15 +694,6 @@ def _section(verdict: Verdict, machine: Machine) -> str:
     for group in dict.fromkeys(row.cell.group for row in verdict.rows):
         lines += [f"\n### {group[0].upper()}{group[1:]}\n", markdown_table(verdict.table(group))]
     return "\n".join(lines)
-
-
-def _write(section: str) -> None:
-    begin, end = "<!-- calibration: begin -->", "<!-- calibration: end -->"
-    before, _, rest = PAGE.read_text().partition(begin)
-    _, found, after = rest.partition(end)
-    if not found:
-        raise click.ClickException(f"{PAGE.name} has lost its two markers, {begin} and {end}")
-    PAGE.write_text(f"{before}{begin}\n{section}\n{end}{after}")
 
 
 if __name__ == "__main__":

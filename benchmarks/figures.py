@@ -120,6 +120,16 @@ def markdown(rows: Sequence[Row]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *(line.values() for line in lines)))
 
 
+def write_section(page: Path, name: str, section: str) -> None:
+    """Put a section of a page between its two markers."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = page.read_text().partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise click.ClickException(f"{page.name} has lost its two markers, {begin} and {end}")
+    page.write_text(f"{before}{begin}\n{section}\n{end}{after}")
+
+
 def markdown_table(table: TextTable) -> str:
     """Any table as a Markdown table: the first column holds names, the others numbers."""
     head = list(table.columns)

@@ -58,7 +58,7 @@ from dither.mechanisms import Split
 from dither.refine import clip, hdr4me, shrink
 from dither.refine.shrink import PRIORS, NoisyItems
 from dither.utility import deviation
-from figures import markdown_table
+from figures import markdown_table, write_section
 from measure import Machine
 
 Numbers = NDArray[np.float64]
@@ -629,16 +629,7 @@ def main(quick: bool, write: bool) -> None:
         click.echo(f"\n{part}" if kind == "heading" else str(part))
     click.echo(f"\n{report.seconds:.0f} seconds")
     if write:
-        _write(report.markdown())
-
-
-def _write(section: str) -> None:
-    begin, end = "<!-- refine: begin -->", "<!-- refine: end -->"
-    before, _, rest = PAGE.read_text().partition(begin)
-    _, found, after = rest.partition(end)
-    if not found:
-        raise click.ClickException(f"{PAGE.name} has lost its two markers, {begin} and {end}")
-    PAGE.write_text(f"{before}{begin}\n{section}\n{end}{after}")
+        write_section(PAGE, "refine", report.markdown())
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def wanted() -> np.ndarray:
 def test_weights_are_above_what_is_wanted_at_every_place(epsilon, n, kind):
     chances = law(epsilon)
     heard = OutputCounts(n * (chances @ guess(kind)), chances)
-    search = strict_bounds._Search(heard, guess(kind), beyond(0.025))
+    search = strict_bounds._WeightSearch(heard, guess(kind), beyond(0.025))
     for row in wanted():
         assert (search.weights(row) @ chances >= row - 1e-9).all(), "so the bound holds whoever the users are"
 
@@ -63,7 +63,7 @@ def test_bounds_hold_where_the_guess_is_wrong():
     shares[[20, 40, 61]] = 0.5, 0.3, 0.2
     n, z = 20_000, beyond(0.025)
     drawn = np.random.default_rng(3).multinomial(n, chances @ shares / (chances @ shares).sum(), 4000).astype(float)
-    search = strict_bounds._Search(OutputCounts(drawn[0], chances), guess("bell"), z)
+    search = strict_bounds._WeightSearch(OutputCounts(drawn[0], chances), guess("bell"), z)
     for row in wanted():
         weights = search.weights(row)
         bounds = [strict_bounds._bound(counts / n, weights, n, z) for counts in drawn]

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.polynomial import Polynomial
 from scipy import stats
 from scipy.special import ndtr
 
@@ -40,7 +41,7 @@ from dither import (
     refine,
 )
 from dither.core import confidence
-from dither.core.confidence import LearnedIntervals, Marginals, RatioIntervals, beyond, plain_ends, shortest
+from dither.core.confidence import InUnits, LearnedIntervals, Marginals, RatioIntervals, beyond, plain_ends, shortest
 from dither.core.estimate import MEAN, SHARES, Bounds, Estimate
 from dither.errors import ParameterError
 from dither.estimation.simplex import onto_simplex
@@ -276,7 +277,7 @@ def check_units() -> None:
         RatioIntervals(0.3 * y, np.abs(y), sigma**2 / 9, sigma**2 / 9, 0 * y),
     )
     for rule in rules:
-        scaled = rule.scaled(-273.0, 40.0).ends(0.05)
+        scaled = InUnits(rule, -273.0, 40.0).ends(0.05)
         for one, two in zip(rule.ends(0.05), scaled, strict=True):
             np.testing.assert_allclose(-273.0 + 40.0 * one, two, rtol=1e-9)
         some = np.array([3, 11, 29])
@@ -448,6 +449,26 @@ def check_collections(draw: Callable[[np.random.Generator], Estimate], truth: Nu
     assert once >= stats.binom.ppf(ALARM, draws, 0.94)
 
 
+def check_variance_by_truth() -> None:
+    """Exact coverage where the variance grows with the truth, and the item, being small, says little of it.
+
+    Integrated over y; the rule may not depend on it but through y itself and a standard error that is too small.
+    """
+    variance, grid = Polynomial([1e-4, 0.02]), np.linspace(-1.0, 2.0, 301)
+    table = Marginals((grid,), (np.clip((grid + 0.01) / 0.02, 0.0, 1.0),), np.array([0.01]))
+    for truth in (0.0, 0.002, 0.01, 0.05, 0.2, 0.6):
+        spread = math.sqrt(variance(truth))
+        y = truth + spread * np.linspace(-6.0, 6.0, 4001)
+        rule = LearnedIntervals(y, np.full(y.size, 0.01), 0.0, 1.0, np.zeros(y.size, dtype=np.intp), table, variance)
+        low, high = rule.ends(0.05)
+        weight = np.exp(-0.5 * ((y - truth) / spread) ** 2)
+        assert weight[(low <= truth) & (truth <= high)].sum() / weight.sum() > 0.9485
+
+
+def test_intervals_hold_exactly_where_the_variance_is_known_by_truth():
+    check_variance_by_truth()
+
+
 def check_few_reports(draws: int = 300) -> None:
     """A hundred of a thousand hold all users, ten thousand of them: a category has fifteen reports or so.
 
@@ -593,6 +614,10 @@ def expected_where_it_is(patch: Patch) -> None:
     patch.setattr(marginals, "from_others", from_others)
 
 
+def lattice_as_long_as_the_item_says(patch: Patch) -> None:
+    patch.setattr(confidence, "_OUTWARD", 0)
+
+
 def standard_errors_of_the_item_alone(patch: Patch) -> None:
     def from_others(y, sigma, bounds, variance=None):
         return real["from_others"](y, sigma, bounds)
@@ -637,11 +662,8 @@ def both_tails_get_all_of_the_miss(patch: Patch) -> None:
     patch.setattr(confidence._Spent, "of", of)
 
 
-def lattice_from_zero(patch: Patch) -> None:
-    def scaled(self, centre, unit):
-        return replace(self, y=centre + unit * self.y, sigma=unit * self.sigma)
-
-    patch.setattr(LearnedIntervals, "scaled", scaled)
+def units_without_their_centre(patch: Patch) -> None:
+    patch.setattr(InUnits, "ends", lambda self, miss: tuple(self.unit * end for end in self.rule.ends(miss)))
 
 
 def widest() -> None:
@@ -669,8 +691,9 @@ MUTANTS: list[tuple[Callable[[Patch], None], Callable[..., None], tuple[Any, ...
     (sum_constraint_on_the_values, check_categories, ()),
     (no_cap, widest, ()),
     (both_tails_get_all_of_the_miss, check_exact_coverage, ("zeros",)),
-    (lattice_from_zero, check_units, ()),
+    (units_without_their_centre, check_units, ()),
     (standard_errors_of_the_item_alone, check_few_reports, ()),
+    (lattice_as_long_as_the_item_says, check_variance_by_truth, ()),
 ]
 
 

@@ -103,9 +103,21 @@ class IntervalRule(Protocol):
         """The rule for some of the items."""
         ...
 
-    def scaled(self, centre: float, unit: float) -> "IntervalRule":
-        """The rule in other units: centre + unit y."""
-        ...
+
+@dataclass(frozen=True, eq=False)
+class InUnits(IntervalRule):
+    """A rule in other units: centre + unit times what it says."""
+
+    rule: IntervalRule
+    centre: float
+    unit: float
+
+    def ends(self, miss: float) -> Ends:
+        low, high = self.rule.ends(miss)
+        return self.centre + self.unit * low, self.centre + self.unit * high
+
+    def of(self, places: NDArray[np.intp]) -> "InUnits":
+        return replace(self, rule=self.rule.of(places))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +130,6 @@ class Marginals:
     grid: tuple[Floats, ...]
     cdf: tuple[Floats, ...]
     scale: Floats
-
-    def scaled(self, centre: float, unit: float) -> "Marginals":
-        """In other units: centre + unit y."""
-        return Marginals(tuple(centre + unit * grid for grid in self.grid), self.cdf, unit * self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,18 +151,6 @@ class LearnedIntervals(IntervalRule):
     def of(self, places: NDArray[np.intp]) -> "LearnedIntervals":
         """Those of some of the items."""
         return replace(self, y=self.y[places], sigma=self.sigma[places], which=self.which[places])
-
-    def scaled(self, centre: float, unit: float) -> "LearnedIntervals":
-        """In other units: centre + unit y."""
-        return LearnedIntervals(
-            centre + unit * self.y,
-            unit * self.sigma,
-            centre + unit * self.low,
-            centre + unit * self.high,
-            self.which,
-            self.marginals.scaled(centre, unit),
-            None if self.variance is None else unit**2 * self.variance(Polynomial([-centre / unit, 1 / unit])),
-        )
 
     def ends(self, miss: float) -> Ends:
         spent = _Spent.of(miss)
@@ -186,7 +182,6 @@ class LearnedIntervals(IntervalRule):
         near = np.unique(np.rint((inside - self.low) / step))
         number = np.unique(near[:, None] + np.arange(-reach, reach + 1))
         return np.unique(np.clip(self.low + number * step, self.low, self.high)).astype(np.float64)
-
 
     def _by_truth(self, theta: Floats) -> Floats:
         """The standard error that items with these truths have; 0 where this is not known."""
@@ -250,15 +245,10 @@ class RatioIntervals(IntervalRule):
     top_variance: Floats
     bottom_variance: Floats
     covariance: Floats
-    centre: float = 0.0
-    unit: float = 1.0
 
     def of(self, places: NDArray[np.intp]) -> "RatioIntervals":
         names = ("top", "bottom", "top_variance", "bottom_variance", "covariance")
         return replace(self, **{name: getattr(self, name)[places] for name in names})
-
-    def scaled(self, centre: float, unit: float) -> "RatioIntervals":
-        return replace(self, centre=centre + unit * self.centre, unit=unit * self.unit)
 
     def ends(self, miss: float) -> Ends:
         """Where a t^2 - 2 b t + c <= 0: between its roots if a > 0, else outside of them or everywhere."""
@@ -272,5 +262,4 @@ class RatioIntervals(IntervalRule):
         low = np.where(a > 0, first, np.where(first < -1, second, -1.0))
         high = np.where(a > 0, second, np.where(second > 1, first, 1.0))
         told = (root > 0) & (a != 0) & (low < 1) & (high > -1) & (low < high)
-        low, high = np.where(told, np.maximum(low, -1.0), -1.0), np.where(told, np.minimum(high, 1.0), 1.0)
-        return self.centre + self.unit * low, self.centre + self.unit * high
+        return np.where(told, np.maximum(low, -1.0), -1.0), np.where(told, np.minimum(high, 1.0), 1.0)

@@ -49,7 +49,7 @@ def upper_bounds(heard: OutputCounts, wanted: Floats, guess: Floats, miss: float
     [0.786, -0.714]
     """
     z, seen = beyond(miss), heard.counts / heard.n
-    search = _Search(heard, guess, z)
+    search = _WeightSearch(heard, guess, z)
     bounds = np.empty(len(wanted))
     for place, each in enumerate(wanted):
         weights = search.weights(each)
@@ -63,7 +63,7 @@ def _bound(chance: Floats, weights: Floats, n: float, z: float) -> float:
     return mean + z * math.sqrt(float(chance @ (weights - mean) ** 2) / n)
 
 
-class _Search:
+class _WeightSearch:
     """The weights of outputs that bound shares, for one guess; each search begins as far out as the last one ended."""
 
     def __init__(self, heard: OutputCounts, guess: Floats, z: float) -> None:

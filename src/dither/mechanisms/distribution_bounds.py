@@ -51,9 +51,6 @@ class StrictIntervals(IntervalRule):
     def of(self, places: NDArray[np.intp]) -> "StrictIntervals":
         return self.between(self.start[places], self.stop[places])
 
-    def scaled(self, centre: float, unit: float) -> "StrictIntervals":
-        raise NotImplementedError("shares of users have no other units")
-
     def ends(self, miss: float) -> Ends:
         if miss not in self._known:
             inside = (self._places >= self.start[:, None]) & (self._places <= self.stop[:, None])

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.confidence import InUnits
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Domain, Mechanism
@@ -229,7 +230,7 @@ class Question(ABC, Generic[R]):
         if self.averages:
             value, stderr = self.attribute.centre + self.unit * value, self.unit * stderr
             bounds = Bounds(*self.ends)
-            rule = None if rule is None else rule.scaled(self.attribute.centre, self.unit)
+            rule = None if rule is None else InUnits(rule, self.attribute.centre, self.unit)
         kept = None if own.original is None else self.decode(own.original)
         return replace(
             own,
