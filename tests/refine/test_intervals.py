@@ -463,6 +463,9 @@ def check_variance_by_truth() -> None:
         low, high = rule.ends(0.05)
         weight = np.exp(-0.5 * ((y - truth) / spread) ** 2)
         assert weight[(low <= truth) & (truth <= high)].sum() / weight.sum() > 0.9485
+        for place in (1500, 2000, 2500):  # an item by itself reaches as far as among the others
+            alone = rule.of(np.array([place])).ends(0.05)
+            np.testing.assert_allclose(np.ravel(alone), [low[place], high[place]], atol=1e-9)
 
 
 def test_intervals_hold_exactly_where_the_variance_is_known_by_truth():
