@@ -29,7 +29,9 @@ class Population:
 
     name: str
     shares: Floats
-    values: Floats | None = None  # numbers from -1 to 1: a row for each share, or values of keys in the shape of shares
+    values: Floats | None = (
+        None  # from -1 to 1: a row for each share, or values of keys in the shape of shares; records
+    )
     real: bool = False
 
     def held(self, users: int) -> Counts:
@@ -117,6 +119,19 @@ def _number(column: str, low: float, high: float) -> Population:
     return Population(f"flights, {column}", counts / counts.sum(), scaled[:, None], real=True)
 
 
+def _trips() -> Population:
+    """Hour, delay of departure in steps of five minutes, and distance in steps of a hundred miles, of each flight."""
+    table = flights()
+    columns = [
+        table[name].to_numpy(zero_copy_only=False).astype(np.float64) for name in ("hour", "dep_delay", "distance")
+    ]
+    rows = np.stack(
+        [columns[0] - 5, np.clip(columns[1], -20, 119) // 5 + 4, np.minimum(columns[2], 2899) // 100], axis=1
+    )
+    rows, counts = np.unique(rows[~np.isnan(rows).any(axis=1)], axis=0, return_counts=True)
+    return Population("flights, hour, delay and distance", counts / counts.sum(), rows, real=True)
+
+
 # Awkward -------------------------------------------------------------------------------------------------------------
 
 
@@ -132,6 +147,14 @@ def _constants(name: str, means: Floats) -> Population:
 def _held(name: str, presence: Floats, value: Floats) -> Population:
     """Keys with a share of holders each, all with the same value."""
     return Population(f"{name} ({presence.size})", presence[:, None], value[:, None])
+
+
+def _cloud(name: str, correlation: float) -> Population:
+    """Three attributes of 32 values each, every two of them correlated."""
+    normal = np.random.default_rng(22).standard_normal((20_000, 4))
+    rows = np.sqrt(1 - correlation) * normal[:, :3] + np.sqrt(correlation) * normal[:, 3:]
+    rows, counts = np.unique(np.clip(np.floor(16 + 5 * rows), 0, 31), axis=0, return_counts=True)
+    return Population(name, counts / counts.sum(), rows)
 
 
 def _bumpy(name: str, k: int) -> Population:
@@ -206,5 +229,9 @@ KEYS: dict[str, Callable[[], Population]] = {
 NUMBERS: dict[str, Callable[[], Population]] = {
     "air time": lambda: _number("air_time", 20, 420),
     "delay of departure": lambda: _number("dep_delay", -20, 120),
+}
+RECORDS: dict[str, Callable[[], Population]] = {
+    "trips": _trips,
+    "cloud": lambda: _cloud("normal, correlated", 0.6),
 }
 REAL = {"dest", "carrier", "tailnum", "origin", "digits", "flights", "dest with delay", "carrier with delay"}
