@@ -58,11 +58,6 @@ class Answers(Estimate):
     iterations: NDArray[np.int64] = field(kw_only=True)
     converged: NDArray[np.bool_] = field(kw_only=True)
 
-    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
-        """Normal intervals, as far as they lie from 0 to 1: of each answer, or of all at once if `simultaneous`."""
-        low, high = super().interval(level, simultaneous=simultaneous)
-        return Interval(np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0))
-
     def __repr__(self) -> str:
         if np.ndim(self.value) or self.labels is None:
             return super().__repr__()
