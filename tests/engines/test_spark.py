@@ -24,7 +24,16 @@ from dither.engines.local import Local
 from dither.engines.records import open_records
 from dither.engines.report_rows import nothing, pack_rows, rows_schema
 from dither.engines.spark import Spark
-from dither.errors import DitherError, DomainError, MissingExtraError, ParameterError, ReportError, RowError, WriteError
+from dither.errors import (
+    DitherError,
+    DomainError,
+    InvalidReportError,
+    MissingExtraError,
+    ParameterError,
+    ReportError,
+    RowError,
+    WriteError,
+)
 from engines.cases import made, names_in, rows, table, written
 from marks import wide
 
@@ -167,7 +176,11 @@ def test_what_was_simulated_stays_so(engine: Spark, session: Any, tmp_path: Path
     real, played = rows("mixed", 30, seed=None), rows("mixed", 1)
     path = written(tmp_path / "both.parquet", pa.Table.from_batches([real, played]), group=10)
     for source in (path, session.read.parquet(str(path))):
-        assert any(part.simulated for part in engine.tally(PLAN, source).parts.values())
+        with pytest.raises(InvalidReportError, match="some of these 31 reports are simulated"):
+            engine.tally(PLAN, source)
+        assert engine.tally(PLAN, source, allow_simulated=True).simulated
+        found = engine.tally(PLAN, source, invalid_reports="drop")
+        assert (found.dropped, found) == ({"simulated": 1}, Local().tally(PLAN, real))
     alone = written(tmp_path / "real.parquet", real)
     assert not any(part.simulated for part in engine.tally(PLAN, alone).parts.values())
 

@@ -128,7 +128,7 @@ class Local:
         return users
 
 
-def tallied(plan: Plan, piece: Piece, invalid_reports: str) -> tuple[PlanTally, ...]:
+def tallied(plan: Plan, piece: Piece, invalid_reports: str = "error") -> tuple[PlanTally, ...]:
     """The sums over a piece, simulated rows apart; whatever is wrong with it, the error names its file."""
     try:
         found = (tally for batch in piece.batches() for tally in tallies_of_rows(plan, batch, invalid_reports))

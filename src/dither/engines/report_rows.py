@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from dither.core.randomness import token
 from dither.core.reports import ANOTHER_PLAN, MALFORMED, WRONG_LENGTH, Reports, drops, maker_of
 from dither.errors import InvalidReportError, ReportError, require
-from dither.planning.plan_tally import MIXED, PlanTally
+from dither.planning.plan_tally import PlanTally, mixed_kinds
 from dither.planning.plans import Part, Plan
 from dither.planning.tally_sums import merged_tallies
 
@@ -112,7 +112,7 @@ def unpack_rows(plan: Plan, batch: "pyarrow.RecordBatch") -> dict[str, Reports]:
     """The inverse of `pack_rows`, for rows in any order; refuses whatever is no report of this plan."""
     kinds = _unpacked(plan, batch)
     if len(kinds) > 1:
-        raise InvalidReportError(MIXED)
+        raise mixed_kinds(*(sum(map(len, kind.values())) for kind in kinds))
     return kinds[0]
 
 

@@ -27,10 +27,6 @@ _TALLY_FORMAT = "dither plan tally 2"
 _LISTED_FORMAT = "dither plan tally 3"
 _DIGEST = 32  # bytes
 _HEAD = 32  # bytes in which the format is named
-MIXED = (
-    "some of these reports are simulated from a seed, and others are not: the simulated ones would void the guarantee "
-    'of all. invalid_reports="drop" leaves them out; allow_simulated=True counts them, and promises nothing'
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +43,14 @@ class PlanTally:
 
     def plus(self, other: "PlanTally", *, allow_simulated: bool = False) -> "PlanTally":
         """The sum. Simulated reports would void the guarantee of the others: they are added if that is allowed."""
+        self.refuse_unlike(other)
+        if not allow_simulated and self.simulated != other.simulated and (other if self.simulated else self).reports:
+            raise mixed_kinds(self.reports, other.reports)
+        parts = {name: part + other.parts[name] for name, part in self.parts.items()}
+        return PlanTally(self.plan, parts, {**self.files, **other.files}, _by_reason(self.dropped, other.dropped))
+
+    def refuse_unlike(self, other: "PlanTally") -> None:
+        """Refuse a tally that has no sum with this one: of another plan, or with files that this one counts too."""
         if self.plan != other.plan:
             raise TallyError("these tallies belong to different plans; estimate each on its own")
         if set(self.parts) != set(other.parts):
@@ -57,10 +61,6 @@ class PlanTally:
                 f"both of these tallies count {twice} file{'s' * (twice > 1)} of reports: it would be counted twice. "
                 "Leave one of them out, and tally the other files again"
             )
-        if not allow_simulated and self.simulated != other.simulated and (other if self.simulated else self).reports:
-            raise InvalidReportError(MIXED)
-        parts = {name: part + other.parts[name] for name, part in self.parts.items()}
-        return PlanTally(self.plan, parts, {**self.files, **other.files}, _by_reason(self.dropped, other.dropped))
 
     def __radd__(self, other: Any) -> "PlanTally":
         return self if other == 0 else NotImplemented
@@ -129,7 +129,7 @@ class PlanTally:
         if hashlib.sha256(body).digest() != digest:
             raise TallyError("these bytes are a damaged tally: they are not what was written. Tally the reports again")
         parts = {name: Tally.from_bytes(part) for name, part in stored.parts.items()}
-        tally = cls(stored.plan, parts, files, dict(stored.dropped))
+        tally = cls(stored.plan, parts, files, {str(reason): count for reason, count in stored.dropped.items()})
         if tally.unlisted < 0 or tally.to_bytes() != whole:
             raise TallyError("these bytes are a damaged tally: they are not what a tally writes")
         return tally
@@ -138,9 +138,20 @@ class PlanTally:
         return f"PlanTally({', '.join(f'{name}: {part.n:,}' for name, part in self.parts.items())})"
 
 
+def mixed_kinds(one: int, other: int) -> InvalidReportError:
+    """The refusal of so many reports that are simulated with so many others that are not."""
+    return InvalidReportError(
+        f"some of these {one + other:,} reports are simulated from a seed, and others are not: the simulated ones "
+        'would void the guarantee of all. invalid_reports="drop" leaves them out; allow_simulated=True counts them, '
+        "and promises nothing"
+    )
+
+
 def _by_reason(*dropped: Mapping[str, int]) -> dict[str, int]:
     """The sum of what was left out, by reasons in their order, without those that did not occur."""
     counts = {reason: sum(each.get(reason, 0) for each in dropped) for reason in REASONS}
+    if max(counts.values()) >= 1 << 63:
+        raise TallyError("these tallies are too large to add: a count would not fit 64 bits")
     return {reason: count for reason, count in counts.items() if count}
 
 

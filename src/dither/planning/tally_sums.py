@@ -14,14 +14,16 @@ machines bring them, and `merged_tallies` joins them at the end:
 from collections.abc import Iterable
 
 from dither.core.reports import SIMULATED, drops
-from dither.errors import EmptyError, InvalidReportError
-from dither.planning.plan_tally import MIXED, PlanTally
+from dither.errors import EmptyError
+from dither.planning.plan_tally import PlanTally, mixed_kinds
 
 
 def sums_apart(tallies: Iterable[PlanTally]) -> tuple[PlanTally, ...]:
     """At most two tallies: the sum of those that are not simulated, and of those that are."""
     sums: dict[bool, PlanTally] = {}
     for tally in tallies:
+        for other in sums.values():
+            other.refuse_unlike(tally)
         sums[tally.simulated] = sums[tally.simulated] + tally if tally.simulated in sums else tally
     return tuple(sums[simulated] for simulated in sorted(sums))
 
@@ -51,4 +53,4 @@ def merged_tallies(
         return real.plus(simulated, allow_simulated=True)
     if drop:
         return real + simulated.left_out(SIMULATED)
-    raise InvalidReportError(f"{MIXED} ({simulated.reports:,} of {simulated.reports + real.reports:,} are simulated)")
+    raise mixed_kinds(real.reports, simulated.reports)
