@@ -25,6 +25,11 @@ def test_cases_of_any_seed(seed: int) -> None:
     check(case(seed))
 
 
+@pytest.mark.parametrize("seed", [1000713])  # a type of numbers that Arrow does not know
+def test_cases_that_were_found(seed: int) -> None:
+    check(case(seed))
+
+
 def test_a_case_is_the_same_for_the_same_seed() -> None:
     assert [case(seed) for seed in range(20)] == [case(seed) for seed in range(20)]
     kinds = {(found.kind, found.form) for found in map(case, range(400))}
