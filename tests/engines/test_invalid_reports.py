@@ -270,6 +270,8 @@ def test_counts_of_what_was_left_out_are_stored_and_added() -> None:
         assert (again.dropped, again.files, again) == (tally.dropped, tally.files, tally)
     assert (one + other).dropped == {"malformed": 2, "out of range": 5, "simulated": 2}
     assert (one + other).rows == 609
+    assert repr(one + other).endswith("; 9 left out)")
+    assert "left out" not in repr(RIGHT)
     with pytest.raises(TallyError, match="too large"):
         one.plus(replace(one, dropped={"simulated": (1 << 63) - 1}))
 

@@ -135,7 +135,8 @@ class PlanTally:
         return tally
 
     def __repr__(self) -> str:
-        return f"PlanTally({', '.join(f'{name}: {part.n:,}' for name, part in self.parts.items())})"
+        left_out = f"; {sum(self.dropped.values()):,} left out" if self.dropped else ""
+        return f"PlanTally({', '.join(f'{name}: {part.n:,}' for name, part in self.parts.items())}{left_out})"
 
 
 def mixed_kinds(one: int, other: int) -> InvalidReportError:
