@@ -56,6 +56,10 @@ class ReportError(DitherError, ValueError):
     """Reports that no honest client of this mechanism can have sent."""
 
 
+class InvalidReportError(ReportError):
+    """Some of the reports are invalid, the others are not: `invalid_reports="drop"` leaves out those that are."""
+
+
 class TallyError(DitherError, ValueError):
     """Tallies that cannot be merged, read or decoded."""
 

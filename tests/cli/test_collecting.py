@@ -361,8 +361,8 @@ def test_ctrl_c_says_how_to_go_on(plan, pieces, tmp_path, monkeypatch):
     done("tally", plan, pieces, "-o", straight)
     real, calls = Journal.add, []
 
-    def add(self, piece, tally):
-        real(self, piece, tally)
+    def add(self, piece, *tallies):
+        real(self, piece, *tallies)
         calls.append(piece)
         if len(calls) == 3:
             raise KeyboardInterrupt
@@ -421,6 +421,7 @@ def test_merge_facts_and_one_tally(parts, tmp_path):
     assert found == {
         "plan": tally_of(parts[0]).plan,
         "reports": 500,
+        "dropped": {},
         "tallies": {parts[0]: 500},
         "file": target,
         "simulated": True,
@@ -431,12 +432,118 @@ def test_merge_facts_and_one_tally(parts, tmp_path):
     assert "the sum is simulated, and promises nothing\n" in text
 
 
-def test_a_sum_of_real_and_simulated_tallies_is_simulated(plan, people, parts, tmp_path):
+def test_real_and_simulated_tallies_are_not_added_up_unless_that_is_allowed(plan, people, parts, tmp_path):
     reports, real, target = tmp_path / "real.parquet", tmp_path / "real.tally", tmp_path / "sum.tally"
     done("randomize", plan, people, "-o", reports)
     done("tally", plan, reports, "-o", real)
-    assert "simulated" not in done("merge", real, "-o", target).stderr
-    assert "the sum is simulated, and promises nothing\n" in done("merge", real, parts[0], "-o", target).stderr
+    assert "promises nothing" not in done("merge", real, "-o", target).stderr
+    for both in ((real, parts[0]), (parts[0], real)):
+        told = refused("merge", *both, "-o", target)
+        assert "some of these 2,500 reports are simulated" in told
+        assert "--invalid-reports drop leaves them out; --allow-simulated counts them" in told
+        text = done("merge", *both, "-o", target, "--allow-simulated").stderr
+        assert "the sum is simulated, and promises nothing\n" in text
+        text = done("merge", *both, "-o", target, "--invalid-reports", "drop").stderr
+        assert "2,000 reports; wrote" in text
+        assert "note: 500 reports were left out: 500 simulated\n" in text
+        assert "promises nothing" not in text
+        assert tally_of(target) == tally_of(real)
+    assert facts("merge", target, "-o", tmp_path / "again.tally")["dropped"] == {"simulated": 500}
+
+
+# One bad row -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def disturbed(plan, people, tmp_path):
+    """Real reports; and the same among rows that strangers added: one of each kind."""
+    from dither.engines.report_rows import codes
+
+    made, fine, bad = dither.Plan.read(plan), tmp_path / "fine.parquet", tmp_path / "bad.parquet"
+    done("randomize", plan, people, "-o", fine)
+    rows = pyarrow.parquet.read_table(fine).to_pylist()
+    real, simulated = codes(made).tags[:2].tolist()
+    honest = next(row["report"] for row in rows if row["tag"] == real)
+    rows += [
+        {"tag": None, "report": honest},
+        {"tag": real, "report": None},
+        {"tag": 12345, "report": honest},
+        {"tag": real, "report": honest + b"x"},
+        {"tag": real, "report": b"\xff" * len(honest)},
+        {"tag": simulated, "report": honest},
+    ]
+    kinds = pyarrow.schema([("tag", pyarrow.int64()), ("report", pyarrow.binary())])
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, kinds), bad, row_group_size=700)
+    return fine, bad
+
+
+REASONS = {"malformed": 2, "another plan": 1, "wrong length": 1, "out of range": 1, "simulated": 1}
+
+
+def test_one_bad_row_does_not_stop_a_collection(plan, disturbed, tmp_path):
+    fine, bad = disturbed
+    target, right, page = tmp_path / "x.tally", tmp_path / "right.tally", tmp_path / "x.html"
+    done("tally", plan, fine, "-o", right)
+    told = refused("tally", plan, bad, "-o", target)
+    assert "bad.parquet, piece 2: " in told
+    assert "--invalid-reports drop leaves such rows out" in told
+    assert not target.exists()
+    result = done("tally", plan, bad, "-o", target, "--invalid-reports", "drop", "--restart")
+    assert "tallied 2,000 reports in " in result.stderr
+    words = "6 reports were left out: 2 malformed, 1 another plan, 1 wrong length, 1 out of range, 1 simulated"
+    assert f"note: {words}\n" in result.stderr
+    assert "promise nothing" not in result.stderr
+    assert tally_of(target) == tally_of(right)
+    assert tally_of(target).dropped == REASONS
+    assert (tally_of(target).unlisted, list(tally_of(target).files.values())) == (0, [2006])
+    found = done("estimate", plan, target, "--html", page)
+    assert f"{words}." in " ".join(found.stdout.split())
+    assert "no guarantee" not in found.stdout
+    assert '<h2 id="left-out">Reports that were left out</h2>' in page.read_text()
+    assert facts("estimate", plan, target)["dropped"] == REASONS
+    assert "dropped" not in facts("estimate", plan, right)
+
+
+def test_bad_rows_from_a_stream_a_query_and_in_an_addition(plan, disturbed, tmp_path):
+    fine, bad = disturbed
+    drop, target = ("--invalid-reports", "drop"), tmp_path / "x.tally"
+    table, stream = pyarrow.parquet.read_table(bad), pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    found = facts("tally", plan, "-", "-o", target, *drop, stdin=stream.getvalue().to_pybytes())
+    assert (found["reports"], found["dropped"]) == (2000, REASONS)
+    found = facts("tally", plan, "--sql", f"select * from '{bad}'", "-o", target, *drop)
+    assert (found["reports"], found["dropped"], found["simulated"]) == (2000, REASONS, False)
+    whole = tmp_path / "all.tally"
+    done("tally", plan, fine, "--add-to", whole)
+    before = whole.read_bytes()
+    assert "leaves such rows out" in refused("tally", plan, bad, "--add-to", whole)
+    assert whole.read_bytes() == before
+    found = facts("tally", plan, bad, "--add-to", whole, *drop)
+    assert (found["reports"], found["added"], found["dropped"]) == (4000, 2000, REASONS)
+    assert facts("merge", whole, target, "-o", tmp_path / "m.tally")["dropped"] == {
+        reason: 2 * count for reason, count in REASONS.items()
+    }
+
+
+def test_a_journal_that_has_left_out_reports_is_not_taken_for_one_that_has_not(plan, disturbed, tmp_path, monkeypatch):
+    from dither.engines.journal import Journal
+
+    _, bad = disturbed
+    target, real = tmp_path / "x.tally", Journal.add
+
+    def add(self, piece, *tallies):
+        real(self, piece, *tallies)
+        if piece.number == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Journal, "add", add)
+    assert run("tally", plan, bad, "-o", target, "--invalid-reports", "drop").exit_code == 130
+    monkeypatch.undo()
+    told = refused("tally", plan, bad, "-o", target)
+    assert "has left out invalid reports" in told
+    assert "--invalid-reports drop" in told
+    assert facts("tally", plan, bad, "-o", target, "--invalid-reports", "drop")["dropped"] == REASONS
 
 
 def test_merge_refuses_the_same_file_twice(parts, tmp_path):
@@ -539,6 +646,7 @@ def test_addition_facts(plan, days, tmp_path):
         "added": 500,
         "files": 1,
         "left out": [str(days / "0.parquet")],
+        "dropped": {},
         "unlisted": 0,
         "file": target,
         "simulated": False,

@@ -175,7 +175,8 @@ def test_without_a_seed_reports_are_not_simulated_and_differ(tmp_path):
     assert sequences(one) != sequences(other)
     assert not any(part.simulated for part in Local().tally(CHOSEN, tmp_path).parts.values())
     randomized(tmp_path / "c.parquet")
-    assert all(part.simulated for part in Local().tally(CHOSEN, tmp_path).parts.values())
+    assert all(part.simulated for part in Local().tally(CHOSEN, tmp_path, allow_simulated=True).parts.values())
+    assert all(part.simulated for part in Local().tally(CHOSEN, tmp_path / "c.parquet").parts.values())
 
 
 @settings(derandomize=True, deadline=None, max_examples=25)
@@ -346,15 +347,15 @@ def test_an_error_of_one_piece_is_the_error_of_all(tmp_path, monkeypatch, worker
     monkeypatch.setenv("DITHER_THREADS", workers)
     written(tmp_path / "x.parquet", pack_rows(CHOSEN, CHOSEN.randomize(RECORDS, seed=1)), 20)
     before = threading.active_count()
-    real, count = local_module.tally_rows, [0]
+    real, count = local_module.tallies_of_rows, [0]
 
-    def fail(plan: Any, batch: Any) -> Any:
+    def fail(*given: Any) -> Any:
         count[0] += 1
         if count[0] == 7:
             raise RuntimeError("seven")
-        return real(plan, batch)
+        return real(*given)
 
-    monkeypatch.setattr(local_module, "tally_rows", fail)
+    monkeypatch.setattr(local_module, "tallies_of_rows", fail)
     with pytest.raises(RuntimeError, match="seven"):
         Local().tally(CHOSEN, tmp_path)
     assert threading.active_count() <= before + int(workers)

@@ -26,7 +26,7 @@ from dither.engines.report_rows import (
     tally_rows,
     unpack_rows,
 )
-from dither.errors import DitherError, ReportError
+from dither.errors import DitherError, InvalidReportError, ReportError
 from engines.cases import CHOICES, MIXED, made, reports, rows, table
 
 USERS = 400
@@ -187,22 +187,30 @@ def test_one_simulated_report_among_real_ones():
     (name,) = (part.name for part in chosen.parts)
     assert len(one) == 1
     both = pa.Table.from_batches([real, one]).combine_chunks().to_batches()[0]
-    assert tally_rows(chosen, both).parts[name].simulated
-    assert chosen.estimate(tally_rows(chosen, both))[name].guarantee.simulated
-    assert not tally_rows(chosen, real).parts[name].simulated
+    for verb in (tally_rows, unpack_rows):
+        with pytest.raises(InvalidReportError, match="some of these 51 reports are simulated"):
+            verb(chosen, both)
+    found = tally_rows(chosen, both, invalid_reports="drop")
+    assert (found.reports, found.dropped) == (50, {"simulated": 1})
+    assert found == tally_rows(chosen, real)
+    assert chosen.estimate(found)[name].guarantee == chosen.guarantee
+    allowed = tally_rows(chosen, both, allow_simulated=True)
+    assert (allowed.reports, allowed.dropped) == (51, {})
+    assert chosen.estimate(allowed)[name].guarantee.simulated
 
 
 def test_simulated_and_secure_reports_in_one_batch():
     chosen = made("mixed")
     real, seeded = rows("mixed", 50, None), rows("mixed", 50, 1)
     both = shuffled(pa.concat_batches([real, seeded]))
-    total = tally_rows(chosen, both)
-    split = tally_rows(chosen, real) + tally_rows(chosen, seeded)
+    total = tally_rows(chosen, both, allow_simulated=True)
+    split = tally_rows(chosen, real).plus(tally_rows(chosen, seeded), allow_simulated=True)
     assert total.to_bytes() == split.to_bytes()
     for part in chosen.parts:
-        some = len(reports("mixed", 50, 1)[part.name]) > 0
-        assert unpack_rows(chosen, both)[part.name].simulated == total.parts[part.name].simulated == some
+        assert total.parts[part.name].simulated == (len(reports("mixed", 50, 1)[part.name]) > 0)
         assert not tally_rows(chosen, real).parts[part.name].simulated
+    with pytest.raises(InvalidReportError, match="allow_simulated"):
+        tally_rows(chosen, real) + tally_rows(chosen, seeded)
 
 
 # Tags --------------------------------------------------------------------------------------------------------------

@@ -22,9 +22,18 @@ from dither.engines import spark_session as sessions
 from dither.engines import spark_tasks as tasks
 from dither.engines.local import Local
 from dither.engines.records import open_records
-from dither.engines.report_rows import nothing, pack_rows, rows_schema
+from dither.engines.report_rows import codes, nothing, pack_rows, rows_schema
 from dither.engines.spark import Spark
-from dither.errors import DitherError, DomainError, MissingExtraError, ParameterError, ReportError, RowError, WriteError
+from dither.errors import (
+    DitherError,
+    DomainError,
+    InvalidReportError,
+    MissingExtraError,
+    ParameterError,
+    ReportError,
+    RowError,
+    WriteError,
+)
 from engines.cases import made, names_in, rows, table, written
 from marks import wide
 
@@ -167,7 +176,11 @@ def test_what_was_simulated_stays_so(engine: Spark, session: Any, tmp_path: Path
     real, played = rows("mixed", 30, seed=None), rows("mixed", 1)
     path = written(tmp_path / "both.parquet", pa.Table.from_batches([real, played]), group=10)
     for source in (path, session.read.parquet(str(path))):
-        assert any(part.simulated for part in engine.tally(PLAN, source).parts.values())
+        with pytest.raises(InvalidReportError, match="some of these 31 reports are simulated"):
+            engine.tally(PLAN, source)
+        assert engine.tally(PLAN, source, allow_simulated=True).simulated
+        found = engine.tally(PLAN, source, invalid_reports="drop")
+        assert (found.dropped, found) == ({"simulated": 1}, Local().tally(PLAN, real))
     alone = written(tmp_path / "real.parquet", real)
     assert not any(part.simulated for part in engine.tally(PLAN, alone).parts.values())
 
@@ -359,6 +372,62 @@ def test_nothing_is_left_of_a_run_that_fails(engine: Spark, session: Any, people
     with pytest.raises(Exception, match="lost"):
         engine.randomize(PLAN, frame, tmp_path / "reports")
     assert not (tmp_path / "reports").exists()
+
+
+def disturbed(batches: Iterator[pa.RecordBatch], marks: str) -> Iterator[pa.RecordBatch]:
+    """Of each partition the rows, and some that are no reports; the first attempt is lost after it gave them."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    mark = Path(marks, f"{task.partitionId()}-{task.attemptNumber()}")
+    mark.touch()
+    yield from batches
+    yield pa.record_batch(
+        [pa.array([None, 7, 7], pa.int64()), pa.array([b"", b"x", b"xy"], pa.binary())], names=["tag", "report"]
+    )
+    if task.attemptNumber() == 0:
+        raise RuntimeError("lost")
+
+
+@pytest.mark.wide
+def test_what_is_left_out_is_counted_once_though_tasks_are_tried_again(
+    engine: Spark, session: Any, folder: Path, tmp_path: Path
+) -> None:
+    frame = session.read.parquet(str(folder)).repartition(2)
+    frame = frame.mapInArrow(partial(_sent(disturbed), marks=str(tmp_path)), "tag bigint, report binary")
+    found = engine.tally(PLAN, frame, invalid_reports="drop")
+    assert names_in(tmp_path) == ["0-0", "0-1", "1-0", "1-1"]  # each partition was tried twice
+    assert found.dropped == {"malformed": 2, "another plan": 4}
+    assert found == Local().tally(PLAN, folder)
+
+
+@pytest.mark.wide
+def test_bad_rows_of_files_are_refused_or_left_out_as_on_one_machine(
+    engine: Spark, session: Any, folder: Path, tmp_path: Path
+) -> None:
+    more = [*rows("mixed", USERS, seed=None).to_pylist(), {"tag": None, "report": b""}, {"tag": 7, "report": b""}]
+    own = codes(PLAN).tags.tolist()
+    for place, part in enumerate(PLAN.parts):
+        length = part.mechanism.dtype.itemsize
+        more += [{"tag": own[2 * place], "report": b"\xff" * size} for size in (length, length + 1)]
+    more += rows("mixed", 3).to_pylist()  # simulated
+    kinds = pa.schema([("tag", pa.int64()), ("report", pa.binary())])
+    path = written(tmp_path / "x.parquet", pa.Table.from_pylist(more, kinds), group=20)
+    local = Local().tally(PLAN, path, invalid_reports="drop")
+    count = len(PLAN.parts)
+    assert local.dropped == {
+        "malformed": 1,
+        "another plan": 1,
+        "wrong length": count,
+        "out of range": count,
+        "simulated": 3,
+    }
+    for source in (path, session.read.parquet(str(path)), session.read.parquet(str(path)).repartition(40)):
+        found = engine.tally(PLAN, source, invalid_reports="drop")
+        assert found.to_bytes() == local.to_bytes()
+        with pytest.raises(InvalidReportError, match="invalid_reports="):
+            engine.tally(PLAN, source)
+    refused(ParameterError, lambda: engine.tally(PLAN, path, invalid_reports="ignore"))
 
 
 def shrinking(batches: Iterator[pa.RecordBatch], marks: str) -> Iterator[pa.RecordBatch]:

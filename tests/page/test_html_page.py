@@ -450,6 +450,22 @@ def test_truths_that_do_not_fit_are_refused(plan, estimates):
         html_page(dither.plan(Schema({"a": Numeric(0, 1)}), 1.0, users=1000), estimates)
 
 
+# What was left out -------------------------------------------------------------------------------------------------
+
+
+def test_reports_that_were_left_out_are_told_by_reason(plan, shown):
+    dropped = {"malformed": 1, "another plan": 2345, "wrong length": 3, "out of range": 4, "simulated": 5}
+    tally = replace(plan.tally(plan.randomize(table(500), seed=1)), dropped=dropped)
+    told = Page(html_page(plan, plan.estimate(tally))).text()
+    assert "Reports that were left out" in told
+    assert "2,358" in told
+    for reason, count in dropped.items():
+        assert reason in told
+        assert f"{count:,}" in told
+    assert "500 people" in told  # who are counted
+    assert "left out" not in shown.text()
+
+
 # Promises ----------------------------------------------------------------------------------------------------------
 
 

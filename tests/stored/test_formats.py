@@ -120,7 +120,15 @@ def test_tallies_and_the_journal_follow():
     assert follows("tally", readable(listed[:-32]))
     assert not follows("tally", {**readable(listed[:-32]), "files": []})
     assert not follows("tally", {**readable(whole[:-32]), "files": readable(listed[:-32])["files"]})
+    for each in (tally, replace(tally, files={"ab" * 32: 300})):
+        dropped = readable(replace(each, dropped={"malformed": 1, "simulated": 2}).to_bytes()[:-32])
+        assert follows("tally", dropped)
+        for wrong in ({}, {"strange": 1}, {"simulated": 0}):
+            assert not follows("tally", {**dropped, "dropped": wrong})
     stored = JournalFormat("dither journal 1", tally.plan, [("file", 0, 10, 300)], whole)  # type: ignore[list-item]
+    assert follows("tally", readable(msgspec.msgpack.encode(stored)))
+    assert b"simulated" not in msgspec.msgpack.encode(stored).replace(whole, b"")  # as it was before there was one
+    stored.simulated = whole
     assert follows("tally", readable(msgspec.msgpack.encode(stored)))
 
 
@@ -131,6 +139,10 @@ def test_estimates_follow():
         assert not follows("estimates", {**stored, "plan": "x"})
         assert not follows("estimates", {**stored, "level": 95})
         assert not follows("estimates", {key: value for key, value in stored.items() if key != "simulated"})
+    found = to_dict(PLAN, PLAN.estimate(replace(simulated(), dropped={"out of range": 2})))
+    assert found["dropped"] == {"out of range": 2}
+    assert follows("estimates", found)
+    assert not follows("estimates", {**found, "dropped": {"strange": 2}})
 
 
 def models() -> list[dict[str, Any]]:

@@ -80,7 +80,7 @@ class _Group(click.Group):
             except RowError as error:
                 raise click.ClickException(printable(str(error.but(substitute=_SUBSTITUTES)))) from None
             except DitherError as error:
-                raise click.ClickException(printable(str(error))) from None
+                raise click.ClickException(printable(_with_options(str(error)))) from None
             except KeyboardInterrupt:
                 raise Stopped("stopped; no unfinished file is left") from None
             except BrokenPipeError:  # whoever read standard output has had enough, as in: dither ... | head
@@ -98,6 +98,14 @@ class _Group(click.Group):
 @click.version_option(dither.__version__, prog_name="dither")
 def main() -> None:
     """Collect data under local differential privacy, with exact guarantees."""
+
+
+def _with_options(text: str) -> str:
+    """What an error of the library advises, in the words of the command."""
+    options = {'invalid_reports="drop"': "--invalid-reports drop", "allow_simulated=True": "--allow-simulated"}
+    for argument, option in options.items():
+        text = text.replace(argument, option)
+    return text
 
 
 @contextmanager

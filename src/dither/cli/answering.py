@@ -180,6 +180,7 @@ def _lines(question: str, attribute: str, each: "Estimate", truth: Any, size: An
 
 
 def _explained(made: "Plan", found: "PlanEstimates", refine: str) -> str:
+    from dither.core.reports import left_out_in_words
     from dither.page.export import numeric_estimates, people
 
     lines = [f"From {several(people(made, found), 'user')}; all that a user reports together: {found.guarantee}."]
@@ -191,6 +192,8 @@ def _explained(made: "Plan", found: "PlanEstimates", refine: str) -> str:
         )
     if any(each.original is not None for each in parts):
         lines.append(f"Refined ({refine}), which costs no privacy; --refine none shows the reports by themselves.")
+    if found.dropped:
+        lines.append(left_out_in_words(found.dropped))
     return "\n".join(lines)
 
 

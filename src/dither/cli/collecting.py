@@ -18,20 +18,20 @@ from dither.cli.common import (
     enumerated,
     facts,
     invalid_option,
+    invalid_reports_options,
     json_option,
     once_from_input,
     pace,
     plan_argument,
     read_plan,
     refuse_pipes,
-    reports_in,
     seed_option,
     several,
     shell_quoted,
-    simulated,
     standard_input,
     table_option,
     tell,
+    tell_left_out,
     to_output,
     writable,
     write_raw,
@@ -183,6 +183,7 @@ def _budget(made: "Plan") -> str:
 @click.option("-o", "--output", metavar="FILE", help="Write the tally here; - is standard output.")
 @click.option("--add-to", metavar="TALLY", help="Add the files to this tally, each once; it is begun if not there.")
 @click.option("--sql", metavar="QUERY", help="Take the reports from a DuckDB query: its columns tag and report.")
+@invalid_reports_options
 @engine_option
 @click.option("--restart", is_flag=True, help="Forget what an interrupted run has counted, and begin anew.")
 @json_option()
@@ -192,6 +193,8 @@ def tally(
     output: str | None,
     add_to: str | None,
     sql: str | None,
+    invalid_reports: str,
+    allow_simulated: bool,
     engine_name: str,
     restart: bool,
     as_json: bool,
@@ -201,6 +204,10 @@ def tally(
     REPORTS are files (.parquet, .arrow), patterns, folders, or - for an Arrow stream on standard input. A run that
     was stopped or killed goes on where it was when the same command is given again; nothing is counted twice. A tally
     knows its files: with --add-to those of a new day are added, and those that it counts already are left out.
+
+    A row that is no report of the plan stops it, or is left out by --invalid-reports drop, which tells how many there
+    were for which reason. Reports that are all simulated are counted, and marked so. Among others that are not, they
+    would void the guarantee of all: they are treated as invalid, unless --allow-simulated counts them.
 
     \b
     dither tally plan.json reports/*.parquet -o part.tally
@@ -225,37 +232,38 @@ def tally(
                 "With --add-to the reports are files, which are known again by their digests, and are counted at once, "
                 "on this machine: tally anything else with -o, and merge."
             )
-        _add(plan_file, reports, str(add_to), as_json)
+        _add(plan_file, reports, str(add_to), invalid_reports, allow_simulated, as_json)
         return
     refuse_pipes(reports, "the reports")
     writable(output)
     made = read_plan(plan_file)
-    chosen = engine(engine_name)
+    chosen, treated = engine(engine_name), {"invalid_reports": invalid_reports, "allow_simulated": allow_simulated}
     began = time.monotonic()
     if STREAM in reports or sql is not None:
         if len(reports) > 1:
             raise ParameterError("standard input (-) cannot be tallied together with files; tally it alone, and merge")
         checked_output(output, [plan_file], as_json=as_json, binary=True)
         with progress("Tallying", unit="reports") as advance:
-            found = chosen.tally(made, _incoming() if sql is None else _queried(sql, engine_name), progress=advance)
+            rows = _incoming() if sql is None else _queried(sql, engine_name)
+            found = chosen.tally(made, rows, **treated, progress=advance)
         _finish(plan_file, found, output, 1, time.monotonic() - began, as_json)
         return
     if engine_name == "spark":  # which finds its files by itself, and starts anew where it was stopped
         checked_output(output, [plan_file, *reports], as_json=as_json, binary=True)
         with progress("Tallying on Spark", unit="reports") as advance:
-            found = chosen.tally(made, list(reports), progress=advance)
+            found = chosen.tally(made, list(reports), **treated, progress=advance)
         if not any(map(is_address, reports)):  # which only Spark can read
-            found = _with_files(found, report_files(list(reports), made))
+            found = _with_files(found, report_files(list(reports), made, invalid_reports=invalid_reports))
         _finish(plan_file, found, output, len(reports), time.monotonic() - began, as_json)
         return
-    counting = _Counting(made, list(reports), output)
+    counting = _Counting(made, list(reports), output, invalid_reports)
     checked_output(output, [plan_file, *counting.paths], as_json=as_json, binary=True)
     if restart:
         counting.restart()
     try:
         before = counting.done()
         with progress("Tallying", counting.rows, unit="reports") as advance:
-            found = Local().tally(made, counting.files, progress=advance, journal=counting.journal)
+            found = Local().tally(made, counting.files, **treated, progress=advance, journal=counting.journal)
     except KeyboardInterrupt:
         raise Stopped(counting.stopped()) from None
     except JournalError as error:
@@ -269,10 +277,12 @@ def _with_files(found: "PlanTally", files: Sequence["ReportFile"]) -> "PlanTally
     """A tally that knows its files; not a simulation, which is the same to the byte whenever its seed is."""
     from dither.engines.incremental_tally import listed_tally
 
-    return found if simulated(found) else listed_tally(found, files)
+    return found if found.simulated else listed_tally(found, files)
 
 
-def _add(plan_file: str, reports: Sequence[str], target: str, as_json: bool) -> None:
+def _add(
+    plan_file: str, reports: Sequence[str], target: str, invalid_reports: str, allow_simulated: bool, as_json: bool
+) -> None:
     """Add files to a stored tally, and tell which of them were in it already, and what cannot be known."""
     from dither.engines.incremental_tally import add_to_tally
     from dither.engines.report_files import report_files
@@ -281,13 +291,20 @@ def _add(plan_file: str, reports: Sequence[str], target: str, as_json: bool) -> 
         raise ParameterError("a tally that is added to is a file: name it")
     refuse_pipes([*reports, target], "the reports")
     made = read_plan(plan_file)
-    files = report_files(list(reports), made)
+    files = report_files(list(reports), made, invalid_reports=invalid_reports)
     checked_output(target, [plan_file, *(file.path for file in files)])
     writable(target)
     began = time.monotonic()
     with progress("Tallying", unit="reports") as advance:
-        found = add_to_tally(target, made, files, progress=advance)
-    seconds, count, before = time.monotonic() - began, reports_in(found.tally), len(found.counted_before)
+        found = add_to_tally(
+            target,
+            made,
+            files,
+            invalid_reports=invalid_reports,
+            allow_simulated=allow_simulated,
+            progress=advance,
+        )
+    seconds, count, before = time.monotonic() - began, found.tally.reports, len(found.counted_before)
     if as_json:
         facts(
             {
@@ -296,10 +313,11 @@ def _add(plan_file: str, reports: Sequence[str], target: str, as_json: bool) -> 
                 "added": found.reports,
                 "files": len(found.added),
                 "left out": list(found.counted_before),
+                "dropped": dict(found.dropped),
                 "unlisted": found.unlisted,
                 "file": target,
                 "seconds": round(seconds, 3),
-                "simulated": simulated(found.tally),
+                "simulated": found.tally.simulated,
             }
         )
     if before:
@@ -312,12 +330,13 @@ def _add(plan_file: str, reports: Sequence[str], target: str, as_json: bool) -> 
         tell(f"added {pace(found.reports, seconds, 'report')} to {target}, which has {several(count, 'report')} now")
     else:
         tell(f"added nothing: {target} is as it was, with {several(count, 'report')}")
+    tell_left_out(found.dropped)
     if found.added and found.unlisted:
         tell(
             f"note: of {several(found.unlisted, 'report')} in {target} it is not known which files they came from, so "
             "it cannot be known whether these files are among them"
         )
-    if simulated(found.tally):
+    if found.tally.simulated:
         tell("simulated: some of these reports came from a seed, and promise nothing")
     tell(f"next: dither estimate {shell_quoted(plan_file)} {shell_quoted(target)}")
 
@@ -325,11 +344,11 @@ def _add(plan_file: str, reports: Sequence[str], target: str, as_json: bool) -> 
 class _Counting:
     """A tally over files, which may be stopped and go on."""
 
-    def __init__(self, plan: "Plan", sources: list[str], output: str) -> None:
+    def __init__(self, plan: "Plan", sources: list[str], output: str, invalid_reports: str) -> None:
         from dither.engines.report_files import report_files
 
         self.plan = plan
-        self.files = report_files(sources, plan)
+        self.files = report_files(sources, plan, invalid_reports=invalid_reports)
         self.paths = [file.path for file in self.files]
         self.rows = sum(file.rows for file in self.files)
         self.journal = None if output == STREAM else Path(f"{output}.progress")
@@ -350,12 +369,12 @@ class _Counting:
                 self.journal.unlink()
 
     def done(self) -> int:
-        """How many reports are counted, as the journal says."""
+        """How many reports an interrupted run has looked at, as the journal says."""
         from dither.engines.journal import Journal
 
         if self.journal is None or not self.journal.exists():
             return 0
-        return reports_in(Journal.at(self.journal, self.plan).total)
+        return Journal.at(self.journal, self.plan).rows
 
     def stopped(self) -> str:
         """How far it came, and how to go on."""
@@ -404,7 +423,8 @@ def _finish(
     plan_file: str, found: "PlanTally", output: str, files: int, seconds: float, as_json: bool, before: int = 0
 ) -> None:
     """Write the tally, and tell what was done; `before`, by a run that was interrupted, took other seconds."""
-    count = reports_in(found)
+    count = found.reports
+    before = min(before, count)  # some of which may have been left out
     write_raw(output, found.to_bytes())
     if as_json:
         facts(
@@ -412,15 +432,17 @@ def _finish(
                 "plan": found.plan,
                 "reports": count,
                 "questions": {name: part.n for name, part in found.parts.items()},
+                "dropped": dict(found.dropped),
                 "files": files,
                 "file": output,
                 "seconds": round(seconds, 3),
-                "simulated": simulated(found),
+                "simulated": found.simulated,
             }
         )
     earlier = f", and {before:,} in an interrupted run" if before else ""
     tell(f"tallied {pace(count - before, seconds, 'report')}{earlier}; {wrote(output)}")
-    if simulated(found):
+    tell_left_out(found.dropped)
+    if found.simulated:
         tell("simulated: some of these reports came from a seed, and promise nothing")
     if output != STREAM:
         tell(

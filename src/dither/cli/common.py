@@ -4,7 +4,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
@@ -59,6 +59,22 @@ def invalid_option(command: _Command) -> _Command:
         show_default=True,
         help="What becomes of values that do not fit: refused, or replaced as the plan says.",
     )(command)
+
+
+def invalid_reports_options(command: _Command) -> _Command:
+    """--invalid-reports and --allow-simulated."""
+    drop = click.option(
+        "--invalid-reports",
+        type=click.Choice(["error", "drop"]),
+        default="error",
+        show_default=True,
+        help="What becomes of reports that no honest client sent, and of simulated ones among others: one of them "
+        "stops it, or they are left out and counted by reason.",
+    )
+    allow = click.option(
+        "--allow-simulated", is_flag=True, help="Count simulated reports among others; then nothing is promised."
+    )
+    return drop(allow(command))
 
 
 def table_option(command: _Command) -> _Command:
@@ -154,6 +170,14 @@ def several(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def tell_left_out(dropped: Mapping[str, int]) -> None:
+    """How many reports were left out, and why, if there are any."""
+    from dither.core.reports import left_out_in_words
+
+    if dropped:
+        tell(f"note: {left_out_in_words(dropped).removesuffix('.')}")
+
+
 def pace(count: int, seconds: float, noun: str) -> str:
     """As in "1,000 reports in 0.5 seconds (2,000 reports/s)"."""
     speed = f" ({several(round(count / seconds), noun)}/s)" if seconds > 0 and count else ""
@@ -238,16 +262,6 @@ def read_tally(path: str, plan: "Plan | None" = None) -> "PlanTally":
             "the plan that its reports were made with"
         )
     return found
-
-
-def reports_in(tally: "PlanTally") -> int:
-    """How many reports a tally counts."""
-    return sum(part.n for part in tally.parts.values())
-
-
-def simulated(tally: "PlanTally") -> bool:
-    """Whether any of its reports came from a seed."""
-    return any(part.simulated for part in tally.parts.values())
 
 
 def expanded(patterns: Sequence[str]) -> list[str]:

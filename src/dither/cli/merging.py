@@ -13,14 +13,14 @@ from dither.cli.common import (
     checked_output,
     expanded,
     facts,
+    invalid_reports_options,
     json_option,
     once_from_input,
     read_tally,
-    reports_in,
     several,
     shell_quoted,
-    simulated,
     tell,
+    tell_left_out,
     writable,
     write_raw,
     wrote,
@@ -36,34 +36,45 @@ if TYPE_CHECKING:
 @click.argument("tallies", nargs=-1, required=True, metavar="TALLIES...")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write the sum here; - is standard output.")
 @click.option("--again", is_flag=True, help="Count tallies that are the same to the bit each on their own.")
+@invalid_reports_options
 @json_option()
-def merge(tallies: Sequence[str], output: str, again: bool, as_json: bool) -> None:
+def merge(
+    tallies: Sequence[str], output: str, again: bool, invalid_reports: str, allow_simulated: bool, as_json: bool
+) -> None:
     """Add up tallies of one plan, from several files or machines.
+
+    Tallies of simulated reports are not added to others, whose guarantee they would void: they stop it, are left out
+    by --invalid-reports drop, or are counted with --allow-simulated.
 
     \b
     dither merge monday.tally tuesday.tally -o week.tally
     """
+    from dither.planning.tally_sums import merged_tallies
+
     paths = expanded(tallies)
     once_from_input(*paths)
     _refuse_twice(paths)
     _refuse_output(paths, output)
     checked_output(output, [], as_json=as_json, binary=True)
     writable(output)
-    total, counts = _merged(paths, again)
-    count = reports_in(total)
+    sums, counts = _sums(paths, again)
+    total = merged_tallies(sums, invalid_reports=invalid_reports, allow_simulated=allow_simulated)
+    count = total.reports
     write_raw(output, total.to_bytes())
     if as_json:
         facts(
             {
                 "plan": total.plan,
                 "reports": count,
+                "dropped": dict(total.dropped),
                 "tallies": counts,
                 "file": output,
-                "simulated": simulated(total),
+                "simulated": total.simulated,
             }
         )
     tell(f"merged {_tallies(len(counts))} of plan {total.plan[:12]}: {several(count, 'report')}; {wrote(output)}")
-    if simulated(total):
+    tell_left_out(total.dropped)
+    if total.simulated:
         tell("simulated: some of these reports came from a seed, so the sum is simulated, and promises nothing")
     if output != STREAM:
         tell(f"next: dither estimate plan.json {shell_quoted(output)}")
@@ -99,34 +110,35 @@ def _refuse_output(paths: Sequence[str], output: str) -> None:
             )
 
 
-def _merged(paths: Sequence[str], again: bool) -> tuple["PlanTally", dict[str, int]]:
-    """The sum, with one tally in memory at a time; and how many reports each of them counts."""
-    total: PlanTally | None = None
+def _sums(paths: Sequence[str], again: bool) -> tuple[Sequence["PlanTally"], dict[str, int]]:
+    """The sums, simulated tallies apart, with one in memory at a time; and how many reports each of them counts."""
+    sums: Sequence[PlanTally] = ()
     first: dict[bytes, str] = {}
     counts: dict[str, int] = {}
     with progress("Merging", len(paths), unit="tallies") as advance:
         for path in paths:
             each = read_tally(path)
-            counts[path] = reports_in(each)
+            counts[path] = each.reports
             one = first.setdefault(sha256(each.to_bytes()).digest(), path)
             if one != path and counts[path] and not again:
                 raise TallyError(
                     f"{one} and {path} are the same to the bit, so they are most likely copies, and their reports "
                     "would be counted twice. Leave one out; if they really are different collections pass --again"
                 )
-            total = each if total is None else _sum(total, each, paths[0], path, again)
+            sums = _added(sums, each, paths[0], path, again)
             advance(1)
-    assert total is not None
-    return total, counts
+    return sums, counts
 
 
-def _sum(total: "PlanTally", each: "PlanTally", start: str, path: str, again: bool) -> "PlanTally":
-    if each.plan != total.plan:
+def _added(sums: Sequence["PlanTally"], each: "PlanTally", start: str, path: str, again: bool) -> Sequence["PlanTally"]:
+    from dither.planning.tally_sums import sums_apart
+
+    if sums and each.plan != sums[0].plan:
         raise TallyError(
-            f"{path} belongs to plan {each.plan[:12]}, and {start} to plan {total.plan[:12]}: nothing was merged. "
+            f"{path} belongs to plan {each.plan[:12]}, and {start} to plan {sums[0].plan[:12]}: nothing was merged. "
             "Merge and estimate the tallies of each plan on their own"
         )
-    twice = total.files.keys() & each.files.keys()
+    twice = {digest for total in sums for digest in total.files} & each.files.keys()
     if twice and not again:
         raise TallyError(
             f"{path} counts {several(len(twice), 'file')} of reports that a tally before it counts too: their reports "
@@ -135,7 +147,7 @@ def _sum(total: "PlanTally", each: "PlanTally", start: str, path: str, again: bo
         )
     try:
         files = {digest: reports for digest, reports in each.files.items() if digest not in twice}
-        return total + replace(each, files=files)
+        return sums_apart([*sums, replace(each, files=files)])
     except DitherError as error:
         reason = str(error)
     raise TallyError(f"{path}: {reason}")

@@ -33,11 +33,11 @@ from dither.core.draw import Rows, Tape
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.parallel import each_chunk, sum_chunks
 from dither.core.randomness import Stream
-from dither.core.reports import Reports
+from dither.core.reports import Reports, drops
 from dither.core.structure import PLAIN
 from dither.core.tally import Tally
 from dither.core.workload import Workload
-from dither.errors import EmptyError, ParameterError, ReportError, TallyError
+from dither.errors import EmptyError, InvalidReportError, ParameterError, ReportError, TallyError
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -374,29 +374,38 @@ class Mechanism(ABC, Generic[R]):
         each_chunk(fill, len(values), max(256, _CHUNK_BYTES // (8 * self.row_words)))
         return reports
 
-    def tally(self, reports: NDArray[Any]) -> Tally:
-        """The sum over reports. Any split of the reports gives, merged with `+`, the same tally to the bit."""
-        rows = self._rows(reports)
+    def tally(self, reports: NDArray[Any], *, invalid_reports: str = "error") -> Tally:
+        """The sum over reports. Any split of the reports gives, merged with `+`, the same tally to the bit.
+
+        A report with a field out of range is refused, or left out by `invalid_reports="drop"`: `n` counts the others.
+        """
+        rows, drop = self._rows(reports), drops(invalid_reports)
         marks = np.asanyarray(reports).view(Reports)  # a plain array has none
         if marks.maker and marks.maker != self.fingerprint:
             raise ReportError("these reports were made by another mechanism, or by this one with other parameters")
 
+        dropped: list[int] = []  # of each part: appending is one step, so threads need no lock
+
         def count(part: slice) -> NDArray[np.int64]:
             fine = self._valid(rows[part])
-            if not fine.all():
+            if fine.all():
+                return self._count(rows[part])
+            if not drop:
                 row = part.start + int(fine.argmin())
-                raise ReportError(
+                raise InvalidReportError(
                     f"report {row} has a field out of range, so no honest client sent it; nothing was tallied. "
-                    "Keep the good ones with reports[mechanism.valid(reports)]"
+                    'invalid_reports="drop" leaves such reports out'
                 )
-            return self._count(rows[part])
+            dropped.append(len(fine) - int(fine.sum()))
+            return self._count(rows[part][fine])
 
         chunk = max(1024, 4 * _CHUNK_BYTES // self.dtype.itemsize)
         counts = sum_chunks(count, len(rows), chunk)
         if counts is None:
             counts = self._count(rows)
-        simulated = marks.simulated and len(rows) > 0  # what is not there has no mark
-        return Tally(self.fingerprint, len(rows), counts, simulated)
+        n = len(rows) - sum(dropped)
+        simulated = marks.simulated and n > 0  # what is not there has no mark
+        return Tally(self.fingerprint, n, counts, simulated)
 
     def valid(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Which reports an honest client can have sent: keep them with `reports[mechanism.valid(reports)]`."""

@@ -4,20 +4,34 @@
 part of a plan, and whether it was simulated from a seed. Both travel through slices, concatenation, pickles, Arrow and
 Parquet. Anything that behaves like a NumPy array works on it; a plain array with the right dtype may be tallied too.
 
+**Invalid reports.** Strangers send reports, and some of them are none. Whatever tallies takes `invalid_reports`: with
+`"error"` one of them stops it, with `"drop"` it is left out, and counted by one of the `REASONS`:
+
+- `malformed`: its row has no tag, or no report;
+- `another plan`: it is of another plan, or answers no question of this one;
+- `wrong length`: it has more bytes, or fewer, than a report about its question;
+- `out of range`: one of its fields has a value that no honest client sends;
+- `simulated`: it was made from a seed, and others were not (`planning.tally_sums`).
+
 In Arrow a field is a column of the same unsigned integer type, packed bits are fixed-size binary, and a field with
 several values (the dimensions of a record) is a fixed-size list.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dither.core.checks import is_list
-from dither.errors import ReportError, require
+from dither.errors import ParameterError, ReportError, require
 
 if TYPE_CHECKING:
     import pyarrow
+
+MALFORMED, ANOTHER_PLAN, WRONG_LENGTH = "malformed", "another plan", "wrong length"
+OUT_OF_RANGE, SIMULATED = "out of range", "simulated"
+REASONS = (MALFORMED, ANOTHER_PLAN, WRONG_LENGTH, OUT_OF_RANGE, SIMULATED)
+INVALID_REPORTS = ("error", "drop")
 
 
 class Reports(np.ndarray):
@@ -93,6 +107,28 @@ class Reports(np.ndarray):
         for name, column in zip(table.schema.names, table.columns, strict=True):
             rows[name] = _cells(arrow, column, dtype[name])
         return cls.wrap(rows, facts[b"dither.mechanism"].decode(), facts.get(b"dither.simulated") != b"0")
+
+
+def drops(invalid_reports: str) -> bool:
+    """Whether invalid reports are left out, and counted, where they would be refused otherwise.
+
+    >>> drops("error"), drops("drop")
+    (False, True)
+    """
+    if invalid_reports not in INVALID_REPORTS:
+        raise ParameterError(f"invalid_reports must be one of {', '.join(INVALID_REPORTS)}")
+    return invalid_reports == "drop"
+
+
+def left_out_in_words(dropped: Mapping[str, int]) -> str:
+    """How many reports were left out, and why; nothing if there were none.
+
+    >>> left_out_in_words({"out of range": 1200, "simulated": 1})
+    '1,201 reports were left out: 1,200 out of range, 1 simulated.'
+    """
+    total = sum(dropped.values())
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+    return f"{total:,} report{'s were' if total != 1 else ' was'} left out: {reasons}." if total else ""
 
 
 def maker_of(reports: Any) -> str:

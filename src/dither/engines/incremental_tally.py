@@ -15,9 +15,9 @@ says how many there are.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from dither.engines.report_rows import nothing
 from dither.errors import DitherError, TallyError
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
+from dither.planning.tally_sums import merged_tallies
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Addition:
     counted_before: tuple[str, ...]  # files that were in it already, and were left out
     reports: int  # that were added
     unlisted: int  # reports that were in it before, from no file that it lists: the new files may be among theirs
+    dropped: Mapping[str, int] = field(default_factory=dict)  # by the reason: how many were left out this time
 
 
 def listed_tally(tally: PlanTally, files: Iterable[ReportFile]) -> PlanTally:
@@ -46,10 +48,20 @@ def listed_tally(tally: PlanTally, files: Iterable[ReportFile]) -> PlanTally:
     return replace(tally, files={file.digest: file.rows for file in files if file.rows})
 
 
-def add_to_tally(path: str | Path, plan: Plan, source: Any, *, progress: Progress | None = None) -> Addition:
+def add_to_tally(
+    path: str | Path,
+    plan: Plan,
+    source: Any,
+    *,
+    invalid_reports: str = "error",
+    allow_simulated: bool = False,
+    progress: Progress | None = None,
+) -> Addition:
     """Add files of reports to the tally that is stored at `path`, each once; without a file there, it is begun.
 
     `source` is a path, a pattern, a folder, an address, or a list of these. Files that the tally lists are left out.
+    Invalid reports, and simulated ones beside others, are refused or left out as by `Local().tally`: with
+    `invalid_reports="drop"` a stored tally that is simulated is left out, once there are reports that are not.
 
     >>> import tempfile, dither
     >>> from dither.engines import Local
@@ -63,26 +75,34 @@ def add_to_tally(path: str | Path, plan: Plan, source: Any, *, progress: Progres
     >>> found.reports, len(found.counted_before), found.tally.unlisted
     (2, 1, 0)
     """
-    place, files = Path(path), report_files(source, plan)
+    place, files = Path(path), report_files(source, plan, invalid_reports=invalid_reports)
+
+    def tallied_files(some: list[ReportFile], *stored: PlanTally) -> PlanTally:
+        """The tally of some files, and of what is stored."""
+        found = Local().tally(
+            plan, some, invalid_reports=invalid_reports, allow_simulated=allow_simulated, progress=progress
+        )
+        both = [*stored, listed_tally(found, some)]
+        return merged_tallies(both, invalid_reports=invalid_reports, allow_simulated=allow_simulated)
+
     if not place.exists():
-        return _begun(place, plan, files, progress)
+        total = tallied_files(files)
+        if place.exists():
+            raise _busy(place)
+        write_bytes(place, total.to_bytes())
+        return Addition(total, tuple(file.path for file in files), (), total.reports, 0, total.dropped)
     with _alone(place):
         stored = _stored(place, plan)
         new = [file for file in files if file.digest not in stored.files]
         total = stored
         if new:
-            total = stored + listed_tally(Local().tally(plan, new, progress=progress), new)
+            total = tallied_files(new, stored)
             write_bytes(place, total.to_bytes())
     before = tuple(file.path for file in files if file.digest in stored.files)
-    return Addition(total, tuple(file.path for file in new), before, sum(file.rows for file in new), stored.unlisted)
-
-
-def _begun(place: Path, plan: Plan, files: list[ReportFile], progress: Progress | None) -> Addition:
-    total = listed_tally(Local().tally(plan, files, progress=progress), files)
-    if place.exists():
-        raise _busy(place)
-    write_bytes(place, total.to_bytes())
-    return Addition(total, tuple(file.path for file in files), (), sum(file.rows for file in files), 0)
+    kept = 0 if stored.simulated and not total.simulated else stored.reports
+    dropped = {reason: count - stored.dropped.get(reason, 0) for reason, count in total.dropped.items()}
+    dropped = {reason: count for reason, count in dropped.items() if count}
+    return Addition(total, tuple(file.path for file in new), before, total.reports - kept, stored.unlisted, dropped)
 
 
 def _stored(place: Path, plan: Plan) -> PlanTally:

@@ -20,11 +20,13 @@ from typing import NamedTuple
 import msgspec
 
 from dither.core.atomic_write import write_bytes
+from dither.core.reports import drops
 from dither.engines.report_files import Piece, ReportFile
 from dither.engines.report_rows import nothing
 from dither.errors import TallyError
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
+from dither.planning.tally_sums import sums_apart
 
 _FORMAT = "dither journal 1"
 _PAUSE = 2.0  # seconds between two writes
@@ -42,16 +44,17 @@ class Journal:
 
     path: Path | None  # where it is written down, if anywhere
     plan: str
-    _state: tuple[PlanTally, int]  # the sum, and of how many pieces: one value, since Ctrl-C may come between two steps
+    # The sums, what is simulated apart, and of how many pieces: one value, since Ctrl-C may come between two steps.
+    _state: tuple[tuple[PlanTally, ...], int]
     _pieces: list["_Counted"] = field(default_factory=list)
     _saved: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def at(cls, path: str | Path | None, plan: Plan) -> "Journal":
-        """The journal of an interrupted run, or a new one."""
-        place = None if path is None else Path(path)
+    def at(cls, path: str | Path | None, plan: Plan, *, invalid_reports: str = "drop") -> "Journal":
+        """The journal of an interrupted run, or a new one. With `"error"`, one that has left out reports is refused."""
+        place, drop = None if path is None else Path(path), drops(invalid_reports)
         if place is None or not place.exists():
-            return cls(place, plan.fingerprint, (nothing(plan), 0))
+            return cls(place, plan.fingerprint, ((nothing(plan),), 0))
         stored = _read(place)
         if stored is None or stored.format != _FORMAT:
             raise JournalError(f"{place} is no journal of a tally, or is damaged; {_ANEW}")
@@ -61,15 +64,26 @@ class Journal:
                 f"{plan.fingerprint[:12]}; choose another output, or {_ANEW}"
             )
         pieces = stored.counted
-        total = nothing(plan) + PlanTally.from_bytes(stored.tally)
-        if sum(part.n for part in total.parts.values()) != sum(piece.rows for piece in pieces):
+        sums = map(PlanTally.from_bytes, filter(None, [stored.tally, stored.simulated]))
+        total = sums_apart([nothing(plan), *sums])
+        if sum(tally.rows for tally in total) != sum(piece.rows for piece in pieces):
             raise JournalError(f"{place} is damaged: its tally is not of the pieces that it names; {_ANEW}")
+        if not drop and any(tally.dropped for tally in total):
+            raise JournalError(
+                "the interrupted run has left out invalid reports, and now they are to be refused: "
+                f'go on with invalid_reports="drop"; or {_ANEW}'
+            )
         return cls(place, stored.plan, (total, len(pieces)), pieces)
 
     @property
-    def total(self) -> PlanTally:
-        """The sum over what is counted."""
+    def tallies(self) -> tuple[PlanTally, ...]:
+        """The sums over what is counted: of the reports that are not simulated, and of those that are."""
         return self._state[0]
+
+    @property
+    def rows(self) -> int:
+        """How many rows are done."""
+        return sum(tally.rows for tally in self.tallies)
 
     @property
     def counted(self) -> dict[str, set[int]]:
@@ -96,11 +110,11 @@ class Journal:
                 raise JournalError(f"{path} was written anew since the interrupted run has counted some of it; {_ANEW}")
         return list(pieces.values())
 
-    def add(self, piece: Piece, tally: PlanTally) -> None:
+    def add(self, piece: Piece, *tallies: PlanTally) -> None:
         """Another piece is counted; now and then this is written down."""
         total, count = self._state
         self._pieces[count:] = [_counted(piece)]
-        self._state = total + tally, count + 1
+        self._state = sums_apart([*total, *tallies]), count + 1
         if time.monotonic() - self._saved > _PAUSE:
             self.save()
 
@@ -109,7 +123,8 @@ class Journal:
         total, count = self._state
         if self.path is None or not count:
             return
-        data = msgspec.msgpack.encode(JournalFormat(_FORMAT, self.plan, self._pieces[:count], total.to_bytes()))
+        stored = JournalFormat(_FORMAT, self.plan, self._pieces[:count], *(tally.to_bytes() for tally in total))
+        data = msgspec.msgpack.encode(stored)
         write_bytes(self.path, hashlib.sha256(data).digest() + data)
         self._saved = time.monotonic()
 
@@ -127,11 +142,12 @@ def _counted(piece: Piece) -> _Counted:
     return _Counted(piece.file, piece.number, piece.rows, piece.bytes)
 
 
-class JournalFormat(msgspec.Struct, forbid_unknown_fields=True):
+class JournalFormat(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     format: str
     plan: str
     counted: list[_Counted]
     tally: bytes
+    simulated: bytes = b""
 
 
 def _read(place: Path) -> JournalFormat | None:

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -21,11 +20,12 @@ from dither.engines.arrow_streams import whole_stream
 from dither.engines.journal import Journal
 from dither.engines.records import open_records
 from dither.engines.report_files import ARROW, PARQUET, Piece, damage_explained, report_files
-from dither.engines.report_rows import REPORT, TAG, has_columns, nothing, pack_rows, rows_schema, tally_rows
+from dither.engines.report_rows import REPORT, TAG, has_columns, nothing, pack_rows, rows_schema, tallies_of_rows
 from dither.errors import DitherError, ParameterError, ReportError, require
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
 from dither.planning.table_streams import ITERATOR, is_table, table_kind, table_stream
+from dither.planning.tally_sums import merged_tallies, sums_apart
 
 if TYPE_CHECKING:
     import pyarrow
@@ -43,32 +43,61 @@ class Local:
     """Tallies and randomizes on this machine."""
 
     def tally(
-        self, plan: Plan, source: Any, *, progress: Progress | None = None, journal: str | Path | None = None
+        self,
+        plan: Plan,
+        source: Any,
+        *,
+        invalid_reports: str = "error",
+        allow_simulated: bool = False,
+        progress: Progress | None = None,
+        journal: str | Path | None = None,
     ) -> PlanTally:
         """The sums over all reports of a source: files, a table (see `planning.table_streams`), or batches.
+
+        A row that is no report of the plan is refused, and so are simulated reports among others that are not;
+        `invalid_reports="drop"` leaves both out, and counts them by reason (`dropped` of the tally). What cannot be
+        read, such as a damaged file, is refused either way. With `allow_simulated` all are counted, and nothing is
+        promised (`planning.tally_sums`).
 
         With `journal`, a path, a run that was stopped goes on where it was. Remove that file when the tally is safe.
         """
         if is_table(source):
-            return self._tally_batches(plan, _batches(source), progress)
-        files, counted = report_files(source, plan), Journal.at(journal, plan)
+            found = self._tally_batches(plan, _batches(source), invalid_reports, progress)
+        else:
+            found = self._tally_files(plan, source, invalid_reports, progress, journal)
+        return merged_tallies(found, invalid_reports=invalid_reports, allow_simulated=allow_simulated)
+
+    def _tally_files(
+        self,
+        plan: Plan,
+        source: Any,
+        invalid_reports: str,
+        progress: Progress | None,
+        journal: str | Path | None,
+    ) -> Sequence[PlanTally]:
+        files = report_files(source, plan, invalid_reports=invalid_reports)
+        counted = Journal.at(journal, plan, invalid_reports=invalid_reports)
         left = counted.left(files)
         advance(progress, sum(file.rows for file in files) - sum(piece.rows for piece in left))
         try:
-            for piece, tally in as_they_come(lambda piece: tallied(plan, piece), left):
-                counted.add(piece, tally)
+            for piece, tallies in as_they_come(lambda piece: tallied(plan, piece, invalid_reports), left):
+                counted.add(piece, *tallies)
                 advance(progress, piece.rows)
         finally:
             counted.save()
-        return counted.total
+        return counted.tallies
 
     def _tally_batches(
-        self, plan: Plan, batches: Iterable["pyarrow.RecordBatch"], progress: Progress | None
-    ) -> PlanTally:
-        total = nothing(plan)
+        self,
+        plan: Plan,
+        batches: Iterable["pyarrow.RecordBatch"],
+        invalid_reports: str,
+        progress: Progress | None,
+    ) -> Sequence[PlanTally]:
+        total = (nothing(plan),)
         with closing(damage_explained("the stream of reports", batches)) as rows:  # a query must not stay open
             for batch in rows:
-                total += tally_rows(plan, batch)
+                total = sums_apart([*total, *tallies_of_rows(plan, batch, invalid_reports)])
                 advance(progress, batch.num_rows)
         return total
 
@@ -99,10 +128,11 @@ class Local:
         return users
 
 
-def tallied(plan: Plan, piece: Piece) -> PlanTally:
-    """The sums over a piece; whatever is wrong with it, the error names its file."""
+def tallied(plan: Plan, piece: Piece, invalid_reports: str = "error") -> tuple[PlanTally, ...]:
+    """The sums over a piece, simulated rows apart; whatever is wrong with it, the error names its file."""
     try:
-        return reduce(add, (tally_rows(plan, batch) for batch in piece.batches()), nothing(plan))
+        found = (tally for batch in piece.batches() for tally in tallies_of_rows(plan, batch, invalid_reports))
+        return sums_apart(chain([nothing(plan)], found))
     except DitherError as error:
         if piece.path in str(error):
             raise
@@ -187,7 +217,7 @@ def incoming(file: BinaryIO) -> "pyarrow.RecordBatchReader":
     try:
         layout, batches = whole_stream(file, _not_whole)
         return arrow.RecordBatchReader.from_batches(layout, batches)
-    except (arrow.ArrowInvalid, OSError):
+    except (arrow.ArrowException, OSError, UnicodeDecodeError):
         pass
     raise ReportError("this is no Arrow stream of reports: randomize records into one first")
 

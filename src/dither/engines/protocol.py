@@ -14,8 +14,16 @@ if TYPE_CHECKING:
 class Engine(Protocol):
     """Where reports are made and tallied."""
 
-    def tally(self, plan: "Plan", source: Any, *, progress: "Progress | None" = None) -> "PlanTally":
-        """The sums over all reports of a source."""
+    def tally(
+        self,
+        plan: "Plan",
+        source: Any,
+        *,
+        invalid_reports: str = "error",
+        allow_simulated: bool = False,
+        progress: "Progress | None" = None,
+    ) -> "PlanTally":
+        """The sums over all reports of a source. Invalid and simulated ones are treated as asked."""
         ...
 
     def randomize(

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from dither.core.reports import drops
 from dither.engines.paths import FilePlace, files_of, is_path, one_or_more
 from dither.engines.report_rows import FILE, PLAN, REPORT, TAG, has_columns
-from dither.errors import DitherError, ParameterError, ReportError, require
+from dither.errors import DitherError, InvalidReportError, ParameterError, ReportError, require
 from dither.planning.plans import Plan
 
 if TYPE_CHECKING:
@@ -96,18 +97,20 @@ class ReportFile:
         return sum(piece.rows for piece in self.pieces)
 
 
-def report_files(source: Any, plan: Plan) -> list[ReportFile]:
+def report_files(source: Any, plan: Plan, *, invalid_reports: str = "error") -> list[ReportFile]:
     """The files that are meant, each once; those of another plan, copies, and what is no file of reports are refused.
 
-    `source` is a path, a pattern, a folder, an address, or a list of these; or files that are known already.
+    `source` is a path, a pattern, a folder, an address, or a list of these; or files that are known already. With
+    `invalid_reports="drop"` a file of another plan is not refused for what it says of itself: each row has its tag.
     """
+    drop = drops(invalid_reports)
     given = one_or_more(source)
     known = given and all(isinstance(file, ReportFile) for file in given)
     files: list[ReportFile] = given if known else [_opened(place) for place in places_of(given)]
     first: dict[str, FilePlace] = {}
     for file, identity in zip(files, _identities(files), strict=True):
-        if file.plan and file.plan != plan.fingerprint:
-            raise ReportError(
+        if file.plan and file.plan != plan.fingerprint and not drop:
+            raise InvalidReportError(
                 f"{file.path} has reports of plan {file.plan[:12]}, not of plan {plan.fingerprint[:12]}: nothing was "
                 "tallied. Tally each plan's reports with that plan, and estimate each on its own"
             )

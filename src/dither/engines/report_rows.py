@@ -17,11 +17,14 @@ Rows keep the order of the records, part by part: whoever reads them may find ou
 plan's guarantee is about all of them together, so it holds. What shuffling would add to it needs a shuffler.
 
 Rows may come from anywhere. Arrow trusts lengths and offsets that it is given, so they are checked here before memory
-is read by them.
+is read by them. A row that is no report of the plan is refused, or left out and counted by the reason; rows whose
+lengths contradict what they hold are damaged as a whole, and always refused. Rows that are simulated are tallied apart
+from the others (`planning.tally_sums`).
 """
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,10 +32,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.randomness import token
-from dither.core.reports import Reports, maker_of
-from dither.errors import ReportError, require
-from dither.planning.plan_tally import PlanTally
+from dither.core.reports import ANOTHER_PLAN, MALFORMED, WRONG_LENGTH, Reports, drops, maker_of
+from dither.errors import InvalidReportError, ReportError, require
+from dither.planning.plan_tally import PlanTally, mixed_kinds
 from dither.planning.plans import Part, Plan
+from dither.planning.tally_sums import merged_tallies
 
 if TYPE_CHECKING:
     import pyarrow
@@ -43,7 +47,7 @@ PLAN, FILE = b"dither.plan", b"dither.file"
 _MOST_BITS = 20
 _FOREIGN = (
     "belongs to another plan, or to no question of this one, so nothing was tallied: reports are read with the plan "
-    "that they were made with"
+    'that they were made with. invalid_reports="drop" leaves such rows out'
 )
 _UNSOUND = "these rows are damaged: their lengths do not fit what they hold, so nothing was tallied"
 
@@ -106,24 +110,75 @@ def _own(plan: Plan, part: Part, reports: Any) -> Reports:
 
 def unpack_rows(plan: Plan, batch: "pyarrow.RecordBatch") -> dict[str, Reports]:
     """The inverse of `pack_rows`, for rows in any order; refuses whatever is no report of this plan."""
+    kinds = _unpacked(plan, batch)
+    if len(kinds) > 1:
+        raise mixed_kinds(*(sum(map(len, kind.values())) for kind in kinds))
+    return kinds[0]
+
+
+def tally_rows(
+    plan: Plan, batch: "pyarrow.RecordBatch", *, invalid_reports: str = "error", allow_simulated: bool = False
+) -> PlanTally:
+    """The sums over these rows. Any cut of the rows gives, merged with `+`, the same tally to the bit."""
+    found = tallies_of_rows(plan, batch, invalid_reports)
+    return merged_tallies(found, invalid_reports=invalid_reports, allow_simulated=allow_simulated)
+
+
+def tallies_of_rows(plan: Plan, batch: "pyarrow.RecordBatch", invalid_reports: str) -> list[PlanTally]:
+    """The sums over the rows that are not simulated, and over those that are; one of them, if there is one kind."""
+    drop, dropped = drops(invalid_reports), {}
+    try:
+        kinds = _unpacked(plan, batch)
+    except InvalidReportError:
+        if not drop:
+            raise
+        kinds = None
+    if kinds is None:  # only now: rows that are fine cost nothing
+        batch, dropped = _sifted(plan, batch)
+        kinds = _unpacked(plan, batch)
+    first, *rest = (plan.tally(reports, invalid_reports=invalid_reports) for reports in kinds)
+    return [replace(first, dropped={**dropped, **first.dropped}), *rest] if dropped else [first, *rest]
+
+
+def _unpacked(plan: Plan, batch: "pyarrow.RecordBatch") -> list[dict[str, Reports]]:
+    """The reports of each kind that there is, by the part: those that are not simulated, then those that are."""
     tags, offsets, data = _columns(batch)
     known = codes(plan)
     places = known.find(tags)
     foreign = places < 0
     if foreign.any():
-        raise ReportError(f"row {int(foreign.argmax())} {_FOREIGN}")
+        raise InvalidReportError(f"row {int(foreign.argmax())} {_FOREIGN}")
     order = _order(places, len(known.tags))
     ends = np.searchsorted(places if order is None else places[order], np.arange(len(known.tags) + 1))
-    return {
-        part.name: _gathered(plan, part, slice(ends[2 * i], ends[2 * i + 1]), slice(ends[2 * i + 1], ends[2 * i + 2]),
-                             order, offsets, data)
-        for i, part in enumerate(plan.parts)
-    }  # fmt: skip
+    counts = np.diff(ends)
+    kinds = [kind for kind in (0, 1) if counts[kind::2].any()] or [0]
+    return [
+        {
+            part.name: _gathered(plan, part, bool(kind), slice(*ends[place : place + 2]), order, offsets, data)
+            for place, part in zip(range(kind, 2 * len(plan.parts), 2), plan.parts, strict=True)
+        }
+        for kind in kinds
+    ]
 
 
-def tally_rows(plan: Plan, batch: "pyarrow.RecordBatch") -> PlanTally:
-    """The sums over these rows. Any cut of the rows gives, merged with `+`, the same tally to the bit."""
-    return plan.tally(unpack_rows(plan, batch))
+def _sifted(plan: Plan, batch: "pyarrow.RecordBatch") -> tuple["pyarrow.RecordBatch", dict[str, int]]:
+    """The rows that are reports of the plan, as far as tags and lengths tell; and how many others, by the reason."""
+    arrow = require("pyarrow", "fast")
+    _refuse_unsound(arrow, batch[TAG], batch[REPORT], full=True)  # Arrow is going to follow all offsets
+    plain = [batch[TAG], batch[REPORT].cast(arrow.large_binary())]
+    there = np.asarray(plain[0].is_valid()) & np.asarray(plain[1].is_valid())
+    whole = arrow.record_batch(plain, names=[TAG, REPORT]).filter(arrow.array(there))
+    tags, offsets, _ = _columns(whole)
+    places = codes(plan).find(tags)
+    lengths = np.array([part.mechanism.dtype.itemsize for part in plan.parts])
+    foreign = places < 0
+    fitting = ~foreign & (np.diff(offsets) == lengths[places >> 1])
+    counts = {
+        MALFORMED: len(there) - len(tags),
+        ANOTHER_PLAN: int(foreign.sum()),
+        WRONG_LENGTH: int((~foreign & ~fitting).sum()),
+    }
+    return whole.filter(arrow.array(fitting)), {reason: count for reason, count in counts.items() if count}
 
 
 def nothing(plan: Plan) -> PlanTally:
@@ -181,7 +236,10 @@ def _columns(batch: "pyarrow.RecordBatch") -> tuple[NDArray[np.int64], NDArray[n
         raise ReportError(f"these are no reports: the column {REPORT} must hold bytes, not {column.type}")
     _refuse_unsound(arrow, tags, column, full=not plain)
     if tags.null_count or column.null_count:
-        raise ReportError("a report is missing in a row: these rows were changed, or are of several plans")
+        raise InvalidReportError(
+            "a report is missing in a row: these rows were changed, or are of several plans. "
+            'invalid_reports="drop" leaves such rows out'
+        )
     if not len(column):  # without rows there need not be offsets
         return np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint8)
     if not plain:
@@ -217,22 +275,24 @@ def _order(places: NDArray[np.int32], count: int) -> NDArray[np.intp] | None:
 def _gathered(
     plan: Plan,
     part: Part,
-    real: slice,
-    simulated: slice,
+    simulated: bool,
+    rows: slice,
     order: NDArray[np.intp] | None,
     offsets: NDArray[np.integer],
     data: NDArray[np.uint8],
 ) -> Reports:
-    """The reports of one part: both kinds, simulated if any of them is."""
-    rows = slice(real.start, simulated.stop)
+    """The reports of one part and kind."""
     starts = offsets[:-1][rows] if order is None else offsets[order[rows]]
     stops = offsets[1:][rows] if order is None else offsets[order[rows] + 1]
     stored = _portable(part)
     if ((stops - starts) != stored.itemsize).any():
-        raise ReportError(f"a report about {part.name} has the wrong length, so no honest client sent it")
+        raise InvalidReportError(
+            f"a report about {part.name} has the wrong length, so no honest client sent it. "
+            'invalid_reports="drop" leaves such rows out'
+        )
     if len(starts):  # a window on every byte: one step copies each report from wherever it begins
         windows = np.ndarray((len(data) - stored.itemsize + 1,), stored, data, strides=(1,))
         found = windows[starts].astype(part.mechanism.dtype, copy=False)
     else:
         found = np.empty(0, dtype=part.mechanism.dtype)
-    return Reports.wrap(found, plan.tag(part), simulated.stop > simulated.start)
+    return Reports.wrap(found, plan.tag(part), simulated and len(found) > 0)

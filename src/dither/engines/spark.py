@@ -23,12 +23,11 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
-from itertools import accumulate
-from operator import add
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 
+from dither.core.reports import drops
 from dither.engines import spark_session as sessions
 from dither.engines import spark_tasks as tasks
 from dither.engines.local import Local, Progress, advance
@@ -42,6 +41,7 @@ from dither.errors import DitherError, MissingExtraError, ParameterError, WriteE
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
 from dither.planning.table_streams import is_table
+from dither.planning.tally_sums import merged_tallies, sums_apart
 
 if TYPE_CHECKING:
     import pyarrow
@@ -69,36 +69,48 @@ class Spark:
 
     session: "SparkSession | None" = None
 
-    def tally(self, plan: Plan, source: Any, *, progress: Progress | None = None) -> PlanTally:
+    def tally(
+        self,
+        plan: Plan,
+        source: Any,
+        *,
+        invalid_reports: str = "error",
+        allow_simulated: bool = False,
+        progress: Progress | None = None,
+    ) -> PlanTally:
         """The sums over all reports of a source: files that all workers can read, or a DataFrame of rows of reports.
 
         Paths with a scheme, as in `s3a://`, are read by Spark, as Parquet. An Arrow table is in this process already,
-        and tallied here.
+        and tallied here. Invalid and simulated reports are refused, left out or counted as by the local engine.
         """
         if not _is_frame(source) and is_table(source):
-            return Local().tally(plan, source, progress=progress)
+            return Local().tally(
+                plan, source, invalid_reports=invalid_reports, allow_simulated=allow_simulated, progress=progress
+            )
+        drops(invalid_reports)  # what has no meaning is refused before a job begins
         with sessions.quiet():
             if _is_remote(source):
                 source = self._session().read.parquet(*one_or_more(source))
-            total = self._tally_rows(plan, source) if _is_frame(source) else self._tally_files(plan, source)
-        advance(progress, sum(part.n for part in total.parts.values()))
-        return total
+            found = (self._tally_rows if _is_frame(source) else self._tally_files)(plan, source, invalid_reports)
+        advance(progress, sum(tally.rows for tally in found))
+        return merged_tallies(found, invalid_reports=invalid_reports, allow_simulated=allow_simulated)
 
-    def _tally_rows(self, plan: Plan, frame: "DataFrame") -> PlanTally:
+    def _tally_rows(self, plan: Plan, frame: "DataFrame", invalid_reports: str) -> tuple[PlanTally, ...]:
         tally_rows(plan, _empty(_columns(frame, (TAG, REPORT))))  # refuses other columns, and other types
-        rows = _selected(frame, (TAG, REPORT))
-        return _total(plan, rows.mapInArrow(tasks.TallyRows(plan.to_json()), tasks.ANSWER), None)
+        work = tasks.TallyRows(plan.to_json(), invalid_reports)
+        return _total(plan, _selected(frame, (TAG, REPORT)).mapInArrow(work, tasks.ANSWER), None)
 
-    def _tally_files(self, plan: Plan, source: Any) -> PlanTally:
-        given = {os.path.abspath(file.path): file for file in report_files(source, plan)}
+    def _tally_files(self, plan: Plan, source: Any, invalid_reports: str) -> tuple[PlanTally, ...]:
+        files = report_files(source, plan, invalid_reports=invalid_reports)
+        given = {os.path.abspath(file.path): file for file in files}
         pieces = [piece._replace(path=path) for path, file in given.items() for piece in file.pieces]
         if not pieces:
-            return nothing(plan)
+            return (nothing(plan),)
         session = self._session()
         shares = _dealt(pieces, session)
         try:
-            answers = _numbers(session, len(shares)).mapInArrow(tasks.TallyPieces(plan.to_json(), shares), tasks.ANSWER)
-            return _total(plan, answers, len(shares))
+            work = tasks.TallyPieces(plan.to_json(), shares, invalid_reports)
+            return _total(plan, _numbers(session, len(shares)).mapInArrow(work, tasks.ANSWER), len(shares))
         except DitherError as error:
             kind, reason = type(error), str(error)
         for path, file in given.items():
@@ -253,14 +265,14 @@ def _cores(session: "SparkSession") -> int:
     return last + 1
 
 
-def _total(plan: Plan, answers: "DataFrame", width: int | None) -> PlanTally:
-    """The sum of the tallies of tasks, by a tree; `width` is the number of tasks, if it is known."""
+def _total(plan: Plan, answers: "DataFrame", width: int | None) -> tuple[PlanTally, ...]:
+    """The sums of the tallies of tasks, by a tree; `width` is the number of tasks, if it is known."""
     while width is None or width > FAN_IN:
         width = min(FAN_IN, _cores(answers.sparkSession)) if width is None else -(-width // FAN_IN)
         answers = answers.repartition(width).mapInArrow(tasks.merge, tasks.ANSWER)
     with _explained():
         found = answers.toArrow()
-    return reduce(add, tasks.tallies(found.to_batches()), nothing(plan))
+    return sums_apart(chain([nothing(plan)], tasks.tallies(found.to_batches())))
 
 
 def _counts(counted: "DataFrame") -> tuple[int, ...]:

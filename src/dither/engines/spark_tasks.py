@@ -7,6 +7,9 @@ loads once in its life, because loading certifies it again. Tasks are sent by na
 Java stack trace. So a tally that is refused comes back as a row, as tallies do. Reports go into files, where there is
 no place for such a row: there the error carries marks, by which the driver finds what was said.
 
+**What is left out is part of the answer.** A tally says how many rows it left out, by the reason. Of a task that is
+tried again, or run twice, Spark takes one answer, so these are counted once, as the others are; accumulators are not.
+
 **No value gets out.** Errors of readers and of Arrow quote what they read, and Spark writes errors into logs. So where
 raw records are handled, nothing but refusals of dither gets out, and their texts hold no value.
 """
@@ -15,9 +18,8 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import chain
-from operator import add
 from typing import Any, NamedTuple
 
 from dither import errors
@@ -26,10 +28,11 @@ from dither.engines.record_readers import PARQUET
 from dither.engines.record_sources import ROWS, Source, attempted
 from dither.engines.records import RecordStream, open_records
 from dither.engines.report_files import Piece
-from dither.engines.report_rows import pack_rows, tally_rows
+from dither.engines.report_rows import pack_rows, tallies_of_rows
 from dither.errors import DitherError, ParameterError, require
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
+from dither.planning.tally_sums import sums_apart
 
 ANSWER = "tally binary, kind string, reason string"  # a tally, or why there is none
 ROWS_OF = "partition int, rows bigint"
@@ -70,12 +73,14 @@ class TallyPieces:
 
     plan: str
     shares: tuple[tuple[Piece, ...], ...]
+    invalid_reports: str
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The tally of the shares of a partition, as a row."""
+        """The tallies of the shares of a partition, as rows."""
         plan = _loaded(self.plan)
         numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
-        yield from _answer(tallied(plan, piece) for number in numbers for piece in self.shares[number])
+        pieces = (piece for number in numbers for piece in self.shares[number])
+        yield from _answer(tally for piece in pieces for tally in tallied(plan, piece, self.invalid_reports))
 
 
 @dataclass(frozen=True)
@@ -83,15 +88,16 @@ class TallyRows:
     """Tallies the rows of a DataFrame of reports."""
 
     plan: str
+    invalid_reports: str
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The tally of the rows of a partition, as a row; none if there are none."""
-        plan = _loaded(self.plan)
-        yield from _answer(tally_rows(plan, batch) for batch in _gathered(batches))
+        """The tallies of the rows of a partition, as rows; none if there are none."""
+        plan, groups = _loaded(self.plan), _gathered(batches)
+        yield from _answer(tally for batch in groups for tally in tallies_of_rows(plan, batch, self.invalid_reports))
 
 
 def merge(batches: Iterable[Any]) -> Iterator[Any]:
-    """The sum of the tallies of a partition, as a row; or one of the refusals, if there are any."""
+    """The sums of the tallies of a partition, as rows; or one of the refusals, if there are any."""
     yield from _answer(tallies(batches))
 
 
@@ -105,18 +111,16 @@ def tallies(batches: Iterable[Any]) -> Iterator[PlanTally]:
 
 
 def _answer(found: Iterator[PlanTally]) -> Iterator[Any]:
-    """The sum as a row, no row for no tallies, or the refusal as a row."""
+    """The sum as a row, and another row for what is simulated; no row for no tallies, or the refusal as a row."""
     arrow = require("pyarrow", "fast")
     try:
-        first = next(found, None)
-        if first is None:
-            return
-        row = (reduce(add, found, first).to_bytes(), None, None)
+        rows = [(tally.to_bytes(), None, None) for tally in sums_apart(found)]
     except DitherError as error:
-        row = (None, type(error).__name__, str(error))
+        rows = [(None, type(error).__name__, str(error))]
     kinds = (arrow.binary(), arrow.string(), arrow.string())
-    columns = [arrow.array([value], kind) for value, kind in zip(row, kinds, strict=True)]
-    yield arrow.RecordBatch.from_arrays(columns, names=["tally", "kind", "reason"])
+    for row in rows:
+        columns = [arrow.array([value], kind) for value, kind in zip(row, kinds, strict=True)]
+        yield arrow.RecordBatch.from_arrays(columns, names=["tally", "kind", "reason"])
 
 
 def _gathered(batches: Iterable[Any]) -> Iterator[Any]:

@@ -244,6 +244,7 @@ def _facts(plan: Plan, estimates: PlanEstimates, level: float) -> dict[str, Any]
         "guarantee": str(guarantee),
         "epsilon": known(guarantee.epsilon),
         "delta": None if guarantee.simulated else guarantee.delta,
+        **({"dropped": dict(estimates.dropped)} if estimates.dropped else {}),
         "level": level,
         "version": __version__,
     }

@@ -16,6 +16,7 @@ from typing import Any
 
 from dither.core.exact import upward
 from dither.core.guarantee import Guarantee
+from dither.core.reports import ANOTHER_PLAN, MALFORMED, OUT_OF_RANGE, SIMULATED, WRONG_LENGTH
 from dither.display.markup import Markup, element, given, joined
 from dither.display.plots import COLOURS
 from dither.display.significant_digits import UNKNOWN, percent, percent_size, plain_number, size, span
@@ -61,6 +62,7 @@ def html_page(
             _results(Cards(plan, estimates, known), asked, trial),
             _errors(plan, estimates, truth),
             _plan(plan, estimates),
+            *([_left_out(estimates.dropped)] if estimates.dropped else []),
             _limits(estimates, trial),
         ),
         _foot(plan),
@@ -100,6 +102,8 @@ def _head(plan: Plan, estimates: PlanEstimates, title: str, truth: bool) -> Mark
         "attribute" + "s" * (len(plan.attributes) != 1): f"{len(plan.attributes):,}",
         ("privacy of the reports: epsilon" if truth else "privacy: epsilon"): promised,
     }
+    if estimates.dropped:
+        facts["reports that were left out"] = f"{sum(estimates.dropped.values()):,}"
     reports = f"the reports of {users:,} {'person' if users == 1 else 'people'}"
     chance = "answers that chance had a hand in before they were sent"
     if truth:
@@ -368,6 +372,29 @@ def _counts_as(attribute: Attribute) -> list[Any]:
     if attribute.kind == "numeric":
         return [ends, missing, "the nearer end"]
     return [f"whole numbers, {ends}", missing, f"the nearer end; {missing} if it is not whole"]
+
+
+_REASONS = {
+    MALFORMED: "there was no report in the row, or nothing that says what it answers",
+    ANOTHER_PLAN: "it was made with another plan, or answers no question of this one",
+    WRONG_LENGTH: "it is longer or shorter than a report about its question",
+    OUT_OF_RANGE: "it holds a number that no device sends which does as it should",
+    SIMULATED: "it was made from a seed, so that nothing protects it; the others were not",
+}
+
+
+def _left_out(dropped: Mapping[str, int]) -> Markup:
+    told = (
+        "These are in no number on this page. A few come from mistakes of programs. If there are many, a program is "
+        "wrong, or somebody disturbs the collection, who may also send reports that look right."
+    )
+    rows = [[reason, f"{count:,}", _REASONS[reason]] for reason, count in dropped.items()]
+    return element(
+        "section",
+        element("h2", "Reports that were left out", id="left-out"),
+        _table("Reports that were left out", ["reason", "reports", "what is wrong with them"], rows, texts=(0, 2)),
+        element("p", told, class_="prose"),
+    )
 
 
 # What it does not tell -----------------------------------------------------------------------------------------------

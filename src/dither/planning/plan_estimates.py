@@ -6,16 +6,27 @@ table, a picture, intervals and words on each. `single` gives a result of the fi
 with their types.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dither.core.estimate import Estimate, Estimates
+from dither.core.reports import left_out_in_words
 from dither.errors import UnknownError
 from dither.ranges.range_estimate import RangeEstimate
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PlanEstimates(Estimates[str, Estimate | RangeEstimate]):
-    """A result for each question, as in `estimates["mean(income)"]`; an attribute's name means its first question."""
+    """A result for each question, as in `estimates["mean(income)"]`; an attribute's name means its first question.
+
+    `dropped` says how many reports were left out of the tally, by the reason: they are in no number.
+    """
+
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+    def explain(self) -> str:
+        """Each part in words, and what was left out."""
+        return "\n\n".join(filter(None, [super().explain(), left_out_in_words(self.dropped)]))
 
     def single(self, question: str) -> Estimate:
         """The result of a question about one attribute."""

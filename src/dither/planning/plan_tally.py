@@ -6,17 +6,22 @@ small error bar, and nothing else would tell.
 A tally may know the files that its reports came from, each by a digest (`engines.report_files` says of what) with the
 number of its reports. Then a file that is counted already is found out, and whoever adds tallies up cannot count one
 twice. Reports from elsewhere, such as a stream or an older tally, are *unlisted*: of those it cannot be known.
+
+Reports that were left out because they are invalid are in no count. How many there were is kept beside the counts, by
+the reason (`core.reports`), for whoever reads the results.
 """
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
 
 import msgspec
+import numpy as np
 
+from dither.core.reports import REASONS
 from dither.core.tally import Tally, unpacked
-from dither.errors import TallyError
+from dither.errors import InvalidReportError, TallyError
 
 _TALLY_FORMAT = "dither plan tally 2"
 _LISTED_FORMAT = "dither plan tally 3"
@@ -31,10 +36,21 @@ class PlanTally:
     plan: str
     parts: dict[str, Tally]
     files: Mapping[str, int] = field(default_factory=dict)  # by their digests, in hexadecimal: how many reports
+    dropped: Mapping[str, int] = field(default_factory=dict)  # by the reason: how many reports were left out
 
     def __add__(self, other: "PlanTally") -> "PlanTally":
-        if not isinstance(other, PlanTally):
-            return NotImplemented
+        return self.plus(other) if isinstance(other, PlanTally) else NotImplemented
+
+    def plus(self, other: "PlanTally", *, allow_simulated: bool = False) -> "PlanTally":
+        """The sum. Simulated reports would void the guarantee of the others: they are added if that is allowed."""
+        self.refuse_unlike(other)
+        if not allow_simulated and self.simulated != other.simulated and (other if self.simulated else self).reports:
+            raise mixed_kinds(self.reports, other.reports)
+        parts = {name: part + other.parts[name] for name, part in self.parts.items()}
+        return PlanTally(self.plan, parts, {**self.files, **other.files}, _by_reason(self.dropped, other.dropped))
+
+    def refuse_unlike(self, other: "PlanTally") -> None:
+        """Refuse a tally that has no sum with this one: of another plan, or with files that this one counts too."""
         if self.plan != other.plan:
             raise TallyError("these tallies belong to different plans; estimate each on its own")
         if set(self.parts) != set(other.parts):
@@ -45,8 +61,6 @@ class PlanTally:
                 f"both of these tallies count {twice} file{'s' * (twice > 1)} of reports: it would be counted twice. "
                 "Leave one of them out, and tally the other files again"
             )
-        parts = {name: part + other.parts[name] for name, part in self.parts.items()}
-        return PlanTally(self.plan, parts, {**self.files, **other.files})
 
     def __radd__(self, other: Any) -> "PlanTally":
         return self if other == 0 else NotImplemented
@@ -57,16 +71,44 @@ class PlanTally:
     __hash__ = None  # type: ignore[assignment]
 
     @property
+    def simulated(self) -> bool:
+        """Whether any of its reports came from a seed: then it has no guarantee."""
+        return any(part.simulated for part in self.parts.values())
+
+    @property
+    def reports(self) -> int:
+        """How many reports are counted."""
+        return sum(part.n for part in self.parts.values())
+
+    @property
+    def rows(self) -> int:
+        """How many reports were looked at: those that are counted, and those that were left out."""
+        return self.reports + sum(self.dropped.values())
+
+    @property
     def unlisted(self) -> int:
-        """How many reports came from no file that is listed."""
-        return sum(part.n for part in self.parts.values()) - sum(self.files.values())
+        """How many reports came from no file that is listed, whether they are counted or were left out."""
+        return self.rows - sum(self.files.values())
+
+    def without(self, names: Iterable[str]) -> "PlanTally":
+        """The same without the counts of some of its parts."""
+        parts = {name: self.parts[name] for name in names}
+        empty = {name: Tally(part.mechanism, 0, np.zeros_like(part.counts)) for name, part in parts.items()}
+        return replace(self, parts={**self.parts, **empty})
+
+    def left_out(self, reason: str) -> "PlanTally":
+        """The same with all of its reports left out: it counts none, and knows how many they were."""
+        return replace(self.without(self.parts), dropped=_by_reason(self.dropped, {reason: self.reports}))
 
     def to_bytes(self) -> bytes:
         """The same bytes for the same tally, on every machine. The plan's hash is in them."""
-        body = msgspec.msgpack.encode(self._sums())
+        stored = self._sums()
         if self.files:
             listed = [(bytes.fromhex(digest), self.files[digest]) for digest in sorted(self.files)]
-            body = msgspec.msgpack.encode({**self._sums(), "format": _LISTED_FORMAT, "files": listed})
+            stored |= {"format": _LISTED_FORMAT, "files": listed}
+        if self.dropped:
+            stored |= {"dropped": _by_reason(self.dropped)}
+        body = msgspec.msgpack.encode(stored)
         return body + hashlib.sha256(body).digest()
 
     def _sums(self) -> dict[str, Any]:
@@ -86,24 +128,45 @@ class PlanTally:
             stored = unpacked(body, _TALLY_FORMAT, PlanTallyFormat, "the tally of a plan")
         if hashlib.sha256(body).digest() != digest:
             raise TallyError("these bytes are a damaged tally: they are not what was written. Tally the reports again")
-        tally = cls(stored.plan, {name: Tally.from_bytes(part) for name, part in stored.parts.items()}, files)
+        parts = {name: Tally.from_bytes(part) for name, part in stored.parts.items()}
+        tally = cls(stored.plan, parts, files, {str(reason): count for reason, count in stored.dropped.items()})
         if tally.unlisted < 0 or tally.to_bytes() != whole:
             raise TallyError("these bytes are a damaged tally: they are not what a tally writes")
         return tally
 
     def __repr__(self) -> str:
-        return f"PlanTally({', '.join(f'{name}: {part.n:,}' for name, part in self.parts.items())})"
+        left_out = f"; {sum(self.dropped.values()):,} left out" if self.dropped else ""
+        return f"PlanTally({', '.join(f'{name}: {part.n:,}' for name, part in self.parts.items())}{left_out})"
+
+
+def mixed_kinds(one: int, other: int) -> InvalidReportError:
+    """The refusal of so many reports that are simulated with so many others that are not."""
+    return InvalidReportError(
+        f"some of these {one + other:,} reports are simulated from a seed, and others are not: the simulated ones "
+        'would void the guarantee of all. invalid_reports="drop" leaves them out; allow_simulated=True counts them, '
+        "and promises nothing"
+    )
+
+
+def _by_reason(*dropped: Mapping[str, int]) -> dict[str, int]:
+    """The sum of what was left out, by reasons in their order, without those that did not occur."""
+    counts = {reason: sum(each.get(reason, 0) for each in dropped) for reason in REASONS}
+    if max(counts.values()) >= 1 << 63:
+        raise TallyError("these tallies are too large to add: a count would not fit 64 bits")
+    return {reason: count for reason, count in counts.items() if count}
 
 
 FileDigest = Annotated[bytes, msgspec.Meta(min_length=_DIGEST, max_length=_DIGEST)]
 FileReports = Annotated[int, msgspec.Meta(ge=1)]
+Reason = Literal["malformed", "another plan", "wrong length", "out of range", "simulated"]
 
 
 class PlanTallyFormat(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     plan: str
     parts: Annotated[dict[str, bytes], msgspec.Meta(min_length=1)]
+    dropped: dict[Reason, FileReports] = {}
 
 
-class ListedTallyFormat(PlanTallyFormat, forbid_unknown_fields=True):
+class ListedTallyFormat(PlanTallyFormat, forbid_unknown_fields=True, kw_only=True):
     files: Annotated[list[tuple[FileDigest, FileReports]], msgspec.Meta(min_length=1)]

@@ -37,7 +37,7 @@ from dither.core.draw import Tape, entries
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
-from dither.core.reports import Reports, maker_of
+from dither.core.reports import OUT_OF_RANGE, Reports, maker_of
 from dither.core.subsets import random_subsets
 from dither.display.table import TextTable
 from dither.errors import EmptyError, ParameterError, ReportError, RowError, TallyError
@@ -52,6 +52,7 @@ from dither.planning.prediction import NOTHING, Prediction, checked_prediction
 from dither.planning.record_check import RecordCheck, checked_record
 from dither.planning.record_tables import columns_of, missing_replaced, record_of
 from dither.planning.refinement import refine_estimates
+from dither.planning.tally_sums import merged_tallies
 from dither.questions.catalogue import questions
 from dither.questions.question import Question
 from dither.schema import Attribute, Schema
@@ -301,13 +302,29 @@ class Plan:
 
     # On the server ---------------------------------------------------------------------------------------------
 
-    def tally(self, reports: Mapping[str, Any]) -> PlanTally:
-        """The sums over the reports of each part. Plain arrays carry no tag: they are counted under their name."""
+    def tally(
+        self, reports: Mapping[str, Any], *, invalid_reports: str = "error", allow_simulated: bool = False
+    ) -> PlanTally:
+        """The sums over the reports of each part. Plain arrays carry no tag: they are counted under their name.
+
+        A report with a field out of range is refused, and so are simulated reports among others that are not
+        (`planning.tally_sums`). `invalid_reports="drop"` leaves both out: `dropped` of the tally counts them by reason.
+        """
         names = [part.name for part in self.parts]
         if not isinstance(reports, Mapping) or set(reports) != set(names):
             raise ReportError(f"these are not reports of this plan: expected a mapping with {', '.join(names)}")
-        tallies = {part.name: part.mechanism.tally(self._own(part, reports[part.name])) for part in self.parts}
-        return PlanTally(self.fingerprint, tallies)
+        tallies = {
+            part.name: part.mechanism.tally(self._own(part, reports[part.name]), invalid_reports=invalid_reports)
+            for part in self.parts
+        }
+        invalid = sum(np.size(reports[name]) - tally.n for name, tally in tallies.items())
+        found = PlanTally(self.fingerprint, tallies, dropped={OUT_OF_RANGE: invalid} if invalid else {})
+        simulated = [name for name, tally in tallies.items() if tally.simulated]
+        others = [name for name, tally in tallies.items() if tally.n and not tally.simulated]
+        if not simulated or not others:
+            return found
+        kinds = found.without(simulated), replace(found.without(others), dropped={})
+        return merged_tallies(kinds, invalid_reports=invalid_reports, allow_simulated=allow_simulated)
 
     def _own(self, part: Part, reports: Any) -> Any:
         """The reports as the mechanism knows them, if their tag is right."""
@@ -331,11 +348,10 @@ class Plan:
             raise TallyError("this tally belongs to another plan: plan.estimate(plan.tally(reports))")
         if set(tally.parts) != {part.name for part in self.parts}:
             raise TallyError("this tally is damaged: its questions are not those of the plan")
-        users = round(sum(part.n for part in tally.parts.values()) / self.questions_per_user)
+        users = round(tally.reports / self.questions_per_user)
         if users == 0:
             raise EmptyError("there are no reports yet: tally at least one before estimating")
-        simulated = any(part.simulated for part in tally.parts.values())
-        guarantee = NO_GUARANTEE if simulated else self.guarantee
+        guarantee = NO_GUARANTEE if tally.simulated else self.guarantee
         found = {
             question: estimate
             for part in self.parts
@@ -345,7 +361,7 @@ class Plan:
             found = refine_estimates(found, refine)
         decoded = {str(question): question.decode(estimate) for question, estimate in found.items()}
         first = {name: str(question) for question in reversed(self.questions) for name in question.names}
-        return PlanEstimates(decoded, first)
+        return PlanEstimates(decoded, first, tally.dropped)
 
     # Identity --------------------------------------------------------------------------------------------------
 

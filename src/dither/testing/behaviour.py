@@ -101,7 +101,9 @@ def check_reports(mechanism: Mechanism) -> None:
     forged.view(np.uint8).reshape(100, -1)[37] = 255  # every field at its largest
     assert mechanism.valid(forged).tolist() == [row != 37 for row in range(100)]
     assert "report 37" in refusal(ReportError, lambda: mechanism.tally(forged), "a report out of range")
-    assert mechanism.tally(forged[mechanism.valid(forged)]).n == 99
+    kept = mechanism.tally(forged[mechanism.valid(forged)])
+    assert kept.n == 99
+    assert mechanism.tally(forged, invalid_reports="drop") == kept
     for wrong in (np.zeros(3), np.zeros(3, dtype=[("other", "u8")]), reports[None]):
         refusal(ReportError, lambda wrong=wrong: mechanism.tally(wrong), "what is no report")
     empty = mechanism.randomize([])
