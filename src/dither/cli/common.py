@@ -161,10 +161,19 @@ def pace(count: int, seconds: float, noun: str) -> str:
 
 
 def shell_quoted(path: str) -> str:
-    """A file name as one types it in a shell."""
+    """A file name as one types it in a shell: as one word, and never as an option.
+
+    >>> [shell_quoted(name) for name in ("all.tally", "-x.tally", "a b.tally", "it's")]
+    ['all.tally', './-x.tally', "'a b.tally'", '\'it\'"\'"\'s\'']
+    """
     import shlex
 
-    return shlex.quote(path)
+    name = f"./{path}" if path.startswith("-") and path != STREAM else path
+    if name.isprintable():
+        return shlex.quote(name)
+    letters = ("".join(f"\\x{byte:02x}" for byte in os.fsencode(letter)) if not letter.isprintable() else letter
+               for letter in name.replace("\\", "\\\\").replace("'", "\\'"))  # fmt: skip
+    return f"$'{''.join(letters)}'"
 
 
 # What is read ------------------------------------------------------------------------------------------------------
