@@ -33,6 +33,7 @@ _COMMANDS = {
     "From records to answers, in this order": {
         "infer": "planning",
         "plan": "planning",
+        "statement": "statement",
         "randomize": "collecting",
         "tally": "collecting",
         "merge": "merging",

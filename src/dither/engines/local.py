@@ -190,7 +190,7 @@ def incoming(file: BinaryIO) -> "pyarrow.RecordBatchReader":
     try:
         layout, batches = whole_stream(file, _not_whole, checked_stream)
         return arrow.RecordBatchReader.from_batches(layout, batches)
-    except (arrow.ArrowInvalid, OSError):
+    except (arrow.ArrowException, OSError, UnicodeDecodeError):
         pass
     raise ReportError("this is no Arrow stream of reports: randomize records into one first")
 

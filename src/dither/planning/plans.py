@@ -59,6 +59,7 @@ from dither.schema import Attribute, Schema
 if TYPE_CHECKING:
     from dither.planning.plan_estimates import PlanEstimates
     from dither.planning.simulation import Simulation
+    from dither.planning.statement import Statement
 
 _CHUNK = 1 << 16
 _WAY_OUT = 'invalid="substitute" puts the substitute of the schema there'
@@ -147,6 +148,23 @@ class Plan:
     def explain(self) -> str:
         """In words: what is asked, how, and why."""
         return explain_plan(self)
+
+    def statement(self, *, shuffler: str | None = None, **facts: str | None) -> "Statement":
+        """A statement for the people who are asked, in plain words: what is asked, sent, revealed, kept, and how long.
+
+        What no plan knows is given, or is a blank that is marked: `collector`, `purpose`, `contact`, `keep_reports` and
+        `keep_results` (as in "30d"), `connection`. `shuffler` is who mixes the reports, if somebody does.
+
+        >>> from dither import Ordinal, plan
+        >>> found = plan(Schema({"age": Ordinal(0, 99)}), 1.0, users=100_000).statement(collector="The town")
+        >>> print(found.sections[0].paragraphs[0])
+        Who collects: The town. What the results are for: [to be filled in: what the results are for].
+        >>> list(found.blanks)
+        ['purpose', 'contact', 'keep_reports', 'keep_results', 'connection']
+        """
+        from dither.planning.statement import statement_of  # a device has no use for it
+
+        return statement_of(self, shuffler, **facts)
 
     def __repr__(self) -> str:
         return f"{self._title}\n{self.table()}"
