@@ -33,7 +33,6 @@ _COMMANDS = {
     "From records to answers, in this order": {
         "infer": "planning",
         "plan": "planning",
-        "statement": "statement",
         "randomize": "collecting",
         "tally": "collecting",
         "merge": "merging",
@@ -46,6 +45,7 @@ _COMMANDS = {
         "audit": "mechanisms",
         "amplify": "mechanisms",
         "compare": "mechanisms",
+        "statement": "statement",
     },
     "Models": {"train": "train"},
     "A first look": {"demo": "demo", "example": "demo"},

@@ -20,7 +20,7 @@ def statement_page(statement: Statement) -> str:
         "For the people who are asked. Its numbers are those of the certificate of the plan that it names at its end."
     )
     facts = {
-        "a guess from your reports is right at most": best_guess(statement.guarantee),
+        "who guesses between two answers is right at most": best_guess(statement.guarantee),
         "the toss of a coin is right": "50%",
         "privacy: epsilon": upward(statement.guarantee.epsilon),
     }
