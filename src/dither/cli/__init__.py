@@ -45,7 +45,7 @@ _COMMANDS = {
         "audit": "mechanisms",
         "amplify": "mechanisms",
         "compare": "mechanisms",
-        "statement": "statement",
+        "statement": "notice",
     },
     "Models": {"train": "train"},
     "A first look": {"demo": "demo", "example": "demo"},
