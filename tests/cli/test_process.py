@@ -195,6 +195,9 @@ def test_nothing_of_a_killed_randomize_stays_beside_the_next(plan, people, tmp_p
     running.communicate()
     (left,) = folder.iterdir()
     assert stat.S_IMODE(left.stat().st_mode) == 0o600
+    if ending == "arrow":  # also by a run that comes to nothing
+        assert process("randomize", plan, folder / "nope.csv", "-o", target).returncode == 1
+        assert not left.exists()
     again = process("randomize", plan, people, "-o", target)
     assert again.returncode == 0, again.stderr
     assert list(folder.iterdir()) == [target]

@@ -163,8 +163,8 @@ def pace(count: int, seconds: float, noun: str) -> str:
 def shell_quoted(path: str) -> str:
     """A file name as one types it in a shell: as one word, and never as an option.
 
-    >>> [shell_quoted(name) for name in ("all.tally", "-x.tally", "a b.tally", "it's")]
-    ['all.tally', './-x.tally', "'a b.tally'", '\'it\'"\'"\'s\'']
+    >>> print(*map(shell_quoted, ("all.tally", "-x.tally", "a b.tally")))
+    all.tally ./-x.tally 'a b.tally'
     """
     import shlex
 
@@ -297,7 +297,12 @@ def checked_output(path: str | None, inputs: Iterable[str], *, as_json: bool = F
 
 
 def writable(*paths: str | None) -> None:
-    """Refuse outputs that cannot be written, or are one file, before any work is done or any of them is there."""
+    """Refuse outputs that cannot be written, or are one file, before any work is done or any of them is there.
+
+    What a run that was killed has left of them is removed, also if this run comes to nothing.
+    """
+    from dither.core.atomic_write import remove_abandoned
+
     places: dict[str, str] = {}
     for path in paths:
         if path is None or path == STREAM:
@@ -314,6 +319,7 @@ def writable(*paths: str | None) -> None:
         replaced = not os.path.exists(place) or os.path.isfile(place)  # a device is written to, and not replaced
         if replaced and not os.access(folder, os.W_OK | os.X_OK):
             raise WriteError(f"cannot write {path}: permission denied in its folder")
+        remove_abandoned(Path(place))
 
 
 def wrote(output: str) -> str:

@@ -99,7 +99,7 @@ def write_bytes(path: str | Path, data: bytes, *, private: bool = False) -> None
 @contextmanager
 def _temporary(target: Path, make: Callable[[Path], int]) -> Iterator[Path]:
     """Something hidden beside the target, locked; gone at the end, unless it has taken its place."""
-    _remove_abandoned(target)
+    remove_abandoned(target)
     while True:
         place = _hidden(target)
         number = make(place)
@@ -132,7 +132,7 @@ def _shown(name: str) -> str:
     return name if len(name) <= _SHOWN else f"{name[: _SHOWN - 9]}~{hashlib.sha256(os.fsencode(name)).hexdigest()[:8]}"
 
 
-def _remove_abandoned(target: Path) -> None:
+def remove_abandoned(target: Path) -> None:
     """Remove what runs that were killed have left of the target; what cannot be removed is told."""
     hidden = re.compile(rf"\.{re.escape(_shown(target.name))}\.[0-9a-f]{{8}}\.part")
     names: list[str] = []

@@ -4,3 +4,4 @@ from .planner import plan as plan
 from .plans import Part as Part
 from .plans import Plan as Plan
 from .prediction import Prediction as Prediction
+from .statement import Statement as Statement

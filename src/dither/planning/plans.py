@@ -149,11 +149,22 @@ class Plan:
         """In words: what is asked, how, and why."""
         return explain_plan(self)
 
-    def statement(self, *, shuffler: str | None = None, **facts: str | None) -> "Statement":
+    def statement(
+        self,
+        *,
+        collector: str | None = None,
+        purpose: str | None = None,
+        contact: str | None = None,
+        keep_reports: str | None = None,
+        keep_results: str | None = None,
+        connection: str | None = None,
+        shuffler: str | None = None,
+    ) -> "Statement":
         """A statement for the people who are asked, in plain words: what is asked, sent, revealed, kept, and how long.
 
-        What no plan knows is given, or is a blank that is marked: `collector`, `purpose`, `contact`, `keep_reports` and
-        `keep_results` (as in "30d"), `connection`. `shuffler` is who mixes the reports, if somebody does.
+        What no plan knows is given, or is a blank that is marked: who collects, what for, whom to ask, for how long
+        reports and results are kept (as in "30d"), and what is kept about connections. `shuffler` is who mixes the
+        reports, if somebody does.
 
         >>> from dither import Ordinal, plan
         >>> found = plan(Schema({"age": Ordinal(0, 99)}), 1.0, users=100_000).statement(collector="The town")
@@ -164,7 +175,16 @@ class Plan:
         """
         from dither.planning.statement import statement_of  # a device has no use for it
 
-        return statement_of(self, shuffler, **facts)
+        return statement_of(
+            self,
+            shuffler,
+            collector=collector,
+            purpose=purpose,
+            contact=contact,
+            keep_reports=keep_reports,
+            keep_results=keep_results,
+            connection=connection,
+        )
 
     def __repr__(self) -> str:
         return f"{self._title}\n{self.table()}"
