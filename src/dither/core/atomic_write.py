@@ -198,7 +198,7 @@ def _final_mode(target: Path) -> int:
         return stat.S_IMODE(os.fstat(number).st_mode)
     finally:
         os.close(number)
-        sample.unlink()
+        sample.unlink(missing_ok=True)  # a run that begins right now may have taken it for abandoned
 
 
 def _settle(path: Path, flags: int) -> None:
