@@ -25,7 +25,7 @@ The value of a `KeyValue` is a vector: a dictionary, or a row of a table with a 
 import math
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -41,11 +41,20 @@ from dither.core.decoding import decoded_parameters, plain
 from dither.core.domains import Categories, UnitInterval
 from dither.core.sparse_columns import MOST_KEYS, Entries, entries_of, refuse_first
 from dither.core.sparse_domain import Sparse
+from dither.display.markup import visible
+from dither.display.significant_digits import plain_number
 from dither.errors import ParameterError, RowError
 
 RULES = ("error", "substitute")
 MOST_LABELS = 1 << 20
+_LISTED = 12  # labels, in words
 _LATER = {"later": True}  # parameters that are stored only where they are not the default: older plans keep their hash
+
+
+def _some(labels: Sequence[str]) -> str:
+    """The first of some labels, and how many more there are."""
+    rest = len(labels) - _LISTED
+    return ", ".join(map(visible, labels[:_LISTED])) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def _checked_rule(invalid: str) -> bool:
@@ -119,6 +128,11 @@ class Numeric:
     def substitute(self) -> float:
         """What a missing value counts as."""
         return self.centre if self.missing is None else self.missing
+
+    @property
+    def in_words(self) -> str:
+        """Its values, for those who are asked."""
+        return f"a number from {plain_number(self.low)} to {plain_number(self.high)}"
 
     def stand_in(self, column: Any) -> str:
         """What the value of one user counts as, in words."""
@@ -196,6 +210,11 @@ class Ordinal:
     def substitute(self) -> int:
         """What a missing value counts as."""
         return (self.low + self.high) // 2 if self.missing is None else self.missing
+
+    @property
+    def in_words(self) -> str:
+        """Its values, for those who are asked."""
+        return f"a whole number from {plain_number(self.low)} to {plain_number(self.high)}"
 
     def stand_in(self, column: Any) -> str:
         """What the value of one user counts as, in words."""
@@ -279,6 +298,11 @@ class Categorical:
     @cached_property
     def _places(self) -> LabelCodes:
         return LabelCodes(self.labels)
+
+    @property
+    def in_words(self) -> str:
+        """Its values, for those who are asked."""
+        return f"one of {self.k:,} labels: {_some(self.labels)}"
 
     def stand_in(self, column: Any) -> str:
         """What the value of one user counts as, in words."""
@@ -371,6 +395,13 @@ class KeyValue:
     def numeric(self) -> Numeric:
         """The values of one key."""
         return Numeric(self.low, self.high)
+
+    @property
+    def in_words(self) -> str:
+        """Its values, for those who are asked."""
+        keys = f" ({_some(self.labels)})" if self.labels else ""
+        held = f"which of {self.d:,} things (keys){keys} you have, up to {self.size:,} of them"
+        return f"{held}, and for each a number from {plain_number(self.low)} to {plain_number(self.high)}"
 
     def stand_in(self, column: Any) -> str:
         """What the value of one user counts as, in words."""

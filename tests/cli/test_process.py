@@ -4,6 +4,7 @@ import io
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -151,24 +152,22 @@ def test_a_stopped_tally_goes_on(many, tmp_path, number):
             assert 0 < int(line.split()[1].replace(",", "")) < 200_000
             assert left_over(tmp_path) == []
         assert not target.exists()
-        assert Path(f"{target}.progress").exists()
+        assert stat.S_IMODE(Path(f"{target}.progress").stat().st_mode) == 0o600
     last = process("tally", many / "plan.json", many / "reports", "-o", target)
     assert last.returncode == 0, last.stderr
     assert target.read_bytes() == (many / "straight.tally").read_bytes()
     assert not Path(f"{target}.progress").exists()
+    assert left_over(tmp_path) == []
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize("number", [wide(signal.SIGINT), signal.SIGTERM])
-def test_a_stopped_randomize_leaves_nothing(plan, people, tmp_path, number):
-    folder, buffer = tmp_path / "out", io.BytesIO()
-    folder.mkdir()
-    table = pyarrow.csv.read_csv(people)
+def randomizing(plan: str, people: str, target: Path) -> subprocess.Popen[bytes]:
+    """A process that has begun to write reports, and waits for more records."""
+    buffer, table = io.BytesIO(), pyarrow.csv.read_csv(people)
     with pyarrow.ipc.new_stream(buffer, table.schema) as stream:
         for _ in range(100):
             stream.write(table)
     running = subprocess.Popen(
-        command("randomize", plan, "-", "-o", folder / "reports.parquet"),
+        command("randomize", plan, "-", "-o", target),
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
@@ -178,10 +177,38 @@ def test_a_stopped_randomize_leaves_nothing(plan, people, tmp_path, number):
     running.stdin.write(buffer.getvalue()[:-8])  # without its end, so that more is waited for
     running.stdin.flush()
     for _ in range(400):
-        if left_over(folder):
+        if left_over(target.parent):
             break
         time.sleep(0.05)
-    assert left_over(folder)
+    assert left_over(target.parent)
+    return running
+
+
+@pytest.mark.parametrize("ending", ["parquet", wide("arrow")])
+def test_nothing_of_a_killed_randomize_stays_beside_the_next(plan, people, tmp_path, ending):
+    # The reports that it had written are a draw: with those of the next run they would tell twice as much.
+    folder = tmp_path / "out"
+    folder.mkdir()
+    target = folder / f"reports.{ending}"
+    running = randomizing(plan, people, target)
+    running.kill()
+    running.communicate()
+    (left,) = folder.iterdir()
+    assert stat.S_IMODE(left.stat().st_mode) == 0o600
+    if ending == "arrow":  # also by a run that comes to nothing
+        assert process("randomize", plan, folder / "nope.csv", "-o", target).returncode == 1
+        assert not left.exists()
+    again = process("randomize", plan, people, "-o", target)
+    assert again.returncode == 0, again.stderr
+    assert list(folder.iterdir()) == [target]
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("number", [wide(signal.SIGINT), signal.SIGTERM])
+def test_a_stopped_randomize_leaves_nothing(plan, people, tmp_path, number):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    running = randomizing(plan, people, folder / "reports.parquet")
     time.sleep(1)  # until all is read: a signal between two reads is noticed only when more comes in
     running.send_signal(number)
     try:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dither.core import atomic_write as writing
-from dither.core.atomic_write import atomic_path, write_bytes, write_text
-from dither.errors import DitherError, WriteError
+from dither.core.atomic_write import atomic_folder, atomic_path, write_bytes, write_text
+from dither.errors import DitherError, DitherWarning, WriteError
 from interrupts import hears_interrupts
 
 
@@ -104,7 +104,7 @@ def test_who_may_read_a_new_file_is_the_user_s_choice(tmp_path, mask):
     before = os.umask(mask)
     try:
         with atomic_path(tmp_path / "a") as temporary:
-            assert stat.S_IMODE(temporary.stat().st_mode) == 0o666 & ~mask  # nobody more, at any time
+            assert stat.S_IMODE(temporary.stat().st_mode) == 0o600  # nobody else, until it is whole
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o666 & ~mask
@@ -255,22 +255,30 @@ def test_a_folder_that_cannot_be_settled(tmp_path, monkeypatch):
     assert names(tmp_path) == ["a"]
 
 
+# Killed --------------------------------------------------------------------------------------------------------------
+
 SCRIPT = """
 import sys
 from pathlib import Path
-from dither.core.atomic_write import atomic_path
-with atomic_path(sys.argv[1]) as temporary, temporary.open("wb") as file:
-    file.write(b"half of"); file.flush()
-    print("ready", flush=True)
-    sys.stdin.read()
+from dither.core.atomic_write import atomic_folder, atomic_path
+if sys.argv[2] == "folder":
+    with atomic_folder(sys.argv[1]) as temporary:
+        temporary.mkdir()
+        (temporary / "1.parquet").write_bytes(b"half of")
+        print("ready", flush=True)
+        sys.stdin.read()
+else:
+    with atomic_path(sys.argv[1]) as temporary, temporary.open("wb") as file:
+        file.write(b"half of"); file.flush()
+        print("ready", flush=True)
+        sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
-def test_a_process_that_is_stopped(tmp_path, kind):
-    (tmp_path / "a").write_text("old")
+def writer(target: Path, kind: str = "file") -> subprocess.Popen[bytes]:
+    """A process in the middle of writing; it ends when its standard input does."""
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(tmp_path / "a")],
+        [sys.executable, "-c", SCRIPT, str(target), kind],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -278,9 +286,127 @@ def test_a_process_that_is_stopped(tmp_path, kind):
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
+def test_a_process_that_is_stopped(tmp_path, kind):
+    (tmp_path / "a").write_text("old")
+    process = writer(tmp_path / "a")
     process.send_signal(kind)
     process.communicate()
     assert process.returncode != 0
     assert (tmp_path / "a").read_text() == "old"
-    if kind == signal.SIGINT:
-        assert names(tmp_path) == ["a"]
+    left = [tmp_path / name for name in names(tmp_path) if name != "a"]
+    assert [stat.S_IMODE(each.stat().st_mode) for each in left] == [0o600] * (kind == signal.SIGKILL)
+    write_text(tmp_path / "a", "new")  # the next run removes what the killed one has left
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_run_that_is_alive_keeps_its_file(tmp_path):
+    first, other = writer(tmp_path / "a"), writer(tmp_path / "a.b")
+    killed = writer(tmp_path / "a")
+    killed.kill()
+    killed.communicate()
+    assert len(names(tmp_path)) == 3
+    write_text(tmp_path / "a", "second")
+    assert len(names(tmp_path)) == 3  # of the killed one nothing, of the others their own
+    for each, target in ((first, "a"), (other, "a.b")):
+        each.communicate()  # they go on, and end
+        assert each.returncode == 0
+        assert (tmp_path / target).read_bytes() == b"half of"  # the last to end
+    assert names(tmp_path) == ["a", "a.b"]
+
+
+def test_a_folder_is_there_at_the_end_and_its_owners_before(tmp_path):
+    target = tmp_path / "reports"
+    with atomic_folder(target) as temporary:
+        assert not target.exists()
+        assert stat.S_IMODE(temporary.parent.stat().st_mode) == 0o700
+        temporary.mkdir()
+        (temporary / "1").write_text("x")
+    assert names(tmp_path) == ["reports"]
+    assert names(target) == ["1"]
+
+    def again() -> None:
+        with atomic_folder(target) as temporary:
+            temporary.mkdir()
+
+    with pytest.raises(WriteError, match="not empty"):  # nothing is written over
+        again()
+    assert names(tmp_path) == ["reports"]
+
+    def stopped() -> None:
+        with atomic_folder(tmp_path / "other") as temporary:
+            temporary.mkdir()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert names(tmp_path) == ["reports"]
+
+
+def test_a_folder_of_a_process_that_was_killed(tmp_path):
+    process, alive = writer(tmp_path / "reports", "folder"), writer(tmp_path / "reports", "folder")
+    process.kill()
+    process.communicate()
+    assert len(names(tmp_path)) == 2
+    with atomic_folder(tmp_path / "reports") as temporary:
+        assert len(names(tmp_path)) == 2  # that of the run that is alive, and this one's
+        temporary.mkdir()
+    alive.communicate()
+    assert alive.returncode == 0  # an empty folder was there, which it takes the place of
+    assert names(tmp_path) == ["reports"]
+    assert names(tmp_path / "reports") == ["1.parquet"]
+
+
+@pytest.mark.parametrize("name", ["a", "x" * 200, "a.b*[c]"])
+def test_what_was_left_is_known_by_the_whole_name(tmp_path, name):
+    def left(of: str) -> Path:
+        found = writing._hidden(tmp_path / of)
+        found.write_text("half of")
+        return found
+
+    own, foreign = left(name), [left(name + "y"), left("y" + name), tmp_path / f".{name[:20]}.part"]
+    foreign[-1].write_text("of the user")
+    write_text(tmp_path / name, "x")
+    assert not own.exists()
+    assert all(each.exists() for each in foreign)
+
+
+def test_without_locks_the_last_run_takes_the_place(tmp_path, monkeypatch):
+    monkeypatch.setattr(writing, "locked", lambda number: None)
+
+    def write() -> None:
+        with atomic_path(tmp_path / "a"):
+            write_text(tmp_path / "a", "second")
+
+    with pytest.raises(WriteError, match="no such file"):  # the first run fails aloud
+        write()
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_text() == "second"
+
+
+def test_a_file_that_was_taken_for_abandoned_is_made_again(tmp_path, monkeypatch):
+    # Another run may look between the moment a file is made and the moment it is locked.
+    real, answers = writing.locked, [False, True]
+    monkeypatch.setattr(writing, "locked", lambda number: real(number) and (answers.pop(0) if answers else True))
+    write_text(tmp_path / "a", "x")
+    assert not answers
+    assert names(tmp_path) == ["a"]
+
+
+def test_what_cannot_be_removed_is_told(tmp_path, monkeypatch):
+    left = writing._hidden(tmp_path / "a")
+    left.write_text("half of")
+    monkeypatch.setattr(writing, "_discard", lambda place: None)
+    with pytest.warns(DitherWarning, match=r"was left by a run that was stopped.*remove it"):
+        write_text(tmp_path / "a", "x")
+
+
+def test_what_is_private_stays_so(tmp_path):
+    path = tmp_path / "a"
+    for _ in range(2):
+        write_bytes(path, b"x", private=True)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        path.chmod(0o644)

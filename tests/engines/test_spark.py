@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
@@ -428,6 +429,45 @@ def test_bad_rows_of_files_are_refused_or_left_out_as_on_one_machine(
         with pytest.raises(InvalidReportError, match="invalid_reports="):
             engine.tally(PLAN, source)
     refused(ParameterError, lambda: engine.tally(PLAN, path, invalid_reports="ignore"))
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from dither import Plan
+from dither.engines.spark import Spark
+from dither.engines.spark_session import current
+def slow(batches):
+    import time
+    for batch in batches:
+        yield batch
+        time.sleep(600)
+frame = current().read.parquet(sys.argv[2]).repartition(1)
+frame = frame.mapInArrow(slow, frame.schema)
+Spark().randomize(Plan.read(sys.argv[1]), frame, sys.argv[3])
+"""
+
+
+@pytest.mark.wide
+def test_nothing_of_a_killed_run_stays_beside_the_next(engine: Spark, people: pa.Table, tmp_path: Path) -> None:
+    PLAN.save(tmp_path / "plan.json")
+    pq.write_table(people, tmp_path / "people.parquet")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    given = [str(each) for each in (tmp_path / "plan.json", tmp_path / "people.parquet", folder / "reports")]
+    running = subprocess.Popen([sys.executable, "-c", KILLED, *given], stderr=subprocess.DEVNULL)
+    for _ in range(1200):
+        if list(folder.rglob("*.parquet")):
+            break
+        assert running.poll() is None
+        time.sleep(0.1)
+    running.kill()
+    running.wait()
+    (left,) = folder.iterdir()
+    assert left.name.startswith(".reports.")
+    assert left.stat().st_mode & 0o777 == 0o700  # so that nobody else reads what is in it
+    assert engine.randomize(PLAN, tmp_path / "people.parquet", folder / "reports") == USERS
+    assert names_in(folder) == ["reports"]
 
 
 def shrinking(batches: Iterator[pa.RecordBatch], marks: str) -> Iterator[pa.RecordBatch]:

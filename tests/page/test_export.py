@@ -3,16 +3,20 @@
 import csv
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dither
 from dither import Categorical, KeyValue, Numeric, Ordinal, Schema
 from dither.core.estimate import Estimate
 from dither.core.guarantee import Guarantee
+from dither.display.spreadsheet import spreadsheet_text, text_of_cell
 from dither.errors import ParameterError
 from dither.page import export as module
 from dither.page.export import (
@@ -214,6 +218,33 @@ def test_json(plan, estimates, tmp_path):
     assert job["numbers"][1]["value"] == estimates["histogram(job)"].value[1]
     assert job["numbers"][1]["original_value"] == estimates["histogram(job)"].original.value[1]
     assert {number["attribute"] for number in read["questions"][ASK[3]]["numbers"]} == {"age", "income", "job"}
+
+
+FORMULAS = ["=1+1", "+1+1", "-1+cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\r=1", "'=1", "nurse, =1", "-5", "+7", "3"]
+
+
+def test_no_cell_of_a_csv_file_is_a_formula(tmp_path):
+    found = dither.plan(dither.Schema({"=job": dither.Categorical(FORMULAS)}), 1.0, users=1000)
+    estimates = found.estimate(found.tally(found.randomize({"=job": FORMULAS[:2] * 20}, seed=1)))
+    write_estimates(tmp_path / "found.csv", found, estimates)
+    with (tmp_path / "found.csv").open(encoding="utf-8", newline="") as file:
+        read = list(csv.reader(file))
+    numbers = re.compile(r"[+-]?[0-9.]+(e[+-]?[0-9]+)?")
+    cells = [cell for row in read for cell in row]
+    assert [cell for cell in cells if cell.startswith(tuple("=+-@\t\r")) and not numbers.fullmatch(cell)] == []
+    of = read[0].index("of")
+    assert [text_of_cell(row[of]) for row in read[1:]] == FORMULAS  # also that with a line break, which ends no row
+    assert {text_of_cell(row[1]) for row in read[1:]} == {"=job"}
+    values = [row[read[0].index("value")] for row in read[1:]]
+    assert [float(value) for value in values] == estimates["=job"].value.tolist()  # a negative share stays a number
+    assert min(map(float, values)) < 0
+
+
+@given(st.text(alphabet="'=+-@\t\r\n15.e x\uff1d"))
+def test_a_text_is_known_again(text):
+    cell = spreadsheet_text(text)
+    assert text_of_cell(cell) == text
+    assert cell in (text, f"'{text}")
 
 
 @pytest.mark.parametrize("kind", [".json", ".csv", ".parquet"])

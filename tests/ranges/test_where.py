@@ -201,7 +201,7 @@ ALLOWED = "not supported: a query joins conditions"
         ("(" * 5000 + "age = 1" + ")" * 5000, f"at most {DEEPEST}"),
         ("not " * 5000 + "age = 1", "inside each other"),
         ("age = " + "- " * 5000 + "1", "inside each other"),
-        ("x" * (LONGEST + 1), "at most 100,000 characters"),
+        ("x" * (LONGEST + 1), f"at most {LONGEST:,} characters"),
     ],
 )
 def test_what_is_refused(text, message):
@@ -400,6 +400,49 @@ def test_long_texts_are_read():
     found = parse(axes, " and ".join(f'"0"<>{value}' for value in range(1, 5000)))
     assert found == {0: AnyOf(((None, 0), (5000, None)))}
     assert parse(axes, " or ".join(f'"0"={value}' for value in range(5000))) == {0: (None, 4999)}
+
+
+def steps(axes: Axes, text: str) -> int:
+    """How many instructions of the rooms of ranges it takes to read a text."""
+    count = 0
+
+    def trace(frame, event, argument):
+        nonlocal count
+        if "dither/ranges" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        parse(axes, text)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+TERMS = {
+    "and, one attribute": lambda n: " and ".join(f"x0 <> {2 * i}" for i in range(n)),
+    "or, one attribute": lambda n: " or ".join(f"x0 = {2 * i}" for i in range(n)),
+    "in": lambda n: f"x0 in ({', '.join(str(2 * i) for i in range(n))})",
+    "an attribute each": lambda n: " and ".join(f"X{i} = 1" for i in range(n)),
+}
+
+
+@pytest.mark.parametrize("terms", TERMS.values(), ids=TERMS)
+def test_the_work_is_linear_in_the_terms(terms):
+    # Counted, not timed. Of twice the terms, on twice the attributes, twice the work, and not four times.
+    found = [steps(Axes.of_schema(Schema({f"x{i}": Ordinal(0, 999) for i in range(n)})), terms(n)) for n in (100, 200)]
+    assert found[1] < 2.2 * found[0]
+
+
+@pytest.mark.wide
+def test_a_hundred_thousand_terms():
+    axes, count = Axes.of_shape((200_001,)), 100_000
+    assert parse(axes, " or ".join(f'"0"={2 * i}' for i in range(count))) == {0: list(range(0, 2 * count, 2))}
+    assert parse(axes, " and ".join(f'"0"<>{i}' for i in range(count))) == {0: (count, None)}
 
 
 def test_nothing_is_logged(caplog):

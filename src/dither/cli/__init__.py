@@ -45,6 +45,7 @@ _COMMANDS = {
         "audit": "mechanisms",
         "amplify": "mechanisms",
         "compare": "mechanisms",
+        "statement": "notice",
     },
     "Models": {"train": "train"},
     "A first look": {"demo": "demo", "example": "demo"},

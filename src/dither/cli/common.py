@@ -185,10 +185,19 @@ def pace(count: int, seconds: float, noun: str) -> str:
 
 
 def shell_quoted(path: str) -> str:
-    """A file name as one types it in a shell."""
+    """A file name as one types it in a shell: as one word, and never as an option.
+
+    >>> print(*map(shell_quoted, ("all.tally", "-x.tally", "a b.tally")))
+    all.tally ./-x.tally 'a b.tally'
+    """
     import shlex
 
-    return shlex.quote(path)
+    name = f"./{path}" if path.startswith("-") and path != STREAM else path
+    if name.isprintable():
+        return shlex.quote(name)
+    letters = ("".join(f"\\x{byte:02x}" for byte in os.fsencode(letter)) if not letter.isprintable() else letter
+               for letter in name.replace("\\", "\\\\").replace("'", "\\'"))  # fmt: skip
+    return f"$'{''.join(letters)}'"
 
 
 # What is read ------------------------------------------------------------------------------------------------------
@@ -302,7 +311,12 @@ def checked_output(path: str | None, inputs: Iterable[str], *, as_json: bool = F
 
 
 def writable(*paths: str | None) -> None:
-    """Refuse outputs that cannot be written, or are one file, before any work is done or any of them is there."""
+    """Refuse outputs that cannot be written, or are one file, before any work is done or any of them is there.
+
+    What a run that was killed has left of them is removed, also if this run comes to nothing.
+    """
+    from dither.core.atomic_write import remove_abandoned
+
     places: dict[str, str] = {}
     for path in paths:
         if path is None or path == STREAM:
@@ -319,6 +333,7 @@ def writable(*paths: str | None) -> None:
         replaced = not os.path.exists(place) or os.path.isfile(place)  # a device is written to, and not replaced
         if replaced and not os.access(folder, os.W_OK | os.X_OK):
             raise WriteError(f"cannot write {path}: permission denied in its folder")
+        remove_abandoned(Path(place))
 
 
 def wrote(output: str) -> str:

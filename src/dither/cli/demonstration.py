@@ -21,6 +21,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from dither.cli.common import shell_quoted
 from dither.cli.example_data import PRIVATE, PUBLIC, write_example
 from dither.display.significant_digits import number, span
 from dither.display.table import TextTable
@@ -60,7 +61,7 @@ def run(
     began, target = time.monotonic(), _own(Path(folder))
     show = _Show(console, seed)
     show.title("Flights from New York City in 2013, as if each were a device that reports once")
-    show.command(f"mkdir -p {_quoted(folder)} && cd {_quoted(folder)}")
+    show.command(f"mkdir -p {shell_quoted(str(folder))} && cd {shell_quoted(str(folder))}")
     with contextlib.chdir(target):
         show.command(f"dither example {_FLIGHTS}")
         with show.working():
@@ -207,10 +208,6 @@ class _Show:
     def seeded(self, place: int) -> list[str]:
         """The option for a simulation; every part gets noise of its own."""
         return [] if self.seed is None else ["--seed", str(self.seed + place)]
-
-
-def _quoted(path: str | Path) -> str:
-    return shlex.quote(str(path))
 
 
 def _broken(words: list[str], width: int) -> str:

@@ -5,7 +5,7 @@ program that failed or a pipe that broke, would pass for all of it. So the mark 
 behind it, since what is there, such as a second stream, would be left out in silence.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from dither.errors import require
@@ -37,9 +37,13 @@ class Watched:
 
 
 def whole_stream(
-    file: BinaryIO, refuse: Callable[[str], Exception]
+    file: BinaryIO,
+    refuse: Callable[[str], Exception],
+    read: "Callable[[pyarrow.RecordBatchStreamReader], Iterable[pyarrow.RecordBatch]]" = iter,
 ) -> tuple["pyarrow.Schema", Iterator["pyarrow.RecordBatch"]]:
     """The schema of an Arrow stream and its batches; at the end, `refuse` is asked for an error if it is not whole.
+
+    `read` is how batches are read, which may refuse some.
 
     >>> import io, pyarrow
     >>> data, batch = io.BytesIO(), pyarrow.record_batch({"age": [31, 32]})
@@ -57,7 +61,7 @@ def whole_stream(
     reader = require("pyarrow", "fast").ipc.open_stream(watched)
 
     def batches() -> Iterator["pyarrow.RecordBatch"]:
-        yield from reader
+        yield from read(reader)
         if not watched.ended:
             raise refuse("was cut short")
         if watched.read(1):

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dither.core.atomic_write import write_bytes
+from dither.core.atomic_write import locked, write_bytes
 from dither.engines.local import Local, Progress
 from dither.engines.report_files import ReportFile, report_files
 from dither.engines.report_rows import nothing
@@ -118,18 +118,9 @@ def _stored(place: Path, plan: Plan) -> PlanTally:
 @contextmanager
 def _alone(place: Path) -> Iterator[None]:
     """Nobody else adds to a file meanwhile, where the system has locks: of two sums the first would be lost."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
     with place.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            ours = os.path.samestat(os.fstat(file.fileno()), os.stat(place))  # it may have been replaced before
-        except BlockingIOError:
-            ours = False
-        if not ours:
+        # A run that ended a moment ago may have replaced it.
+        if locked(file.fileno()) is False or not os.path.samestat(os.fstat(file.fileno()), os.stat(place)):
             raise _busy(place)
         yield
 

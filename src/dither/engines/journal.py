@@ -5,6 +5,8 @@ and on the disk, so that after a crash or a stop at any moment they fit each oth
 pieces that are left: nothing is lost but the last seconds, and nothing is counted twice. Two runs at the same time on
 one journal do the work twice, but each counts on its own: the file is always of one of them.
 
+Until the run has ended its sums are nobody else's business: only the owner may read a journal (mode 0600).
+
 A journal is believed only if it is exactly what was written, as a hash tells. A file that has other pieces now than
 when some of them were counted is refused.
 """
@@ -125,7 +127,7 @@ class Journal:
             return
         stored = JournalFormat(_FORMAT, self.plan, self._pieces[:count], *(tally.to_bytes() for tally in total))
         data = msgspec.msgpack.encode(stored)
-        write_bytes(self.path, hashlib.sha256(data).digest() + data)
+        write_bytes(self.path, hashlib.sha256(data).digest() + data, private=True)
         self._saved = time.monotonic()
 
 

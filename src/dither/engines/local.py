@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from dither.core.atomic_write import atomic_path, write_errors
 from dither.core.parallel import as_they_come
 from dither.core.reports import Reports
+from dither.engines.arrow_checksums import checked_stream, with_checksums
 from dither.engines.arrow_streams import whole_stream
 from dither.engines.journal import Journal
 from dither.engines.records import open_records
@@ -162,7 +163,8 @@ def _writer(plan: Plan, output: Any) -> Iterator[Callable[["pyarrow.RecordBatch"
         if hasattr(output, "write") or output == STANDARD:
             stack.enter_context(write_errors("the stream of reports"))
             writer = arrow.ipc.new_stream(sys.stdout.buffer if output == STANDARD else output, layout)
-            yield writer.write_batch
+            with with_checksums(writer, layout) as write:
+                yield write
             writer.close()  # only now: after an error, no end is written, as if all were there
             return
         name = str(output).lower()
@@ -182,7 +184,8 @@ def _writer(plan: Plan, output: Any) -> Iterator[Callable[["pyarrow.RecordBatch"
             yield stack.enter_context(_grouped(writer))
         elif name.endswith(ARROW):
             path = stack.enter_context(atomic_path(output))
-            yield stack.enter_context(arrow.ipc.new_file(str(path), layout)).write_batch
+            writer = stack.enter_context(arrow.ipc.new_file(str(path), layout))
+            yield stack.enter_context(with_checksums(writer, layout))
         else:
             raise ParameterError(
                 f"reports are written to a file with one of the endings {', '.join((PARQUET[0], *ARROW))}, "
@@ -215,7 +218,7 @@ def incoming(file: BinaryIO) -> "pyarrow.RecordBatchReader":
     """A reader of the rows of reports in an Arrow stream from an open binary file; one without its end is refused."""
     arrow = require("pyarrow", "fast")
     try:
-        layout, batches = whole_stream(file, _not_whole)
+        layout, batches = whole_stream(file, _not_whole, checked_stream)
         return arrow.RecordBatchReader.from_batches(layout, batches)
     except (arrow.ArrowException, OSError, UnicodeDecodeError):
         pass
@@ -234,7 +237,9 @@ def _batches(source: Any) -> Iterable["pyarrow.RecordBatch"]:
     if table_kind(source) is ITERATOR:
         return source
     stream = table_stream(source)
-    return stream.read([TAG, REPORT] if has_columns(stream.columns) else stream.columns.names)
+    if not has_columns(stream.columns):
+        raise ReportError(f"these are no reports: there must be one column {TAG} and one column {REPORT}")
+    return stream.read([TAG, REPORT])
 
 
 def advance(progress: Progress | None, rows: int) -> None:

@@ -6,8 +6,9 @@ it, or else its place, size and time, where other tools have dropped that. Two f
 copies are refused, because counting a report twice is a mistake that no later check would find. Files without a number
 are copies if they are the same to the bit.
 
-Files come from anywhere. Parquet pages have checksums where dither wrote them, and they are compared; whatever else
-goes wrong while a file is read, the answer is an error that names it, and nothing of it is counted.
+Files come from anywhere. Pages of Parquet and batches of Arrow (`arrow_checksums`) have checksums where dither wrote
+them, and they are compared; whatever else goes wrong while a file is read, the answer is an error that names it, and
+nothing of it is counted.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dither.core.reports import drops
+from dither.engines.arrow_checksums import check_batch, checked_sizes
 from dither.engines.paths import FilePlace, files_of, is_path, one_or_more
 from dither.engines.report_rows import FILE, PLAN, REPORT, TAG, has_columns
 from dither.errors import DitherError, InvalidReportError, ParameterError, ReportError, require
@@ -188,9 +190,7 @@ def _arrow(place: FilePlace) -> ReportFile:
     with place.mapped() as file:
         reader = arrow.ipc.open_file(file)
         facts = _checked_facts(place.name, reader.schema)
-        batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
-        # Not `nbytes`, which follows offsets that nobody has checked.
-        sizes = [(batch.num_rows, batch.get_total_buffer_size()) for batch in batches]
+        sizes = checked_sizes(reader, file)
     return _file(place, facts, sizes)
 
 
@@ -240,8 +240,11 @@ def _parquet_batches(piece: Piece) -> Iterator["pyarrow.RecordBatch"]:
 def _arrow_batches(piece: Piece) -> Iterator["pyarrow.RecordBatch"]:
     arrow = require("pyarrow", "fast")
     with piece.opened.mapped() as file:
-        batch = arrow.ipc.open_file(file).get_batch(piece.number).select([TAG, REPORT])
+        reader = arrow.ipc.open_file(file)
+        found, told = reader.get_batch_with_custom_metadata(piece.number)
+        batch = found.select([TAG, REPORT])
         batch.validate(full=True)  # Arrow trusts the offsets of a file; a damaged one may point anywhere
+        check_batch(reader.schema, batch, told, piece.number)
         for start in range(0, batch.num_rows, _BATCH):
             yield batch.slice(start, _BATCH)
 

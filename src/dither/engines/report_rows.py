@@ -181,6 +181,15 @@ def _sifted(plan: Plan, batch: "pyarrow.RecordBatch") -> tuple["pyarrow.RecordBa
     return whole.filter(arrow.array(fitting)), {reason: count for reason, count in counts.items() if count}
 
 
+def rows_digest(batch: "pyarrow.RecordBatch", about: bytes) -> str:
+    """The SHA-256 of what rows hold, whatever their buffers look like, and of words about them."""
+    tags, starts, data = _columns(batch)
+    state = hashlib.sha256(b"dither rows %d %s\n" % (len(tags), about))
+    for part in (tags.astype("<i8", copy=False), np.diff(starts).astype("<i8"), data[starts[0] : starts[-1]]):
+        state.update(np.ascontiguousarray(part).data)
+    return state.hexdigest()
+
+
 def nothing(plan: Plan) -> PlanTally:
     """The tally of no reports."""
     return plan.tally({part.name: np.empty(0, dtype=part.mechanism.dtype) for part in plan.parts})

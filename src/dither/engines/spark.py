@@ -8,7 +8,8 @@ added up in a tree, since thousands of them at once are too much for the driver.
 **Reports are written once.** A DataFrame of reports would be lazy: every action that uses it, and every task that is
 tried again, would randomize the same records anew, and whoever sees two reports of a record where the plan promised one
 learns up to twice as much. So `randomize` returns no DataFrame. It writes Parquet, and of every task Spark's commit
-protocol lets exactly one attempt be seen; what other attempts wrote is removed.
+protocol lets exactly one attempt be seen; what other attempts wrote is removed. All of it goes to a hidden folder,
+which becomes the named one when it is whole; what a run that was killed has left of one, the next run removes.
 
 **Simulations.** With a seed, row i gets the reports that it gets in the local engine. Rows of files are numbered as in
 the files. Those of a DataFrame are numbered in the order of its partitions, for which it is read twice.
@@ -20,6 +21,7 @@ import heapq
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 
+from dither.core.atomic_write import atomic_folder
 from dither.core.reports import drops
 from dither.engines import spark_session as sessions
 from dither.engines import spark_tasks as tasks
@@ -323,13 +326,40 @@ def _exists(path: str) -> WriteError:
 
 
 def _write(reports: "DataFrame", path: str) -> None:
-    """All of the reports, or nothing."""
+    """All of the reports, or nothing: in a hidden folder that only its owner can read, until all are there.
+
+    Where Spark does not write to the files of this machine, as on a server of Spark Connect or in an object store, it
+    writes to the folder itself. What a killed run leaves there is refused by the next one, and to be removed by hand.
+    """
+    if "://" in path or not _shares_files(reports.sparkSession):
+        _write_parquet(reports, path)
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with atomic_folder(path) as hidden:
+        _write_parquet(reports, str(hidden))
+        if os.path.exists(path):
+            raise _exists(path)
+
+
+def _shares_files(session: "SparkSession") -> bool:
+    """Whether Spark sees the files of this machine."""
+    with tempfile.NamedTemporaryFile(prefix="dither") as sign:
+        try:
+            return bool(session.read.text(sign.name).columns)
+        except Exception as error:
+            if "PATH_NOT_FOUND" not in str(error):
+                raise
+    return False
+
+
+def _write_parquet(reports: "DataFrame", path: str) -> None:
     try:
         with _explained():
             (
                 reports.write.mode("error")
                 .option("compression", "zstd")
                 .option("parquet.block.size", _GROUP_BYTES)
+                .option("parquet.page.write-checksum.enabled", "true")
                 .parquet(path)
             )
         return

@@ -1,7 +1,8 @@
 """All estimates of a plan as one flat table, and as a file of it: one row a number, whatever the question was.
 
 Files appear whole or not at all. They name the plan by its hash, and say under which guarantee the reports were
-collected. What is not known, because nobody was asked, is null in a file: spreadsheets and JSON have no NaN.
+collected. What is not known, because nobody was asked, is null in a file: spreadsheets and JSON have no NaN. In CSV a
+name that a spreadsheet would run as a formula has an apostrophe in front.
 
 `compared` sets the error that was predicted beside the one that the data state, and beside the real one where the
 truth is known, which is in trials only.
@@ -22,6 +23,7 @@ from dither.core.atomic_write import atomic_path
 from dither.core.estimate import Estimate
 from dither.core.guarantee import Guarantee
 from dither.display.markup import visible
+from dither.display.spreadsheet import spreadsheet_text
 from dither.display.table import TextTable
 from dither.errors import ParameterError, require
 from dither.planning import Plan
@@ -303,14 +305,18 @@ def to_arrow(plan: Plan, estimates: PlanEstimates, level: float = LEVEL) -> "pya
 
 def _write_csv(path: Path, table: TextTable) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(table.columns)
-        cells = (_in_csv(name, column) for name, column in table.columns.items())
-        writer.writerows(zip(*cells, strict=True))
+        plain = csv.writer(file, lineterminator="\n")
+        quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        cells = [_in_csv(name, column) for name, column in table.columns.items()]
+        for row in (tuple(table.columns), *zip(*cells, strict=True)):
+            writer = quoted if any("\r" in str(cell) for cell in row) else plain  # which takes it for no line break
+            writer.writerow(row)
 
 
 def _in_csv(name: str, column: Sequence[Any]) -> Sequence[Any]:
-    """A column as CSV writes it: what is not known is empty."""
+    """A column as CSV writes it: what is not known is empty, and no text is a formula (`display.spreadsheet`)."""
     if name in _FLAGS:
         return ["true" if entry else "false" for entry in column]
-    return column if name in _TEXTS else ["" if known(entry) is None else entry for entry in column]
+    if name in _TEXTS:
+        return [spreadsheet_text(text) for text in column]
+    return ["" if known(entry) is None else entry for entry in column]

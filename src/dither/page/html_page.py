@@ -25,6 +25,7 @@ from dither.page.cards import Cards
 from dither.page.export import checked, checked_truth, compared, people
 from dither.planning import Plan
 from dither.planning.plan_estimates import PlanEstimates
+from dither.privacy.promise import promise_in_words
 from dither.questions.question import Question
 from dither.schema import Attribute
 
@@ -65,9 +66,14 @@ def html_page(
             *([_left_out(estimates.dropped)] if estimates.dropped else []),
             _limits(estimates, trial),
         ),
-        _foot(plan),
+        page_foot(plan.fingerprint),
     ]
-    return "<!DOCTYPE html>\n" + element("html", _meta(heading), "\n", element("body", joined(body, "\n")), lang="en")
+    return whole_page(heading, body)
+
+
+def whole_page(title: str, body: Iterable[Markup]) -> str:
+    """A page of these parts, which needs nothing beside it."""
+    return "<!DOCTYPE html>\n" + element("html", _meta(title), "\n", element("body", joined(body, "\n")), lang="en")
 
 
 def _meta(title: str) -> Markup:
@@ -115,6 +121,11 @@ def _head(plan: Plan, estimates: PlanEstimates, title: str, truth: bool) -> Mark
         intro = (
             f"No answers were collected, only reports: {chance}. The numbers below are what {reports} tell together."
         )
+    return page_header(title, intro, facts)
+
+
+def page_header(title: str, intro: str, facts: Mapping[str, str]) -> Markup:
+    """What a page begins with: its title, a few words, and a few numbers."""
     return element(
         "header",
         element("h1", given(title, 200)),
@@ -152,64 +163,6 @@ def _warning(title: str, told: str) -> Markup:
     return element(
         "div", element("p", element("strong", title)), element("p", told), class_="box simulated", role="note"
     )
-
-
-_FIELD = {"local": "local", "shuffled": "shuffle", "central": "central"}
-
-
-def promise_in_words(guarantee: Guarantee) -> list[str]:
-    """A guarantee for somebody who has never heard of epsilon. All roundings go up.
-
-    >>> print(promise_in_words(Guarantee(1.0))[0])  # doctest: +NORMALIZE_WHITESPACE
-    Whatever somebody's answers are, the probability of any report changes at most by a factor of e^1 = 2.72 if the
-    answers are replaced by any others.
-    """
-    epsilon, delta = guarantee.epsilon, guarantee.delta
-    if not math.isfinite(epsilon):
-        return ["Nothing is promised."]
-    factor = upward(math.exp(epsilon), 3) if epsilon < 700 else "a number without any meaning"
-    beyond = f", and beyond that by at most delta = {upward(delta)}" if delta else ""
-    guess = 1 / (1 + math.exp(-epsilon)) + delta / (1 + math.exp(min(epsilon, 700)))
-    ways = {
-        "exact": "Exact: computed from the whole numbers that the randomisation uses, and attained by some answers.",
-        "bound": "A bound: proved from the whole numbers that the randomisation uses; the real loss may be smaller.",
-    }
-    seen, whom, trust = {
-        "local": (
-            "any report",
-            "all that a person reported",
-            "it does not depend on trust in whoever collects: the answer was randomised before it left",
-        ),
-        "shuffled": (
-            "any shuffled collection",
-            "the reports of all people in no order",
-            "it depends on trust in the shuffler, to take off who sent what, and in the others, to report as they "
-            "should: whoever sees a report with its sender learns more",
-        ),
-        "central": (
-            "anything that is published",
-            "all that is published",
-            "it depends on trust in the server, which holds the answers as they are: only what it publishes is "
-            "randomised",
-        ),
-    }[guarantee.model]
-    change, hidden = {
-        "replace": ("the answers are replaced by any others", "which of two equally likely answers it hides"),
-        "add-remove": (
-            "the person's record is added or taken away",
-            "whether the person's record is in it, which is as likely as not",
-        ),
-    }[guarantee.neighbours]
-    return [
-        f"Whatever somebody's answers are, the probability of {seen} changes at most by a factor of "
-        f"e^{upward(epsilon)} = {factor} if {change}{beyond}.",
-        f"What that means: somebody who sees {whom}, and guesses {hidden}, is right at most "
-        f"{upward(min(100.0, 100 * guess), 3)}% of the time. A coin is right 50% of the time.",
-        f"It holds for every person, whatever else is known, and {trust}. It is for this collection; others about the "
-        "same answers add up.",
-        f"In the terms of the field: {_FIELD[guarantee.model]} differential privacy, {guarantee}. "
-        f"{ways[guarantee.established]}",
-    ]
 
 
 # What came out -------------------------------------------------------------------------------------------------------
@@ -430,10 +383,11 @@ def _limits(estimates: PlanEstimates, truth: bool) -> Markup:
     )
 
 
-def _foot(plan: Plan) -> Markup:
+def page_foot(fingerprint: str) -> Markup:
+    """What a page ends with: when it was made, and of which plan."""
     return element(
         "footer",
-        f"Made on {date.today().isoformat()} with dither {_version()}; plan {plan.fingerprint[:12]}.",
+        f"Made on {date.today().isoformat()} with dither {_version()}; plan {fingerprint[:12]}.",
         class_="foot",
     )
 

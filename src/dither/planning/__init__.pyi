@@ -5,3 +5,4 @@ from .plans import Part as Part
 from .plans import Plan as Plan
 from .tally_sums import merged_tallies as merged_tallies
 from .prediction import Prediction as Prediction
+from .statement import Statement as Statement

@@ -60,6 +60,7 @@ from dither.schema import Attribute, Schema
 if TYPE_CHECKING:
     from dither.planning.plan_estimates import PlanEstimates
     from dither.planning.simulation import Simulation
+    from dither.planning.statement import Statement
 
 _CHUNK = 1 << 16
 _WAY_OUT = 'invalid="substitute" puts the substitute of the schema there'
@@ -148,6 +149,43 @@ class Plan:
     def explain(self) -> str:
         """In words: what is asked, how, and why."""
         return explain_plan(self)
+
+    def statement(
+        self,
+        *,
+        collector: str | None = None,
+        purpose: str | None = None,
+        contact: str | None = None,
+        keep_reports: str | None = None,
+        keep_results: str | None = None,
+        connection: str | None = None,
+        shuffler: str | None = None,
+    ) -> "Statement":
+        """A statement for the people who are asked, in plain words: what is asked, sent, revealed, kept, and how long.
+
+        What no plan knows is given, or is a blank that is marked: who collects, what for, whom to ask, for how long
+        reports and results are kept (as in "30d"), and what is kept about connections. `shuffler` is who mixes the
+        reports, if somebody does.
+
+        >>> from dither import Ordinal, plan
+        >>> found = plan(Schema({"age": Ordinal(0, 99)}), 1.0, users=100_000).statement(collector="The town")
+        >>> print(found.sections[0].paragraphs[0])
+        Who collects: The town. What the results are for: [to be filled in: what the results are for].
+        >>> list(found.blanks)
+        ['purpose', 'contact', 'keep_reports', 'keep_results', 'connection']
+        """
+        from dither.planning.statement import statement_of  # a device has no use for it
+
+        return statement_of(
+            self,
+            shuffler,
+            collector=collector,
+            purpose=purpose,
+            contact=contact,
+            keep_reports=keep_reports,
+            keep_results=keep_results,
+            connection=connection,
+        )
 
     def __repr__(self) -> str:
         return f"{self._title}\n{self.table()}"

@@ -27,6 +27,10 @@ class DistributionOf(SharesOf):
     ordered: ClassVar[bool] = True
     title: ClassVar[str] = "distribution"
 
+    @property
+    def sought(self) -> str:
+        return f"the share of people along the values of {self.name}"
+
     @classmethod
     def asks(cls, attribute: Attribute) -> bool:
         return attribute.kind in ("numeric", "ordinal")

@@ -19,6 +19,10 @@ class HistogramOf(SharesOf):
 
     statistic: ClassVar[str] = "histogram"
 
+    @property
+    def sought(self) -> str:
+        return f"the share of people with each label of {self.name}"
+
     @classmethod
     def asks(cls, attribute: Attribute) -> bool:
         return attribute.kind == "categorical"
@@ -48,6 +52,10 @@ class MissingOf(SharesOf):
     statistic: ClassVar[str] = "missing"
     derived: ClassVar[bool] = True
     title: ClassVar[str] = "no answer"
+
+    @property
+    def sought(self) -> str:
+        return f"the share of people without an answer to {self.name}"
 
     @classmethod
     def asks(cls, attribute: Any) -> bool:

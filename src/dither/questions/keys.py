@@ -19,6 +19,7 @@ import numpy as np
 
 from dither.core.estimate import Estimate
 from dither.core.sparse_domain import Sparse
+from dither.display.significant_digits import plain_number
 from dither.errors import ParameterError
 from dither.questions.question import Floats, Question, Whole, from_steps, steps
 from dither.schema import Attribute, Schema
@@ -120,6 +121,10 @@ class PresenceOf(KeyQuestion):
     title: ClassVar[str] = "who has which"
 
     @property
+    def sought(self) -> str:
+        return f"for each thing of {self.name}, the share of people who have it"
+
+    @property
     def unasked(self) -> float:
         """With h = s/d, h for each, but at most 1/2, costs h (1 - h)."""
         return (1 - min(self.held, 0.5)) * min(self.held, 0.5)
@@ -137,6 +142,13 @@ class KeyMeanOf(KeyQuestion):
     averages: ClassVar[bool] = True
     title: ClassVar[str] = "mean over all users"
 
+    @property
+    def sought(self) -> str:
+        middle = plain_number(self.attribute.centre)
+        return (
+            f"for each thing of {self.name}, the mean of its number over all people (not to have it counts as {middle})"
+        )
+
 
 class ConditionalMeanOf(KeyQuestion):
     """The mean of a key among those who hold it."""
@@ -146,12 +158,20 @@ class ConditionalMeanOf(KeyQuestion):
     averages: ClassVar[bool] = True
     title: ClassVar[str] = "mean among those who have it"
 
+    @property
+    def sought(self) -> str:
+        return f"for each thing of {self.name}, the mean of its number among those who have it"
+
 
 class FrequencyOf(KeyQuestion):
     """The shares of users who hold a key with the lower end of its values, and with the upper one."""
 
     derived: ClassVar[bool] = True
     statistic: ClassVar[str] = "frequency"
+
+    @property
+    def sought(self) -> str:
+        return f"for each thing of {self.name}, the shares of people who have it at the lower and at the upper end"
 
     @property
     def shape(self) -> tuple[int, int]:

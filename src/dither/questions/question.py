@@ -82,6 +82,11 @@ class Question(ABC, Generic[R]):
     def __str__(self) -> str:
         return f"{self.statistic}({self.name})"
 
+    @property
+    def sought(self) -> str:
+        """What is to be known of all users together, for those who are asked."""
+        return f"the {self.title.removeprefix('the ')} of {self.name}"
+
     # What it is asked of ---------------------------------------------------------------------------------------
 
     @classmethod

@@ -52,6 +52,12 @@ class RangesOf(Question["RangeEstimate"]):
     has_prior: ClassVar[bool] = False
     answers_conditions: ClassVar[bool] = True
 
+    @property
+    def sought(self) -> str:
+        *names, last = self.names
+        together = f"{', '.join(names)} and {last} together" if names else last
+        return f"the share of people within any ranges of {together}"
+
     @classmethod
     def asks(cls, attribute: Attribute) -> bool:
         """Of any that has one value a user, together with others."""

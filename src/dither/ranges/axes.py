@@ -325,11 +325,13 @@ class Axes:
         if not isinstance(schema, Schema):
             raise ParameterError('a schema is needed, as in Schema({"age": Ordinal(0, 99)})')
         chosen = tuple(schema) if attributes is None else tuple(attributes)
-        for number, name in enumerate(chosen):
+        before: set[str] = set()
+        for name in chosen:
             if name not in schema:
                 raise ParameterError(f"there is no attribute {value_text(name)} in the schema: {listed(schema)}")
-            if name in chosen[:number]:
+            if name in before:
                 raise ParameterError(f"attribute {name} is named twice")
+            before.add(name)
         return cls(tuple(_axis(name, schema[name], bins) for name in chosen))
 
     def __getitem__(self, number: int) -> Axis:
@@ -354,6 +356,22 @@ class Axes:
     @cached_property
     def _places(self) -> dict[str, int]:
         return {name: j for j, name in enumerate(self.names)}
+
+    @cached_property
+    def _alike(self) -> dict[str, list[int]]:
+        """The attributes whose names differ by capitals only."""
+        found: dict[str, list[int]] = {}
+        for j, name in enumerate(self.names):
+            found.setdefault(name.lower(), []).append(j)
+        return found
+
+    def called(self, name: str) -> list[int]:
+        """The attributes of this name: the very same, or if there is none, those that differ in capitals.
+
+        >>> Axes.of_schema(Schema({"Age": Ordinal(0, 9), "AGE": Ordinal(0, 9)})).called("age")
+        [0, 1]
+        """
+        return [self._places[name]] if name in self._places else self._alike.get(name.lower(), [])
 
     def key(self, number: int) -> str | int:
         """What an attribute is called in a query: its name, or its number if it has none."""

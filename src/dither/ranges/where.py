@@ -15,7 +15,7 @@ no further: it would be a slip, such as thousands in place of units.
 **Text is never run.** sqlglot cuts it into words. Only the few words above, names, numbers and quoted texts may pass,
 and they are written anew with every name in quotes before sqlglot parses them: its grammar of functions, types and
 commands, parts of which take exponential time, is out of reach, and an attribute may be called `date` or `show`.
-Length and nesting are limited.
+Nesting is limited, and so is the length, far above any list of values: the time is linear in it.
 """
 
 import math
@@ -26,7 +26,7 @@ from dither.core.checks import is_real
 from dither.errors import ParameterError, require
 from dither.ranges.axes import GRAMMAR, AnyOf, Axes, Axis, Pieces, complement, listed, union, value_text
 
-LONGEST = 100_000  # characters
+LONGEST = 2_000_000  # characters: a hundred thousand conditions
 DEEPEST = 20  # brackets, or signs, inside each other
 
 _ALLOWED = (
@@ -130,7 +130,7 @@ def _word(axes: Axes, token: Any) -> str:
         return "'" + text.replace("'", "''") + "'"
     if kind == "NUMBER":
         return text
-    if kind in ("VAR", "IDENTIFIER") or _named(axes, text):
+    if kind in ("VAR", "IDENTIFIER") or axes.called(text):
         return '"' + text.replace('"', '""') + '"'
     what = _UNSUPPORTED.get(text.lower())
     raise _refused(f"{what} ({text})" if what else value_text(text))
@@ -152,12 +152,6 @@ def _guarded(work: Callable[[], Any]) -> Any:
 def _parsed(text: str) -> Any:
     sqlglot = require("sqlglot", "query")
     return _guarded(lambda: sqlglot.parse_one(text, into=sqlglot.exp.Condition))
-
-
-def _named(axes: Axes, name: str) -> list[int]:
-    """The attributes of this name: the very same, or if there is none, those that differ in capitals."""
-    exact = [j for j, each in enumerate(axes.names) if each == name]
-    return exact or [j for j, each in enumerate(axes.names) if each.lower() == name.lower()]
 
 
 # From the tree of the text to a box ----------------------------------------------------------------------------
@@ -249,7 +243,7 @@ def _attribute(axes: Axes, node: Any, whole: Any) -> int:
         raise _refused(f"a condition without an attribute ({_text(whole)})")
     if type(node).__name__ != "Column":
         raise _strange(node)
-    found = _named(axes, node.name)
+    found = axes.called(node.name)
     if len(found) > 1:
         names = listed([axes.names[j] for j in found])
         raise ParameterError(f"{value_text(node.name)} may be any of {names}; write it as the attribute is written")
