@@ -98,6 +98,10 @@ class LabelCodes:
             return self._of_array(np.asarray(column))
         return self._of_items(_items(column))
 
+    def of_value(self, value: Any) -> int:
+        """The place of a single value."""
+        return self._of_item(value)
+
     @cached_property
     def _whole(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The labels that are whole numbers, sorted, and their places."""

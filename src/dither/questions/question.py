@@ -59,6 +59,10 @@ class Column(Protocol):
         """What the mechanism takes, for each value of the column."""
         ...
 
+    def encode_value(self, value: Any) -> Any:
+        """What the mechanism takes for the value of one user; a substitute, if it does not fit."""
+        ...
+
 
 @dataclass(frozen=True)
 class Question(ABC, Generic[R]):
@@ -127,6 +131,19 @@ class Question(ABC, Generic[R]):
     def encode(self, column: Any, invalid: str = "error") -> NDArray:
         """What the mechanism takes, for each value of the column; errors name the attribute and quote no value."""
         return encoded_by(self._encoded, self.name, column, invalid)
+
+    def encode_value(self, value: Any) -> Any:
+        """What the mechanism takes for the value of one user: the one of `encode([value], "substitute")`.
+
+        A question that can say it without arrays says so: a device has one value.
+        """
+        [encoded] = self.encode([value], "substitute")
+        return encoded
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if {"encode", "_encoded"} & set(vars(cls)) and "encode_value" not in vars(cls):
+            cls.encode_value = Question.encode_value  # a column's own way does not go with another's way of a value
 
     @cached_property
     def kind(self) -> tuple[Hashable, str]:

@@ -45,7 +45,7 @@ from dither.core.structure import GRIDS
 from dither.core.tally import Tally
 from dither.errors import DomainError, EmptyError, ParameterError, RowError, TallyError
 from dither.mechanisms.frequency import Frequencies
-from dither.mechanisms.multi_attribute import MultiAttribute
+from dither.mechanisms.multi_attribute import MultiAttribute, taking_turns
 from dither.mechanisms.spec import from_spec
 from dither.ranges.grid import checked_shape
 from dither.ranges.groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
@@ -200,15 +200,21 @@ class Groups(MultiAttribute):
         kinds = [part.sampler for part in self.parts]
         return np.array([kinds.index(kinds[part]) for part in self.which], dtype=np.intp)
 
+    @cached_property
+    def _small_samplers(self) -> NDArray[np.integer]:
+        return self._samplers.astype(np.min_scalar_type(len(self.parts)))
+
+    @cached_property
+    def _different_samplers(self) -> list[int]:
+        return np.unique(self._samplers).tolist()
+
     def _turns(self, chosen: NDArray | None, users: int):
-        numbers = np.unique(self._samplers)
+        numbers = self._different_samplers
         if len(numbers) == 1:
-            yield int(numbers[0]), slice(None)
+            yield numbers[0], slice(None)
             return
         assert chosen is not None
-        sampler = self._samplers.astype(np.min_scalar_type(len(self.parts))).take(chosen[:, 0])
-        for number in numbers.tolist():
-            yield number, np.flatnonzero(sampler == number)
+        yield from taking_turns(self._small_samplers.take(chosen[:, 0]), numbers)
 
     # Reading ---------------------------------------------------------------------------------------------------
 
