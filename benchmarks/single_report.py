@@ -66,7 +66,7 @@ def main(against: str | None, even: bool, quick: bool, worker: tuple[str, str] |
         plan, records = _demonstration(Path(folder))
         console.print(str(Machine.here(("numpy", "cryptography"))), soft_wrap=True)
         if even:
-            console.print(_evenness(Plan.read(plan), json.loads(records.read_text())[0], 50 if quick else 4000))
+            console.print(_evenness(Plan.read(plan), json.loads(records.read_text())[0], 200 if quick else 4000))
         else:
             console.print(_speed(plan, records, against, 4 if quick else 200))
             console.print(_parts(Plan.read(plan), json.loads(records.read_text()), 20 if quick else 400))

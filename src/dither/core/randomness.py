@@ -144,10 +144,12 @@ class Stream:
             cipher = self._block_ciphers.pop()
         except IndexError:
             cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - no counter comes twice
-        counters = b"".join([_counter(lane, attempt, block) for block in range(first, first + blocks)])
+        counters = _counter(lane, attempt, first)
+        if blocks > 1:
+            counters += b"".join([_counter(lane, attempt, block) for block in range(first + 1, first + blocks)])
         words = np.frombuffer(bytearray(cipher.update(counters)), dtype=_LITTLE)
         self._block_ciphers.append(cipher)
-        return words.astype(np.uint64, copy=False)
+        return words if _LITTLE.isnative else words.astype(np.uint64)
 
 
 def token(count: int) -> str:
