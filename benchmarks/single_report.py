@@ -46,9 +46,10 @@ USERS = 309_000
 BATCH = 20  # reports of a contestant in a round
 TABLE = 20_000  # rows of the vectorised path
 
+_LONG = "X" * 100_000  # a text remembers its hash, so each report is about a new one
 # What a value may be like, beside the usual one of a flight.
-NUMBERS = {"lowest": -1e9, "highest": 1e9, "missing": None, "a text": "late", "huge": 10**400}
-LABELS = {"last label": "LGA", "unknown": "XXX", "missing": None, "a number": 7, "long text": "X" * 10_000}
+NUMBERS = {"lowest": -1e9, "highest": 1e9, "missing": None, "a text": "late", "beyond floats": 10**400}
+LABELS = {"last label": "LGA", "unknown": "XXX", "missing": None, "a number": 7, "long text": _LONG}
 
 
 @click.command()
@@ -256,7 +257,7 @@ def _interleaved(plan: Plan, records: list[dict[str, Any]], count: int) -> list[
     order = Stream.seeded(1, "order").order(count * len(records)) % len(records)
     taken = np.empty(len(order))
     for turn, number in enumerate(order.tolist()):
-        record = records[number]
+        record = {name: _LONG[1:] + "X" if value is _LONG else value for name, value in records[number].items()}
         start = time.perf_counter_ns()
         plan.report(record)
         taken[turn] = (time.perf_counter_ns() - start) / 1e3

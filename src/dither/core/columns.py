@@ -88,6 +88,7 @@ class LabelCodes:
 
     def __init__(self, labels: Sequence[str]) -> None:
         self._place = {label: place for place, label in enumerate(labels)}
+        self._longest = max(map(len, labels), default=0)
 
     def of(self, column: Any) -> NDArray[np.int64]:
         """The place of each value; `UNKNOWN` or `MISSING` where there is none."""
@@ -140,8 +141,8 @@ class LabelCodes:
 
     def _of_item(self, item: Any) -> int:
         try:
-            if isinstance(item, str):
-                return self._place.get(item, UNKNOWN)
+            if isinstance(item, str):  # the time that a lookup takes grows with the text
+                return self._place.get(item, UNKNOWN) if len(item) <= self._longest else UNKNOWN
             if _is_missing(item):
                 return MISSING
             if isinstance(item, bool | np.bool_):

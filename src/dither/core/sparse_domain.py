@@ -121,8 +121,11 @@ class Sparse:
         return made
 
     def row(self, held: Mapping[int, float]) -> np.void:
-        """The vector of one user, of keys and values as they should be."""
-        empty = max(self.s - len(held), 0)
+        """The vector of one user, of keys and values as they should be.
+
+        It has room for more than s keys also where they are fewer: mechanisms take as long for both.
+        """
+        empty = max(self.s + 1 - len(held), 0)
         keys, values = [*held, *[EMPTY] * empty], [*held.values(), *[0.0] * empty]
         return np.array([(keys, values)], dtype=row_dtype(len(keys)))[0]
 
