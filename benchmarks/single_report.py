@@ -14,10 +14,10 @@ before the clock runs: the first one sets up what all others share. The vectoris
 divided by its rows.
 
 **How even.** Of each part a plan is made that asks nothing else, since which part was drawn is public and no fact
-about a value. Of one attribute the record then has a value of this or that kind, in a random order, and the others stay
-as they are. Times of kind A are compared with those of the usual kind by ranks: the *chance* is that of a report about A
-to take longer than one about the usual value, 50% where nothing is to be told, with the number of standard errors (of
-the test of Mann and Whitney) that it is away. Beside it the difference of the medians.
+about a value. Of one attribute the record then has a value of this or that kind, in a random order, and the others
+stay as they are. Times of one kind are compared with those of the usual value by ranks: the *chance* is that of a
+report about this kind to take longer than one about the usual value, 50% where nothing is to be told, with the number
+of standard errors (of the test of Mann and Whitney) that it is away. Beside it the difference of the medians.
 """
 
 import json
@@ -81,7 +81,9 @@ def _demonstration(folder: Path) -> tuple[Path, Path]:
     from dither.cli.example_data import write_example
 
     paths = write_example(folder / "flights", most=TABLE)
-    guess, schema, plan, records = (folder / name for name in ("guess.toml", "schema.toml", "plan.json", "flights.json"))
+    guess, schema, plan, records = (
+        folder / name for name in ("guess.toml", "schema.toml", "plan.json", "flights.json")
+    )
     _quietly(main, ["infer", str(paths[0]), "-o", str(guess)])
     lines = guess.read_text(encoding="utf-8").splitlines()
     edited = [demonstration._EDITED if line == demonstration._GUESSED else line for line in lines]
@@ -210,7 +212,7 @@ def _kinds(plan: Plan, place: int, flight: Mapping[str, Any]) -> dict[str, dict[
     for column in plan.parts[place].columns:
         attribute, usual = plan.schema[column.name], {"usual": flight[column.name]}
         if attribute.kind == "keyvalue":
-            names = [*attribute.labels][:5]
+            names = list(attribute.labels or ())[:5]
             found[column.name] = usual | {
                 "no key": {},
                 "lowest": {names[0]: -1e9},

@@ -155,6 +155,6 @@ def test_a_mutant_that_draws_only_where_there_are_too_many_keys(monkeypatch):
         return real(s, narrow, tape, rows)
 
     monkeypatch.setattr(key_sampling, "_sampled", sampled)
+    mechanism = next(each for each in KEYED if type(each).__name__ == "Collision")
     with pytest.raises(AssertionError):
-        for mechanism in KEYED:
-            test_a_device_reads_as_many_words_whatever_keys_it_has(mechanism)
+        test_a_device_reads_as_many_words_whatever_keys_it_has(mechanism)

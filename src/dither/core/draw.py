@@ -174,8 +174,8 @@ def below(bound: int | Words, tape: Tape, rows: Rows, *, lane: int, width: int =
     def place(words: Words, pending: Rows) -> Placed:
         limits = bounds if len(bounds) == 1 else bounds[pending]
         last = top - (top % limits + one) % limits  # 2^bits mod bound: the words past the last full round
-        accepted = words <= last
-        return _remainders(words, limits), accepted[:, 0] if width == 1 else accepted.all(axis=1)
+        accepted: Flags = words <= last
+        return _remainders(words, limits), accepted[:, 0] if width == 1 else np.asarray(accepted.all(axis=1))
 
     drawn = rejection_sampled(place, tape, rows, width, lane)
     return drawn[:, 0] if width == 1 else drawn
