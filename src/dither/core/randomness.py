@@ -121,7 +121,7 @@ class Stream:
         start, count = first * width, rows * width
         skip = start % 2
         blocks = (skip + count + 1) // 2
-        if blocks <= _FEW and out is None:
+        if blocks <= _FEW:
             words = self._few_blocks(lane, attempt, start // 2, blocks)
             return words[skip : skip + count].reshape(rows, width)
         counter = _counter(lane, attempt, start // 2)

@@ -19,7 +19,7 @@ from dither.core.tally import Tally
 from dither.errors import DomainError, TallyError
 from dither.planning.choose import Unit
 from dither.planning.record_tables import record_value
-from dither.questions.question import Column, Question
+from dither.questions.question import Column, Encoded, Question
 
 
 class Part(NamedTuple):
@@ -119,7 +119,7 @@ class DevicePart(NamedTuple):
         return Reports.wrap(np.empty(0, dtype=self.mechanism.dtype), self.tag, simulated)
 
 
-def _substituted(column: Column, value: Any) -> Any:
+def _substituted(column: Column, value: object) -> Encoded:
     """What a mechanism takes of one user's value, or of a substitute; also where looking at it goes wrong."""
     try:
         return column.encode_value(value)

@@ -79,7 +79,7 @@ def record_of(record: Any, attributes: Mapping[str, Attribute]) -> dict[str, lis
     return {name: [record_value(record, name)] for name in attributes}
 
 
-def record_value(record: Any, name: str) -> Any:
+def record_value(record: Any, name: str) -> object:
     """The value of one attribute of one user; None if it cannot be had."""
     try:
         return record.get(name) if isinstance(record, Mapping) else record[name]

@@ -37,6 +37,7 @@ from dither.utility.limits import Parameters
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
+Encoded = float | np.generic  # one of what a mechanism takes: a number, a row
 if TYPE_CHECKING:  # a `Question` alone is one with any result
     from typing_extensions import TypeVar
 
@@ -59,7 +60,7 @@ class Column(Protocol):
         """What the mechanism takes, for each value of the column."""
         ...
 
-    def encode_value(self, value: Any) -> Any:
+    def encode_value(self, value: Any) -> Encoded:
         """What the mechanism takes for the value of one user; a substitute, if it does not fit."""
         ...
 
@@ -132,7 +133,7 @@ class Question(ABC, Generic[R]):
         """What the mechanism takes, for each value of the column; errors name the attribute and quote no value."""
         return encoded_by(self._encoded, self.name, column, invalid)
 
-    def encode_value(self, value: Any) -> Any:
+    def encode_value(self, value: Any) -> Encoded:
         """What the mechanism takes for the value of one user: the one of `encode([value], "substitute")`.
 
         A question that can say it without arrays says so: a device has one value.
