@@ -39,7 +39,7 @@ from dither.core.checks import as_float, checked_count, is_list, is_whole
 from dither.core.columns import MISSING, LabelCodes, floats_of
 from dither.core.decoding import decoded_parameters, plain
 from dither.core.domains import Categories, UnitInterval
-from dither.core.sparse_columns import MOST_KEYS, Entries, entries_of, refuse_first
+from dither.core.sparse_columns import MOST_KEYS, Entries, entries_of, entries_of_one, refuse_first
 from dither.core.sparse_domain import Sparse
 from dither.display.markup import visible
 from dither.display.significant_digits import plain_number
@@ -147,6 +147,13 @@ class Numeric:
         inside = np.clip(np.where(np.isnan(values), self.substitute, values), self.low, self.high)
         return np.clip((inside - self.centre) / self.scale, -1.0, 1.0)
 
+    def encode_value(self, value: Any) -> float:
+        """A number from -1 to 1 for the value of one user: `encode([value], "substitute")[0]`, without the array."""
+        number = as_float(value)
+        known = self.substitute if number != number else number  # NaN
+        inside = min(max(known, self.low), self.high)
+        return min(max((inside - self.centre) / self.scale, -1.0), 1.0)
+
     def decode(self, encoded: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values from -1 to 1 as its own again."""
         return self.centre + self.scale * encoded
@@ -229,6 +236,12 @@ class Ordinal:
             raise RowError(int(outside.argmax()), f"the value is not a whole number from {self.low} to {self.high}")
         known = np.where(np.isnan(values) | (np.isfinite(values) & ~whole), self.substitute, values)
         return (np.clip(known, self.low, self.high) - self.low).astype(np.int64)
+
+    def encode_value(self, value: Any) -> int:
+        """The category number of the value of one user: `encode([value], "substitute")[0]`, without the array."""
+        number = as_float(value)
+        known = number if math.isinf(number) or number % 1 == 0 else self.substitute
+        return int(min(max(known, self.low), self.high)) - self.low
 
     def decode(self, encoded: NDArray[np.int64]) -> NDArray[np.int64]:
         """Category numbers as its own values again."""
@@ -316,8 +329,18 @@ class Categorical:
             return found
         if refuse:
             raise RowError(int(odd.argmax()), f"the value is not one of the {self.k} labels")
-        other, missing = (self.labels.index(label) for label in (self.other, self.substitute))
+        other, missing = self._substitutes
         return np.where(odd, np.where(found == MISSING, missing, other), found)
+
+    def encode_value(self, value: Any) -> int:
+        """The label's number for the value of one user: `encode([value], "substitute")[0]`, without the array."""
+        found, (other, missing) = self._places.of_value(value), self._substitutes
+        return found if found >= 0 else missing if found == MISSING else other
+
+    @cached_property
+    def _substitutes(self) -> tuple[int, int]:
+        """The numbers of the labels for what is unknown and for what is missing."""
+        return self.labels.index(self.other), self.labels.index(self.substitute)
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # what is looked up is not sent along
@@ -417,6 +440,29 @@ class KeyValue:
             self._refuse(entries)
         scaled = (np.clip(entries.values, self.low, self.high) - self.centre) / self.scale
         return self.domain.rows(entries._replace(values=np.clip(scaled, -1.0, 1.0)), mend=not refuse)
+
+    def encode_value(self, value: Any) -> np.void:
+        """The keys and values of one user: `encode([value], "substitute")[0]`, without arrays on the way."""
+        d, (low, high, centre, scale) = self.d, self._range
+        held: dict[int, float] = {}
+        for key, number in entries_of_one(value, d, self.size, self._numbers):
+            inside = min(max((min(max(number, low), high) - centre) / scale, -1.0), 1.0)
+            if 0 <= key < d and number == number:  # not NaN
+                held.setdefault(key, inside)
+        return self.domain.row(held)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int] | None:
+        """The numbers of the keys by their names, if they have any."""
+        return None if self.labels is None else {name: place for place, name in enumerate(self.labels)}
+
+    @cached_property
+    def _range(self) -> tuple[float, float, float, float]:
+        """The ends of the values, their middle and half their width."""
+        return self.low, self.high, self.centre, self.scale
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # as of labels
 
     def _refuse(self, entries: Entries) -> None:
         """Rules in the attribute's own words."""

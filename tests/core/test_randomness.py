@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -130,8 +131,8 @@ def test_a_buffer_changes_where_the_words_lie_and_nothing_else(first, rows, widt
 
 
 def test_a_buffer_that_fits_is_used():
-    stream, buffer = Stream.seeded(14), np.empty((6, 2), dtype=np.uint64)
-    assert np.shares_memory(stream.words(0, slice(0, 6), 2, out=buffer), buffer)
+    stream, buffer = Stream.seeded(14), np.empty((60, 2), dtype=np.uint64)
+    assert np.shares_memory(stream.words(0, slice(0, 60), 2, out=buffer), buffer)
 
 
 def test_no_rows_are_no_words():
@@ -292,6 +293,49 @@ def test_a_forked_process_does_not_repeat_its_parent():
         "seeded": "True True True True True",
         "careless": "True True True True True",  # what the check looks like when it fails
     }
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 31, 32, 33, 63, 64, 65, 66])
+@pytest.mark.parametrize("first", [0, 1, 7])
+def test_few_words_are_those_of_many(rows, first):
+    """Few blocks come from a cipher that stays, many from one in counter mode: the same words on both sides."""
+    stream, buffer = Stream(KEY, simulated=True), np.empty((rows, 1), dtype=np.uint64)
+    for _ in range(2):  # the first time it is set up
+        words = stream.words(5, slice(first, first + rows), 1, 2)
+        assert words[:, 0].tolist() == [expected_word(KEY, 5, 2, first + row) for row in range(rows)]
+        assert stream.words(5, slice(first, first + rows), 1, 2, out=buffer).tolist() == words.tolist()
+        assert stream.words(5, np.arange(first, first + rows), 1, 2).tolist() == words.tolist()
+        words[:] = 0  # whoever asked may write on them
+
+
+def test_threads_that_share_a_stream():
+    """A cipher in use by one thread is not used by another: it would refuse, or worse."""
+    stream = Stream.seeded(4)
+    expected = [stream.words(row % 5, slice(row, row + 3), 2).tobytes() for row in range(500)]
+
+    def read(_: int) -> list[bytes]:
+        return [stream.words(row % 5, slice(row, row + 3), 2).tobytes() for row in range(500)]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(found == expected for found in pool.map(read, range(16)))
+
+
+def test_two_readers_at_once_have_a_cipher_each(monkeypatch):
+    """Also where threads are switched in the middle of it."""
+    stream, ciphers = Stream.seeded(4), []
+    stream.words(0, slice(0, 1))
+    [first] = stream._block_ciphers
+
+    class Slow:
+        def update(self, counters: bytes) -> bytes:
+            ciphers.extend(stream._block_ciphers)  # what another thread would find meanwhile
+            stream.words(1, slice(0, 1))
+            return first.update(counters)
+
+    monkeypatch.setattr(stream, "_block_ciphers", [Slow()])
+    assert stream.words(0, slice(0, 1))[0, 0] == Stream.seeded(4).words(0, slice(0, 1))[0, 0]
+    assert ciphers == []
+    assert len(stream._block_ciphers) == 2
 
 
 # Uniform integers ---------------------------------------------------------------------------------------------------

@@ -297,17 +297,13 @@ def test_reports_without_a_tag_of_their_own(monkeypatch):
 
 
 def test_a_device_that_is_silent_about_odd_values(monkeypatch):
-    monkeypatch.setattr(plan_parts, "_substituted", lambda question, column: question.encode(column))
+    monkeypatch.setattr(plan_parts, "_substituted", lambda column, value: column.encode([value])[0])
     assert caught(planning.check_every_record_is_one_user)
 
 
 def test_a_record_that_counts_as_many(monkeypatch):
-    real = Plan._all_reports
-
-    def reports(self, values, users, tape, first=0):
-        return real(self, {name: np.repeat(each, 2, axis=0) for name, each in values.items()}, 2 * users, tape, first)
-
-    monkeypatch.setattr(Plan, "_all_reports", reports)
+    real = plan_parts.DevicePart.encode
+    monkeypatch.setattr(plan_parts.DevicePart, "encode", lambda self, record: np.repeat(real(self, record), 2, axis=0))
     assert caught(planning.check_every_record_is_one_user)
 
 

@@ -88,6 +88,7 @@ class LabelCodes:
 
     def __init__(self, labels: Sequence[str]) -> None:
         self._place = {label: place for place, label in enumerate(labels)}
+        self._longest = max(map(len, labels), default=0)
 
     def of(self, column: Any) -> NDArray[np.int64]:
         """The place of each value; `UNKNOWN` or `MISSING` where there is none."""
@@ -97,6 +98,10 @@ class LabelCodes:
         if array_kind(column) not in "OUT-" and column.ndim == 1:
             return self._of_array(np.asarray(column))
         return self._of_items(_items(column))
+
+    def of_value(self, value: Any) -> int:
+        """The place of a single value."""
+        return self._of_item(value)
 
     @cached_property
     def _whole(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -136,8 +141,8 @@ class LabelCodes:
 
     def _of_item(self, item: Any) -> int:
         try:
-            if isinstance(item, str):
-                return self._place.get(item, UNKNOWN)
+            if isinstance(item, str):  # the time that a lookup takes grows with the text
+                return self._place.get(item, UNKNOWN) if len(item) <= self._longest else UNKNOWN
             if _is_missing(item):
                 return MISSING
             if isinstance(item, bool | np.bool_):

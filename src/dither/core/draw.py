@@ -26,7 +26,9 @@ from dither.core.channel import TwoLevel
 from dither.errors import ParameterError
 
 Words = NDArray[np.uint64]
+Flags = NDArray[np.bool_]
 Rows = slice | NDArray[np.integer]
+Placed = tuple[NDArray, Flags]  # what became of the words of some rows, and which rows are settled
 
 # Lanes: what a word of a row is for. One number a purpose keeps draws of one row independent. Binary digit i of a
 # row's coins is on lane COINS + i, so that one digit of many rows lies together in memory.
@@ -85,14 +87,13 @@ def positions(
     outputs evenly, so outside the favoured set a second draw is needed. `opposed` outputs, numbered next, have the
     low weight each and no share in that.
     """
-    scale = (1 << tape.bits) // law.total
-    if scale == 0:
+    weights = _one_word_weights(law.high, law.low, law.favoured, law.outputs, tape.bits)
+    if weights is None:
         return _side_then_element(law, tape, rows, favoured)
-    high, low = np.uint64(law.high * scale), np.uint64(law.low * scale)
-    last = np.uint64(law.total * scale - 1)
+    high, low, last = weights
     inside = np.uint64(law.favoured) if favoured is None else favoured
 
-    def place(words: Words, pending: Rows) -> tuple[Words, NDArray[np.bool_]]:
+    def place(words: Words, pending: Rows) -> Placed:
         u = words[:, 0]
         within = inside if favoured is None else favoured[pending]
         edge = within * high
@@ -117,6 +118,16 @@ def positions(
     return np.where(drawn < spoken, drawn, spoken + other)
 
 
+@lru_cache(maxsize=64)
+def _one_word_weights(
+    high: int, low: int, favoured: int, outputs: int, bits: int
+) -> tuple[np.uint64, np.uint64, np.uint64] | None:
+    """Of a favoured output and of another, scaled to one word; and the last number below their total, if it fits."""
+    total = favoured * high + (outputs - favoured) * low
+    scale = (1 << bits) // total
+    return (np.uint64(high * scale), np.uint64(low * scale), np.uint64(total * scale - 1)) if scale else None
+
+
 def _side_then_element(law: TwoLevel, tape: Tape, rows: Rows, favoured: Words | None) -> Words:
     """`positions` for a law too fine for one word."""
     if favoured is not None:
@@ -127,20 +138,25 @@ def _side_then_element(law: TwoLevel, tape: Tape, rows: Rows, favoured: Words | 
     return np.where(inside, element, element + np.uint64(law.favoured))
 
 
-def sides(law: TwoLevel, tape: Tape, rows: Rows) -> NDArray[np.bool_]:
+def sides(law: TwoLevel, tape: Tape, rows: Rows) -> Flags:
     """For each row, whether the draw falls inside the favoured set. Counts and weights may be of any size."""
-    share = gcd(law.favoured, law.outputs - law.favoured)
-    inside = law.favoured // share * law.high
-    total = law.total // share
-    width = -(-(total - 1).bit_length() // tape.bits)
-    scale = (1 << width * tape.bits) // total
-    edge = _digits(inside * scale, width, tape.bits)
-    end = _digits(total * scale - 1, width, tape.bits)
+    edge, end = _side_edges(law.high, law.low, law.favoured, law.outputs, tape.bits)
 
-    def place(words: Words, _) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def place(words: Words, _) -> Placed:
         return _less(words, edge), ~_less(end, words)
 
-    return rejection_sampled(place, tape, rows, width, DRAW)
+    return rejection_sampled(place, tape, rows, edge.shape[1], DRAW)
+
+
+@lru_cache(maxsize=64)
+def _side_edges(high: int, low: int, favoured: int, outputs: int, bits: int) -> tuple[Words, Words]:
+    """The first number outside of the favoured set, and the last that is not rejected, as words of one row."""
+    share = gcd(favoured, outputs - favoured)
+    inside, outside = favoured // share * high, (outputs - favoured) // share * low
+    total = inside + outside
+    width = -(-(total - 1).bit_length() // bits)
+    scale = (1 << width * bits) // total
+    return _digits(inside * scale, width, bits), _digits(total * scale - 1, width, bits)
 
 
 def below(bound: int | Words, tape: Tape, rows: Rows, *, lane: int, width: int = 1) -> NDArray:
@@ -150,26 +166,43 @@ def below(bound: int | Words, tape: Tape, rows: Rows, *, lane: int, width: int =
     bound for each row, or, with `width` > 1, an array with a bound for each (row, word) or a single row of bounds
     for all rows; then the words of a row are accepted or rejected together.
     """
-    if isinstance(bound, np.ndarray):
-        bounds = bound.reshape(-1, 1) if bound.ndim == 1 else bound
-    else:
-        bound = index(bound)
-        if bound < 1:
-            raise ParameterError("a uniform integer needs a bound of at least 1")
-        if bound > 1 << tape.bits:
-            return _big_below(bound, tape, rows, lane)
-        if bound == 1 << 64:  # does not fit its own words; every word is accepted
-            return tape.words(lane, rows)[:, 0]
-        bounds = np.full((1, 1), bound, dtype=np.uint64)
-    top = np.uint64((1 << tape.bits) - 1)
+    if not isinstance(bound, np.ndarray):
+        return _below_one_bound(index(bound), tape, rows, lane)
+    bounds = bound.reshape(-1, 1) if bound.ndim == 1 else bound
+    top, one = np.uint64((1 << tape.bits) - 1), np.uint64(1)
 
-    def place(words: Words, pending: Rows) -> tuple[Words, NDArray[np.bool_]]:
+    def place(words: Words, pending: Rows) -> Placed:
         limits = bounds if len(bounds) == 1 else bounds[pending]
-        tail = (top % limits + np.uint64(1)) % limits  # 2^bits mod bound: the words past the last full round
-        return _remainders(words, limits), np.all(words <= top - tail, axis=1)
+        last = top - (top % limits + one) % limits  # 2^bits mod bound: the words past the last full round
+        accepted: Flags = words <= last
+        return _remainders(words, limits), accepted[:, 0] if width == 1 else np.asarray(accepted.all(axis=1))
 
     drawn = rejection_sampled(place, tape, rows, width, lane)
     return drawn[:, 0] if width == 1 else drawn
+
+
+def _below_one_bound(bound: int, tape: Tape, rows: Rows, lane: int) -> NDArray:
+    """`below`, with one bound for all rows."""
+    if bound < 1:
+        raise ParameterError("a uniform integer needs a bound of at least 1")
+    if bound > 1 << tape.bits:
+        return _big_below(bound, tape, rows, lane)
+    if bound == 1 << 64:  # does not fit its own words; every word is accepted
+        return tape.words(lane, rows)[:, 0]
+    limit, last = np.uint64(bound), np.uint64((1 << tape.bits) // bound * bound - 1)  # before the last full round ends
+
+    def place(words: Words, _) -> Placed:
+        u = words[:, 0]
+        return _remainder(u, limit), u <= last
+
+    return rejection_sampled(place, tape, rows, 1, lane)
+
+
+def _remainder(words: Words, limit: np.uint64) -> Words:
+    """words % limit. By a division and a product it is several times as fast."""
+    quotient = words // limit
+    quotient *= limit
+    return np.subtract(words, quotient, out=quotient)
 
 
 def _remainders(words: Words, limits: Words) -> Words:
@@ -178,9 +211,7 @@ def _remainders(words: Words, limits: Words) -> Words:
         return words % limits
     rest = np.empty_like(words)
     for column, limit in enumerate(limits[0]):
-        quotient = words[:, column] // limit
-        quotient *= limit
-        np.subtract(words[:, column], quotient, out=rest[:, column])
+        rest[:, column] = _remainder(words[:, column], limit)
     return rest
 
 
@@ -198,6 +229,8 @@ def entries(cumulative: tuple[int, ...], tape: Tape, rows: Rows) -> NDArray[np.i
     words = tape.words(DRAW, rows)[:, 0]
     drawn = guide[(words >> np.uint64(shift)).view(np.int64)]
     near = np.flatnonzero(drawn < 0)
+    if not near.size:
+        return drawn
     drawn[near] = np.searchsorted(leading, words[near])
     tied = near[leading[drawn[near]] == words[near]]
     if tied.size:
@@ -245,7 +278,7 @@ def _big_below(bound: int, tape: Tape, rows: Rows, lane: int) -> NDArray[np.obje
     width = -(-(bound - 1).bit_length() // tape.bits)
     limit = (1 << width * tape.bits) // bound * bound
 
-    def place(words: Words, _) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
+    def place(words: Words, _) -> Placed:
         numbers = np.zeros(len(words), dtype=object)
         for column in words.T:
             numbers = numbers * (1 << tape.bits) + column.astype(object)
@@ -260,9 +293,9 @@ def _digits(number: int, width: int, bits: int) -> Words:
     return np.array([[number >> bits * (width - 1 - i) & mask for i in range(width)]], dtype=np.uint64)
 
 
-def _less(left: Words, right: Words) -> NDArray[np.bool_]:
+def _less(left: Words, right: Words) -> Flags:
     """Row by row, whether the number with digits `left` is below the one with digits `right`."""
-    verdict = np.zeros(max(len(left), len(right)), dtype=bool)
-    for a, b in zip(left.T[::-1], right.T[::-1], strict=True):
+    verdict = left[:, -1] < right[:, -1]
+    for a, b in zip(left.T[-2::-1], right.T[-2::-1], strict=True):
         verdict = (a < b) | ((a == b) & verdict)
     return verdict

@@ -39,7 +39,7 @@ def rounded(values: NDArray[np.float64], steps: int, tape: Tape, rows: Rows, lan
 
 def rounded_signs(values: NDArray, tape: Tape, rows: Rows) -> NDArray[np.bool_]:
     """Each coordinate rounded to a sign with mean at the value; true is +1. Unchecked values are clipped."""
-    inside = np.clip(values.astype(np.float64, copy=False), -1.0, 1.0)
+    inside = values.astype(np.float64, copy=False).clip(-1.0, 1.0)
     np.copyto(inside, 0.0, where=np.isnan(inside))
     upper, fraction, digits = split(inside, 1, tape.bits)
     coins = tape.words(ROUNDING, rows, values.shape[1])

@@ -45,6 +45,7 @@ Read = TypeVar("Read", covariant=True)
 
 _CHUNK_BYTES = 1 << 20
 _KEPT_BYTES = 1 << 24
+_FEW = 64  # reports: so many are one chunk, and need no memory to speak of
 MOST_COUNTED = 1 << 30  # counts of eight bytes
 
 
@@ -365,8 +366,12 @@ class Mechanism(ABC, Generic[R]):
 
         `rows` are their numbers on the tape, where these are not 0, 1, 2, ...
         """
-        _keep_memory()
         reports = np.empty(len(values), dtype=self.dtype)
+        if len(values) <= _FEW:
+            if len(values):
+                self._fill(reports, values, tape, slice(0, len(values)) if rows is None else rows)
+            return reports
+        _keep_memory()
 
         def fill(part: slice) -> None:
             self._fill(reports[part], values[part], tape, part if rows is None else rows[part])

@@ -77,12 +77,13 @@ def _total(parts: Iterable[Any]) -> Any:
 
 def _spread(work: Callable[[slice], Part], rows: int, chunk: int) -> list[Part]:
     """One contiguous share of the rows for each thread."""
-    workers = min(threads(), -(-rows // min(chunk, _WORTH_A_THREAD)))
-    if workers <= 1 or threading.current_thread().name.startswith(_NAME):
+    shares = -(-rows // min(chunk, _WORTH_A_THREAD))
+    workers = min(threads(), shares) if shares > 1 else 1
+    if workers == 1 or threading.current_thread().name.startswith(_NAME):
         return [work(slice(0, rows))] if rows else []
     edges = [rows * i // workers for i in range(workers + 1)]
-    shares = [slice(a, b) for a, b in pairwise(edges)]
-    return list(_pool(os.getpid(), threads()).map(work, shares))
+    spans = [slice(a, b) for a, b in pairwise(edges)]
+    return list(_pool(os.getpid(), threads()).map(work, spans))
 
 
 @lru_cache(maxsize=1)

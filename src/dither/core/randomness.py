@@ -19,6 +19,7 @@ use `spawn`, whose keys are hashes of the parent's key and a label.
 import hashlib
 import os
 import struct
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -30,6 +31,9 @@ from dither.errors import ParameterError
 
 _PIECE = 1 << 20
 _ZEROS = memoryview(bytes(_PIECE))
+_LITTLE = np.dtype("<u8")
+_counter = struct.Struct(">IIQ").pack  # a block of the cipher's counter: lane, attempt, position
+_FEW = 32  # cipher blocks: for fewer, to set up the cipher is most of the time
 
 
 class Stream:
@@ -47,6 +51,7 @@ class Stream:
             raise ParameterError("a stream needs a key of 32 bytes")
         self._key = key
         self._owner = os.getpid()
+        self._block_ciphers: list[Any] = []  # that nobody is using
         self.simulated = simulated
 
     @classmethod
@@ -82,8 +87,8 @@ class Stream:
         """
         if isinstance(rows, slice):
             return self._run(lane, attempt, rows.start, rows.stop - rows.start, width, out)
-        if rows.size == 0:
-            return np.empty((0, width), dtype=np.uint64)
+        if rows.size <= 1:
+            return self._run(lane, attempt, int(rows[0]), 1, width) if rows.size else np.empty((0, width), np.uint64)
         first, last = int(rows.min()), int(rows.max())
         if (last - first + 1) * width * 8 <= max(_PIECE, 256 * rows.size * width):
             return self._run(lane, attempt, first, last - first + 1, width)[rows - first]
@@ -107,6 +112,7 @@ class Stream:
 
     def _live_key(self) -> bytes:
         if not self.simulated and self._owner != os.getpid():
+            self._block_ciphers = []  # first of all: another thread must not meet those of the old key
             self._key, self._owner = os.urandom(32), os.getpid()
         return self._key
 
@@ -115,15 +121,35 @@ class Stream:
         start, count = first * width, rows * width
         skip = start % 2
         blocks = (skip + count + 1) // 2
-        counter = struct.pack(">IIQ", lane, attempt, start // 2)
+        if blocks <= _FEW:
+            words = self._few_blocks(lane, attempt, start // 2, blocks)
+            return words[skip : skip + count].reshape(rows, width)
+        counter = _counter(lane, attempt, start // 2)
         cipher = Cipher(algorithms.AES(self._live_key()), modes.CTR(counter)).encryptor()
-        fits = out is not None and out.size == blocks * 2 and out.dtype == np.dtype("<u8") and out.flags.c_contiguous
-        words = out.reshape(-1) if out is not None and fits else np.empty(blocks * 2, dtype="<u8")
+        fits = out is not None and out.size == blocks * 2 and out.dtype == _LITTLE and out.flags.c_contiguous
+        words = out.reshape(-1) if out is not None and fits else np.empty(blocks * 2, dtype=_LITTLE)
         view = words.data.cast("B")
         for at in range(0, len(view), _PIECE):
             piece = view[at : at + _PIECE]
             cipher.update_into(_ZEROS[: len(piece)], piece)
         return words[skip : skip + count].astype(np.uint64, copy=False).reshape(rows, width)
+
+    def _few_blocks(self, lane: int, attempt: int, first: int, blocks: int) -> Words:
+        """The same words, by a cipher that was set up before: counter mode is the cipher on the counters themselves.
+
+        A cipher is taken out while it is in use, since threads share a stream, and must not share a cipher.
+        """
+        key = self._live_key()
+        try:
+            cipher = self._block_ciphers.pop()
+        except IndexError:
+            cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - no counter comes twice
+        counters = _counter(lane, attempt, first)
+        if blocks > 1:
+            counters += b"".join([_counter(lane, attempt, block) for block in range(first + 1, first + blocks)])
+        words = np.frombuffer(bytearray(cipher.update(counters)), dtype=_LITTLE)
+        self._block_ciphers.append(cipher)
+        return words if _LITTLE.isnative else words.astype(np.uint64)
 
 
 def token(count: int) -> str:

@@ -185,6 +185,19 @@ def _of_list(vectors: Sequence[Any], d: int, mend: bool, names: Sequence[str] | 
     return entries
 
 
+def entries_of_one(vector: Any, d: int, least: int, number: Mapping[str, int] | None = None) -> list[tuple[int, float]]:
+    """The entries of the vector of one user, as `entries_of` mends it; `number` has the numbers of the names.
+
+    What is no vector has none. Fewer than `least` are filled up with keys that there are not: a device takes as long
+    for a user with few keys.
+    """
+    pairs = _pairs(vector, d, mend=True) or []
+    pairs += [(None, None)] * (least - len(pairs))
+    if number is None:
+        return [(_whole_number(_number(key)), _number(value)) for key, value in pairs]
+    return [(_named(key, number), _number(value)) for key, value in pairs]
+
+
 def _gathered(ends: NDArray[np.int64], keys: NDArray[np.int64], items: list[Any], mend: bool) -> Entries:
     """Entries with values one by one, all of which are there."""
     entries = Entries(ends, keys, _numbers(items))
@@ -206,7 +219,7 @@ class _Column(int):
     """The number of a column, which is not a key that somebody wrote."""
 
 
-def _named(key: Any, number: dict[str, int]) -> int:
+def _named(key: Any, number: Mapping[str, int]) -> int:
     """The number of a key. A dense row has those of its columns; names are texts, so the two cannot be mixed up."""
     if type(key) is _Column:
         return int(key)
@@ -259,3 +272,8 @@ def _whole(keys: NDArray[np.float64]) -> NDArray[np.int64]:
     fine = np.isfinite(keys) & (np.abs(keys) < MOST_KEYS)
     fine[fine] &= keys[fine] % 1 == 0
     return np.where(fine, np.where(fine, keys, 0), UNKNOWN).astype(np.int64)
+
+
+def _whole_number(key: float) -> int:
+    """`_whole`, of one key."""
+    return int(key) if abs(key) < MOST_KEYS and key % 1 == 0 else UNKNOWN  # NaN compares false

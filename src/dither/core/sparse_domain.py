@@ -10,6 +10,7 @@ more than s keys unless the mechanism samples them down, with the row and the ru
 moves values to the nearer end, and samples down; what is no vector at all is one without keys.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -119,6 +120,15 @@ class Sparse:
         made["key"][rows, place], made["value"][rows, place] = entries.keys, entries.values
         return made
 
+    def row(self, held: Mapping[int, float]) -> np.void:
+        """The vector of one user, of keys and values as they should be.
+
+        It has room for more than s keys also where they are fewer: mechanisms take as long for both.
+        """
+        empty = max(self.s + 1 - len(held), 0)
+        keys, values = [*held, *[EMPTY] * empty], [*held.values(), *[0.0] * empty]
+        return np.array([(keys, values)], dtype=row_dtype(len(keys)))[0]
+
     # What stands for all of them ---------------------------------------------------------------------------------
 
     @property
@@ -167,6 +177,7 @@ def _signed(d: int, s: int) -> int:
     return total
 
 
+@lru_cache
 def row_dtype(width: int) -> np.dtype:
     """A user's keys and values, `width` of them."""
     return np.dtype([("key", np.int32, (width,)), ("value", np.float64, (width,))])

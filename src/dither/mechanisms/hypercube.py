@@ -48,7 +48,7 @@ from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Repeated
 from dither.core.domains import RECORDS, Records, UnitInterval
-from dither.core.draw import ELEMENT, Rows, Tape, Words, rejection_sampled, sides, slots_of
+from dither.core.draw import ELEMENT, Placed, Rows, Tape, Words, rejection_sampled, sides, slots_of
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import share_below
 from dither.core.guarantee import Guarantee
@@ -253,7 +253,7 @@ class Hypercube(Mechanism[Estimate]):
         """For each row d uniform bits among those with more than d/2 ones if `inside`, with at most d/2 if not."""
         whole = _full_words(self.d, tape.bits)
 
-        def place(words: Words, pending: Rows) -> tuple[Words, NDArray[np.bool_]]:
+        def place(words: Words, pending: Rows) -> Placed:
             chosen, wanted = words & whole, inside[pending]
             excess = 2 * np.bitwise_count(chosen).sum(axis=1, dtype=np.int64) - self.d
             right = (excess > 0) == wanted

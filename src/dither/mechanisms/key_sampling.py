@@ -43,12 +43,17 @@ def picked(domain: Sparse, values: NDArray, tape: Tape, rows: Rows) -> tuple[Key
 
 def _sampled(s: int, values: NDArray, tape: Tape, rows: Rows) -> tuple[NDArray, NDArray]:
     key, value = values["key"], values["value"]
-    many = np.flatnonzero((key != EMPTY).sum(axis=1) > s) if key.shape[1] > s else np.empty(0, dtype=np.intp)
+    if key.shape[1] <= s:
+        return key, value
+    counts = (key != EMPTY).sum(axis=1)
+    # A device alone draws whether it has too many or not: how long it takes must not tell.
+    many = np.flatnonzero(counts > s) if len(counts) > 1 else np.arange(len(counts))
     if many.size:
         key, value = key.copy(), value.copy()
-        counts = (key[many] != EMPTY).sum(axis=1).astype(np.uint64)
-        bounds = counts[:, None] - np.arange(s, dtype=np.uint64)
+        held = np.maximum(counts[many], s).astype(np.uint64)
+        bounds = held[:, None] - np.arange(s, dtype=np.uint64)
         draws = below(bounds, tape, some_of(rows, many), lane=CHOICE, width=s).reshape(-1, s).astype(np.intp)
+        draws *= (counts[many] > s)[:, None]  # of few keys all stay where they are
         for slot in range(s):  # Fisher and Yates, for all such users at once
             other = slot + draws[:, slot]
             for table in (key, value):

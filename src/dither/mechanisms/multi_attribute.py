@@ -13,7 +13,7 @@ standard error of the sample added.
 Each report in a slot reads a tape of its own (`Tape.slots`), so the noise of two dimensions is never shared.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -125,8 +125,7 @@ class MultiAttribute:
             yield 0, slice(None)
             return
         parts = np.tile(self.which, users) if chosen is None else self.which[chosen.reshape(-1)]
-        for number in range(len(self.parts)):
-            yield number, np.flatnonzero(parts == number)
+        yield from taking_turns(parts, range(len(self.parts)))
 
     def _store(self, slots: NDArray, here: Here, own: NDArray) -> None:
         if self._plain:
@@ -325,6 +324,17 @@ class MultiAttribute:
         return np.concatenate(listed)
 
 
+def taking_turns(parts: NDArray[np.integer], numbers: Iterable[int]) -> Iterator[tuple[int, Here]]:
+    """Each of these parts, and the slots that it fills, by the part of each slot; one slot alone has one turn."""
+    if len(parts) == 1:
+        yield int(parts[0]), slice(None)
+        return
+    for number in numbers:
+        here = np.flatnonzero(parts == number)
+        if here.size:
+            yield number, here
+
+
 def _bytes(rows: NDArray) -> NDArray[np.uint8]:
     """The memory of the rows, one row each."""
     return rows.view(np.uint8).reshape(len(rows), rows.dtype.itemsize)
@@ -343,7 +353,7 @@ def _within(part: Mechanism, values: NDArray) -> NDArray:
     """Values as the part's sampler takes them: categories as integers; numbers, which may be unchecked, clipped."""
     if part.reading.domain.kind == CATEGORIES:
         return values.astype(np.int64)
-    inside = np.clip(values.astype(np.float64, copy=False), -1.0, 1.0)
+    inside = values.astype(np.float64, copy=False).clip(-1.0, 1.0)
     unknown = np.isnan(inside)
     if unknown.any():
         inside[unknown] = 0.0

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from dither import kernels
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
-from dither.core.draw import ELEMENT, Rows, Tape, Words, rejection_sampled, sides
+from dither.core.draw import ELEMENT, Placed, Rows, Tape, Words, rejection_sampled, sides
 from dither.core.estimate import Estimate
 from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
@@ -146,7 +146,7 @@ class SubsetSelection(Mechanism[Estimate]):
         if self.k - 1 > 1 << tape.bits // 2:  # all would be rejected, for ever
             raise ParameterError("half a word of this tape is too short for the number of a category")
 
-        def place(words: Words, pending: Rows) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        def place(words: Words, pending: Rows) -> Placed:
             return kernels.subsets(words, tape.bits // 2, values[pending], held[pending], self.k, self._drawn)
 
         return rejection_sampled(place, tape, rows, -(-self._drawn // 2), ELEMENT)

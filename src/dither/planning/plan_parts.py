@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from dither.core.domains import RECORDS, SPARSE, WHOLE_NUMBERS, UnitInterval
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Collection, Mechanism
+from dither.core.randomness import Stream
+from dither.core.reports import Reports
 from dither.core.tally import Tally
 from dither.errors import DomainError, TallyError
 from dither.planning.choose import Unit
-from dither.questions.question import Column, Question
+from dither.planning.record_tables import record_value
+from dither.questions.question import Column, Encoded, Question
 
 
 class Part(NamedTuple):
@@ -63,14 +66,14 @@ class Part(NamedTuple):
                 raise DomainError(f"attribute {column.name}: there must be exactly one value for each user")
         return self._joined(encoded)
 
-    def encode_record(self, columns: Mapping[str, list[Any]]) -> NDArray:
-        """What its mechanism takes from the record of one user; substitutes for what does not fit."""
-        return self._joined([_substituted(column, columns[column.name]) for column in self.columns])
-
     def _joined(self, encoded: Sequence[NDArray]) -> NDArray:
         """Columns as a mechanism takes them: one, or those of records beside each other."""
-        records = self.mechanism.reading.domain.kind in (RECORDS, WHOLE_NUMBERS)
-        return np.stack(encoded, axis=1) if records else encoded[0]
+        return np.stack(encoded, axis=1) if self.takes_records else encoded[0]
+
+    @property
+    def takes_records(self) -> bool:
+        """Whether its mechanism takes several columns, or the only one as if there were more."""
+        return self.mechanism.reading.domain.kind in (RECORDS, WHOLE_NUMBERS)
 
     def estimates(self, tally: Tally, guarantee: Guarantee, users: int) -> Iterator[tuple[Question, Any]]:
         """For each question an estimate in the mechanism's own units; unknown if nobody was asked."""
@@ -87,10 +90,38 @@ class Part(NamedTuple):
         yield from ((each, each.select(own, 0, 1)) for each in asked[0].beside if each.answered_by(own))
 
 
-def _substituted(column: Column, values: list[Any]) -> NDArray:
-    """One user's value, with a substitute if it does not fit; also where looking at it goes wrong."""
+class DevicePart(NamedTuple):
+    """A part as a device knows it: what does not depend on the record, worked out once."""
+
+    name: str
+    tag: str
+    mechanism: Mechanism
+    columns: tuple[Column, ...]
+    takes_records: bool
+
+    @classmethod
+    def of(cls, part: Part, tag: str) -> "DevicePart":
+        """For a part whose reports carry this tag."""
+        return cls(part.name, tag, part.mechanism, part.columns, part.takes_records)
+
+    def encode(self, record: Any) -> NDArray:
+        """What its mechanism takes from the record of one user; substitutes for what does not fit."""
+        encoded = [_substituted(column, record_value(record, column.name)) for column in self.columns]
+        return np.array([encoded] if self.takes_records else encoded)
+
+    def reports(self, values: NDArray, tape: Stream, rows: NDArray[np.intp] | None = None) -> Reports:
+        """One report for each value, with words of a stream of its own."""
+        drawn = self.mechanism.drawn(values, tape.spawn("question", self.name), rows)
+        return Reports.wrap(drawn, self.tag, tape.simulated)
+
+    def nothing(self, simulated: bool) -> Reports:
+        """What is sent where the part was not drawn: no report."""
+        return Reports.wrap(np.empty(0, dtype=self.mechanism.dtype), self.tag, simulated)
+
+
+def _substituted(column: Column, value: object) -> Encoded:
+    """What a mechanism takes of one user's value, or of a substitute; also where looking at it goes wrong."""
     try:
-        encoded = column.encode(values, "substitute")
+        return column.encode_value(value)
     except Exception:  # that a value is odd is a fact about its user
-        encoded = None
-    return column.encode([None], "substitute") if encoded is None or encoded.shape != (1,) else encoded
+        return column.encode_value(None)

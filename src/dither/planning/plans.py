@@ -46,11 +46,11 @@ from dither.planning import plan_files
 from dither.planning.device_reports import DeviceReports
 from dither.planning.explanation import explain_plan
 from dither.planning.plan_files import CertificateFormat, PartFormat
-from dither.planning.plan_parts import Part
+from dither.planning.plan_parts import DevicePart, Part
 from dither.planning.plan_tally import PlanTally
 from dither.planning.prediction import NOTHING, Prediction, checked_prediction
 from dither.planning.record_check import RecordCheck, checked_record
-from dither.planning.record_tables import columns_of, missing_replaced, record_of
+from dither.planning.record_tables import columns_of, missing_replaced
 from dither.planning.refinement import refine_estimates
 from dither.planning.tally_sums import merged_tallies
 from dither.questions.catalogue import questions
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from dither.planning.statement import Statement
 
 _CHUNK = 1 << 16
+_ONE_USER = slice(0, 1)
 _WAY_OUT = 'invalid="substitute" puts the substitute of the schema there'
 T = TypeVar("T")
 
@@ -244,7 +245,11 @@ class Plan:
         [1, 1, 1, 1]
         """
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
-        return self._all_reports(self.encoded(record), 1, tape)
+        drawn = self._drawn_parts(tape, _ONE_USER)[0].tolist()
+        return {
+            part.name: part.reports(part.encode(record), tape) if place in drawn else part.nothing(tape.simulated)
+            for place, part in enumerate(self._device_parts)
+        }
 
     def check(self, record: Any) -> RecordCheck:
         """What a device would silently put in the place of values that do not fit: for tests of a device.
@@ -282,8 +287,11 @@ class Plan:
 
     def encoded(self, record: Any) -> dict[str, NDArray]:
         """For each part what its mechanism takes from the record of one user; substitutes for what does not fit."""
-        columns = record_of(record, self.attributes)
-        return {part.name: part.encode_record(columns) for part in self.parts}
+        return {part.name: part.encode(record) for part in self._device_parts}
+
+    @cached_property
+    def _device_parts(self) -> tuple[DevicePart, ...]:
+        return tuple(DevicePart.of(part, self.tag(part)) for part in self.parts)
 
     @property
     def attributes(self) -> dict[str, Attribute]:
@@ -312,27 +320,34 @@ class Plan:
         count = len(self.parts)
         if self.questions_per_user == count:
             return [np.arange(users)] * count
-        cumulative = tuple(accumulate(part.weight for part in self.parts))
-        uneven = len({part.weight for part in self.parts}) > 1
         drawn = np.empty((users, self.questions_per_user), dtype=np.min_scalar_type(count))
 
         def draw(rows: slice) -> None:
-            own = slice(first + rows.start, first + rows.stop)
-            drawn[rows] = (
-                entries(cumulative, tape, own)[:, None]
-                if uneven
-                else random_subsets(count, self.questions_per_user, tape, own)
-            )
+            drawn[rows] = self._drawn_parts(tape, slice(first + rows.start, first + rows.stop))
 
         each_chunk(draw, users, _CHUNK)
         order = np.argsort(drawn, axis=None, kind="stable") // self.questions_per_user
         return np.split(order, np.cumsum(np.bincount(drawn.ravel(), minlength=count))[:-1])
 
+    def _drawn_parts(self, tape: Tape, rows: slice) -> NDArray[np.integer]:
+        """For each row of the tape the numbers of the parts that are drawn."""
+        count, cumulative = len(self.parts), self._cumulative_weights
+        if self.questions_per_user == count:
+            return np.tile(np.arange(count), (rows.stop - rows.start, 1))
+        if cumulative is not None:
+            return entries(cumulative, tape, rows)[:, None]
+        return random_subsets(count, self.questions_per_user, tape, rows)
+
+    @cached_property
+    def _cumulative_weights(self) -> tuple[int, ...] | None:
+        """Of the parts, if they are not all drawn equally often."""
+        weights = [part.weight for part in self.parts]
+        return tuple(accumulate(weights)) if len(set(weights)) > 1 else None
+
     def _reports(self, part: Part, values: NDArray, rows: NDArray[np.intp], tape: Stream, first: int) -> Reports:
         # Secure words need no address that a cut of the table keeps: those that lie together come faster.
         numbers = rows + first if tape.simulated else None
-        reports = part.mechanism.drawn(values[rows], tape.spawn("question", part.name), numbers)
-        return Reports.wrap(reports, self.tag(part), tape.simulated)
+        return DevicePart.of(part, self.tag(part)).reports(values[rows], tape, numbers)
 
     def tag(self, part: Part) -> str:
         """What the reports of a part carry: they answer these questions of this plan, and no others."""

@@ -76,10 +76,11 @@ def columns_of(table: Any, attributes: Mapping[str, Attribute]) -> tuple[dict[st
 
 def record_of(record: Any, attributes: Mapping[str, Attribute]) -> dict[str, list[Any]]:
     """The columns of some attributes of one user; what cannot be had is missing, and nothing is ever refused."""
-    return {name: [_value(record, name)] for name in attributes}
+    return {name: [record_value(record, name)] for name in attributes}
 
 
-def _value(record: Any, name: str) -> Any:
+def record_value(record: Any, name: str) -> object:
+    """The value of one attribute of one user; None if it cannot be had."""
     try:
         return record.get(name) if isinstance(record, Mapping) else record[name]
     except Exception:  # that a record is odd is a fact about its user

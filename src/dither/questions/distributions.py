@@ -59,6 +59,10 @@ class DistributionOf(SharesOf):
         encoded = self.attribute.encode(column, invalid)
         return np.minimum(((encoded + 1) / 2 * BINS).astype(np.int64), BINS - 1) if self._binned else encoded
 
+    def encode_value(self, value: Any) -> int:
+        encoded = self.attribute.encode_value(value)
+        return min(int((encoded + 1) / 2 * BINS), BINS - 1) if self._binned else encoded
+
     def refine(self, estimate: Estimate, apply: Callable[[Estimate], Estimate], auto: bool) -> Estimate:
         """That values have an order says more about them than that they are many: they are smoothed."""
         return smooth(estimate) if auto and self.size <= MOST_CELLS else apply(estimate)

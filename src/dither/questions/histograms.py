@@ -35,6 +35,9 @@ class HistogramOf(SharesOf):
     def labels(self) -> tuple[str, ...]:
         return self.attribute.labels
 
+    def encode_value(self, value: Any) -> int:
+        return self.attribute.encode_value(value)
+
     @property
     def beside(self) -> tuple[Question, ...]:
         return (MissingOf(self.name, self.attribute),) if self.attribute.missing is not None else ()

@@ -50,6 +50,9 @@ class KeyQuestion(Question[Estimate]):
     def domain(self) -> Sparse:
         return self.attribute.domain
 
+    def encode_value(self, value: Any) -> np.void:
+        return self.attribute.encode_value(value)
+
     @cached_property
     def kind(self) -> tuple[Hashable, str]:
         return self.domain, self.statistic

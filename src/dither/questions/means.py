@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dither.core.domains import UnitInterval
 from dither.core.estimate import Estimate
 from dither.questions.question import Floats, Question, Whole, from_steps, steps
-from dither.schema import Attribute
+from dither.schema import Attribute, Numeric
 from dither.utility.limits import Parameters, mean
 
 
@@ -47,8 +47,15 @@ class MeanOf(Question[Estimate]):
         """The centre is at most half a width away."""
         return 1.0
 
+    @cached_property
+    def _number(self) -> Numeric:
+        return self.attribute.numeric()
+
     def _encoded(self, column: Any, invalid: str) -> NDArray:
-        return self.attribute.numeric().encode(column, invalid)
+        return self._number.encode(column, invalid)
+
+    def encode_value(self, value: Any) -> float:
+        return self._number.encode_value(value)
 
     def limit(self, weight: float) -> tuple[Parameters, ...]:
         return mean(weight)

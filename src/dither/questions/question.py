@@ -37,6 +37,7 @@ from dither.utility.limits import Parameters
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
+Encoded = float | np.generic  # one of what a mechanism takes: a number, a row
 if TYPE_CHECKING:  # a `Question` alone is one with any result
     from typing_extensions import TypeVar
 
@@ -57,6 +58,10 @@ class Column(Protocol):
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray:
         """What the mechanism takes, for each value of the column."""
+        ...
+
+    def encode_value(self, value: Any) -> Encoded:
+        """What the mechanism takes for the value of one user; a substitute, if it does not fit."""
         ...
 
 
@@ -132,6 +137,19 @@ class Question(ABC, Generic[R]):
     def encode(self, column: Any, invalid: str = "error") -> NDArray:
         """What the mechanism takes, for each value of the column; errors name the attribute and quote no value."""
         return encoded_by(self._encoded, self.name, column, invalid)
+
+    def encode_value(self, value: Any) -> Encoded:
+        """What the mechanism takes for the value of one user: the one of `encode([value], "substitute")`.
+
+        A question that can say it without arrays says so: a device has one value.
+        """
+        [encoded] = self.encode([value], "substitute")
+        return encoded
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if {"encode", "_encoded"} & set(vars(cls)) and "encode_value" not in vars(cls):
+            cls.encode_value = Question.encode_value  # a column's own way does not go with another's way of a value
 
     @cached_property
     def kind(self) -> tuple[Hashable, str]:

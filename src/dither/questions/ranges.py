@@ -41,6 +41,10 @@ class AxisColumn:
         """The cells, from 0."""
         return encoded_by(self.axis.encode, self.name, column, invalid)
 
+    def encode_value(self, value: Any) -> int:
+        """The cell of the value of one user."""
+        return self.axis.encode_value(value)
+
 
 class RangesOf(Question["RangeEstimate"]):
     """Any ranges of several attributes."""

@@ -112,6 +112,15 @@ class Axis:
         cells = _snapped((found + 1) / 2 * self.size)
         return np.minimum(cells.astype(np.int64), self.size - 1)
 
+    def encode_value(self, value: Any) -> int:
+        """The number of the value of one user: `encode([value], "substitute")[0]`, without the array."""
+        found = self.attribute.encode_value(value)
+        if not self.continuous:
+            return int(found)
+        cell = (found + 1) / 2 * self.size
+        border = round(cell)
+        return min(border if abs(cell - border) <= _SNAP else int(cell), self.size - 1)
+
     # From the analyst's words to pieces ------------------------------------------------------------------------
 
     def pieces(self, wanted: Any) -> Pieces:

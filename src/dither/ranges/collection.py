@@ -45,7 +45,7 @@ from dither.core.structure import GRIDS
 from dither.core.tally import Tally
 from dither.errors import DomainError, EmptyError, ParameterError, RowError, TallyError
 from dither.mechanisms.frequency import Frequencies
-from dither.mechanisms.multi_attribute import MultiAttribute
+from dither.mechanisms.multi_attribute import MultiAttribute, taking_turns
 from dither.mechanisms.spec import from_spec
 from dither.ranges.grid import checked_shape
 from dither.ranges.groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
@@ -144,27 +144,28 @@ class Groups(MultiAttribute):
         What is added up for the cell stands in tables, one for each different axis, one after the other.
         """
         group = np.zeros(len(values), dtype=np.intp) if chosen is None else chosen[:, 0].astype(np.intp)
-        attribute, start, table = self._tables
-        flat, first = np.ascontiguousarray(values).reshape(-1), np.arange(len(values)) * len(self.shape)
+        axes, table = self._tables
+        flat, first = np.ascontiguousarray(values).reshape(-1), np.arange(0, values.size, len(self.shape))
         cells = np.zeros(len(values), dtype=np.int64)
-        for axis in range(attribute.shape[1]):
-            place = attribute[:, axis].take(group)
+        for attribute, start in axes:
+            place = attribute.take(group)
             place += first
             at = flat.take(place).astype(np.int64, copy=False)
-            cells += table.take(at + start[:, axis].take(group))
-        if not self._numbers.any():
+            at += start.take(group)
+            cells += table.take(at)
+        if not self._any_numbers:
             return cells
         size = self._sizes.take(group)
         return np.where(self._numbers.take(group), (2 * cells + 1) / size - 1, cells)
 
     @cached_property
-    def _tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-        """Of each group (rows) and axis the attribute and where its table begins; and all tables.
+    def _tables(self) -> tuple[list[tuple[NDArray[np.int64], NDArray[np.int64]]], NDArray[np.int32]]:
+        """Of each axis, for every group, the attribute and where its table begins; and all tables.
 
         An axis that a grid has not reads zeros.
         """
         axes = max(len(asked.grid.attributes) for asked in self.asked)
-        attribute, start = (np.zeros((self.d, axes), dtype=np.int64) for _ in range(2))
+        attribute, start = (np.zeros((axes, self.d), dtype=np.int64) for _ in range(2))
         tables: dict[Any, int] = {}
         listed: list[NDArray[np.int32]] = []
 
@@ -178,12 +179,12 @@ class Groups(MultiAttribute):
             grid = asked.grid
             for axis in range(axes):
                 if axis < len(grid.attributes):
-                    attribute[group, axis] = grid.attributes[axis]
+                    attribute[axis, group] = grid.attributes[axis]
                     stride = grid.strides[axis]
-                    start[group, axis] = place((grid.cuts[axis], stride), grid.partition(axis) * stride)
+                    start[axis, group] = place((grid.cuts[axis], stride), grid.partition(axis) * stride)
                 else:
-                    start[group, axis] = place(None, np.zeros(self.shape[0]))
-        return attribute, start, np.concatenate(listed)
+                    start[axis, group] = place(None, np.zeros(self.shape[0]))
+        return list(zip(attribute, start, strict=True)), np.concatenate(listed)
 
     @cached_property
     def _sizes(self) -> NDArray[np.int64]:
@@ -195,20 +196,30 @@ class Groups(MultiAttribute):
         return np.array([self.part(group).reading.domain.kind == NUMBERS for group in range(self.d)])
 
     @cached_property
+    def _any_numbers(self) -> bool:
+        return bool(self._numbers.any())
+
+    @cached_property
     def _samplers(self) -> NDArray[np.intp]:
         """For each group the first part whose sampler is the same: that of local hashing does not know k."""
         kinds = [part.sampler for part in self.parts]
         return np.array([kinds.index(kinds[part]) for part in self.which], dtype=np.intp)
 
+    @cached_property
+    def _small_samplers(self) -> NDArray[np.integer]:
+        return self._samplers.astype(np.min_scalar_type(len(self.parts)))
+
+    @cached_property
+    def _different_samplers(self) -> list[int]:
+        return np.unique(self._samplers).tolist()
+
     def _turns(self, chosen: NDArray | None, users: int):
-        numbers = np.unique(self._samplers)
+        numbers = self._different_samplers
         if len(numbers) == 1:
-            yield int(numbers[0]), slice(None)
+            yield numbers[0], slice(None)
             return
         assert chosen is not None
-        sampler = self._samplers.astype(np.min_scalar_type(len(self.parts))).take(chosen[:, 0])
-        for number in numbers.tolist():
-            yield number, np.flatnonzero(sampler == number)
+        yield from taking_turns(self._small_samplers.take(chosen[:, 0]), numbers)
 
     # Reading ---------------------------------------------------------------------------------------------------
 
