@@ -10,9 +10,10 @@ import pytest
 
 from cli.cases import done
 from dither.cli.common import printable, shell_quoted
+from marks import wide
 
-NAMES = ["-x", "--json", "a b", 'it\'s "so"', "$HOME; *"]
-HARD = [*NAMES, "new\nline", "\x1b[2J", "\udcff", "back\\slash'", "-", "a\x85b"]
+NAMES = ['-it\'s "x"', wide("--json"), wide("a b"), wide("$HOME; *")]
+HARD = ["-x", "--json", "a b", 'it\'s "so"', "$HOME; *", "new\nline", "\x1b[2J", "\udcff", "back\\slash'", "-"]
 
 
 def next_of(told: str) -> list[str]:

@@ -184,7 +184,8 @@ def randomizing(plan: str, people: str, target: Path) -> subprocess.Popen[bytes]
     return running
 
 
-@pytest.mark.parametrize("ending", ["parquet", wide("arrow")])
+@pytest.mark.wide
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_nothing_of_a_killed_randomize_stays_beside_the_next(plan, people, tmp_path, ending):
     # The reports that it had written are a draw: with those of the next run they would tell twice as much.
     folder = tmp_path / "out"
