@@ -135,6 +135,24 @@ class Ledger:
             raise LedgerError(failure)
         return {part: answer.report for part, answer in (before if failure else after).items()}
 
+    def keeps(self, plan: PlanLike | Mechanism, period: str | int) -> bool:
+        """Whether what is kept for a plan, its last reports, was made for this period: then they would be repeated."""
+        with self._book() as book:
+            return _keeps(book, outlined(plan).fingerprint, period)
+
+    def has_round(self, plan: PlanLike | Mechanism, period: str | int) -> bool:
+        """Whether a plan that was reserved by periods has a report for this one, or a round left to make it.
+
+        It depends on which periods were asked for, on no value: where a report of another period is of no use, a
+        device may refuse by it.
+        """
+        fingerprint = outlined(plan).fingerprint
+        with self._book() as book:
+            there = book.reserved.get(fingerprint)
+            if there is None or there.kind != PERIODS:
+                raise ParameterError("nothing is reserved by periods for this plan: ledger.reserve(plan, periods=10)")
+            return _keeps(book, fingerprint, period) or book.paid(fingerprint) < there.rounds
+
     # The budget ------------------------------------------------------------------------------------------------
 
     def reserve(
@@ -245,6 +263,13 @@ def period_label(period: Any) -> bytes | None:
     if not isinstance(period, str):
         raise ParameterError('a period is a public label, a text or a whole number, as in period="2026-W47"')
     return f"str {period}".encode(errors="surrogatepass")
+
+
+def _keeps(book: Book, plan: str, period: str | int) -> bool:
+    answers, label = book.answers.get(plan, {}), period_label(period) or b""
+    return bool(answers) and all(
+        answer.made_for == store.keyed(book.key, plan, part, label) for part, answer in answers.items()
+    )
 
 
 def _rounds(changes: int | None, periods: int | None) -> tuple[str | None, int | None]:
