@@ -155,7 +155,6 @@ class Mechanism(ABC, Generic[R]):
     statistics: ClassVar[tuple[str, ...]] = ("frequency",)  # what can be asked of its estimate
     planned: ClassVar[bool] = True  # whether the planner looks at it
     needs_delta: ClassVar[bool] = False  # whether it promises nothing at delta = 0
-    remembers: ClassVar[bool] = False  # whether a device keeps a response, and `guarantee` is for all its reports
     for_vectors: ClassVar[bool] = False  # whether learners try it for gradients and updates
     vector_options: ClassVar[Mapping[str, Any]] = {}  # what they make it with, where it is not the default
     structure: ClassVar[str] = PLAIN  # of a report, as `core.structure` names them
@@ -164,6 +163,7 @@ class Mechanism(ABC, Generic[R]):
 
     epsilon: float
     delta: float = 0.0
+    remembers: bool = False  # whether a device keeps a response, and `guarantee` is for all its reports
     weights: tuple[Any, ...] | None
 
     if TYPE_CHECKING:  # a mechanism of the registry is made like any other, of parameters that only its class knows

@@ -93,6 +93,11 @@ class Plan:
         """What all that a user reports promises together."""
         return Guarantee.of(self.lifetime_channel(), self.epsilon, self.delta)
 
+    @property
+    def remembers(self) -> bool:
+        """Whether a device keeps a response to some question, and reports from it."""
+        return any(part.mechanism.remembers for part in self.parts)
+
     def channel(self) -> Channel:
         """The exact conditional probabilities of all that a user reports once."""
         return self._together(part.mechanism.channel() for part in self.parts)

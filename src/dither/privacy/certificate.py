@@ -46,6 +46,11 @@ class Certifiable(Protocol):
         """The declared delta."""
         ...
 
+    @property
+    def remembers(self) -> bool:
+        """Whether a device keeps a response, which all its reports are made from."""
+        ...
+
     def channel(self) -> Channel:
         """The exact conditional probabilities of a report."""
         ...

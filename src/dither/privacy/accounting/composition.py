@@ -189,6 +189,7 @@ def _counted(parts: Iterable[Given]) -> list[tuple[_Summand, int]]:
         number[part.key] = checked_count("times", number[part.key] + checked_count("times", times, 1), 1, MOST_REPORTS)
     if not kept:
         raise ParameterError("compose at least one report")
+    one_kind(part.guarantee for part in kept.values())
     return [(kept[key], times) for key, times in number.items()]
 
 
