@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from dither import __version__
 from dither.core.atomic_write import atomic_path
 from dither.core.channel import Channel
-from dither.core.checks import checked_count, checked_delta, checked_epsilon
+from dither.core.checks import checked_choice, checked_count, checked_delta, checked_epsilon
 from dither.core.columns import filled
 from dither.core.composite_channels import Independent
 from dither.core.draw import Tape, entries
@@ -54,7 +54,7 @@ from dither.planning.record_tables import columns_of, missing_replaced, record_o
 from dither.planning.refinement import refine_estimates
 from dither.questions.catalogue import questions
 from dither.questions.question import Question
-from dither.schema import Attribute, Schema
+from dither.schema import RULES, Attribute, Schema
 
 if TYPE_CHECKING:
     from dither.planning.plan_estimates import PlanEstimates
@@ -184,10 +184,9 @@ class Plan:
         too, as devices do; these hold the record of one user, and call `report`. Where the table is a piece of a
         larger one, `first` is the number of its first row there: a simulation is then the same however it is cut.
         """
+        first = checked_count("first", first, 0, plan_files.MOST_WHOLE)
         columns, users = columns_of(table, self.attributes)
-        if missing not in ("substitute", "error"):
-            raise ParameterError("missing must be one of substitute, error")
-        if missing == "substitute" and not missing_replaced(table):
+        if checked_choice("missing", missing, RULES[::-1]) == "substitute" and not missing_replaced(table):
             columns = {name: filled(column, self.schema[name].substitute) for name, column in columns.items()}
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
         try:
@@ -367,7 +366,7 @@ class Plan:
                 {
                     "questions": [str(question) for question in part.questions],
                     "weight": part.weight,
-                    "mechanism": plan_files.portable(part.mechanism.to_dict()),
+                    "mechanism": part.mechanism.to_dict(),
                 }
                 for part in self.parts
             ],
@@ -401,7 +400,7 @@ class Plan:
         """The plan in a file, certified again."""
         try:
             text = Path(path).read_bytes().decode("utf-8")
-        except (OSError, UnicodeDecodeError):
+        except (OSError, TypeError, ValueError):  # the last two of what is no path, or no text
             raise ParameterError(f"the plan file {path} cannot be read; plan.save(path) writes one") from None
         return cls.from_json(text)
 
@@ -429,9 +428,8 @@ class Plan:
 
 
 def _part(schema: Schema, stored: PartFormat, field: str) -> Part:
-    described = {**stored.mechanism, "weights": plan_files.integers(stored.mechanism.get("weights"))}
     asked = _named(f"{field}.questions", questions, schema, stored.questions)
-    return Part(asked, _named(f"{field}.mechanism", load, described), stored.weight)
+    return Part(asked, _named(f"{field}.mechanism", load, stored.mechanism), stored.weight)
 
 
 def _named(field: str, make: Callable[..., T], *stored: Any) -> T:

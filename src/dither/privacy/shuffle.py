@@ -37,12 +37,12 @@ needs no trust in a shuffler: it says so by its model, `local`. All others have 
 
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 from dither.core.channel import Channel, Contrast
-from dither.core.checks import checked_count, checked_epsilon, checked_real
+from dither.core.checks import checked_choice, checked_count, checked_epsilon, checked_list, checked_real
 from dither.core.exact import exp_above, float_above
 from dither.core.guarantee import Guarantee, OneRound
 from dither.errors import DitherWarning, ParameterError
@@ -55,6 +55,7 @@ MOST_USERS = 10**12
 _LEAST_DELTA = 1e-15
 _CLOSE = 1e-6  # how near the smallest epsilon the stated one is, relatively
 _NOTHING = 0.999  # of the local epsilon: whoever keeps that much has gained nothing
+_NAMES = 'names is a list of bounds, as in ["blanket", "own"]'
 _LARGEST = 20.0  # local epsilons beyond are not amplified
 
 
@@ -121,7 +122,7 @@ def amplify(given: Certifiable | float, n: int, delta: float, bound: str = "best
 
 
 def bounds(
-    given: Certifiable | float, n: int, delta: float, names: Iterable[str] = BOUNDS
+    given: Certifiable | float, n: int, delta: float, names: Sequence[str] = BOUNDS
 ) -> dict[str, Guarantee | None]:
     """What each bound says; None for one that does not apply, or that gains nothing over the local guarantee.
 
@@ -129,7 +130,8 @@ def bounds(
     """
     randomizer = LocalRandomizer.of(given)
     n, delta = checked_count("n", n, 2, MOST_USERS), _checked_delta(delta)
-    found = {name: _bounded(name, randomizer, n, delta) for name in names}
+    asked = [checked_choice("bound", name, BOUNDS) for name in checked_list(_NAMES, names, 1, len(BOUNDS))]
+    found = {name: _bounded(name, randomizer, n, delta) for name in asked}
     labelled = _of_a_round(randomizer, n, delta)
     return {name: None if each is None else labelled(each) for name, each in found.items()}
 
@@ -246,10 +248,8 @@ def _smallest(curve: Callable[[float], float], delta: float, largest: float) -> 
 
 
 def _names(bound: str) -> tuple[str, ...]:
-    if bound == "best":
+    if checked_choice("bound", bound, ("best", *BOUNDS)) == "best":
         return BOUNDS
-    if bound not in BOUNDS:
-        raise ParameterError(f"bound must be best or one of {', '.join(BOUNDS)}")
     return (bound,)
 
 

@@ -43,7 +43,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, overload
 
-from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real, is_whole
+from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real, whole_number
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.reports import Reports
@@ -258,11 +258,12 @@ def period_label(period: Any) -> bytes | None:
     """A period as bytes; 1 and "1" are two periods."""
     if period is None:
         return None
-    if is_whole(period):
-        return f"int {int(period)}".encode()
+    number = whole_number(period)
+    if number is not None:
+        return f"int {number}".encode()
     if not isinstance(period, str):
         raise ParameterError('a period is a public label, a text or a whole number, as in period="2026-W47"')
-    return f"str {period}".encode(errors="surrogatepass")
+    return f"str {str.__str__(period)}".encode(errors="surrogatepass")
 
 
 def _keeps(book: Book, plan: str, period: str | int) -> bool:
