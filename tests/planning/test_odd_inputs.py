@@ -39,7 +39,7 @@ class Unclassed:
     """A value that does not say what it is."""
 
     @property
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # type: ignore[override]
         raise RuntimeError(QUOTED)
 
 
@@ -50,7 +50,13 @@ PLAIN: list[Any] = [
     *(decimal.Decimal("1.5"), decimal.Decimal("sNaN"), fractions.Fraction(1, 3), datetime.date(2020, 1, 1)),
     *([], [1], [[1]], (), (1, 2), {}, {"a": 1}, {1}, range(3), collections.deque([1]), collections.OrderedDict(a=1)),
     *(np.int8(1), np.uint64(2**64 - 1), np.float16(1.5), np.float32("nan"), np.longdouble(1), np.bool_(True)),
-    *(np.complex64(1), np.datetime64("NaT"), np.timedelta64(1, "s"), np.ma.masked, np.ma.array([1, 2], mask=[1, 0])),
+    *(
+        np.complex64(1),
+        np.datetime64("NaT"),
+        np.timedelta64(1, "s"),
+        np.ma.masked,
+        np.ma.array([1, 2], mask=[True, False]),
+    ),
     *(np.array(1), np.array([1, 2]), np.array([]), np.array([[1]]), np.array(["x"]), np.array([None, 1], dtype=object)),
     *(np.zeros(2, dtype=[("value", "u1")]), np.array([1], dtype="M8[s]")),
 ]
