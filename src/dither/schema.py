@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core import toml
-from dither.core.checks import as_float, checked_count, is_list, is_whole
+from dither.core.checks import as_float, checked_choice, checked_count, is_list, is_whole
 from dither.core.columns import MISSING, LabelCodes, floats_of
 from dither.core.decoding import decoded_parameters, plain
 from dither.core.domains import Categories, UnitInterval
@@ -59,9 +59,7 @@ def _some(labels: Sequence[str]) -> str:
 
 def _checked_rule(invalid: str) -> bool:
     """Whether bad values are refused."""
-    if invalid not in RULES:
-        raise ParameterError(f"invalid must be one of {', '.join(RULES)}")
-    return invalid == "error"
+    return checked_choice("invalid", invalid, RULES) == "error"
 
 
 def _writable(text: Any) -> bool:
@@ -281,9 +279,9 @@ class Categorical:
             raise ParameterError(f"labels must be different, and from 2 to {MOST_LABELS}")
         default = "other" if "other" in labels else labels[0]
         chosen = default if self.other is None else self.other
-        if chosen not in labels:
+        if not _writable(chosen) or str(chosen) not in labels:
             raise ParameterError("other must be one of the labels")
-        if self.missing is not None and self.missing not in labels:
+        if self.missing is not None and not (_writable(self.missing) and str(self.missing) in labels):
             raise ParameterError('missing must be one of the labels; add a label for it, such as "missing"')
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "other", chosen)

@@ -3,6 +3,7 @@
 import copy
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -439,7 +440,7 @@ def test_a_device_reports_once_a_round_and_repeats_itself(tmp_path, name):
         assert device.report(task, start + 1, turn=1).tobytes() == first.tobytes()
         assert ledger.spent.epsilon == federation.round_guarantee.epsilon
         federation.absorb(first)
-        device.report(task, federation.parameters, turn=2)
+        last = device.report(task, federation.parameters, turn=2)
         assert ledger.spent.epsilon == federation.set_aside.epsilon
         with pytest.raises(BudgetError, match="agreed"):
             device.report(task, start, turn=3)
@@ -448,6 +449,38 @@ def test_a_device_reports_once_a_round_and_repeats_itself(tmp_path, name):
         again = Device(records.inputs, records.labels, ledger)  # as after a restart
         with pytest.raises(BudgetError):
             again.report(task, start, turn=1)
+        assert again.report(task, start, turn=2).tobytes() == last.tobytes()
+
+
+class Refusing(torch.nn.Linear):
+    """A model that ends everything as soon as it sees a record with a large number."""
+
+    def __init__(self, raised: type[BaseException]) -> None:
+        super().__init__(6, 1)
+        self.raised = raised
+
+    def forward(self, input):  # noqa: A002
+        raise self.raised("the patient in row 17")
+
+
+@pytest.mark.parametrize("raised", [RuntimeError, SystemExit, KeyboardInterrupt, GeneratorExit, "batch", "labels"])
+def test_whatever_goes_wrong_in_training_a_device_reports(tmp_path, raised, caplog, monkeypatch):
+    """Exceptions, too few records for a batch, a label that the model does not know: each is a fact about the data."""
+    model = linear() if isinstance(raised, str) else Refusing(raised)
+    federation = Federation(model, "UnitVector", rounds=1, epsilon=6.0, batch=9 if raised == "batch" else 4)
+    records, updates = crowd(1, 4), []
+    labels = torch.full_like(records.labels, 7) if raised == "labels" else records.labels
+    kind: Any = type(federation.task.encoder)
+    inside = kind.inside
+    monkeypatch.setattr(kind, "inside", lambda self, vectors: updates.append(vectors) or inside(self, vectors))
+    with Ledger(tmp_path / "ledger.db", federation.set_aside.epsilon) as ledger:
+        device = Device(records.inputs, labels, ledger)
+        assert len(device.report(federation.task, federation.parameters, turn=1)) == 1
+        assert not updates[0].any()
+        with pytest.raises(ParameterError, match="parameters"):
+            device.report(federation.task, federation.parameters[:-1], turn=1)
+    assert "training failed" in caplog.text
+    assert "row 17" not in caplog.text
 
 
 def test_a_device_whose_ledger_is_too_small_takes_no_part(tmp_path):

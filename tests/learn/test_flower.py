@@ -5,6 +5,9 @@ standard errors of the mean of forty Laplace numbers; by Chernoff's bound a fals
 1e-7 in sum.
 """
 
+import asyncio
+import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -14,7 +17,7 @@ import pytest
 
 from dither.errors import EmptyError, ParameterError
 from dither.learn.vector_reporter import VectorReporter
-from dither.privacy.ledger import BudgetError, Ledger, LedgerError
+from dither.privacy.ledger import BudgetError, Ledger, LedgerError, store
 
 flower = pytest.importorskip("dither.learn.flower", exc_type=ImportError)
 
@@ -64,6 +67,11 @@ def linear_app(*mods, train=None) -> ClientApp:
     return app
 
 
+def for_a_run(reporter: VectorReporter, rounds: int, **options: Any) -> Any:
+    """A device without a ledger: what is tested with it lies within one run."""
+    return Randomizer(reporter, rounds, no_budget_across_runs=True, **options)
+
+
 def start() -> ArrayRecord:
     return ArrayRecord({"weight": Array(np.zeros((3, 1), dtype=np.float32)), "bias": Array(np.zeros(1))})
 
@@ -98,7 +106,7 @@ def test_the_servers_rate_scales_the_step_and_equal_weights_are_kept():
 
 
 def test_nothing_but_the_report_leaves_the_device():
-    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1)), devices=5)
+    grid = Wiretapped(linear_app(for_a_run(REPORTER, rounds=1)), devices=5)
     strategy = Debiasing(REPORTER, rounds=1)
     strategy.start(grid, start(), num_rounds=1)
     for reply in grid.replies:
@@ -112,7 +120,7 @@ def test_nothing_but_the_report_leaves_the_device():
 
 
 def test_what_is_declared_public_is_sent_and_averaged_without_weights():
-    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1, public=["num-examples"])), devices=5)
+    grid = Wiretapped(linear_app(for_a_run(REPORTER, rounds=1, public=["num-examples"])), devices=5)
     result = Debiasing(REPORTER, rounds=1, public=["num-examples"]).start(grid, start(), num_rounds=1)
     assert dict(grid.replies[0].content.metric_records["public"]).keys() == {"num-examples"}
     assert result.train_metrics_clientapp[1]["num-examples"] == 30.0
@@ -122,7 +130,7 @@ def test_what_is_declared_public_is_sent_and_averaged_without_weights():
 @pytest.mark.parametrize("kind", ["error", "nothing", "text", "list", "missing"])
 def test_what_is_public_is_one_float_in_every_reply(kind):
     """A reply of a device that failed has the same shape as any other."""
-    mod = Randomizer(REPORTER, rounds=1, public=["loss", "num-examples"])
+    mod = for_a_run(REPORTER, rounds=1, public=["loss", "num-examples"])
     app = ClientApp(mods=[mod])
 
     @app.train()  # type: ignore[arg-type]
@@ -154,7 +162,7 @@ def test_what_is_public_is_one_float_in_every_reply(kind):
     [{"reports": 1e9, "refused": -3}, {"loss": float("inf")}, {"loss": float("nan")}, {"loss": [1.0]}, {"new": 1}],
 )
 def test_a_device_cannot_write_what_the_server_counts(lie):
-    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1, public=["loss"])), devices=3)
+    grid = Wiretapped(linear_app(for_a_run(REPORTER, rounds=1, public=["loss"])), devices=3)
 
     def change(reply: Message) -> Message:
         if reply.metadata.src_node_id == 1:
@@ -171,7 +179,7 @@ def test_a_device_cannot_write_what_the_server_counts(lie):
 
 
 def test_the_largest_numbers_are_averaged_without_a_word():
-    app = linear_app(Randomizer(REPORTER, rounds=1, public=["loss"]))
+    app = linear_app(for_a_run(REPORTER, rounds=1, public=["loss"]))
     grid = Wiretapped(app, devices=3)
 
     def change(reply: Message) -> Message:
@@ -184,7 +192,7 @@ def test_the_largest_numbers_are_averaged_without_a_word():
 
 
 def test_evaluation_is_not_asked_for_and_not_answered():
-    app = linear_app(Randomizer(REPORTER, rounds=1))
+    app = linear_app(for_a_run(REPORTER, rounds=1))
     grid = Wiretapped(app, devices=2)
     asked = Message(RecordDict({"arrays": start()}), dst_node_id=1, message_type="evaluate")
     assert len(app(asked, grid.contexts[1]).content) == 0
@@ -241,11 +249,66 @@ def test_whatever_goes_wrong_on_a_device_looks_like_no_update(kind):
     assert sent[0] == sent[1]  # to the bit
 
 
+class Unheard(BaseException):
+    """What no handler for exceptions hears."""
+
+
+RAISED = [ValueError, MemoryError, SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, Unheard]
+
+
+@pytest.mark.parametrize("raised", RAISED)
+def test_whatever_training_raises_a_report_goes_out(raised, tmp_path, caplog):
+    """A device that fell silent, or sent the text of what was raised, would tell something about its data."""
+
+    def train(weights, context):
+        raise raised("the patient in row 17")
+
+    still = lambda weights, context: weights  # noqa: E731
+    sent = []
+    for each in (train, still):
+        grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1, seed=1), train=each), devices=2)
+        Debiasing(REPORTER, rounds=1, simulated=True).start(grid, start(), num_rounds=1)
+        sent.append([reply.content.config_records["dither"]["report"] for reply in grid.replies])
+    assert sorted(sent[0]) == sorted(sent[1])  # to the bit
+    kept = Randomizer(REPORTER, rounds=1, ledger_path=lambda context: tmp_path / f"{context.node_id}.db")
+    grid = Wiretapped(linear_app(kept, train=train), devices=2)
+    Debiasing(REPORTER, rounds=1).start(grid, start(), num_rounds=1)
+    assert not any(reply.has_error() for reply in grid.replies)
+    assert raised.__name__ in caplog.text
+    assert "row 17" not in caplog.text + "".join(str(reply.content) for reply in grid.replies)
+
+
+def test_a_person_who_presses_ctrl_c_is_heard_when_the_report_is_out(tmp_path):
+    """The first one waits for the device in turn; the second stops its training, and a report goes out all the same."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background, it is ignored
+    try:
+        for presses in (1, 2):
+            done = []
+
+            def train(weights, context, presses=presses, done=done):
+                for _ in range(presses):
+                    os.kill(os.getpid(), signal.SIGINT)
+                done.append(context.node_id)
+                return weights
+
+            path = tmp_path / f"{presses}.db"
+            grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1, ledger_path=path), train=train), devices=3)
+            message = Message(RecordDict({"arrays": start(), "config": asked(1)}), dst_node_id=1, message_type="train")
+            with pytest.raises(KeyboardInterrupt):
+                grid.send_and_receive([message, message, message])
+            assert done == ([1] if presses == 1 else [])
+            with Ledger(path) as ledger:
+                assert ledger.spent.epsilon == REPORTER.guarantee.epsilon
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_for_development_failures_are_shown():
     def train(weights, context):
         raise RuntimeError("mine")
 
-    app = linear_app(Randomizer(REPORTER, rounds=1, on_failure="raise"), train=train)
+    app = linear_app(Randomizer(REPORTER, rounds=1, on_failure="raise", seed=1), train=train)
     grid = Wiretapped(app, 1)
     message = Message(RecordDict({"arrays": start(), "config": asked(1)}), dst_node_id=1, message_type="train")
     with pytest.raises(RuntimeError, match="mine"):
@@ -260,7 +323,7 @@ def asked(number: int, reporter: VectorReporter = REPORTER) -> ConfigRecord:
 
 
 def test_the_server_refuses_the_round_after_the_last():
-    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=9)), devices=3)
+    grid = Wiretapped(linear_app(for_a_run(REPORTER, rounds=9)), devices=3)
     strategy = Debiasing(REPORTER, rounds=2)
     assert strategy.guarantee.epsilon == pytest.approx(4.0)
     assert strategy.spent.epsilon == 0
@@ -276,7 +339,7 @@ def test_the_server_refuses_the_round_after_the_last():
 
 
 def test_a_device_refuses_whatever_the_server_says():
-    app = linear_app(Randomizer(REPORTER, rounds=1))
+    app = linear_app(for_a_run(REPORTER, rounds=1))
     grid = Wiretapped(app, devices=3)
     strategy = Debiasing(REPORTER, rounds=2)
     with pytest.raises(EmptyError, match="3 x an error instead of a report"):
@@ -308,7 +371,7 @@ def test_a_ledger_repeats_a_round_and_outlives_the_run(tmp_path):
     with Ledger(tmp_path / "1.db") as ledger:
         assert ledger.spent.epsilon == 1.0 == ledger.budget.epsilon
     other = Wiretapped(app, devices=1, run_id=9)  # another run, another context: the file remembers
-    with pytest.raises(BudgetError, match="no round left"):
+    with pytest.raises(BudgetError, match="budget is spent"):
         ask(other, 1)
     with Ledger(tmp_path / "1.db") as ledger:
         assert ledger.spent.epsilon == 1.0
@@ -332,10 +395,55 @@ def test_a_ledger_repeats_the_last_of_all_rounds_and_none_before(tmp_path):
     lost = Wiretapped(app, devices=1)  # all is spent, and nothing but the file knows for what
     assert {ask(lost, 2) for _ in range(8)} == {last}
     for number in (1, 3):
-        with pytest.raises(BudgetError, match="no round left"):
+        with pytest.raises(BudgetError, match="budget is spent"):
             ask(lost, number)
     with Ledger(tmp_path / "ledger.db") as ledger:
         assert ledger.spent.epsilon == 1.0
+
+
+def test_no_number_of_runs_buys_more_than_the_budget(tmp_path, monkeypatch):
+    """A server that starts run after run, loses contexts and restarts the device. Labels are counted, not codes."""
+    monkeypatch.setattr(store, "_SETTINGS", ("synchronous=OFF", *store._SETTINGS[1:]))  # nothing pulls the plug
+    reporter = VectorReporter("UnitVector", d=D, epsilon=0.5)
+    sent, refused = [], 0
+    for run in range(200):
+        app = linear_app(Randomizer(reporter, rounds=2, ledger_path=tmp_path / "ledger.db"))  # as after a restart
+        for number in (1, 2):
+            grid = Wiretapped(app, devices=1, run_id=run)  # a context that knows nothing
+            content = RecordDict({"arrays": start(), "config": asked(number, reporter)})
+            (reply,) = grid.send_and_receive([Message(content, dst_node_id=1, message_type="train")])
+            if reply.has_error():
+                refused += "budget is spent" in reply.error.reason
+            else:
+                sent.append((run, number))
+    assert sent == [(0, 1), (0, 2)]
+    assert refused == 398
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        assert ledger.spent.epsilon == ledger.budget.epsilon == 1.0
+
+
+def test_without_a_ledger_a_run_is_all_that_is_limited_and_that_is_said():
+    with pytest.raises(ParameterError, match="no_budget_across_runs=True"):
+        Randomizer(REPORTER, rounds=2)
+    app = linear_app(for_a_run(REPORTER, rounds=2))
+    runs = [Wiretapped(app, devices=1, run_id=run) for run in range(5)]
+    content = RecordDict({"arrays": start(), "config": asked(1)})
+    for grid in runs:  # what the argument gives up: every run gets fresh reports
+        (reply,) = grid.send_and_receive([Message(content, dst_node_id=1, message_type="train")])
+        assert not reply.has_error()
+
+
+def test_a_server_hears_nothing_of_where_a_ledger_is(tmp_path, caplog):
+    def lost(context):
+        raise RuntimeError(f"no home for {tmp_path}")
+
+    for path in (tmp_path / "nowhere" / "ledger.db", lost):
+        grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1, ledger_path=path)), devices=1)
+        message = Message(RecordDict({"arrays": start(), "config": asked(1)}), dst_node_id=1, message_type="train")
+        (reply,) = grid.send_and_receive([message])
+        assert "cannot be used" in reply.error.reason
+        assert str(tmp_path) not in reply.error.reason
+    assert str(tmp_path) in caplog.text  # the device's own log says why
 
 
 def test_a_round_that_could_not_be_stored_may_be_asked_again(tmp_path):
@@ -394,7 +502,7 @@ WIDE = REPORTER.mechanism.dtype.itemsize
     ],
 )
 def test_a_malformed_report_is_refused_and_never_quoted(entries, reason, capfd):
-    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1)), devices=4)
+    grid = Wiretapped(linear_app(for_a_run(REPORTER, rounds=1)), devices=4)
     grid.changed = changed(**entries)
     strategy = Debiasing(REPORTER, rounds=1)
     result = strategy.start(grid, start(), num_rounds=1)
@@ -407,7 +515,7 @@ def test_a_malformed_report_is_refused_and_never_quoted(entries, reason, capfd):
 
 
 def test_a_device_counts_once_and_only_if_it_was_asked():
-    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1)), devices=3)
+    grid = Wiretapped(linear_app(for_a_run(REPORTER, rounds=1)), devices=3)
     strategy = Debiasing(REPORTER, rounds=1)
     messages = strategy.configure_train(1, start(), ConfigRecord(), grid)
     replies = list(grid.send_and_receive(messages))
@@ -417,7 +525,7 @@ def test_a_device_counts_once_and_only_if_it_was_asked():
 
 
 def test_a_device_that_was_not_asked_is_not_heard():
-    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1)), devices=4)
+    grid = Wiretapped(linear_app(for_a_run(REPORTER, rounds=1)), devices=4)
     strategy = Debiasing(REPORTER, rounds=1, fraction=0.5)
     messages = list(strategy.configure_train(1, start(), ConfigRecord(), grid))
     (stranger,) = sorted(set(grid.contexts) - {message.metadata.dst_node_id for message in messages})[:1]
@@ -460,7 +568,7 @@ def test_a_client_without_the_mod_is_refused():
 
 def test_a_server_with_another_reporter_gets_nothing():
     wider = VectorReporter("Hypercube", d=D, epsilon=2.0, clip=2.0)
-    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1)), devices=2)
+    grid = Wiretapped(linear_app(for_a_run(REPORTER, rounds=1)), devices=2)
     with pytest.raises(EmptyError):
         Debiasing(wider, rounds=1).start(grid, start(), num_rounds=1)
     assert all("another reporter" in str(reply.error.reason) for reply in grid.replies)
@@ -470,7 +578,7 @@ def test_a_server_with_another_reporter_gets_nothing():
 
 
 def test_a_fraction_of_the_devices_is_asked_and_it_changes():
-    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=9)), devices=40)
+    grid = Wiretapped(linear_app(for_a_run(REPORTER, rounds=9)), devices=40)
     strategy = Debiasing(REPORTER, rounds=9, fraction=0.25)
     rounds = [strategy.configure_train(number, start(), ConfigRecord(), grid) for number in (1, 2, 3)]
     asked_nodes = [frozenset(message.metadata.dst_node_id for message in messages) for messages in rounds]
@@ -479,7 +587,7 @@ def test_a_fraction_of_the_devices_is_asked_and_it_changes():
 
 
 def test_too_few_devices_are_waited_for_and_then_said():
-    grid = Wiretapped(linear_app(Randomizer(REPORTER, rounds=1)), devices=1)
+    grid = Wiretapped(linear_app(for_a_run(REPORTER, rounds=1)), devices=1)
     with pytest.raises(EmptyError, match="2 are needed"):
         Debiasing(REPORTER, rounds=1, patience=0.0).configure_train(1, start(), ConfigRecord(), grid)
 
@@ -492,9 +600,13 @@ def test_too_few_devices_are_waited_for_and_then_said():
         (lambda: Randomizer(REPORTER, rounds=1, on_failure="hide"), "on_failure"),
         (lambda: Randomizer(REPORTER, rounds=1, seed=1, ledger_path="x.db"), "seed"),
         (lambda: Randomizer(REPORTER, rounds=1, epsilon=3.0), "ledger_path"),
-        (lambda: Randomizer(REPORTER, rounds=1, public="loss"), "list of names"),
-        (lambda: Randomizer(REPORTER, rounds=1, public=["loss", 3]), "list of names"),  # type: ignore[list-item]
-        (lambda: Randomizer(REPORTER, rounds=1, public=["reports"]), "server counts"),
+        (lambda: Randomizer(REPORTER, rounds=1), "no_budget_across_runs=True"),
+        (lambda: Randomizer(REPORTER, rounds=1, no_budget_across_runs="yes"), "ledger_path"),  # type: ignore[arg-type]
+        (lambda: Randomizer(REPORTER, rounds=1, ledger_path="x.db", no_budget_across_runs=True), "across runs"),
+        (lambda: for_a_run(REPORTER, rounds=1, on_failure="raise"), "give a seed"),
+        (lambda: for_a_run(REPORTER, rounds=1, public="loss"), "list of names"),
+        (lambda: for_a_run(REPORTER, rounds=1, public=["loss", 3]), "list of names"),  # type: ignore[list-item]
+        (lambda: for_a_run(REPORTER, rounds=1, public=["reports"]), "server counts"),
         (lambda: Debiasing(REPORTER, rounds=1, public="loss"), "list of names"),
         (lambda: Debiasing(REPORTER, rounds=1, public=["refused"]), "server counts"),
         (lambda: Debiasing(REPORTER, rounds=1, rate=0.0), "rate"),
@@ -516,7 +628,7 @@ def test_bad_parameters_are_refused(call, message):
 
 
 def two_devices() -> Wiretapped:
-    return Wiretapped(linear_app(Randomizer(REPORTER, rounds=1)), devices=2)
+    return Wiretapped(linear_app(for_a_run(REPORTER, rounds=1)), devices=2)
 
 
 def test_learning_needs_no_flower_and_a_missing_one_is_named():

@@ -223,7 +223,8 @@ def test_stored_integers_are_kept(mechanism):
     assert again == mechanism
     assert again.fingerprint == mechanism.fingerprint
     stored = mechanism.to_dict()
-    stored["weights"][0] -= 1  # a total that is no power of two is sampled all the same
+    first, *others = mechanism.weights
+    stored["weights"] = [first - 1, *others]  # a total that is no power of two is sampled all the same
     other = type(mechanism).from_dict(stored)
     assert other.fingerprint != mechanism.fingerprint
     assert other.guarantee.epsilon <= mechanism.epsilon

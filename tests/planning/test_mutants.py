@@ -19,6 +19,7 @@ import pytest
 
 import dither
 from dither import Categorical, Numeric, Ordinal, Plan, Schema
+from dither.core import mechanism
 from dither.core.composite_channels import Independent
 from dither.core.guarantee import Guarantee
 from dither.core.randomness import Stream
@@ -339,7 +340,7 @@ def test_mechanisms_that_need_not_fit_their_questions(monkeypatch):
 
 
 def test_integers_that_readers_round(monkeypatch):
-    monkeypatch.setattr(plan_files, "portable", lambda stored: stored)
+    monkeypatch.setattr(mechanism, "portable", lambda stored: stored)
     assert caught(storage.test_integers_survive_readers_that_round)
 
 

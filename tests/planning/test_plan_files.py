@@ -398,13 +398,12 @@ def _at(stored: Any, path: tuple[Any, ...]) -> Any:
 def test_any_damage_to_a_mechanism_is_refused_in_the_usual_words(name):
     cls = dither.registry[name]
     for example in cls.examples:
-        stored = plan_files.portable(cls(**example).to_dict())
+        stored = cls(**example).to_dict()
         for place in places(stored):
             for value in odd_values(_at(stored, place)):
                 damaged = changed(stored, place, value)
-                described = {**damaged, "weights": plan_files.integers(damaged.get("weights"))}
                 try:
-                    made = mechanisms.load(described)
+                    made = mechanisms.load(damaged)
                 except ParameterError:
                     continue
                 assert made.guarantee.epsilon <= made.epsilon

@@ -55,6 +55,26 @@ def rounds(ledger: Ledger) -> int:
 # Repeat, or pay -------------------------------------------------------------------------------------------------
 
 
+def test_whether_a_period_has_a_round_is_known_before_it_is_asked(path):
+    with Ledger(path, epsilon=4.0) as ledger:
+        with pytest.raises(ParameterError, match="periods"):
+            ledger.has_round(WIDE, "W1")
+        ledger.reserve(WIDE, periods=2)
+        assert ledger.has_round(WIDE, "W1")
+        assert not ledger.keeps(WIDE, "W1")
+        for week, value in (("W1", 7), ("W1", 8), ("W2", 7)):
+            ledger.report(WIDE, value, period=week)
+            assert ledger.keeps(WIDE, week)
+        known = [(ledger.has_round(WIDE, week), ledger.keeps(WIDE, week)) for week in ("W1", "W2", "W3", 2)]
+        assert known == [(False, False), (True, True), (False, False), (False, False)]
+        assert rounds(ledger) == 2
+    with Ledger(path) as ledger:
+        plan = dither.plan(SCHEMA, epsilon=1.0, users=100_000)
+        ledger.reserve(plan, periods=1)
+        ledger.report(plan, {"age": 3}, period="W1")
+        assert [ledger.has_round(plan, week) for week in ("W1", "W2")] == [True, False]
+
+
 def test_an_unchanged_value_gets_the_same_report_and_costs_nothing_more(path):
     with Ledger(path, epsilon=4.0) as ledger:
         first = ledger.report(WIDE, 7)

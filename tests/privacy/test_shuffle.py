@@ -2,6 +2,9 @@
 
 import math
 import warnings
+from collections import defaultdict
+from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,7 +13,7 @@ import dither
 from dither.core.exact import exp_below
 from dither.core.guarantee import Guarantee
 from dither.errors import DitherWarning, ParameterError
-from dither.privacy import amplify, bounds, local_budget, users_for
+from dither.privacy import OneRound, amplify, bounds, compose, local_budget, parallel, users_for
 from dither.privacy.enumeration import shuffled_delta
 from dither.privacy.shuffle import BOUNDS
 from marks import wide
@@ -235,3 +238,91 @@ def test_a_large_crowd_with_a_large_delta_hides_all():
 def test_deltas_that_floating_point_does_not_resolve_are_refused(delta):
     with pytest.raises(ParameterError, match="at least 1e-15"):
         amplify(1.0, 1000, delta)
+
+
+# Devices with memory -------------------------------------------------------------------------------------------------
+
+MEMORY = [
+    dither.LGRR(k=5, epsilon=3.0, first=1.0),
+    wide(dither.LUnary(k=5, epsilon=3.0, first=1.0)),
+    wide(dither.LHash(k=5, epsilon=3.0, first=1.0)),
+]
+
+
+@pytest.mark.parametrize("mechanism", MEMORY)
+def test_with_memory_a_round_says_that_it_is_one_and_what_all_rounds_promise(mechanism):
+    found = amplify(mechanism, n=10**5, delta=1e-6)
+    assert isinstance(found, OneRound)
+    plain = amplify(mechanism.sent, n=10**5, delta=1e-6)
+    assert (found.epsilon, found.model) == (plain.epsilon, "shuffled")
+    assert found.all_rounds == amplify(mechanism.kept, n=10**5, delta=1e-6)
+    assert plain.epsilon < found.all_rounds.epsilon < mechanism.guarantee.epsilon
+    for said in (str(found), repr(found)):
+        assert f"{found.all_rounds.epsilon:.3g}" in said
+    assert "for one round; for any number of rounds" in str(found)
+    assert found.to_dict()["all_rounds"] == found.all_rounds.to_dict()
+    assert all(isinstance(each, OneRound) for each in bounds(mechanism, 10**5, 1e-6).values() if each is not None)
+    with pytest.warns(DitherWarning, match="too few"):
+        few = amplify(mechanism, n=2, delta=1e-6)
+    assert isinstance(few, OneRound)
+    assert (few.epsilon, few.all_rounds) == (mechanism.first_report.epsilon, mechanism.guarantee)
+    for refusing in (lambda: compose([(found, 2)]), lambda: compose([found], delta=1e-6), lambda: parallel([found])):
+        with pytest.raises(ParameterError, match="all_rounds"):
+            refusing()
+    assert compose([(found.all_rounds, 2)]).epsilon > found.all_rounds.epsilon
+    assert not isinstance(amplify(mechanism.sent, n=10**5, delta=1e-6), OneRound)
+
+
+Law = dict[Any, Fraction]
+
+
+def shown(rows: list[list[Fraction]], users: tuple[int, ...]) -> Law:
+    """The exact law of a multiset: each user draws an output from a row."""
+    law: Law = defaultdict(Fraction)
+    for drawn in product(range(len(rows[0])), repeat=len(users)):
+        law[tuple(sorted(drawn))] += math.prod(rows[user][y] for user, y in zip(users, drawn, strict=True))
+    return law
+
+
+def mixed(laws: list[tuple[Fraction, Law]]) -> Law:
+    whole: Law = defaultdict(Fraction)
+    for share, law in laws:
+        for key, probability in law.items():
+            whole[key] += share * probability
+    return whole
+
+
+def together(law: Law, rounds: int) -> Law:
+    """So many independent draws of a law."""
+    return {keys: math.prod((law[key] for key in keys), start=Fraction(1)) for keys in product(law, repeat=rounds)}
+
+
+@pytest.mark.parametrize(("k", "n", "most"), [(2, 3, 3), wide(3, 2, 3)])
+def test_all_rounds_together_tell_no_more_than_the_shuffled_permanent_responses(k, n, most):
+    """By enumeration: what separate shufflers show in up to `most` rounds, against the theorem of `shuffle`."""
+    mechanism = dither.LGRR(k=k, epsilon=3.0, first=2.5, weights=(9, 1, 5, 1))
+    kept = [mechanism.kept.channel().row(x) for x in range(k)]
+    again = [mechanism._again.row(x) for x in range(k)]
+    others = (0,) * (n - 1)
+
+    def rounds(values: tuple[int, ...], number: int) -> Law:
+        permanent = shown(kept, values)
+        return mixed([(share, together(shown(again, held), number)) for held, share in permanent.items()])
+
+    def apart(pair: list[Law], ratio: Fraction) -> Fraction:
+        one, other = pair
+        return sum((max(Fraction(0), one[key] - ratio * other[key]) for key in one), Fraction(0))
+
+    crowds = [(value, *others) for value in (0, 1)]
+    laws = [[rounds(values, number) for values in crowds] for number in range(1, most + 1)]
+    bound = [shown(kept, values) for values in crowds]
+    grown = False
+    for ratio in map(Fraction, ("1", "3/2", "2", "4")):
+        each = [apart(pair, ratio) for pair in laws]
+        assert each == sorted(each)
+        assert each[-1] <= apart(bound, ratio)
+        grown = grown or each[-1] > 1.2 * each[0]
+    assert grown  # so what holds for one round does not hold for all
+    plain = [mechanism.channel().row(x) for x in range(k)]
+    fresh = [together(shown(plain, values), 2 * most) for values in crowds]
+    assert apart(fresh, Fraction(4)) > apart(bound, Fraction(4))  # a device without memory would break it

@@ -149,7 +149,7 @@ def amplify(
     if as_json:
         every = {bound: None if each is None else each.epsilon for bound, each in found.items()}
         told = {"users": users, "delta": delta, "local": local.epsilon, "bounds": every}
-        facts({**told, "epsilon": best.epsilon, "established": best.established, "model": best.model})
+        facts({**told, **best.to_dict(), "delta": delta, "model": best.model})
     else:
         central = [best.epsilon if each is None else each.epsilon for each in found.values()]
         show(
@@ -167,7 +167,7 @@ def amplify(
         say(f"A report alone: {local}.")
         say(f"{users:,} reports, shuffled: {best}.")
         if mechanism is not None and mechanism.remembers:
-            say("This is one round; rounds of the same users are not amplified together.")
+            say("That is for users who take part in the same rounds, with a value that does not change.")
     if plot:
         others = [each for each in parameters if not each.startswith("epsilon=")]
         make = None if name is None else lambda local: _make(name, [*others, f"epsilon={local!r}"])

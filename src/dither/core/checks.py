@@ -37,9 +37,9 @@ def checked_delta(delta: float) -> float:
 
 def checked_count(name: str, count: int, least: int, most: int | None = None) -> int:
     """A whole number in [least, most], as an int."""
-    if not is_whole(count):
+    number = whole_number(count)
+    if number is None:
         raise ParameterError(f"{name} must be a whole number, not {type(count).__name__}")
-    number = int(count)
     if number < least:
         raise ParameterError(f"{name} must be at least {least}")
     if most is not None and number > most:
@@ -53,6 +53,18 @@ def checked_confidence(confidence: float) -> float:
     if not 0 < number < 1:
         raise ParameterError("confidence must lie between 0 and 1, for example 0.95")
     return number
+
+
+def checked_choice(name: str, given: Any, allowed: Sequence[str]) -> str:
+    """One of several words, as it stands in the list of them.
+
+    >>> checked_choice("missing", "error", ("substitute", "error"))
+    'error'
+    """
+    word = as_text(given)
+    if word not in allowed:
+        raise ParameterError(f"{name} must be one of {', '.join(allowed)}")
+    return word
 
 
 def checked_list(rule: str, given: Any, least: int, most: int | None = None) -> tuple[Any, ...]:
@@ -79,34 +91,62 @@ def real_array(given: Any) -> NDArray[np.float64] | None:
         array = np.asarray(given)
         if array.dtype.kind == "O" and all(map(is_real, array.flat)):
             array = array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # as may come of any type of one's own
         return None
     return array.astype(np.float64) if array.dtype.kind in "iuf" and not np.ma.is_masked(given) else None
 
 
 def is_real(number: Any) -> bool:
     """Whether this is a real number, of whatever type; True and False are none."""
-    return isinstance(number, numbers.Real) and not isinstance(number, bool)
+    return _is(number, numbers.Real) and not _is(number, bool)
 
 
 def is_whole(number: Any) -> TypeGuard[int]:
     """Whether this is a whole number of a type that holds no others; True and False are none."""
-    return isinstance(number, numbers.Integral) and is_real(number)
+    return _is(number, numbers.Integral) and is_real(number)
+
+
+def whole_number(number: Any) -> int | None:
+    """A whole number of any type as an int; None for what is none, or cannot say which."""
+    try:
+        return int(number) if is_whole(number) else None
+    except Exception:
+        return None
 
 
 def is_string(given: Any) -> bool:
     """Whether this is a text or bytes: a sequence to Python, but one value."""
-    return isinstance(given, str | bytes | bytearray | memoryview)
+    return _is(given, str | bytes | bytearray | memoryview)
+
+
+def as_text(given: Any) -> str:
+    """A text of whatever type as it is written, an empty one for what is none."""
+    return str.__str__(given) if _is(given, str) else ""
 
 
 def is_list(given: Any) -> TypeGuard[Sequence[Any]]:
     """Whether this is a list, a tuple, or another sequence of values."""
-    return isinstance(given, Sequence) and not is_string(given)
+    return _is(given, Sequence) and not is_string(given)
+
+
+def _is(given: Any, kinds: Any) -> bool:
+    """`isinstance`, for anything: a class of one's own may refuse to say what it is, and is none of these then."""
+    try:
+        return isinstance(given, kinds)
+    except Exception:
+        return False
 
 
 def as_float(item: Any) -> float:
-    """Any real number as a float, infinite if it is beyond all floats; NaN for what is no number."""
+    """Any real number as a float, infinite if it is beyond all floats; NaN for what is no number, or cannot say which.
+
+    >>> as_float(3), as_float(-(10**400)), as_float("3")
+    (3.0, -inf, nan)
+    """
     try:
-        return float(item) if is_real(item) else math.nan
-    except OverflowError:
-        return math.inf if item > 0 else -math.inf
+        try:
+            return float(item) if is_real(item) else math.nan
+        except OverflowError:
+            return math.inf if item > 0 else -math.inf
+    except Exception:  # of a type of one's own: that looking at something goes wrong is a fact about its user
+        return math.nan

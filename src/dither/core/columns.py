@@ -13,6 +13,7 @@ never "01"), and True and False are the labels "true" and "false", as SQL, CSV a
 different text is looked at once, and arrays of numbers as arrays. The values of a type that cannot fit are not read.
 """
 
+import math
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -76,7 +77,7 @@ def filled(column: Any, substitute: Any) -> Any:  # a column of any form
 def _is_missing(item: Any) -> bool:
     if item is None or type(item).__name__ in ("NAType", "NaTType"):  # of pandas
         return True
-    return isinstance(item, float | np.floating) and bool(item != item)
+    return issubclass(type(item), float | np.floating) and math.isnan(as_float(item))
 
 
 class LabelCodes:

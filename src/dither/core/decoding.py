@@ -3,8 +3,12 @@
 A format is a `msgspec.Struct`, or the annotations of a dataclass. msgspec says where a file breaks it, as in
 `Expected `int` >= 1 - at `$.parts[2].weight``; here this becomes `parts[2].weight: expected int >= 1`. The one message
 of msgspec that quotes a value (a text that is none of those allowed) is replaced.
+
+**Whole numbers beyond 2^53** of a mechanism are texts in a file: many readers of JSON would round them, and a device
+must not. Both forms are read (`integers`).
 """
 
+from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from functools import cache
 from typing import Any, TypeVar, get_type_hints
@@ -14,6 +18,8 @@ import msgspec
 from dither.errors import DitherError, ParameterError
 
 T = TypeVar("T")
+MOST_WHOLE = 1 << 53  # beyond, whole numbers are not the same to all readers of JSON
+_MOST_DIGITS = 1000  # of a weight
 
 
 def decoded(stored: Any, kind: type[T], what: str, error: type[DitherError] = ParameterError, name: str = "") -> T:
@@ -27,6 +33,8 @@ def decoded(stored: Any, kind: type[T], what: str, error: type[DitherError] = Pa
         return msgspec.convert(stored, kind)
     except msgspec.ValidationError as found:
         reason = _reason(str(found), name)
+    except UnicodeEncodeError:  # half of a surrogate pair
+        reason = f"{name}{': ' if name else ''}not a text that a file can hold"
     raise error(f"{what}: {reason}")  # not from within the handler: the original may quote a value
 
 
@@ -56,6 +64,37 @@ def decoded_parameters(cls: type, stored: dict[str, Any], what: str) -> dict[str
 def plain(value: T) -> T | list[Any]:
     """What a file holds of a value: tuples, also within others, as the lists that JSON has."""
     return [plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def portable(stored: Any) -> Any:  # lists and objects, as they came
+    """Whole numbers beyond 2^53 as text.
+
+    >>> portable({"weights": [3, 10**20]})
+    {'weights': [3, '100000000000000000000']}
+    """
+    return _changed(stored, lambda each: str(each) if isinstance(each, int) and abs(each) > MOST_WHOLE else each)
+
+
+def integers(stored: Any, least: int = 0) -> Any:  # whatever a file has there: the mechanism refuses what it cannot use
+    """The inverse of `portable`, for the integers that a mechanism samples; of other texts, from `least` on.
+
+    >>> integers([3, "100000000000000000000"])
+    [3, 100000000000000000000]
+    """
+    return _changed(stored, lambda each: int(each) if _is_whole(each) and int(each) >= least else each)
+
+
+def _is_whole(text: Any) -> bool:
+    return isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def _changed(stored: Any, change: Callable[[Any], Any]) -> Any:
+    """The same lists and objects, with a change of all that is in them."""
+    if isinstance(stored, dict):
+        return {key: _changed(value, change) for key, value in stored.items()}
+    if isinstance(stored, list):
+        return [_changed(value, change) for value in stored]
+    return change(stored)
 
 
 @cache

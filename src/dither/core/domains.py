@@ -74,10 +74,10 @@ class Categories:
         array([0, 2, 2, 2, 2, 1])
         """
         values = unmasked(values)
-        if invalid == "error":
-            return self._inside(_array(values))
         if not is_whole(invalid):
-            raise ParameterError('invalid must be "error" or the number of a category to use instead')
+            if not is_string(invalid) or invalid != "error":
+                raise ParameterError('invalid must be "error" or the number of a category to use instead')
+            return self._inside(_array(values))
         substitute = checked_count("invalid", invalid, 0, self.k - 1)
         if array_kind(values) not in "iu":
             return np.array([self._category(item, substitute) for item in _items(values)], dtype=np.int64)
@@ -108,7 +108,8 @@ class Categories:
         return array
 
     def _category(self, item: Any, substitute: int) -> int:
-        number = int(item) if as_float(item).is_integer() else -1
+        number = as_float(item)
+        number = int(number) if number.is_integer() else -1
         return number if 0 <= number < self.k else substitute
 
 
@@ -119,7 +120,7 @@ _SHAPE = "values must be one-dimensional: one value for each user"
 def _array(values: Any) -> NDArray:
     try:
         array = np.asarray(values)
-    except (ValueError, TypeError, OverflowError):
+    except Exception:  # as may come of any type of one's own
         array = None  # the message of the conversion may quote a value: leave its handler before raising
     if array is not None and array.ndim == 0:
         array = array.reshape(1)
@@ -130,7 +131,7 @@ def _array(values: Any) -> NDArray:
 
 def array_kind(values: Any) -> str:
     """NumPy's letter for what an array or a record holds, such as f for floats; - for what is neither."""
-    return values.dtype.kind if isinstance(values, np.ndarray | np.void) else "-"
+    return values.dtype.kind if issubclass(type(values), np.ndarray | np.void) else "-"
 
 
 def as_list(values: Any) -> Any:  # a list, or whatever came
@@ -140,11 +141,12 @@ def as_list(values: Any) -> Any:  # a list, or whatever came
 
 def unmasked(values: T) -> T | NDArray:
     """Masked entries as None, which no domain holds: what is under a mask is not to be read."""
-    if isinstance(values, np.ma.MaskedArray):
-        hidden = np.ma.getmaskarray(values)
+    if issubclass(type(values), np.ma.MaskedArray):
+        masked: Any = values
+        hidden = np.ma.getmaskarray(masked)
         if not hidden.any():
-            return values.data
-        shown = values.data.astype(object)
+            return masked.data
+        shown = masked.data.astype(object)
         shown[hidden] = None
         return shown
     return values
@@ -309,7 +311,7 @@ def as_table(values: Any, d: int, *, objects: bool) -> NDArray:
     """One row for each user and d columns; with `objects`, numbers beside a text stay numbers."""
     try:
         table = np.asarray(values, dtype=object if objects else None)
-    except (ValueError, TypeError, OverflowError):
+    except Exception:  # as may come of any type of one's own
         table = None  # the message of the conversion may quote a value: leave its handler before raising
     if table is not None and table.size == 0 and table.ndim <= 2:
         return np.zeros((0, d))

@@ -19,13 +19,14 @@ A `Guarantee` is a plain value: (epsilon, delta)-differential privacy, which say
 - `bound`: proved, but perhaps not attained;
 - `simulated`: there is none. The reports came from a seed, and whoever knows the seed knows the noise.
 
-All roundings go up. Guarantees of different models or neighbours do not add up (`one_kind`).
+All roundings go up. Guarantees of different models or neighbours do not add up (`one_kind`), nor do those of single
+rounds of a device that keeps a response (`OneRound`).
 """
 
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from math import inf
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from dither.core.channel import Channel
 from dither.core.exact import upward
@@ -65,6 +66,8 @@ class Guarantee:
     model: Model = "local"
     neighbours: Neighbours = "replace"
 
+    adds_up: ClassVar[bool] = True  # whether several of its kind promise their sum
+
     def __post_init__(self) -> None:
         if self.established not in KINDS or not self.epsilon >= 0 or not 0 <= self.delta <= 1:
             raise ParameterError(f"a guarantee has epsilon >= 0, delta in [0, 1], established in {KINDS}")
@@ -101,6 +104,36 @@ class Guarantee:
         return f"epsilon {upward(self.epsilon)}{delta} ({self.established}){_IN_WORDS[self.model, self.neighbours]}"
 
 
+@dataclass(frozen=True)
+class OneRound(Guarantee):
+    """What a single round promises, of a device that keeps a response; and what any number of rounds does.
+
+    The rounds share what the device keeps. They are not drawn independently, so what they promise one by one does not
+    add up: state `all_rounds` for more than one.
+
+    >>> print(OneRound(0.01, 1e-6, "bound", model="shuffled", all_rounds=Guarantee(2.0)))
+    epsilon 0.01, delta 1e-6 (bound) once shuffled, for one round; for any number of rounds epsilon 2 (exact)
+    """
+
+    all_rounds: Guarantee = field(kw_only=True)
+
+    adds_up: ClassVar[bool] = False
+
+    @classmethod
+    def within(cls, one: Guarantee, all_rounds: Guarantee) -> "OneRound":
+        """The guarantee of one round, beside that of all."""
+        return cls(
+            one.epsilon, one.delta, one.established, model=one.model, neighbours=one.neighbours, all_rounds=all_rounds
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As of any guarantee, with that of all rounds."""
+        return {**super().to_dict(), "all_rounds": self.all_rounds.to_dict()}
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, for one round; for any number of rounds {self.all_rounds}"
+
+
 NO_GUARANTEE = Guarantee(inf, 0.0, "simulated")
 
 
@@ -111,7 +144,13 @@ def one_kind(guarantees: Iterable[Guarantee]) -> tuple[Model, Neighbours]:
     ('local', 'replace')
     """
     usual: tuple[Model, Neighbours] = ("local", "replace")
-    kinds: set[tuple[Model, Neighbours]] = {(each.model, each.neighbours) for each in guarantees if not each.simulated}
+    promised = [each for each in guarantees if not each.simulated]
+    if not all(each.adds_up for each in promised):
+        raise ParameterError(
+            "rounds of a device that keeps a response share it, and what they promise one by one does not add up: take "
+            "guarantee.all_rounds, which holds for any number of rounds"
+        )
+    kinds: set[tuple[Model, Neighbours]] = {(each.model, each.neighbours) for each in promised}
     if len({model for model, _ in kinds}) > 1:
         named = ", ".join(model for model in MODELS if any(model == each for each, _ in kinds))
         raise ParameterError(

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import Channel
 from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_list
-from dither.core.decoding import decoded_parameters, plain
+from dither.core.decoding import MOST_WHOLE, decoded_parameters, integers, plain, portable
 from dither.core.domains import CATEGORIES
 from dither.core.draw import Rows, Tape
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
@@ -156,7 +156,6 @@ class Mechanism(ABC, Generic[R]):
     statistics: ClassVar[tuple[str, ...]] = ("frequency",)  # what can be asked of its estimate
     planned: ClassVar[bool] = True  # whether the planner looks at it
     needs_delta: ClassVar[bool] = False  # whether it promises nothing at delta = 0
-    remembers: ClassVar[bool] = False  # whether a device keeps a response, and `guarantee` is for all its reports
     for_vectors: ClassVar[bool] = False  # whether learners try it for gradients and updates
     vector_options: ClassVar[Mapping[str, Any]] = {}  # what they make it with, where it is not the default
     structure: ClassVar[str] = PLAIN  # of a report, as `core.structure` names them
@@ -165,6 +164,7 @@ class Mechanism(ABC, Generic[R]):
 
     epsilon: float
     delta: float = 0.0
+    remembers: bool = False  # whether a device keeps a response, and `guarantee` is for all its reports
     weights: tuple[Any, ...] | None
 
     if TYPE_CHECKING:  # a mechanism of the registry is made like any other, of parameters that only its class knows
@@ -417,7 +417,10 @@ class Mechanism(ABC, Generic[R]):
         return self._valid(self._rows(reports))
 
     def _rows(self, reports: Any) -> NDArray:
-        rows = np.atleast_1d(np.asarray(reports))
+        try:
+            rows = np.atleast_1d(np.asarray(reports))
+        except Exception:  # what it says may quote a report
+            rows = np.empty((0, 0))
         if rows.dtype != self.dtype or rows.ndim != 1:
             raise ReportError(f"these are not reports of {type(self).__name__}: expected rows of {self.dtype}")
         return rows
@@ -449,18 +452,22 @@ class Mechanism(ABC, Generic[R]):
     # Identity --------------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Name, parameters and integers: all that defines the protocol, ready for JSON."""
+        """Name, parameters and integers: all that defines the protocol, ready for JSON.
+
+        Integers beyond 2^53 are texts, since many readers of JSON would round them; `from_dict` takes both.
+        """
         parameters = {field.name: plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
-        return {"mechanism": type(self).__name__, **parameters}
+        return {"mechanism": type(self).__name__, **portable(parameters)}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`: the stored integers are kept, and certified again."""
-        parameters = dict(stored)
+        parameters = integers(dict(stored), MOST_WHOLE + 1)
         if parameters.pop("mechanism", None) != cls.__name__:
             raise ParameterError(f"this description is not one of {cls.__name__}")
         if parameters.get("weights") is None:  # they would be chosen anew
             raise ParameterError(f"{cls.__name__}: missing weights, the integers that are sampled")
+        parameters["weights"] = integers(parameters["weights"])
         return cls(**decoded_parameters(cls, parameters, cls.__name__))
 
     def __reduce__(self):
@@ -468,8 +475,8 @@ class Mechanism(ABC, Generic[R]):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of `to_dict`: equal exactly for equal protocols."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        """A hash of `to_dict`, with all integers as numbers: equal exactly for equal protocols."""
+        text = json.dumps(integers(self.to_dict(), MOST_WHOLE + 1), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def __post_init__(self) -> None:

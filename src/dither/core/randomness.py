@@ -25,7 +25,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from dither.core.checks import is_whole
+from dither.core.checks import whole_number
 from dither.core.draw import Rows, Words, below
 from dither.errors import ParameterError
 
@@ -62,9 +62,10 @@ class Stream:
     @classmethod
     def seeded(cls, seed: int, *labels: str) -> "Stream":
         """A stream that anyone with the seed can repeat: for simulations and tests."""
-        if not is_whole(seed):
+        number = whole_number(seed)
+        if number is None:
             raise ParameterError(f"seed must be a whole number or None, not {type(seed).__name__}")
-        return cls(_digest(b"dither seed", str(int(seed)), *labels), simulated=True)
+        return cls(_digest(b"dither seed", str(number), *labels), simulated=True)
 
     def __repr__(self) -> str:
         return f"Stream({'simulated' if self.simulated else 'secure'})"

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
+from dither.core.checks import as_text
 from dither.errors import ParameterError
 
 T = TypeVar("T")
@@ -51,8 +52,9 @@ class Registry(Mapping[str, T]):
 
     def find(self, name: str) -> T:
         """The one with this name in any case, or an error that lists the names."""
+        word = as_text(name).lower()
         for known in self:
-            if known.lower() == str(name).lower():
+            if known.lower() == word:
                 return self[known]
         raise ParameterError(f"no {self.kind} has this name; there are {', '.join(self)}")
 

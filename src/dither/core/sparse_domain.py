@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_count
+from dither.core.checks import checked_choice, checked_count
 from dither.core.domains import SPARSE
 from dither.core.parallel import sum_chunks
 from dither.core.sparse_columns import EMPTY, MOST_KEYS, Entries, entries_of, refuse_first
@@ -63,9 +63,7 @@ class Sparse:
 
     def check(self, values: Any, invalid: Any = "error") -> NDArray:
         """The vectors as one array, or an error that does not quote them."""
-        if invalid not in RULES:
-            raise ParameterError(f"invalid must be one of {', '.join(RULES)}")
-        mend = invalid == "substitute"
+        mend = checked_choice("invalid", invalid, RULES) == "substitute"
         if self._is_fine(values):
             return values
         return self.rows(entries_of(values, self.d, mend=mend), mend=mend)

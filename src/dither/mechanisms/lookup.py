@@ -19,6 +19,7 @@ from importlib.metadata import entry_points
 from threading import RLock
 from typing import Any, TypeVar
 
+from dither.core.checks import as_text
 from dither.core.domains import KINDS
 from dither.core.mechanism import Mechanism
 from dither.core.registry import Registry, declared
@@ -76,7 +77,7 @@ class MechanismRegistry(Registry[type[Mechanism[Any]]]):
     def find(self, name: str) -> type[Mechanism[Any]]:
         """The one with this name in any case, or an error that lists the names."""
         for known in (*self.homes, *self._registered):
-            if known.lower() == str(name).lower():
+            if known.lower() == as_text(name).lower():
                 return self[known]
         return super().find(name)
 
@@ -152,4 +153,6 @@ def load(stored: Mapping[str, Any]) -> Mechanism[Any]:
     >>> load(registry["GRR"](k=3, epsilon=1.0).to_dict())
     GRR(k=3, epsilon=1.0, delta=0.0)
     """
-    return registry.find(str(stored.get("mechanism", ""))).from_dict(stored)
+    if not isinstance(stored, Mapping):
+        raise ParameterError("give a description of a mechanism, as mechanism.to_dict() writes it")
+    return registry.find(stored.get("mechanism", "")).from_dict(stored)

@@ -171,7 +171,7 @@ class Chooser:
         equal, delta = self._part(len(units))
         kinds = list(self._counted(units))
         tried = {kind: self._curve(kind[0], [equal * step for step in _STEPS], delta) for kind in kinds}
-        if not all(tried.values()):
+        if not all(tried.values()) or math.isinf(self.epsilon / _GRAIN):  # so large a budget has no grains
             return None
 
         def chosen(slope: float) -> list[float]:

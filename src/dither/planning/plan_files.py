@@ -8,29 +8,27 @@ is never migrated to another one, because a device would draw afresh, and spend 
 what stands there. So a file that is damaged by accident is refused with the name of the field or with its hash before
 anything is made of it; a forged one, with a right hash, gets as far as the certificate (`planning.plans`).
 
-**Whole numbers beyond 2^53** of a mechanism are texts: many readers of JSON would round them, and a device must not.
+**Whole numbers beyond 2^53** of a mechanism are texts (`core.decoding`).
 """
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from dither.core.decoding import decoded
+from dither.core.decoding import MOST_WHOLE, decoded
 from dither.errors import ParameterError
 from dither.planning.prediction import PredictionFormat
 
 FORMAT = 1
 BESIDE = ("hash", "version", "certificate", "prediction")  # what is stored beside the plan, outside its hash
-MOST_WHOLE = 1 << 53  # beyond, whole numbers are not the same to all readers of JSON
 CHANGED = "this plan was changed after it was written: its hash does not match"
 _NO_PLAN = "this is not a plan"
 _WRITTEN = "a plan is what plan.to_json() wrote"
 _DEEPEST = 16  # lists and objects within each other; the integers of ranges are the deepest, at 6
-_MOST_DIGITS = 1000  # of a weight
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_WHOLE)]
 
@@ -107,29 +105,6 @@ def _depth(stored: Any) -> int:
     """How deep lists and objects are nested: where it is little, whoever walks through them needs no other guard."""
     inner = stored.values() if isinstance(stored, dict) else stored if isinstance(stored, list) else None
     return 0 if inner is None else 1 + max(map(_depth, inner), default=0)
-
-
-def portable(stored: dict[str, Any]) -> dict[str, Any]:
-    """Whole numbers beyond 2^53 as text."""
-    return _changed(stored, lambda each: str(each) if isinstance(each, int) and abs(each) > MOST_WHOLE else each)
-
-
-def integers(stored: Any) -> Any:  # whatever a file has there: the mechanism refuses what it cannot use
-    """The inverse of `portable`, for the integers that a mechanism samples."""
-    return _changed(stored, lambda each: int(each) if isinstance(each, str) and _is_whole(each) else each)
-
-
-def _is_whole(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
-
-
-def _changed(stored: Any, change: Callable[[Any], Any]) -> Any:
-    """The same lists and objects, with a change of all that is in them."""
-    if isinstance(stored, dict):
-        return {key: _changed(value, change) for key, value in stored.items()}
-    if isinstance(stored, list):
-        return [_changed(value, change) for value in stored]
-    return change(stored)
 
 
 def digest(own: Mapping[str, Any]) -> str:

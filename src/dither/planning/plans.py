@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from dither import __version__
 from dither.core.atomic_write import atomic_path
 from dither.core.channel import Channel
-from dither.core.checks import checked_count, checked_delta, checked_epsilon
+from dither.core.checks import checked_choice, checked_count, checked_delta, checked_epsilon
 from dither.core.columns import filled
 from dither.core.composite_channels import Independent
 from dither.core.draw import Tape, entries
@@ -55,7 +55,7 @@ from dither.planning.refinement import refine_estimates
 from dither.planning.tally_sums import merged_tallies
 from dither.questions.catalogue import questions
 from dither.questions.question import Question
-from dither.schema import Attribute, Schema
+from dither.schema import RULES, Attribute, Schema
 
 if TYPE_CHECKING:
     from dither.planning.plan_estimates import PlanEstimates
@@ -95,6 +95,11 @@ class Plan:
     def guarantee(self) -> Guarantee:
         """What all that a user reports promises together."""
         return Guarantee.of(self.lifetime_channel(), self.epsilon, self.delta)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a device keeps a response to some question, and reports from it."""
+        return any(part.mechanism.remembers for part in self.parts)
 
     def channel(self) -> Channel:
         """The exact conditional probabilities of all that a user reports once."""
@@ -219,10 +224,9 @@ class Plan:
         too, as devices do; these hold the record of one user, and call `report`. Where the table is a piece of a
         larger one, `first` is the number of its first row there: a simulation is then the same however it is cut.
         """
+        first = checked_count("first", first, 0, plan_files.MOST_WHOLE)
         columns, users = columns_of(table, self.attributes)
-        if missing not in ("substitute", "error"):
-            raise ParameterError("missing must be one of substitute, error")
-        if missing == "substitute" and not missing_replaced(table):
+        if checked_choice("missing", missing, RULES[::-1]) == "substitute" and not missing_replaced(table):
             columns = {name: filled(column, self.schema[name].substitute) for name, column in columns.items()}
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
         try:
@@ -431,7 +435,7 @@ class Plan:
                 {
                     "questions": [str(question) for question in part.questions],
                     "weight": part.weight,
-                    "mechanism": plan_files.portable(part.mechanism.to_dict()),
+                    "mechanism": part.mechanism.to_dict(),
                 }
                 for part in self.parts
             ],
@@ -465,7 +469,7 @@ class Plan:
         """The plan in a file, certified again."""
         try:
             text = Path(path).read_bytes().decode("utf-8")
-        except (OSError, UnicodeDecodeError):
+        except (OSError, TypeError, ValueError):  # the last two of what is no path, or no text
             raise ParameterError(f"the plan file {path} cannot be read; plan.save(path) writes one") from None
         return cls.from_json(text)
 
@@ -493,9 +497,8 @@ class Plan:
 
 
 def _part(schema: Schema, stored: PartFormat, field: str) -> Part:
-    described = {**stored.mechanism, "weights": plan_files.integers(stored.mechanism.get("weights"))}
     asked = _named(f"{field}.questions", questions, schema, stored.questions)
-    return Part(asked, _named(f"{field}.mechanism", load, described), stored.weight)
+    return Part(asked, _named(f"{field}.mechanism", load, stored.mechanism), stored.weight)
 
 
 def _named(field: str, make: Callable[..., T], *stored: Any) -> T:

@@ -47,7 +47,10 @@ class RecordCheck:
 def checked_record(record: Any, columns: Mapping[str, Column], attributes: Mapping[str, Attribute]) -> RecordCheck:
     """Compare the record of one user with what is asked."""
     values = record_of(record, attributes)
-    held = set(record) if isinstance(record, Mapping) else set(attributes)
+    try:
+        held = set(record) if isinstance(record, Mapping) else set(attributes)
+    except Exception:  # of a container of one's own: a device sends a substitute for all of it
+        held = set()
     problems = {}
     for name, column in columns.items():
         reason = _ABSENT if name not in held else _reason(column, values[name])

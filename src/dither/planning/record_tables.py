@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dither.core.columns import arrow_items, is_arrow
-from dither.errors import DomainError
+from dither.errors import DitherError, DomainError
 from dither.planning.table_streams import (
     NO_RECORDS,
     are_records,
@@ -42,7 +42,17 @@ def missing_replaced(table: Any) -> bool:
 
 
 def columns_of(table: Any, attributes: Mapping[str, Attribute]) -> tuple[dict[str, Any], int]:
-    """The columns of some attributes, by their names, and the number of rows."""
+    """The columns of some attributes, by their names, and the number of rows; refused if it cannot be looked at."""
+    try:
+        return _columns_of(table, attributes)
+    except (DitherError, MemoryError):
+        raise
+    except Exception as error:  # of a container of one's own, and what it says may quote a value
+        kind = type(error).__name__
+    raise DomainError(f"this table cannot be read: to look at it raises {kind}")
+
+
+def _columns_of(table: Any, attributes: Mapping[str, Attribute]) -> tuple[dict[str, Any], int]:
     if isinstance(table, Mapping):
         kinds = {is_column(table[name]) for name in attributes if name in table}
         if len(kinds) > 1:

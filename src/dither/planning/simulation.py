@@ -97,7 +97,7 @@ def simulated(
     plan: "Plan", population: Any, repetitions: int, *, refine: str | None, seed: int, progress: bool
 ) -> Simulation:
     """Collect from a population again and again, each time with other seeds."""
-    repetitions = checked_count("repetitions", repetitions, 1)
+    repetitions, seed = checked_count("repetitions", repetitions, 1), checked_count("seed", seed, 0)
     columns, users = columns_of(population, plan.attributes)
     true = truths(plan, [columns])
     asked = [name for name in map(str, plan.questions) if name in true]

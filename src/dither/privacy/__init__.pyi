@@ -3,6 +3,7 @@ from .auditing import audit as audit
 from .auditing import audit_table as audit_table
 from .certificate import certify as certify
 from .accounting.composition import Guarantee as Guarantee
+from .shuffle import OneRound as OneRound
 from .accounting.composition import compose as compose
 from .accounting.composition import parallel as parallel
 from .ledger import BudgetError as BudgetError

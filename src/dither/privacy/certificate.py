@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from dither.core.channel import Channel, Table
 from dither.core.exact import exp_below
 from dither.core.guarantee import Guarantee
-from dither.errors import DitherError
+from dither.errors import DitherError, ParameterError
 
 _ENUMERATED = 1 << 14
 
@@ -46,6 +46,11 @@ class Certifiable(Protocol):
         """The declared delta."""
         ...
 
+    @property
+    def remembers(self) -> bool:
+        """Whether a device keeps a response, which all its reports are made from."""
+        ...
+
     def channel(self) -> Channel:
         """The exact conditional probabilities of a report."""
         ...
@@ -64,6 +69,8 @@ def certify(mechanism: Certifiable) -> Guarantee:
     >>> print(certify(GRR(k=1000, epsilon=1.0)))
     epsilon 1 (exact)
     """
+    if not isinstance(mechanism, Certifiable):
+        raise ParameterError("give a mechanism, as in GRR(k=4, epsilon=1.0), or a plan")
     for channel in (mechanism.channel(), mechanism.lifetime_channel()):
         for block in _listed(channel):
             _compare(block, exp_below(mechanism.epsilon))

@@ -18,6 +18,18 @@ The bounds, in the order in which they became known:
 Results in print that exact enumeration refutes are not among them (003 Theorem 5, and the "stronger clone" as it is
 quoted there; docs/papers.md): `tests/privacy/test_enumeration.py` shows it.
 
+**Devices with memory** (`mechanisms.longitudinal`) draw a permanent response once, and every round sends it randomized
+again. What `amplify` states of them is about one round, where a report has a law of its own. For any number of rounds
+`guarantee.all_rounds` holds: what the *permanent* responses would promise if they themselves were shuffled and shown.
+Proof: let n users take part in the same rounds, with a value that does not change. Given their permanent responses P_1,
+..., P_n, all reports of all rounds are made by one and the same rule from each P_i, with coins of their own. So the law
+of what the shuffler shows, in each round a multiset, does not change if the P_i are permuted: it is a random function
+of their multiset. Nobody learns more from a function than from what it is computed from. This holds if rounds can be
+linked to each other, too (a hash function of one's own comes back in every round), as long as none is linked to a
+person. Without a shuffler the same argument gives the lifetime guarantee, which is what `all_rounds` falls back to.
+Guarantees of single rounds do not add up: rounds that share P_i are not drawn independently.
+(`tests/privacy/test_shuffle.py` enumerates it.)
+
 n is the number of users who apply the same whole randomizer: public tags, such as the drawn attribute, are part of it.
 Where a bound does not apply, or gains nothing, the guarantee is the local one, which holds for the crowd, too, and
 needs no trust in a shuffler: it says so by its model, `local`. All others have the model `shuffled`.
@@ -25,14 +37,14 @@ needs no trust in a shuffler: it says so by its model, `local`. All others have 
 
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from dither.core.channel import Contrast
-from dither.core.checks import checked_count, checked_epsilon, checked_real
+from dither.core.channel import Channel, Contrast
+from dither.core.checks import checked_choice, checked_count, checked_epsilon, checked_list, checked_real
 from dither.core.exact import exp_above, float_above
-from dither.core.guarantee import Guarantee
+from dither.core.guarantee import Guarantee, OneRound
 from dither.errors import DitherWarning, ParameterError
 from dither.privacy.accounting.privacy_loss import along_the_logarithm, least_epsilon
 from dither.privacy.certificate import Certifiable
@@ -43,15 +55,20 @@ MOST_USERS = 10**12
 _LEAST_DELTA = 1e-15
 _CLOSE = 1e-6  # how near the smallest epsilon the stated one is, relatively
 _NOTHING = 0.999  # of the local epsilon: whoever keeps that much has gained nothing
+_NAMES = 'names is a list of bounds, as in ["blanket", "own"]'
 _LARGEST = 20.0  # local epsilons beyond are not amplified
 
 
 class LocalRandomizer(NamedTuple):
-    """What a bound knows of a local randomizer: its guarantee, its likelihood ratio, and perhaps more."""
+    """What a bound knows of a local randomizer: its guarantee, its likelihood ratio, and perhaps more.
+
+    `permanent` is the response that a device with memory keeps, and makes all its reports from.
+    """
 
     local: Guarantee
     ratio: float
     contrast: Contrast | None = None
+    permanent: "LocalRandomizer | None" = None
 
     def at(self, delta: float) -> Guarantee:
         """The local guarantee, which holds for the crowd too; the pure one, if its delta is more than what is asked."""
@@ -61,11 +78,16 @@ class LocalRandomizer(NamedTuple):
 
     @classmethod
     def of(cls, given: Certifiable | float) -> "LocalRandomizer":
-        """An epsilon, or a mechanism with its channel."""
+        """An epsilon, or a mechanism with the channel of one report."""
         if not isinstance(given, Certifiable):
             epsilon = checked_epsilon(given)
             return cls(Guarantee(epsilon), math.inf if epsilon > _LARGEST else exp_above(epsilon))
-        channel = given.channel()
+        report = cls._through(given.channel(), given)
+        return report._replace(permanent=cls._through(given.lifetime_channel(), given)) if given.remembers else report
+
+    @classmethod
+    def _through(cls, channel: Channel, given: Certifiable) -> "LocalRandomizer":
+        """A mechanism of which this channel is seen."""
         if channel.announced:
             raise ParameterError(
                 "users of different groups do not hide each other: amplify the mechanism of each group on its own, "
@@ -79,7 +101,8 @@ class LocalRandomizer(NamedTuple):
 def amplify(given: Certifiable | float, n: int, delta: float, bound: str = "best") -> Guarantee:
     """What n shuffled reports promise at this delta; `given` is a mechanism, or the epsilon of any.
 
-    It is a guarantee of the model `shuffled`; the local one, where a crowd adds nothing.
+    It is a guarantee of the model `shuffled`; the local one, where a crowd adds nothing. For a mechanism with memory it
+    is about one round (`OneRound`), and its `all_rounds` about any number of rounds of the same n users.
 
     >>> found = amplify(1.0, n=10**6, delta=1e-6)
     >>> round(found.epsilon, 5), found.delta, found.established, found.model
@@ -87,24 +110,40 @@ def amplify(given: Certifiable | float, n: int, delta: float, bound: str = "best
     >>> round(amplify(1.0, n=10**6, delta=1e-6, bound="clone").epsilon, 5)
     0.00433
     """
-    names = _names(bound)
-    found = bounds(given, n, delta, names)
-    kept = {name: guarantee for name, guarantee in found.items() if guarantee is not None}
-    if not kept:
-        randomizer = LocalRandomizer.of(given)
-        reason = _reason(bound, randomizer, n, delta)
-        warnings.warn(f"{reason}; the guarantee is the local one", DitherWarning, stacklevel=2)
-        return randomizer.at(delta)
-    return min(kept.values(), key=lambda guarantee: guarantee.epsilon)
+    found = bounds(given, n, delta, _names(bound))
+    kept = [guarantee for guarantee in found.values() if guarantee is not None]
+    if kept:
+        return min(kept, key=lambda guarantee: guarantee.epsilon)
+    randomizer = LocalRandomizer.of(given)
+    warnings.warn(
+        f"{_reason(bound, randomizer, n, delta)}; the guarantee is the local one", DitherWarning, stacklevel=2
+    )
+    return _of_a_round(randomizer, n, delta)(randomizer.at(delta))
 
 
 def bounds(
-    given: Certifiable | float, n: int, delta: float, names: Iterable[str] = BOUNDS
+    given: Certifiable | float, n: int, delta: float, names: Sequence[str] = BOUNDS
 ) -> dict[str, Guarantee | None]:
-    """What each bound says; None for one that does not apply, or that gains nothing over the local guarantee."""
+    """What each bound says; None for one that does not apply, or that gains nothing over the local guarantee.
+
+    For a mechanism with memory each is about one round, as in `amplify`.
+    """
     randomizer = LocalRandomizer.of(given)
     n, delta = checked_count("n", n, 2, MOST_USERS), _checked_delta(delta)
-    return {name: _bounded(name, randomizer, n, delta) for name in names}
+    asked = [checked_choice("bound", name, BOUNDS) for name in checked_list(_NAMES, names, 1, len(BOUNDS))]
+    found = {name: _bounded(name, randomizer, n, delta) for name in asked}
+    labelled = _of_a_round(randomizer, n, delta)
+    return {name: None if each is None else labelled(each) for name, each in found.items()}
+
+
+def _of_a_round(randomizer: LocalRandomizer, n: int, delta: float) -> Callable[[Guarantee], Guarantee]:
+    """What says of a guarantee that it is about one round, where a device has memory; and what holds for all."""
+    kept = randomizer.permanent
+    if kept is None:
+        return lambda one: one
+    shuffled = (_bounded(name, kept, n, delta) for name in BOUNDS)
+    ever = min((each for each in shuffled if each is not None), key=lambda each: each.epsilon, default=kept.at(delta))
+    return lambda one: OneRound.within(one, ever)
 
 
 def local_budget(
@@ -209,10 +248,8 @@ def _smallest(curve: Callable[[float], float], delta: float, largest: float) -> 
 
 
 def _names(bound: str) -> tuple[str, ...]:
-    if bound == "best":
+    if checked_choice("bound", bound, ("best", *BOUNDS)) == "best":
         return BOUNDS
-    if bound not in BOUNDS:
-        raise ParameterError(f"bound must be best or one of {', '.join(BOUNDS)}")
     return (bound,)
 
 

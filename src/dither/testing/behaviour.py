@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.decoding import integers
 from dither.core.domains import BALL, NUMBERS, RECORDS, SPARSE, WHOLE_NUMBERS
 from dither.core.mechanism import Mechanism
 from dither.errors import DitherError, DomainError, EmptyError, ParameterError, ReportError, TallyError
@@ -61,7 +62,8 @@ def check_stored(mechanism: Mechanism) -> None:
 
 
 def first_integers(stored: dict[str, Any]) -> list[int]:
-    """The list in the description that starts with an integer of the first law."""
+    """The list in the description that starts with an integer of the first law, all as numbers."""
+    stored["weights"] = integers(stored["weights"])
     return stored["weights"][0] if isinstance(stored["weights"][0], list) else stored["weights"]
 
 

@@ -1,10 +1,12 @@
 """A real device: what it knows before a round, what it sends, and the ledger that keeps what it has promised.
 
 A round is a period of the ledger (`privacy.Ledger`). Asked again about the same round the device repeats its report;
-over budget it refuses, where a ledger alone would repeat the report of another round.
+over budget it refuses, where a ledger alone would repeat the report of another round. Whatever goes wrong in training,
+which may be because of the records, counts as no update (`participation`): a report goes out in any case.
 """
 
 from dataclasses import dataclass, field
+from logging import getLogger
 from typing import Any
 
 import numpy as np
@@ -13,16 +15,17 @@ from numpy.typing import NDArray
 
 from dither.core.ball_domain import shortened_to
 from dither.core.checks import checked_count
-from dither.core.mechanism import Mechanism
 from dither.core.randomness import Stream
 from dither.core.reports import Reports
 from dither.errors import BudgetError, ParameterError, ReportError
 from dither.learn.federated.encoders import VectorEncoder
 from dither.learn.federated.local_training import LocalTraining
+from dither.learn.federated.participation import check_round, guarded, round_report
 from dither.learn.federated.partition import Devices
 from dither.privacy.ledger import Ledger
 
 Numbers = NDArray[np.float64]
+_LOG = getLogger("dither")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +51,8 @@ class Device:
     """One real device: its records, and the ledger that keeps what it has promised.
 
     `report` trains on the parameters of the server and gives what to send. A round is a period of the ledger: asked
-    again about the same round the device repeats its report; asked about more rounds than were agreed, it refuses.
+    again about the same round the device repeats its report, also after a restart; asked about more rounds than were
+    agreed, it refuses. A training that fails, by whatever it raises, is one without an update: see the log `dither`.
 
     >>> import tempfile, numpy as np, torch
     >>> from dither.learn.federated import Federation
@@ -64,7 +68,6 @@ class Device:
     labels: Any
     ledger: Ledger
     _own: Devices = field(init=False, repr=False)
-    _last: tuple[str, int] | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.ledger, Ledger):
@@ -80,23 +83,16 @@ class Device:
                 f"{task.rounds} rounds were agreed, and round {turn} is not one of them. For more rounds agree on a "
                 "new federation, with a budget of its own"
             )
-        mechanism = task.encoder.mechanism
-        self.ledger.reserve(mechanism, periods=task.most)
-        self._check_left(task, mechanism, turn)
-        update = task.update(np.asarray(parameters), self._own, np.array([0]), turn - 1, Stream.secure())
-        sent = self.ledger.report(mechanism, task.encoder.inside(update), period=f"{task.name} {turn}")
-        self._last = task.name, turn
-        return sent
-
-    def _check_left(self, task: Task, mechanism: Mechanism, turn: int) -> None:
-        """Over budget a ledger repeats its last report, which here would be that of another round: refuse instead."""
-        columns = self.ledger.table().columns
-        paid = dict(zip(columns["plan"], columns["rounds"], strict=True)).get(mechanism.fingerprint[:12], 0)
-        if paid >= task.most and self._last != (task.name, turn):
-            raise BudgetError(
-                f"the budget is spent: this device has reported in the {task.most} rounds that it promised, "
-                f"{self.ledger.guarantee(mechanism)}. It takes no part in more; a new federation needs a new budget"
-            )
+        start = np.asarray(parameters)
+        if start.shape != (task.local.d,) or start.dtype.kind not in "fiu":
+            raise ParameterError(f"the server must send {task.local.d:,} parameters, as one vector of numbers")
+        mechanism, label = task.encoder.mechanism, f"{task.name} {turn}"
+        check_round(self.ledger, mechanism, task.most, label)
+        nothing = np.zeros((1, task.local.d))
+        update = guarded(
+            lambda: task.update(start, self._own, np.array([0]), turn - 1, Stream.secure()), lambda: nothing, _LOG
+        )
+        return round_report(self.ledger, mechanism, label, task.encoder.inside(update))
 
 
 def clipped(updates: Numbers, clip: float) -> Numbers:

@@ -5,25 +5,32 @@ one vector. It is clipped as a whole and randomized, and what leaves the device 
 
 **What leaks beside parameters.** A reply may also hold metrics: the loss, how many examples there were, anything. Each
 is a statistic of the device's data, without noise. The mod drops them all, apart from those that are declared `public`.
-It answers no other kind of message (evaluation is a statistic too). An exception of the training function would be sent
-as a text that may quote data; and that there was one tells something. So it counts as an update of zero, as does one
-that is not finite or cannot be read, and is only told on the device. Every public metric is sent in every reply, as one
-float, and as NaN if there is none: the shape of a reply is always the same. (That a public metric is missing is as
-public as its value. Where training may fail for a reason that nobody should know, declare none, or let the training
-function always give one.) What remains is *when* a device answers, if training takes longer with more data: where this
-matters, answer at fixed times.
+It answers no other kind of message (evaluation is a statistic too). Whatever the training function raises would be sent
+as a text that may quote data, or would end the process; and that there was something tells something. So anything that
+is raised, `SystemExit` and `KeyboardInterrupt` too, counts as an update of zero, as does one that is not finite or
+cannot be read, and only its kind is told on the device (`federated.participation` says why, and how Ctrl-C works).
+Every public metric is sent in every reply, as one float, and as NaN if there is none: the shape of a reply is always
+the same. (That a public metric is missing is as public as its value. Where training may fail for a reason that nobody
+should know, declare none, or let the training function always give one.) What remains is *when* a device answers, if
+training takes longer with more data: where this matters, answer at fixed times.
 
-**The budget.** A device refuses to answer more rounds than it promised, whatever the server says: it counts in its
-context, and with a `ledger_path` in a ledger on its disk, for good. There the label of a round is the run and its
-number. A ledger keeps its last report: if the same round is asked again, also by a server that has forgotten it or of a
-device whose context is lost, it is repeated to the bit, and costs nothing. A round before the last one is refused.
+**The budget** is kept in a ledger on the device's disk, for all runs together and for good: a device answers no more
+rounds than it promised, whatever the server says, how many runs it starts, and whatever is lost, the context or the
+process. The label of a round is the run and its number. A ledger keeps its last report: if the same round is asked
+again, it is repeated to the bit, and costs nothing. A round before the last one is refused, and so is any when nothing
+is left. All this depends on labels alone, and on no data.
+
+**Without a ledger** (`no_budget_across_runs=True`) a device counts in its context, which belongs to one run and is kept
+by the runtime. A server that starts a thousand runs, or a runtime that loses a context, gets a thousand times the
+rounds, each with fresh noise, and their mean is the update itself. The guarantee is then that of one run.
 """
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from logging import WARNING, getLogger
+from logging import ERROR, getLogger
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +41,8 @@ from dither.core.checks import checked_count
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.randomness import Stream
 from dither.core.reports import Reports
-from dither.errors import BudgetError, DomainError, ParameterError
+from dither.errors import BudgetError, DomainError, LedgerError, ParameterError
+from dither.learn.federated.participation import check_round, guarded, round_report
 from dither.learn.flower.messages import (
     KEY,
     PUBLIC,
@@ -48,9 +56,8 @@ from dither.learn.flower.messages import (
 )
 from dither.learn.vector_reporter import VectorReporter
 from dither.privacy.accounting.composition import compose
+from dither.privacy.accounting.exact_sums import basic_composition
 from dither.privacy.ledger import Ledger
-from dither.privacy.ledger.ledger import period_label
-from dither.privacy.ledger.store import keyed
 
 FAILURES = ("zero", "raise")
 _LOG = getLogger("flwr")  # where Flower tells what it does
@@ -60,16 +67,20 @@ _LOG = getLogger("flwr")  # where Flower tells what it does
 class Randomizer:
     """A mod for a Flower `ClientApp`: what leaves the device is one randomized report of the clipped update.
 
-    `rounds` is how often this device answers in one run. `ledger_path` is a file, or a function of the context that
-    names one, where the device keeps what it has spent, with (`epsilon`, `delta`) for all runs together; by default
-    that is what these rounds cost. `public` names metrics that are sent as they are, each as one number; give the
-    strategy the same list. `on_failure="raise"` lets exceptions of the training function, and about what it gives,
-    through, for development. A `seed` makes simulated reports, which protect nobody and which a server refuses unless
-    it is told.
+    `rounds` is how often this device answers, in all runs together. `ledger_path` is a file on the device, or a
+    function of the context that names one, where it keeps what it has spent. (`epsilon`, `delta`) is the budget that a
+    new ledger is made with, for all that the device ever sends; by default what these rounds cost. Without a ledger
+    only a run is limited, and a server may start any number of them: `no_budget_across_runs=True` says that this is
+    meant. `public` names metrics that are sent as they are, each as one number; give the strategy the same list.
 
-        app = ClientApp(mods=[Randomizer(reporter, rounds=10, ledger_path="ledger.db")])
+    A `seed` makes simulated reports, which protect nobody and which a server refuses unless it is told. With it,
+    `on_failure="raise"` lets exceptions of the training function, and about what it gives, through, for development:
+    Flower sends their text to the server.
 
-    >>> Randomizer(VectorReporter("Hypercube", d=4, epsilon=0.5), rounds=10).guarantee.epsilon
+        app = ClientApp(mods=[Randomizer(reporter, rounds=10, ledger_path="/var/lib/app/ledger.db")])
+
+    >>> reporter = VectorReporter("Hypercube", d=4, epsilon=0.5)
+    >>> Randomizer(reporter, rounds=10, ledger_path="ledger.db").guarantee.epsilon
     5.0
     """
 
@@ -81,23 +92,37 @@ class Randomizer:
     public: Sequence[str] = ()
     on_failure: str = "zero"
     seed: int | None = None
+    no_budget_across_runs: bool = False
 
     def __post_init__(self) -> None:
         checked_count("rounds", self.rounds, 1, 1 << 20)
         fingerprint(self.reporter)
         if self.on_failure not in FAILURES:
             raise ParameterError(f"on_failure must be one of {', '.join(FAILURES)}")
+        if self.on_failure == "raise" and self.seed is None:
+            raise ParameterError(
+                'on_failure="raise" sends the server what training says, which may quote data: it is for development, '
+                "with simulated reports; give a seed, too"
+            )
         if self.seed is not None and self.ledger_path is not None:
             raise ParameterError(
                 "simulated reports protect nobody; the ledger keeps none: leave out seed, or ledger_path"
             )
         if self.ledger_path is None and (self.epsilon is not None or self.delta is not None):
             raise ParameterError("a budget for all runs together is kept in a ledger: give a ledger_path")
+        if self.ledger_path is None and self.seed is None and self.no_budget_across_runs is not True:
+            raise ParameterError(
+                "without a ledger a server that starts another run, or loses the context, gets fresh reports without "
+                'end: give a file on the device, ledger_path="/var/lib/app/ledger.db"; or say that this is meant, with '
+                "no_budget_across_runs=True"
+            )
+        if self.ledger_path is not None and self.no_budget_across_runs:
+            raise ParameterError("a ledger keeps a budget across runs: leave out ledger_path, or no_budget_across_runs")
         checked_names(self.public)
 
     @property
     def guarantee(self) -> Guarantee:
-        """What all rounds of a run promise together."""
+        """What all rounds promise together: of all runs, or, with `no_budget_across_runs`, of each run by itself."""
         if self.seed is not None:
             return NO_GUARANTEE
         return compose([(self.reporter.mechanism, self.rounds)])
@@ -114,17 +139,20 @@ class Randomizer:
             )
         label = f"{context.run_id}/{number}"
         answered = self._answered(context, label)
+        ledger = self._admitted(context, label, label in answered)
         start = shape.vector(before)
-        reply = self._trained(message, context, call_next)
+        reply = self._guarded(lambda: call_next(message, context), lambda: None)
         vector = self._guarded(lambda: self._inside(reply, shape, start), lambda: self._nothing(shape))
         public = self._guarded(lambda: self._public(reply), lambda: public_metrics(self.public, {}))
-        report = self._report(vector, context, label, label in answered)
+        report = self._report(vector, ledger, context, label)
         if label not in answered:
             context.state[KEY] = ConfigRecord({"rounds": " ".join([*answered, label])})
         content: dict[str, Any] = {KEY: write_report(report, fingerprint(self.reporter), number)}
         if public:
             content[PUBLIC] = MetricRecord(public)  # type: ignore[arg-type]
         return Message(RecordDict(content), reply_to=message)
+
+    # Whether it answers: by what is public -----------------------------------------------------------------------
 
     def _answered(self, context: Context, label: str) -> list[str]:
         """The rounds that this context has answered; one beyond the schedule is refused.
@@ -138,18 +166,37 @@ class Randomizer:
             raise BudgetError(f"all {self.rounds} rounds of this device are spent; it takes no part in another one")
         return answered
 
+    def _admitted(self, context: Context, label: str, again: bool) -> Ledger | None:
+        """The device's ledger, if it has a report for this round or one left to make; None without a ledger."""
+        if self.ledger_path is None:
+            return None
+        with _told_here():
+            path = self.ledger_path(context) if callable(self.ledger_path) else self.ledger_path
+            whole = basic_composition(self.reporter.guarantee, self.rounds)
+            epsilon, delta = self.epsilon, self.delta
+            if not os.path.lexists(path):
+                epsilon, delta = epsilon or whole.epsilon, whole.delta if delta is None else delta
+            ledger = Ledger(path, epsilon, delta)
+            if again and not ledger.keeps(self.reporter.mechanism, label):
+                raise BudgetError("this round was answered, and another one after it: a ledger keeps its last report")
+            check_round(ledger, self.reporter.mechanism, self.rounds, label)
+            return ledger
+
+    def _report(self, vector: NDArray, ledger: Ledger | None, context: Context, label: str) -> Reports:
+        """The report that the ledger keeps for this round, or makes and charges; without one, a fresh report."""
+        if ledger is not None:
+            with _told_here(), ledger:
+                return round_report(ledger, self.reporter.mechanism, label, vector)
+        seed = None
+        if self.seed is not None:
+            seed = int(Stream.seeded(self.seed, "flower", str(context.node_id), label).below(1 << 62, 1)[0])
+        return self.reporter.mechanism.randomize(vector, seed=seed)
+
+    # What it answers: whatever the data are ----------------------------------------------------------------------
+
     def _guarded(self, work: Callable[[], Any], instead: Callable[[], Any]) -> Any:
         """`work` on what is private; whatever goes wrong with it must not show."""
-        if self.on_failure == "raise":
-            return work()
-        try:
-            return work()
-        except Exception as error:
-            _LOG.log(WARNING, "training failed (%s); a report of no update is sent instead", type(error).__name__)
-        return instead()
-
-    def _trained(self, message: Message, context: Context, call_next: Any) -> Message | None:
-        return self._guarded(lambda: call_next(message, context), lambda: None)
+        return work() if self.on_failure == "raise" else guarded(work, instead, _LOG)
 
     def _inside(self, reply: Message | None, shape: ArrayShapes, start: NDArray[np.float64]) -> NDArray:
         """The new parameters minus the old ones, clipped; none if they are not such as came in."""
@@ -178,47 +225,16 @@ class Randomizer:
         told = {name: value for record in reply.content.metric_records.values() for name, value in record.items()}
         return public_metrics(self.public, told)
 
-    def _report(self, vector: NDArray, context: Context, label: str, again: bool) -> Reports:
-        if self.ledger_path is not None:
-            return self._kept(vector, context, label, again)
-        seed = None
-        if self.seed is not None:
-            seed = int(Stream.seeded(self.seed, "flower", str(context.node_id), label).below(1 << 62, 1)[0])
-        return self.reporter.mechanism.randomize(vector, seed=seed)
 
-    def _kept(self, vector: NDArray, context: Context, label: str, again: bool) -> Reports:
-        """The report that the ledger keeps for this round, or makes and charges.
-
-        When all that was reserved is used up, a ledger repeats its last report. In another round that would be one
-        about another model: the device refuses instead. The periods are public, and so is the refusal.
-        """
-        with self._ledger(context) as ledger:
-            repeated = self._is_last(ledger, label)
-            if again and not repeated:
-                raise BudgetError("this round was answered, and another one after it: a ledger keeps its last report")
-            spent = ledger.spent
-            report = ledger.report(self.reporter.mechanism, vector, period=label)
-            if not repeated and ledger.spent == spent:
-                raise BudgetError("the ledger of this device has no round left; it takes no part in this one")
-            return report
-
-    def _is_last(self, ledger: Ledger, label: str) -> bool:
-        """Whether the report that the ledger keeps was made for this round: the file knows, whatever a context says."""
-        plan = self.reporter.mechanism.fingerprint
-        with ledger._book() as book:
-            kept = book.answers.get(plan, {}).get("")
-            return kept is not None and kept.made_for == keyed(book.key, plan, "", period_label(label) or b"")
-
-    def _ledger(self, context: Context) -> Ledger:
-        """The device's ledger, with the rounds reserved."""
-        path = str(self.ledger_path(context) if callable(self.ledger_path) else self.ledger_path)
-        whole = self.guarantee
-        epsilon, delta = self.epsilon, self.delta
-        if not Path(path).exists():
-            epsilon, delta = epsilon or whole.epsilon, whole.delta if delta is None else delta
-        ledger = Ledger(path, epsilon, delta)
-        try:
-            ledger.guarantee(self.reporter.mechanism)
-        except ParameterError:  # nothing is reserved yet
-            ledger.reserve(self.reporter.mechanism, periods=self.rounds)
-        return ledger
+@contextmanager
+def _told_here() -> Iterator[None]:
+    """Where a ledger is and what is wrong with it is told on the device; the server hears what is public."""
+    try:
+        yield
+    except (BudgetError, ParameterError):
+        raise
+    except Exception as error:
+        _LOG.log(ERROR, "no report can be made: %s", error)
+        raise LedgerError(
+            "the ledger of this device cannot be used; nothing was sent. The log of the device says why"
+        ) from None

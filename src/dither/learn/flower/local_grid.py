@@ -12,6 +12,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
 from dither.errors import MissingExtraError, ParameterError, require
+from dither.learn.federated.participation import held_interrupts
 
 if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
@@ -37,8 +38,12 @@ class LocalGrid(Grid):
             identity.task_id, identity.run_id, identity.node_id = 1, run_id, 0
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
-        """All replies; an exception becomes an error, as on a real device."""
-        return [self._answered(message) for message in messages]
+        """All replies; an exception becomes an error, as on a real device. Ctrl-C waits for the reply of a device."""
+        replies = []
+        for message in messages:
+            with held_interrupts():
+                replies.append(self._answered(message))
+        return replies
 
     def _answered(self, message: Message) -> Message:
         try:

@@ -44,6 +44,7 @@ _CELLS = 1 << 11  # of a noise table, between 0 and its largest loss
 _WINDOW = 1 << 20
 _GRID = 1 << 17
 _MARGIN = 1e-9
+_PARTS = "give a list of parts: each is a mechanism, a guarantee, or a pair of one of these and a number"
 _ROUNDING = 2.0**-48  # relative: a bound on the error of a probability and of its loss, with room to spare
 
 
@@ -67,7 +68,7 @@ class _Summand(NamedTuple):
         if isinstance(given, Guarantee):
             return cls(given)
         if not isinstance(given, Composable):
-            raise ParameterError("a part is a mechanism, a guarantee, or a pair of one of these and a number")
+            raise ParameterError(_PARTS)
         return cls(given.guarantee, given)
 
     @property
@@ -182,13 +183,21 @@ def _counted(parts: Iterable[Given]) -> list[tuple[_Summand, int]]:
     """Each different part, and how often it is there."""
     number: Counter[Hashable] = Counter()
     kept: dict[Hashable, _Summand] = {}
-    for given in parts:
-        what, times = given if isinstance(given, tuple) else (given, 1)
+    try:
+        listed = list(parts)
+    except Exception:  # no list, or one of a type of one's own
+        raise ParameterError(_PARTS) from None
+    for given in listed:
+        pair = given if isinstance(given, tuple) else (given, 1)
+        if len(pair) != 2:
+            raise ParameterError(_PARTS)
+        what, times = pair
         part = _Summand.of(what)
         kept[part.key] = part
         number[part.key] = checked_count("times", number[part.key] + checked_count("times", times, 1), 1, MOST_REPORTS)
     if not kept:
         raise ParameterError("compose at least one report")
+    one_kind(part.guarantee for part in kept.values())
     return [(kept[key], times) for key, times in number.items()]
 
 

@@ -43,7 +43,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, overload
 
-from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real, is_whole
+from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real, whole_number
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.reports import Reports
@@ -134,6 +134,24 @@ class Ledger:
         if failure and not before:
             raise LedgerError(failure)
         return {part: answer.report for part, answer in (before if failure else after).items()}
+
+    def keeps(self, plan: PlanLike | Mechanism, period: str | int) -> bool:
+        """Whether what is kept for a plan, its last reports, was made for this period: then they would be repeated."""
+        with self._book() as book:
+            return _keeps(book, outlined(plan).fingerprint, period)
+
+    def has_round(self, plan: PlanLike | Mechanism, period: str | int) -> bool:
+        """Whether a plan that was reserved by periods has a report for this one, or a round left to make it.
+
+        It depends on which periods were asked for, on no value: where a report of another period is of no use, a
+        device may refuse by it.
+        """
+        fingerprint = outlined(plan).fingerprint
+        with self._book() as book:
+            there = book.reserved.get(fingerprint)
+            if there is None or there.kind != PERIODS:
+                raise ParameterError("nothing is reserved by periods for this plan: ledger.reserve(plan, periods=10)")
+            return _keeps(book, fingerprint, period) or book.paid(fingerprint) < there.rounds
 
     # The budget ------------------------------------------------------------------------------------------------
 
@@ -240,11 +258,19 @@ def period_label(period: Any) -> bytes | None:
     """A period as bytes; 1 and "1" are two periods."""
     if period is None:
         return None
-    if is_whole(period):
-        return f"int {int(period)}".encode()
+    number = whole_number(period)
+    if number is not None:
+        return f"int {number}".encode()
     if not isinstance(period, str):
         raise ParameterError('a period is a public label, a text or a whole number, as in period="2026-W47"')
-    return f"str {period}".encode(errors="surrogatepass")
+    return f"str {str.__str__(period)}".encode(errors="surrogatepass")
+
+
+def _keeps(book: Book, plan: str, period: str | int) -> bool:
+    answers, label = book.answers.get(plan, {}), period_label(period) or b""
+    return bool(answers) and all(
+        answer.made_for == store.keyed(book.key, plan, part, label) for part, answer in answers.items()
+    )
 
 
 def _rounds(changes: int | None, periods: int | None) -> tuple[str | None, int | None]:
