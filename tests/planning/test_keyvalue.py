@@ -533,13 +533,13 @@ def test_mechanisms_must_fit_their_keys():
         return json.dumps({**body, "prediction": forgery["prediction"], "hash": plan_files.digest(body)})
 
     def other(**own) -> Any:
-        return plan_files.portable(dither.CoCo(**{"d": 6, "s": 2, "epsilon": 0.3, **own}).to_dict())
+        return dither.CoCo(**{"d": 6, "s": 2, "epsilon": 0.3, **own}).to_dict()
 
     Plan.from_json(forged(lambda plan: plan["parts"][0].update(mechanism=other())))
     wrong = [other(s=3), other(d=7), other(sample=True)]
     one_sided: Any = dither.registry["SignSum"]
-    wrong.append(plan_files.portable(one_sided(d=6, s=2, epsilon=0.3, goal="mean").to_dict()))
-    wrong.append(plan_files.portable(dither.GRR(k=6, epsilon=0.3).to_dict()))
+    wrong.append(one_sided(d=6, s=2, epsilon=0.3, goal="mean").to_dict())
+    wrong.append(dither.GRR(k=6, epsilon=0.3).to_dict())
     for mechanism in wrong:
         with pytest.raises(ParameterError, match="do not fit"):
             Plan.from_json(forged(lambda plan, mechanism=mechanism: plan["parts"][0].update(mechanism=mechanism)))
