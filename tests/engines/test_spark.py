@@ -379,7 +379,7 @@ def disturbed(batches: Iterator[pa.RecordBatch], marks: str) -> Iterator[pa.Reco
     """Of each partition the rows, and some that are no reports; the first attempt is lost after it gave them."""
     from pyspark import TaskContext
 
-    task = TaskContext.get()
+    task: Any = TaskContext.get()
     mark = Path(marks, f"{task.partitionId()}-{task.attemptNumber()}")
     mark.touch()
     yield from batches
