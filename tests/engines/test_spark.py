@@ -188,19 +188,19 @@ def test_what_was_simulated_stays_so(engine: Spark, session: Any, tmp_path: Path
 
 @pytest.mark.wide
 def test_files_of_another_plan_are_refused(engine: Spark, folder: Path, tmp_path: Path) -> None:
-    text = refused(ReportError, lambda: engine.tally(OTHER, folder))
-    assert text == refused(ReportError, lambda: Local().tally(OTHER, folder))
+    text = refused(InvalidReportError, lambda: engine.tally(OTHER, folder))
+    assert text == refused(InvalidReportError, lambda: Local().tally(OTHER, folder))
 
 
 @pytest.mark.wide
 def test_rows_of_another_plan_are_refused_in_the_worker(engine: Spark, session: Any, tmp_path: Path) -> None:
     mixed = pa.Table.from_batches([rows("mixed", 200), rows("one question", 1)])
     path = written(tmp_path / "mixed.parquet", mixed, group=150)
-    text = refused(ReportError, lambda: engine.tally(PLAN, path))
-    assert text == refused(ReportError, lambda: Local().tally(PLAN, path))
+    text = refused(InvalidReportError, lambda: engine.tally(PLAN, path))
+    assert text == refused(InvalidReportError, lambda: Local().tally(PLAN, path))
     assert "another plan" in text
     assert "mixed.parquet, piece 1" in text
-    assert "another plan" in refused(ReportError, lambda: engine.tally(PLAN, session.read.parquet(str(path))))
+    assert "another plan" in refused(InvalidReportError, lambda: engine.tally(PLAN, session.read.parquet(str(path))))
 
 
 @pytest.mark.wide
@@ -210,7 +210,7 @@ def test_a_refusal_goes_through_the_tree(
     monkeypatch.setattr(spark, "FAN_IN", 2)
     monkeypatch.chdir(tmp_path)
     written(Path("mixed.parquet"), rows("one question", 1))
-    text = refused(ReportError, lambda: engine.tally(PLAN, ["mixed.parquet", folder]))
+    text = refused(InvalidReportError, lambda: engine.tally(PLAN, ["mixed.parquet", folder]))
     assert text.startswith("mixed.parquet, piece 0: ")  # as it was named
 
 
@@ -243,7 +243,8 @@ def test_data_frames_that_hold_no_reports_are_refused(
     engine: Spark, session: Any, folder: Path, columns: list[str], named: str
 ) -> None:
     frame = session.read.parquet(str(folder)).selectExpr(*columns)
-    assert named in refused(ReportError, lambda: engine.tally(PLAN, frame))
+    kind = InvalidReportError if named == "missing" else ReportError
+    assert named in refused(kind, lambda: engine.tally(PLAN, frame))
 
 
 # Reports -------------------------------------------------------------------------------------------------------------
@@ -379,7 +380,7 @@ def disturbed(batches: Iterator[pa.RecordBatch], marks: str) -> Iterator[pa.Reco
     """Of each partition the rows, and some that are no reports; the first attempt is lost after it gave them."""
     from pyspark import TaskContext
 
-    task = TaskContext.get()
+    task: Any = TaskContext.get()
     mark = Path(marks, f"{task.partitionId()}-{task.attemptNumber()}")
     mark.touch()
     yield from batches
