@@ -10,8 +10,8 @@ are flights of February, as dictionaries.
 
 **How fast.** Contestants are processes of their own that wait to be told: in each round every one of them makes some
 reports, so that a slow minute slows all alike, and the median over the rounds counts. All have made hundreds of reports
-before the clock runs: the first one sets up what all others share. The vectorised path is `plan.randomize` of a table,
-divided by its rows.
+before the clock runs: the first one sets up what all others share. Beside the clock stands the time of the processor,
+which on a busy machine says more. The vectorised path is `plan.randomize` of a table, divided by its rows.
 
 **How even.** Of each part a plan is made that asks nothing else, since which part was drawn is public and no fact
 about a value. Of one attribute the record then has a value of this or that kind, in a random order, and the others
@@ -43,7 +43,7 @@ from dither.display.table import TextTable
 from measure import Machine, seconds
 
 USERS = 309_000
-BATCH = 20  # reports of a contestant in a round
+BATCH = 10  # reports of a contestant in a round
 TABLE = 20_000  # rows of the vectorised path
 
 _LONG = "X" * 100_000  # a text remembers its hash, so each report is about a new one
@@ -55,9 +55,10 @@ LABELS = {"last label": "LGA", "unknown": "XXX", "missing": None, "a number": 7,
 @click.command()
 @click.option("--against", type=click.Path(exists=True, file_okay=False), help="The src folder of another commit.")
 @click.option("--even", is_flag=True, help="Compare the times for different values instead.")
+@click.option("--count", default=2000, show_default=True, help="Reports about each kind of value, with --even.")
 @click.option("--quick", is_flag=True, help="A smoke test.")
 @click.option("--worker", nargs=2, hidden=True)
-def main(against: str | None, even: bool, quick: bool, worker: tuple[str, str] | None) -> None:
+def main(against: str | None, even: bool, count: int, quick: bool, worker: tuple[str, str] | None) -> None:
     """Measure single reports, and print tables."""
     if worker is not None:
         _serve(*worker)
@@ -67,7 +68,7 @@ def main(against: str | None, even: bool, quick: bool, worker: tuple[str, str] |
         plan, records = _demonstration(Path(folder))
         console.print(str(Machine.here(("numpy", "cryptography"))), soft_wrap=True)
         if even:
-            console.print(_evenness(Plan.read(plan), json.loads(records.read_text())[0], 200 if quick else 4000))
+            console.print(_evenness(Plan.read(plan), json.loads(records.read_text())[0], 200 if quick else count))
         else:
             console.print(_speed(plan, records, against, 4 if quick else 200))
             console.print(_parts(Plan.read(plan), json.loads(records.read_text()), 20 if quick else 400))
@@ -119,11 +120,13 @@ def _serve(plan: str, records: str) -> None:
         count = int(line)
         some = [flights[(place + each) % len(flights)] for each in range(count)]
         place += count
-        print(seconds(lambda some=some: [made.report(record) for record in some]), flush=True)
+        start = time.thread_time()
+        wall = seconds(lambda some=some: [made.report(record) for record in some])
+        print(wall, time.thread_time() - start, flush=True)
 
 
-def _contestant(stack: ExitStack, source: Path, *files: Path) -> Callable[[int], float]:
-    """Seconds for so many reports, by a process that imports dither from there."""
+def _contestant(stack: ExitStack, source: Path, *files: Path) -> Callable[[int], tuple[float, float]]:
+    """Seconds for so many reports, by the clock and of the processor, in a process that imports dither from there."""
     command = [sys.executable, __file__, "--worker", *map(str, files)]
     paths = os.pathsep.join([str(source.resolve()), str(Path(__file__).parent.resolve())])
     process = stack.enter_context(
@@ -139,10 +142,11 @@ def _contestant(stack: ExitStack, source: Path, *files: Path) -> Callable[[int],
     assert process.stdout is not None
     given, told = process.stdin, process.stdout
 
-    def take(count: int) -> float:
+    def take(count: int) -> tuple[float, float]:
         given.write(f"{count}\n")
         given.flush()
-        return float(told.readline())
+        wall, processor = map(float, told.readline().split())
+        return wall, processor
 
     take(200)
     return take
@@ -155,24 +159,29 @@ def _speed(plan: Path, records: Path, against: str | None, rounds: int) -> TextT
     made, flights = Plan.read(plan), json.loads(records.read_text())
     table = {name: [flight[name] for flight in flights] for name in made.attributes}
 
-    def vectorised(count: int) -> float:
-        return seconds(lambda: made.randomize(table, invalid="substitute")) * count / len(flights)
+    def vectorised(_: int) -> tuple[float, float]:
+        start = time.process_time()
+        wall = seconds(lambda: made.randomize(table, invalid="substitute"))
+        return BATCH * wall / len(flights), BATCH * (time.process_time() - start) / len(flights)
 
     with ExitStack() as stack:
         ways = {"plan.report": _contestant(stack, Path(dither.__file__).parents[1], plan, records)}
         if against is not None:
             ways["plan.report, the other commit"] = _contestant(stack, Path(against), plan, records)
-        times: dict[str, list[float]] = {name: [] for name in ways}
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
         for _ in range(rounds):
             for name, take in ways.items():
-                times[name].append(1e6 * take(BATCH) / BATCH)
-        times["plan.randomize, a row"] = [1e6 * vectorised(1) for _ in range(max(3, rounds // 20))]
-    own = median(times["plan.report"])
+                times[name].append(take(BATCH))
+    times["plan.randomize, a row"] = [vectorised(BATCH) for _ in range(max(3, rounds // 20))]
+    medians = {name: [1e6 * median(each) / BATCH for each in zip(*taken, strict=True)] for name, taken in times.items()}
+    own = medians["plan.report"]
     return TextTable(
         {
-            "way": list(times),
-            "microseconds": [round(median(taken), 2) for taken in times.values()],
-            "ratio": [f"{median(taken) / own:.3g}" for taken in times.values()],
+            "way": list(medians),
+            "microseconds": [round(wall, 1) for wall, _ in medians.values()],
+            "ratio": [f"{wall / own[0]:.3g}" for wall, _ in medians.values()],
+            "of the processor": [round(processor, 1) for _, processor in medians.values()],
+            "its ratio": [f"{processor / own[1]:.3g}" for _, processor in medians.values()],
         }
     )
 
@@ -259,7 +268,8 @@ def _interleaved(plan: Plan, records: list[dict[str, Any]], count: int) -> list[
     order = Stream.seeded(1, "order").order(count * len(records)) % len(records)
     taken = np.empty(len(order))
     for turn, number in enumerate(order.tolist()):
-        record = {name: _LONG[1:] + "X" if value is _LONG else value for name, value in records[number].items()}
+        fresh = _LONG[1:] + "X"  # for all kinds: it takes room in the cache
+        record = {name: fresh if value is _LONG else value for name, value in records[number].items()}
         start = time.perf_counter_ns()
         plan.report(record)
         taken[turn] = (time.perf_counter_ns() - start) / 1e3

@@ -130,18 +130,24 @@ class Notes:
         return Notes(self.tape.slots(label, number), self.read)
 
 
-def words_read(mechanism: Mechanism, vector: dict[int, float]) -> list[tuple[int, int, int]]:
+def words_read(mechanism: Mechanism, values: Any) -> tuple[tuple[int, int, int], ...]:
     notes = Notes(Stream.seeded(8), [])
-    domain: Any = mechanism.reading.domain
-    mechanism.drawn(np.array([domain.row(vector)]), notes)
-    return notes.read
+    mechanism.drawn(values, notes)
+    return tuple(notes.read)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_device_reads_as_many_words_whatever_its_value(mechanism):
+    values = mechanism.reading.domain.spread()
+    step = max(1, len(values) // 8)
+    assert len({words_read(mechanism, values[row : row + 1]) for row in range(0, len(values), step)}) == 1
 
 
 @pytest.mark.parametrize("mechanism", KEYED, ids=label)
 def test_a_device_reads_as_many_words_whatever_keys_it_has(mechanism):
-    d = mechanism.reading.domain.parameters["d"]
-    vectors = [{}, {0: 1.0}, {d - 1: -0.25}, dict.fromkeys(range(d), 0.5)]
-    assert len({tuple(words_read(mechanism, vector)) for vector in vectors}) == 1
+    domain: Any = mechanism.reading.domain
+    vectors = [{}, {0: 1.0}, {domain.d - 1: -0.25}, dict.fromkeys(range(domain.d), 0.5)]
+    assert len({words_read(mechanism, np.array([domain.row(vector)])) for vector in vectors}) == 1
 
 
 def test_a_mutant_that_draws_only_where_there_are_too_many_keys(monkeypatch):

@@ -253,6 +253,26 @@ def steps_of(plan: dither.Plan, record: Any, seed: int, monkeypatch: pytest.Monk
     return taken
 
 
+def test_few_keys_or_none_take_the_same_steps_to_look_at():
+    def looked(vector: Any) -> list[str]:
+        taken: list[str] = []
+
+        def note(frame, event, _):
+            if event == "call" and "dither" in frame.f_code.co_filename:
+                taken.append(frame.f_code.co_name)
+
+        sys.setprofile(note)
+        try:
+            SCHEMA["films"].encode_value(vector)
+        finally:
+            sys.setprofile(None)
+        return taken
+
+    vectors = [None, {}, {"Heat": 4.0}, {"XXX": 4.0}, {"Heat": "x"}, {"Heat": 4.0, "Alien": 1}, {"Heat": 4, 7: 9}]
+    looked({})
+    assert len({tuple(looked(vector)) for vector in vectors}) == 1
+
+
 def check_the_same_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = PLANS[name]()
     for seed in range(5):

@@ -189,9 +189,9 @@ def entries_of_one(vector: Any, d: int, least: int, number: Mapping[str, int] | 
     """The entries of the vector of one user, as `entries_of` mends it; `number` has the numbers of the names.
 
     What is no vector has none. Fewer than `least` are filled up with keys that there are not: a device takes as long
-    for a user with few keys.
+    for a user with few keys, and for one of whom nothing is known.
     """
-    pairs = _pairs(vector, d, mend=True) or []
+    pairs = _pairs({} if vector is None else vector, d, mend=True) or []
     pairs += [(None, None)] * (least - len(pairs))
     if number is None:
         return [(_whole_number(_number(key)), _number(value)) for key, value in pairs]

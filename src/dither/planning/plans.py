@@ -240,7 +240,8 @@ class Plan:
         """What the device of one user sends: for each part of the plan one report, or none if it was not drawn.
 
         `record` maps names to values. It counts as one user and is always reported, whatever it holds or lacks: a
-        substitute stands in for what does not fit, and no error tells about it.
+        substitute stands in for what does not fit, and no error tells about it. Which parts are drawn does not depend
+        on it, and what these do not ask for is not looked at: neither can the time that a report takes tell of it.
 
         >>> from dither import Numeric, Ordinal, plan
         >>> best = plan(Schema({"age": Ordinal(0, 99), "income": Numeric(0, 200_000)}), 1.0, users=100_000)

@@ -11,7 +11,7 @@ where there is none. A column of lists of structs with two fields holds keys and
 maps write them.
 
 A dictionary whose values are lists is a table of many users. A device, which does not know what a record may hold,
-must not count as many, and so it has `record_of`: one user, whatever there is.
+must not count as many, and so it has `record_value`: of one user, whatever there is.
 """
 
 from collections.abc import Mapping
