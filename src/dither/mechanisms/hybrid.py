@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_list
 from dither.core.composite_channels import Announced, PublicMixture
+from dither.core.contributions import Bounded, one_of
 from dither.core.domains import NUMBERS
 from dither.core.draw import TAG, Rows, Tape, below, some_of
 from dither.core.estimate import Estimate
@@ -173,6 +174,10 @@ class Hybrid(Mechanism[Estimate]):
         sizes = [window.law.outputs for _, window in self.branches]
         first = np.concatenate([[0], np.cumsum(sizes)])
         return np.bincount(first[reports["branch"]] + reports["value"], minlength=int(first[-1]))
+
+    @cached_property
+    def contributions(self) -> Bounded:
+        return one_of(self.channel().shape[1])
 
 
 def _best_share(sign: Mean, window: Mean) -> float:

@@ -72,11 +72,21 @@ class Part(NamedTuple):
         records = self.mechanism.reading.domain.kind in (RECORDS, WHOLE_NUMBERS)
         return np.stack(encoded, axis=1) if records else encoded[0]
 
+    def check_tally(self, tally: Tally) -> None:
+        """Refuse a tally that no reports of its mechanism can have added up to; names the question."""
+        if tally.mechanism != self.mechanism.fingerprint:
+            raise TallyError(f"{self.name}: this tally is damaged: it is of another mechanism than the plan's")
+        try:
+            self.mechanism.check_tally(tally)
+        except TallyError as error:
+            wrong = TallyError(f"{self.name}: {error}")
+        else:
+            return
+        raise wrong
+
     def estimates(self, tally: Tally, guarantee: Guarantee, users: int) -> Iterator[tuple[Question, Any]]:
         """For each question an estimate in the mechanism's own units; unknown if nobody was asked."""
         mechanism, asked = self.mechanism, self.questions
-        if tally.mechanism != mechanism.fingerprint:
-            raise TallyError("this tally is damaged: it is of another mechanism than the plan's")
         source = f"{type(mechanism).__name__} at epsilon {mechanism.epsilon:.6g}"
         unknown = None if tally.n else {question: question.unknown(guarantee, source) for question in asked}
         if unknown is not None and all(each is not None for each in unknown.values()):

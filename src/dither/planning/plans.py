@@ -17,8 +17,9 @@ version may make better.
 
 import hashlib
 import html
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -35,6 +36,7 @@ from dither.core.columns import filled
 from dither.core.composite_channels import Independent
 from dither.core.draw import Tape, entries
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.core.mechanism import MOST_COUNTED
 from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
 from dither.core.reports import Reports, maker_of
@@ -309,6 +311,42 @@ class Plan:
         tallies = {part.name: part.mechanism.tally(self._own(part, reports[part.name])) for part in self.parts}
         return PlanTally(self.fingerprint, tallies)
 
+    def check_tally(self, tally: PlanTally) -> None:
+        """Refuse a tally that is not of this plan, or that no reports of it can have added up to; names the question.
+
+        >>> from dither import Categorical, plan
+        >>> best = plan(Schema({"job": Categorical(["nurse", "driver", "other"])}), 1.0, users=1000)
+        >>> best.check_tally(best.tally(best.randomize({"job": ["nurse", "other"]})))
+        """
+        if not isinstance(tally, PlanTally) or tally.plan != self.fingerprint:
+            raise TallyError("this tally belongs to another plan: plan.estimate(plan.tally(reports))")
+        if set(tally.parts) != {part.name for part in self.parts}:
+            raise TallyError("this tally is damaged: its questions are not those of the plan")
+        for part in self.parts:
+            part.check_tally(tally.parts[part.name])
+
+    def merge(self, tallies: Iterable[PlanTally]) -> PlanTally:
+        """The sum of tallies of this plan, each checked before it is added: a sum would hide what one of them claims.
+
+        >>> from dither import Categorical, plan
+        >>> best = plan(Schema({"job": Categorical(["nurse", "driver", "other"])}), 1.0, users=1000)
+        >>> days = [best.tally(best.randomize({"job": jobs})) for jobs in (["nurse", "other"], ["driver"])]
+        >>> best.merge(days)
+        PlanTally(histogram(job): 3)
+        """
+        total = None
+        for place, tally in enumerate(tallies):
+            try:
+                self.check_tally(tally)
+                total, wrong = tally if total is None else total + tally, None
+            except TallyError as error:
+                wrong = f"tally {place}: {error}; nothing was merged"
+            if wrong is not None:
+                raise TallyError(wrong)
+        if total is None:
+            raise EmptyError("there is no tally to merge")
+        return total
+
     def _own(self, part: Part, reports: Any) -> Any:
         """The reports as the mechanism knows them, if their tag is right."""
         maker = maker_of(reports)
@@ -327,11 +365,8 @@ class Plan:
         """
         from dither.planning.plan_estimates import PlanEstimates  # a device has no use for it
 
-        if not isinstance(tally, PlanTally) or tally.plan != self.fingerprint:
-            raise TallyError("this tally belongs to another plan: plan.estimate(plan.tally(reports))")
-        if set(tally.parts) != {part.name for part in self.parts}:
-            raise TallyError("this tally is damaged: its questions are not those of the plan")
-        users = round(sum(part.n for part in tally.parts.values()) / self.questions_per_user)
+        self.check_tally(tally)
+        users = self.users_behind([part.n for part in tally.parts.values()])
         if users == 0:
             raise EmptyError("there are no reports yet: tally at least one before estimating")
         simulated = any(part.simulated for part in tally.parts.values())
@@ -346,6 +381,10 @@ class Plan:
         decoded = {str(question): question.decode(estimate) for question, estimate in found.items()}
         first = {name: str(question) for question in reversed(self.questions) for name in question.names}
         return PlanEstimates(decoded, first)
+
+    def users_behind(self, reports: Sequence[int]) -> int:
+        """How many users sent so many reports for each part: each answers so many questions, and no question twice."""
+        return max(*reports, round(Fraction(sum(reports), self.questions_per_user)))
 
     # Identity --------------------------------------------------------------------------------------------------
 
@@ -412,6 +451,12 @@ class Plan:
         keys = [part.keys for part in parts if part.keys is not None]
         if not fitting or len({part.name for part in parts}) < len(parts) or len(set(keys)) < len(keys):
             raise ParameterError("this is not a plan: its mechanisms do not fit its questions")
+        counts = sum(part.mechanism.contributions.size or 0 for part in parts)
+        if counts > MOST_COUNTED:
+            raise ParameterError(
+                f"this plan cannot be tallied: 2^{counts.bit_length() - 1} counts do not fit; ask for fewer questions, "
+                "or less in each"
+            )
         epsilon, delta = checked_epsilon(stored.epsilon), checked_delta(stored.delta)
         plan = cls(schema, epsilon, delta, stored.users, parts, reported, NOTHING)
         if plan.fingerprint != stored.hash:  # what was read is not what it would write
@@ -426,7 +471,9 @@ class Plan:
 def _part(schema: Schema, stored: PartFormat, field: str) -> Part:
     described = {**stored.mechanism, "weights": plan_files.integers(stored.mechanism.get("weights"))}
     asked = _named(f"{field}.questions", questions, schema, stored.questions)
-    return Part(asked, _named(f"{field}.mechanism", load, described), stored.weight)
+    mechanism = _named(f"{field}.mechanism", load, described)
+    _named(f"{field}.mechanism", mechanism.check_size)
+    return Part(asked, mechanism, stored.weight)
 
 
 def _named(field: str, make: Callable[..., T], *stored: Any) -> T:

@@ -1,0 +1,81 @@
+"""Seals: a tally that says who counted it.
+
+Anybody can write down a tally. Where several servers count and one adds up, they share a key, and a tally is *sealed*
+with it: HMAC-SHA-256 over its bytes stands beside them. Whoever has the key sees that the tally was sealed by somebody
+who has it, and that nothing has changed since. A seal hides nothing: sealed bytes are read without a key as well, and
+then nobody knows who counted. It does not keep an old tally from being handed in again; the list of its files does.
+
+    {"format": "dither sealed tally 1", "seal": 32 bytes, "tally": the bytes of the tally}
+
+The tally's own bytes are those that it has without a seal. They name their own format, so a seal of one kind of tally
+is none of another.
+"""
+
+import hmac
+from typing import Annotated, Any
+
+import msgspec
+
+from dither.core.decoding import decoded
+from dither.errors import ParameterError, TallyError
+
+LEAST_KEY = 32  # bytes
+
+_FORMAT = "dither sealed tally 1"
+_HEAD = 40  # bytes in which the format is named
+_SEAL = 32  # bytes
+
+
+class SealedFormat(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    seal: Annotated[bytes, msgspec.Meta(min_length=_SEAL, max_length=_SEAL)]
+    tally: bytes
+
+
+def checked_key(key: Any) -> bytes:
+    """A key that is long enough; its bytes are in no message."""
+    if not isinstance(key, bytes | bytearray) or len(key) < LEAST_KEY:
+        raise ParameterError(
+            f"a key to seal tallies with is {LEAST_KEY} random bytes or more: dither key FILE writes a file of them"
+        )
+    return bytes(key)
+
+
+def sealed(data: bytes, key: bytes) -> bytes:
+    """These bytes with a seal."""
+    return msgspec.msgpack.encode({"format": _FORMAT, "seal": _seal(data, checked_key(key)), "tally": data})
+
+
+def is_sealed(data: Any) -> bool:
+    """Whether these bytes have a seal, right or wrong."""
+    return isinstance(data, bytes | bytearray | memoryview) and _FORMAT.encode() in bytes(data[:_HEAD])
+
+
+def unsealed(data: Any, key: bytes | None = None) -> Any:
+    """The bytes under a seal, which must be one of this key; without a key any bytes, whoever they are from."""
+    if key is not None:
+        checked_key(key)
+    if not is_sealed(data):
+        if key is not None:
+            raise TallyError(
+                "this tally has no seal, so nobody knows who counted it: have it sealed where it is counted (dither "
+                "tally --key FILE), or leave it out"
+            )
+        return data
+    what = "these bytes are a damaged seal"
+    try:
+        stored = decoded(msgspec.msgpack.decode(data, type=dict), SealedFormat, what, TallyError)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        stored = None
+    if stored is None or msgspec.msgpack.encode(msgspec.structs.asdict(stored)) != bytes(data):
+        raise TallyError(f"{what}: they are not what a sealed tally is")
+    if key is not None and not hmac.compare_digest(stored.seal, _seal(stored.tally, bytes(key))):
+        raise TallyError(
+            "this tally was sealed with another key, or changed after it was sealed: leave it out, or use the key of "
+            "those who counted it"
+        )
+    return stored.tally
+
+
+def _seal(data: bytes, key: bytes) -> bytes:
+    return hmac.digest(key, _FORMAT.encode() + b"\0" + data, "sha256")
