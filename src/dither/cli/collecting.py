@@ -19,9 +19,11 @@ from dither.cli.common import (
     facts,
     invalid_option,
     json_option,
+    key_option,
     once_from_input,
     pace,
     plan_argument,
+    read_key,
     read_plan,
     refuse_pipes,
     reports_in,
@@ -185,6 +187,7 @@ def _budget(made: "Plan") -> str:
 @click.option("--sql", metavar="QUERY", help="Take the reports from a DuckDB query: its columns tag and report.")
 @engine_option
 @click.option("--restart", is_flag=True, help="Forget what an interrupted run has counted, and begin anew.")
+@key_option("Seal the tally with the key in this file, which dither key writes.")
 @json_option()
 def tally(
     plan_file: str,
@@ -194,6 +197,7 @@ def tally(
     sql: str | None,
     engine_name: str,
     restart: bool,
+    key_file: str | None,
     as_json: bool,
 ) -> None:
     """Count reports: the sums that estimates are made from.
@@ -225,10 +229,11 @@ def tally(
                 "With --add-to the reports are files, which are known again by their digests, and are counted at once, "
                 "on this machine: tally anything else with -o, and merge."
             )
-        _add(plan_file, reports, str(add_to), as_json)
+        _add(plan_file, reports, str(add_to), as_json, read_key(key_file))
         return
     refuse_pipes(reports, "the reports")
     writable(output)
+    key = read_key(key_file)
     made = read_plan(plan_file)
     chosen = engine(engine_name)
     began = time.monotonic()
@@ -238,7 +243,7 @@ def tally(
         checked_output(output, [plan_file], as_json=as_json, binary=True)
         with progress("Tallying", unit="reports") as advance:
             found = chosen.tally(made, _incoming() if sql is None else _queried(sql, engine_name), progress=advance)
-        _finish(plan_file, found, output, 1, time.monotonic() - began, as_json)
+        _finish(plan_file, found, output, 1, time.monotonic() - began, as_json, key)
         return
     if engine_name == "spark":  # which finds its files by itself, and starts anew where it was stopped
         checked_output(output, [plan_file, *reports], as_json=as_json, binary=True)
@@ -246,22 +251,22 @@ def tally(
             found = chosen.tally(made, list(reports), progress=advance)
         if not any(map(is_address, reports)):  # which only Spark can read
             found = _with_files(found, report_files(list(reports), made))
-        _finish(plan_file, found, output, len(reports), time.monotonic() - began, as_json)
+        _finish(plan_file, found, output, len(reports), time.monotonic() - began, as_json, key)
         return
-    counting = _Counting(made, list(reports), output)
+    counting = _Counting(made, list(reports), output, key)
     checked_output(output, [plan_file, *counting.paths], as_json=as_json, binary=True)
     if restart:
         counting.restart()
     try:
         before = counting.done()
         with progress("Tallying", counting.rows, unit="reports") as advance:
-            found = Local().tally(made, counting.files, progress=advance, journal=counting.journal)
+            found = Local().tally(made, counting.files, progress=advance, journal=counting.journal, key=key)
     except KeyboardInterrupt:
         raise Stopped(counting.stopped()) from None
     except JournalError as error:
         raise TallyError(f"{error}; --restart does") from None
     found = _with_files(found, counting.files)
-    _finish(plan_file, found, output, len(counting.paths), time.monotonic() - began, as_json, before)
+    _finish(plan_file, found, output, len(counting.paths), time.monotonic() - began, as_json, key, before)
     counting.forget()
 
 
@@ -272,7 +277,7 @@ def _with_files(found: "PlanTally", files: Sequence["ReportFile"]) -> "PlanTally
     return found if simulated(found) else listed_tally(found, files)
 
 
-def _add(plan_file: str, reports: Sequence[str], target: str, as_json: bool) -> None:
+def _add(plan_file: str, reports: Sequence[str], target: str, as_json: bool, key: bytes | None) -> None:
     """Add files to a stored tally, and tell which of them were in it already, and what cannot be known."""
     from dither.engines.incremental_tally import add_to_tally
     from dither.engines.report_files import report_files
@@ -286,7 +291,7 @@ def _add(plan_file: str, reports: Sequence[str], target: str, as_json: bool) -> 
     writable(target)
     began = time.monotonic()
     with progress("Tallying", unit="reports") as advance:
-        found = add_to_tally(target, made, files, progress=advance)
+        found = add_to_tally(target, made, files, progress=advance, key=key)
     seconds, count, before = time.monotonic() - began, reports_in(found.tally), len(found.counted_before)
     if as_json:
         facts(
@@ -325,10 +330,10 @@ def _add(plan_file: str, reports: Sequence[str], target: str, as_json: bool) -> 
 class _Counting:
     """A tally over files, which may be stopped and go on."""
 
-    def __init__(self, plan: "Plan", sources: list[str], output: str) -> None:
+    def __init__(self, plan: "Plan", sources: list[str], output: str, key: bytes | None) -> None:
         from dither.engines.report_files import report_files
 
-        self.plan = plan
+        self.plan, self.key = plan, key
         self.files = report_files(sources, plan)
         self.paths = [file.path for file in self.files]
         self.rows = sum(file.rows for file in self.files)
@@ -355,7 +360,7 @@ class _Counting:
 
         if self.journal is None or not self.journal.exists():
             return 0
-        return reports_in(Journal.at(self.journal, self.plan).total)
+        return reports_in(Journal.at(self.journal, self.plan, self.key).total)
 
     def stopped(self) -> str:
         """How far it came, and how to go on."""
@@ -401,11 +406,18 @@ def _queried(sql: str, engine_name: str) -> Iterator["pyarrow.RecordBatch"]:
 
 
 def _finish(
-    plan_file: str, found: "PlanTally", output: str, files: int, seconds: float, as_json: bool, before: int = 0
+    plan_file: str,
+    found: "PlanTally",
+    output: str,
+    files: int,
+    seconds: float,
+    as_json: bool,
+    key: bytes | None,
+    before: int = 0,
 ) -> None:
     """Write the tally, and tell what was done; `before`, by a run that was interrupted, took other seconds."""
     count = reports_in(found)
-    write_raw(output, found.to_bytes())
+    write_raw(output, found.to_bytes(key=key))
     if as_json:
         facts(
             {

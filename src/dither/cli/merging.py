@@ -14,7 +14,10 @@ from dither.cli.common import (
     expanded,
     facts,
     json_option,
+    key_option,
     once_from_input,
+    read_key,
+    read_plan,
     read_tally,
     reports_in,
     several,
@@ -29,6 +32,7 @@ from dither.display.progress import progress
 from dither.errors import DitherError, TallyError
 
 if TYPE_CHECKING:
+    from dither.planning import Plan
     from dither.planning.plan_tally import PlanTally
 
 
@@ -36,22 +40,32 @@ if TYPE_CHECKING:
 @click.argument("tallies", nargs=-1, required=True, metavar="TALLIES...")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write the sum here; - is standard output.")
 @click.option("--again", is_flag=True, help="Count tallies that are the same to the bit each on their own.")
+@click.option("--plan", "plan_file", metavar="PLAN", help="Check what each tally claims before it is added.")
+@key_option("Only tallies that are sealed with the key in this file; so is their sum.")
 @json_option()
-def merge(tallies: Sequence[str], output: str, again: bool, as_json: bool) -> None:
+def merge(
+    tallies: Sequence[str], output: str, again: bool, plan_file: str | None, key_file: str | None, as_json: bool
+) -> None:
     """Add up tallies of one plan, from several files or machines.
+
+    With --plan every tally must be one that its reports can have added up to, and with --key one that was counted by
+    somebody who has the key; a single one that is not is named, and nothing is merged.
 
     \b
     dither merge monday.tally tuesday.tally -o week.tally
+    dither merge --plan plan.json --key tallies.key monday.tally tuesday.tally -o week.tally
     """
     paths = expanded(tallies)
-    once_from_input(*paths)
+    once_from_input(plan_file, *paths)
     _refuse_twice(paths)
     _refuse_output(paths, output)
-    checked_output(output, [], as_json=as_json, binary=True)
+    checked_output(output, [each for each in (plan_file, key_file) if each], as_json=as_json, binary=True)
     writable(output)
-    total, counts = _merged(paths, again)
+    key = read_key(key_file)
+    made = None if plan_file is None else read_plan(plan_file)
+    total, counts = _merged(paths, again, made, key)
     count = reports_in(total)
-    write_raw(output, total.to_bytes())
+    write_raw(output, total.to_bytes(key=key))
     if as_json:
         facts(
             {
@@ -66,7 +80,26 @@ def merge(tallies: Sequence[str], output: str, again: bool, as_json: bool) -> No
     if simulated(total):
         tell("simulated: some of these reports came from a seed, so the sum is simulated, and promises nothing")
     if output != STREAM:
-        tell(f"next: dither estimate plan.json {shell_quoted(output)}")
+        tell(f"next: dither estimate {shell_quoted(plan_file or 'plan.json')} {shell_quoted(output)}")
+
+
+@click.command()
+@click.argument("output", metavar="FILE")
+def key(output: str) -> None:
+    """Write a key that tallies are sealed with.
+
+    32 random bytes, in a new file that only you can read. Give it to those who count and to those who merge, and to
+    nobody else: whoever has it can seal any tally.
+
+    \b
+    dither key tallies.key
+    dither tally plan.json reports/*.parquet --key tallies.key -o part.tally
+    dither merge --plan plan.json --key tallies.key *.tally -o all.tally
+    """
+    from dither.core.seals import write_key
+
+    write_key(output)
+    tell(f"wrote {output}, which only you can read")
 
 
 def _tallies(count: int) -> str:
@@ -99,14 +132,16 @@ def _refuse_output(paths: Sequence[str], output: str) -> None:
             )
 
 
-def _merged(paths: Sequence[str], again: bool) -> tuple["PlanTally", dict[str, int]]:
+def _merged(
+    paths: Sequence[str], again: bool, made: "Plan | None", key: bytes | None
+) -> tuple["PlanTally", dict[str, int]]:
     """The sum, with one tally in memory at a time; and how many reports each of them counts."""
     total: PlanTally | None = None
     first: dict[bytes, str] = {}
     counts: dict[str, int] = {}
     with progress("Merging", len(paths), unit="tallies") as advance:
         for path in paths:
-            each = read_tally(path)
+            each = read_tally(path, made, key)
             counts[path] = reports_in(each)
             one = first.setdefault(sha256(each.to_bytes()).digest(), path)
             if one != path and counts[path] and not again:

@@ -20,7 +20,6 @@ that goes is another question. All arithmetic is exact: n is below 2^64, but n t
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isqrt, prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,14 +177,18 @@ class Grouped(Contributions):
 
     @classmethod
     def of(
-        cls, parts: tuple[Contributions, ...], which: Any, reported: int, shape: tuple[int, ...] | None = None
+        cls,
+        parts: tuple[Contributions, ...],
+        which: NDArray[np.intp],
+        reported: int,
+        shape: tuple[int, ...] | None = None,
     ) -> "Grouped":
         """The groups one after the other, or in an array of that shape."""
-        places = np.asarray(which, dtype=np.intp)
-        sizes = np.array([1 + (part.size or 0) for part in parts])
-        total = int(np.bincount(places, minlength=len(parts)) @ sizes)
+        sizes = [1 + (part.size or 0) for part in parts]
+        alike = len(parts) == 1  # then there is no need of an array of all groups, which may be too many
+        total = sizes[0] * len(which) if alike else int(np.bincount(which, minlength=len(parts)) @ sizes)
         attained = all(part.attained for part in parts)
-        return cls(shape or (total,), parts, places, reported, attained=attained)
+        return cls(shape or (total,), parts, which, reported, attained=attained)
 
     def _fault(self, reports: NDArray, counts: NDArray[np.int64]) -> str | None:
         flat = counts.reshape(len(counts), -1)

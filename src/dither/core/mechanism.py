@@ -352,11 +352,14 @@ class Mechanism(ABC, Generic[R]):
         return self._count(np.empty(0, dtype=self.dtype)).shape if shape is None else shape
 
     def check_size(self) -> None:
-        """Refuse what has more counts than fit, before any memory is taken for them."""
-        size = self.contributions.size or 0
-        if size > MOST_COUNTED:
-            fewer = "keys" if self.takes == SPARSE else "categories"
-            raise ParameterError(f"a tally of 2^{size.bit_length() - 1} counts does not fit; ask for fewer {fewer}")
+        """Refuse what has more counts, or more numbers to be read off them, than fit; no memory is taken for them."""
+        keyed, asked = self.takes == SPARSE, self.reading.domain.parameters
+        read = 2 * asked["d"] if keyed else asked.get("k", 0)  # shared hash functions have few counts of many keys
+        found = ((self.contributions.size or 0, "a tally of 2^{} counts"), (read, "an estimate of 2^{} numbers"))
+        for size, what in found:
+            if size > MOST_COUNTED:
+                fewer = f"ask for fewer {'keys' if keyed else 'categories'}"
+                raise ParameterError(f"{what.format(size.bit_length() - 1)} does not fit; {fewer}")
 
     @property
     def row_words(self) -> int:

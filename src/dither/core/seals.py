@@ -12,14 +12,18 @@ is none of another.
 """
 
 import hmac
+import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
 from dither.core.decoding import decoded
-from dither.errors import ParameterError, TallyError
+from dither.core.randomness import secret
+from dither.errors import ParameterError, TallyError, WriteError
 
 LEAST_KEY = 32  # bytes
+_MOST_KEY = 1 << 16
 
 _FORMAT = "dither sealed tally 1"
 _HEAD = 40  # bytes in which the format is named
@@ -30,6 +34,40 @@ class SealedFormat(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     seal: Annotated[bytes, msgspec.Meta(min_length=_SEAL, max_length=_SEAL)]
     tally: bytes
+
+
+def write_key(path: str | Path) -> None:
+    """Write a new key to a file that only its owner can read; one that is there is never replaced.
+
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp()) / "tallies.key"
+    >>> write_key(place)
+    >>> len(place.read_bytes()), oct(place.stat().st_mode & 0o777)
+    (32, '0o600')
+    """
+    try:
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise WriteError(
+            f"{path} is there already, and is not replaced: what it has sealed could not be told from what others wrote"
+        ) from None
+    except OSError as error:
+        raise WriteError(f"cannot write {path}: {os.strerror(error.errno or 0).lower()}") from None
+    with os.fdopen(number, "wb") as file:
+        file.write(secret(LEAST_KEY))
+
+
+def read_key(path: str | Path) -> bytes:
+    """The key in a file: all its bytes, as they are."""
+    try:
+        with open(path, "rb") as file:
+            key = file.read(_MOST_KEY + 1)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0).lower()
+        raise ParameterError(f"the key file {path} cannot be read: {reason}; dither key FILE writes one") from None
+    if len(key) > _MOST_KEY:
+        raise ParameterError(f"{path} is no key file: it has more than {_MOST_KEY:,} bytes; dither key FILE writes one")
+    return checked_key(key)
 
 
 def checked_key(key: Any) -> bytes:

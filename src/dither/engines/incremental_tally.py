@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dither.core.atomic_write import write_bytes
+from dither.core.seals import is_sealed
 from dither.engines.local import Local, Progress
 from dither.engines.report_files import ReportFile, report_files
 from dither.engines.report_rows import nothing
@@ -46,10 +47,13 @@ def listed_tally(tally: PlanTally, files: Iterable[ReportFile]) -> PlanTally:
     return replace(tally, files={file.digest: file.rows for file in files if file.rows})
 
 
-def add_to_tally(path: str | Path, plan: Plan, source: Any, *, progress: Progress | None = None) -> Addition:
+def add_to_tally(
+    path: str | Path, plan: Plan, source: Any, *, progress: Progress | None = None, key: bytes | None = None
+) -> Addition:
     """Add files of reports to the tally that is stored at `path`, each once; without a file there, it is begun.
 
     `source` is a path, a pattern, a folder, an address, or a list of these. Files that the tally lists are left out.
+    With a `key` the stored tally must be sealed with it, and is again; what is sealed is not added to without its key.
 
     >>> import tempfile, dither
     >>> from dither.engines import Local
@@ -65,29 +69,32 @@ def add_to_tally(path: str | Path, plan: Plan, source: Any, *, progress: Progres
     """
     place, files = Path(path), report_files(source, plan)
     if not place.exists():
-        return _begun(place, plan, files, progress)
+        return _begun(place, plan, files, progress, key)
     with _alone(place):
-        stored = _stored(place, plan)
+        stored = _stored(place, plan, key)
         new = [file for file in files if file.digest not in stored.files]
         total = stored
         if new:
             total = stored + listed_tally(Local().tally(plan, new, progress=progress), new)
-            write_bytes(place, total.to_bytes())
+            write_bytes(place, total.to_bytes(key=key))
     before = tuple(file.path for file in files if file.digest in stored.files)
     return Addition(total, tuple(file.path for file in new), before, sum(file.rows for file in new), stored.unlisted)
 
 
-def _begun(place: Path, plan: Plan, files: list[ReportFile], progress: Progress | None) -> Addition:
+def _begun(place: Path, plan: Plan, files: list[ReportFile], progress: Progress | None, key: bytes | None) -> Addition:
     total = listed_tally(Local().tally(plan, files, progress=progress), files)
     if place.exists():
         raise _busy(place)
-    write_bytes(place, total.to_bytes())
+    write_bytes(place, total.to_bytes(key=key))
     return Addition(total, tuple(file.path for file in files), (), sum(file.rows for file in files), 0)
 
 
-def _stored(place: Path, plan: Plan) -> PlanTally:
+def _stored(place: Path, plan: Plan, key: bytes | None) -> PlanTally:
     try:
-        return nothing(plan) + PlanTally.from_bytes(place.read_bytes())
+        data = place.read_bytes()
+        if key is None and is_sealed(data):
+            raise TallyError("it is sealed, and would not be any more: give the key that it is sealed with")
+        return nothing(plan) + plan.load_tally(data, key=key)
     except DitherError as error:
         reason = str(error)
     except OSError as error:

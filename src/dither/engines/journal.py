@@ -45,13 +45,14 @@ class Journal:
     _state: tuple[PlanTally, int]  # the sum, and of how many pieces: one value, since Ctrl-C may come between two steps
     _pieces: list["_Counted"] = field(default_factory=list)
     _saved: float = field(default_factory=time.monotonic)
+    key: bytes | None = field(default=None, repr=False)
 
     @classmethod
-    def at(cls, path: str | Path | None, plan: Plan) -> "Journal":
-        """The journal of an interrupted run, or a new one."""
+    def at(cls, path: str | Path | None, plan: Plan, key: bytes | None = None) -> "Journal":
+        """The journal of an interrupted run, or a new one; sealed, if there is a key."""
         place = None if path is None else Path(path)
         if place is None or not place.exists():
-            return cls(place, plan.fingerprint, (nothing(plan), 0))
+            return cls(place, plan.fingerprint, (nothing(plan), 0), key=key)
         stored = _read(place)
         if stored is None or stored.format != _FORMAT:
             raise JournalError(f"{place} is no journal of a tally, or is damaged; {_ANEW}")
@@ -61,10 +62,10 @@ class Journal:
                 f"{plan.fingerprint[:12]}; choose another output, or {_ANEW}"
             )
         pieces = stored.counted
-        total = nothing(plan) + PlanTally.from_bytes(stored.tally)
+        total = nothing(plan) + plan.load_tally(stored.tally, key=key)
         if sum(part.n for part in total.parts.values()) != sum(piece.rows for piece in pieces):
             raise JournalError(f"{place} is damaged: its tally is not of the pieces that it names; {_ANEW}")
-        return cls(place, stored.plan, (total, len(pieces)), pieces)
+        return cls(place, stored.plan, (total, len(pieces)), pieces, key=key)
 
     @property
     def total(self) -> PlanTally:
@@ -109,7 +110,8 @@ class Journal:
         total, count = self._state
         if self.path is None or not count:
             return
-        data = msgspec.msgpack.encode(JournalFormat(_FORMAT, self.plan, self._pieces[:count], total.to_bytes()))
+        tally = total.to_bytes(key=self.key)
+        data = msgspec.msgpack.encode(JournalFormat(_FORMAT, self.plan, self._pieces[:count], tally))
         write_bytes(self.path, hashlib.sha256(data).digest() + data)
         self._saved = time.monotonic()
 

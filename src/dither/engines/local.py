@@ -43,15 +43,22 @@ class Local:
     """Tallies and randomizes on this machine."""
 
     def tally(
-        self, plan: Plan, source: Any, *, progress: Progress | None = None, journal: str | Path | None = None
+        self,
+        plan: Plan,
+        source: Any,
+        *,
+        progress: Progress | None = None,
+        journal: str | Path | None = None,
+        key: bytes | None = None,
     ) -> PlanTally:
         """The sums over all reports of a source: files, a table (see `planning.table_streams`), or batches.
 
         With `journal`, a path, a run that was stopped goes on where it was. Remove that file when the tally is safe.
+        With `key`, what is written there is sealed, as the tally will be.
         """
         if is_table(source):
             return self._tally_batches(plan, _batches(source), progress)
-        files, counted = report_files(source, plan), Journal.at(journal, plan)
+        files, counted = report_files(source, plan), Journal.at(journal, plan, key)
         left = counted.left(files)
         advance(progress, sum(file.rows for file in files) - sum(piece.rows for piece in left))
         try:

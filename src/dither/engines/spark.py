@@ -23,9 +23,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
 from itertools import accumulate
-from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 
@@ -260,7 +258,7 @@ def _total(plan: Plan, answers: "DataFrame", width: int | None) -> PlanTally:
         answers = answers.repartition(width).mapInArrow(tasks.merge, tasks.ANSWER)
     with _explained():
         found = answers.toArrow()
-    return reduce(add, tasks.tallies(found.to_batches()), nothing(plan))
+    return plan.merge([nothing(plan), *tasks.tallies(found.to_batches())])
 
 
 def _counts(counted: "DataFrame") -> tuple[int, ...]:

@@ -204,7 +204,7 @@ class MultiAttribute:
         counts = tally.counts[first + 1 : int(self._starts[dimension + 1])]
         return Tally(part.fingerprint, int(tally.counts[first]), counts.reshape(part.tally_shape), tally.simulated)
 
-    @cached_property
+    @property
     def contributions(self) -> Contributions:
         """What one report adds to the counts."""
         known = (part.contributions for part in self.parts)

@@ -154,7 +154,8 @@ class PrivKV(_Itemized):
 
     @cached_property
     def contributions(self) -> Grouped:
-        return Grouped.of((at_most_one(2),), np.zeros(self.d, dtype=np.intp), 1, (self.d, 3))
+        keys = np.broadcast_to(np.intp(0), self.d)  # all of one kind, in no memory
+        return Grouped.of((at_most_one(2),), keys, 1, (self.d, 3))
 
 
 @dataclass(frozen=True)

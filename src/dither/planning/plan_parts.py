@@ -14,7 +14,7 @@ from dither.core.domains import RECORDS, SPARSE, WHOLE_NUMBERS, UnitInterval
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Collection, Mechanism
 from dither.core.tally import Tally
-from dither.errors import DomainError, TallyError
+from dither.errors import DomainError, ParameterError, TallyError
 from dither.planning.choose import Unit
 from dither.questions.question import Column, Question
 
@@ -71,6 +71,15 @@ class Part(NamedTuple):
         """Columns as a mechanism takes them: one, or those of records beside each other."""
         records = self.mechanism.reading.domain.kind in (RECORDS, WHOLE_NUMBERS)
         return np.stack(encoded, axis=1) if records else encoded[0]
+
+    @property
+    def counts(self) -> int:
+        """How many counts its tally has; more than fit are refused, before there is one."""
+        try:
+            self.mechanism.check_size()
+        except ParameterError as error:
+            raise ParameterError(f"{self.name}: {error}") from None
+        return self.mechanism.contributions.size or 0
 
     def check_tally(self, tally: Tally) -> None:
         """Refuse a tally that no reports of its mechanism can have added up to; names the question."""

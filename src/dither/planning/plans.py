@@ -79,6 +79,13 @@ class Plan:
     questions_per_user: int
     prediction: Prediction = field(compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        counts = sum(part.counts for part in self.parts)
+        if counts > MOST_COUNTED:
+            raise ParameterError(
+                f"a tally of 2^{counts.bit_length() - 1} counts does not fit; ask fewer questions, or of fewer keys"
+            )
+
     @property
     def questions(self) -> tuple[Question, ...]:
         """What is asked."""
@@ -325,6 +332,12 @@ class Plan:
         for part in self.parts:
             part.check_tally(tally.parts[part.name])
 
+    def load_tally(self, data: bytes, *, key: bytes | None = None) -> PlanTally:
+        """The tally of this plan in these bytes, checked; with a key, only one that is sealed with it."""
+        tally = PlanTally.from_bytes(data, key=key)
+        self.check_tally(tally)
+        return tally
+
     def merge(self, tallies: Iterable[PlanTally]) -> PlanTally:
         """The sum of tallies of this plan, each checked before it is added: a sum would hide what one of them claims.
 
@@ -451,12 +464,6 @@ class Plan:
         keys = [part.keys for part in parts if part.keys is not None]
         if not fitting or len({part.name for part in parts}) < len(parts) or len(set(keys)) < len(keys):
             raise ParameterError("this is not a plan: its mechanisms do not fit its questions")
-        counts = sum(part.mechanism.contributions.size or 0 for part in parts)
-        if counts > MOST_COUNTED:
-            raise ParameterError(
-                f"this plan cannot be tallied: 2^{counts.bit_length() - 1} counts do not fit; ask for fewer questions, "
-                "or less in each"
-            )
         epsilon, delta = checked_epsilon(stored.epsilon), checked_delta(stored.delta)
         plan = cls(schema, epsilon, delta, stored.users, parts, reported, NOTHING)
         if plan.fingerprint != stored.hash:  # what was read is not what it would write
@@ -471,9 +478,7 @@ class Plan:
 def _part(schema: Schema, stored: PartFormat, field: str) -> Part:
     described = {**stored.mechanism, "weights": plan_files.integers(stored.mechanism.get("weights"))}
     asked = _named(f"{field}.questions", questions, schema, stored.questions)
-    mechanism = _named(f"{field}.mechanism", load, described)
-    _named(f"{field}.mechanism", mechanism.check_size)
-    return Part(asked, mechanism, stored.weight)
+    return Part(asked, _named(f"{field}.mechanism", load, described), stored.weight)
 
 
 def _named(field: str, make: Callable[..., T], *stored: Any) -> T:
