@@ -94,7 +94,9 @@ def _stored(place: Path, plan: Plan, key: bytes | None) -> PlanTally:
         data = place.read_bytes()
         if key is None and is_sealed(data):
             raise TallyError("it is sealed, and would not be any more: give the key that it is sealed with")
-        return nothing(plan) + plan.load_tally(data, key=key)
+        stored = nothing(plan) + PlanTally.from_bytes(data, key=key)
+        plan.check_tally(stored)
+        return stored
     except DitherError as error:
         reason = str(error)
     except OSError as error:

@@ -62,7 +62,8 @@ class Journal:
                 f"{plan.fingerprint[:12]}; choose another output, or {_ANEW}"
             )
         pieces = stored.counted
-        total = nothing(plan) + plan.load_tally(stored.tally, key=key)
+        total = nothing(plan) + PlanTally.from_bytes(stored.tally, key=key)
+        plan.check_tally(total)
         if sum(part.n for part in total.parts.values()) != sum(piece.rows for piece in pieces):
             raise JournalError(f"{place} is damaged: its tally is not of the pieces that it names; {_ANEW}")
         return cls(place, stored.plan, (total, len(pieces)), pieces, key=key)

@@ -38,8 +38,8 @@ class PlanTally:
         for name, part in self.parts.items():
             if part.n == 0 and part.counts.any():  # whatever the mechanism is
                 raise TallyError(f"{name}: no reports add up to this tally: there are counts, and no reports")
-        if self.unlisted < 0 or not all(1 <= reports <= MOST_REPORTS for reports in self.files.values()):
-            raise TallyError("this tally lists files with more reports than it counts: tally the reports again")
+        if any(reports > MOST_REPORTS for reports in self.files.values()):
+            raise TallyError("this tally lists a file with more reports than any tally counts: tally the reports again")
 
     def __add__(self, other: "PlanTally") -> "PlanTally":
         if not isinstance(other, PlanTally):
@@ -102,7 +102,7 @@ class PlanTally:
         if hashlib.sha256(body).digest() != digest:
             raise TallyError("these bytes are a damaged tally: they are not what was written. Tally the reports again")
         tally = cls(stored.plan, {name: Tally.from_bytes(part) for name, part in stored.parts.items()}, files)
-        if tally.to_bytes() != whole:
+        if tally.unlisted < 0 or tally.to_bytes() != whole:
             raise TallyError("these bytes are a damaged tally: they are not what a tally writes")
         return tally
 
