@@ -27,6 +27,8 @@ def decoded(stored: Any, kind: type[T], what: str, error: type[DitherError] = Pa
         return msgspec.convert(stored, kind)
     except msgspec.ValidationError as found:
         reason = _reason(str(found), name)
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can hold, and no text
+        reason = f"{name}{': ' if name else ''}not a text"
     raise error(f"{what}: {reason}")  # not from within the handler: the original may quote a value
 
 

@@ -31,6 +31,7 @@ from dither.core.estimate import Estimate
 from dither.core.lattice import MOST_STEPS
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.structure import BRANCHES
+from dither.errors import ParameterError
 from dither.mechanisms.mean import Mean
 from dither.mechanisms.window import Window, fine_enough, piecewise_share
 
@@ -83,6 +84,8 @@ class Hybrid(Mechanism[Estimate]):
         laws = tuple(checked_count("a weight", weight, 1) for weight in laws)
         checked_count("the lattice", laws[-1], 1, MOST_STEPS)
         checked_count("the window", laws[-2], 1, MOST_STEPS)
+        if laws[0] <= laws[1] or laws[2] <= laws[3]:  # of one branch the other would tell, and it has no score
+            raise ParameterError("these weights treat all outputs of a branch alike: its reports would tell nothing")
         return *laws, share
 
     @cached_property
