@@ -77,7 +77,7 @@ def test_a_seal_of_one_kind_is_none_of_another():
         PlanTally.from_bytes(sealed(plan, KEY), key=KEY)
 
 
-@pytest.mark.parametrize("key", [b"", b"short", KEY[:31], "x" * 32, 7, memoryview(KEY)])
+@pytest.mark.parametrize("key", [b"", b"short", KEY[:31], "x" * 32, 7, object()])
 def test_a_key_that_is_none(key):
     for call in (lambda: TALLIES[0].to_bytes(key=key), lambda: unsealed(TALLIES[0].to_bytes(key=KEY), key)):
         with pytest.raises(ParameterError, match="32 random bytes or more: dither key FILE writes") as caught:

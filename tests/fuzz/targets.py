@@ -141,14 +141,14 @@ def _collected() -> tuple[tuple[Plan, PlanTally], ...]:
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dither.errors.BudgetWarning)
-        for names, epsilon, options in (
-            (("age", "income", "job", "films"), 1.0, {}),
-            (("income", "job"), 9.0, {}),
-            (("films",), 4.0, {}),
-            (("age", "job"), 1.0, {"ask": ["ranges(age, job)"]}),
+        for names, epsilon, ask in (
+            (("age", "income", "job", "films"), 1.0, None),
+            (("income", "job"), 9.0, None),
+            (("films",), 4.0, None),
+            (("age", "job"), 1.0, ["ranges(age, job)"]),
         ):
             schema = dither.Schema({name: columns[name][0] for name in names})
-            made = dither.plan(schema, epsilon=epsilon, users=1000, **options)
+            made = dither.plan(schema, epsilon=epsilon, users=1000, ask=ask)
             table = {name: columns[name][1] for name in names}
             found.append((made, made.tally(made.randomize(table, seed=1))))
     return tuple(found)

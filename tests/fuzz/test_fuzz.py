@@ -16,7 +16,7 @@ from fuzz.targets import TARGETS, Entry, Target, case, checked
 def test_nothing_but_an_error_of_dither(name: str):
     @settings(
         max_examples=TARGETS[name].cases, deadline=None, derandomize=True, database=None,
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[HealthCheck.too_slow],
     )  # fmt: skip
     @given(st.integers(0, 2**32 - 1))
     def run(seed: int) -> None:
@@ -42,6 +42,22 @@ def test_some_mutants_get_far(name: str):
         except Exception as error:
             said.add(str(error)[:60])
     assert len(said) >= 5
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        (
+            "mechanisms.load",
+            b'{"mechanism": "Hypercube", "d": 3, "epsilon": "\\ud800", "delta": 1, "weights": [12, 4]}',
+        ),
+        ("mechanisms.load", b'{"mechanism": "Hybrid", "epsilon": 1.0, "weights": [4, 2, 5, 5, 128, 211, 256]}'),
+        ("Tally.from_bytes", b"\x80"),
+        ("PlanTally.from_bytes", b""),
+    ],
+)
+def test_what_was_found_before(name: str, data: bytes):
+    assert not checked(name, data)
 
 
 def test_a_reader_that_crashes_lies_or_eats_memory_is_found(monkeypatch):

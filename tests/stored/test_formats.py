@@ -20,6 +20,7 @@ from referencing import Registry, Resource
 
 import dither
 from dither import Categorical, KeyValue, Numeric, Ordinal, Schema
+from dither.core.seals import SealedFormat
 from dither.core.tally import Tally, TallyFormat
 from dither.engines.journal import JournalFormat
 from dither.errors import ParameterError, TallyError
@@ -120,6 +121,9 @@ def test_tallies_and_the_journal_follow():
     assert follows("tally", readable(listed[:-32]))
     assert not follows("tally", {**readable(listed[:-32]), "files": []})
     assert not follows("tally", {**readable(whole[:-32]), "files": readable(listed[:-32])["files"]})
+    sealed = readable(tally.to_bytes(key=bytes(32)))
+    assert follows("tally", sealed)
+    assert not follows("tally", {**sealed, "key": "secret"})
     stored = JournalFormat("dither journal 1", tally.plan, [("file", 0, 10, 300)], whole)  # type: ignore[list-item]
     assert follows("tally", readable(msgspec.msgpack.encode(stored)))
 
@@ -186,6 +190,7 @@ def test_every_field_of_a_format_is_described():
         (PlanTallyFormat, tallies["planTally"]),
         (ListedTallyFormat, tallies["listedTally"]),
         (JournalFormat, tallies["journal"]),
+        (SealedFormat, tallies["sealedTally"]),
     ]
     model_files = pytest.importorskip("dither.learn.linear.model_files")
     described.append((model_files.ModelFormat, SHIPPED["model"]))

@@ -72,7 +72,7 @@ def read_key(path: str | Path) -> bytes:
 
 def checked_key(key: Any) -> bytes:
     """A key that is long enough; its bytes are in no message."""
-    if not isinstance(key, bytes | bytearray) or len(key) < LEAST_KEY:
+    if len(_view(key)) < LEAST_KEY:
         raise ParameterError(
             f"a key to seal tallies with is {LEAST_KEY} random bytes or more: dither key FILE writes a file of them"
         )
@@ -86,7 +86,7 @@ def sealed(data: bytes, key: bytes) -> bytes:
 
 def is_sealed(data: Any) -> bool:
     """Whether these bytes have a seal, right or wrong."""
-    return isinstance(data, bytes | bytearray | memoryview) and _FORMAT.encode() in bytes(data[:_HEAD])
+    return _FORMAT.encode() in bytes(_view(data)[:_HEAD])
 
 
 def unsealed(data: Any, key: bytes | None = None) -> Any:
@@ -113,6 +113,14 @@ def unsealed(data: Any, key: bytes | None = None) -> Any:
             "those who counted it"
         )
     return stored.tally
+
+
+def _view(data: Any) -> memoryview:
+    """The bytes of what has bytes; none of anything else."""
+    try:
+        return memoryview(data).cast("B")
+    except TypeError:
+        return memoryview(b"")
 
 
 def _seal(data: bytes, key: bytes) -> bytes:
