@@ -89,7 +89,7 @@ def is_sealed(data: Any) -> bool:
     return _FORMAT.encode() in bytes(_view(data)[:_HEAD])
 
 
-def unsealed(data: Any, key: bytes | None = None) -> Any:
+def unsealed(data: Any, key: bytes | None = None) -> bytes:
     """The bytes under a seal, which must be one of this key; without a key any bytes, whoever they are from."""
     if key is not None:
         checked_key(key)
