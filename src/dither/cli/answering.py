@@ -15,11 +15,11 @@ from dither.cli.common import (
     key_option,
     once_from_input,
     plan_argument,
-    read_key,
     read_plan,
     read_tally,
     refuse_pipes,
     say,
+    sealing_key,
     seed_option,
     several,
     shell_quoted,
@@ -92,7 +92,7 @@ def estimate(
     writable(output, html)
     refuse_pipes([truth], "the records")
     made = read_plan(plan_file)
-    tally = read_tally(tally_file, made, read_key(key_file))
+    tally = read_tally(tally_file, made, sealing_key(key_file))
     asked = answers(made, tally, queries) if queries else None
     found = made.estimate(tally, refine=None if refine == "none" else refine)
     real = _truths(made, found, truth, [output, html]) if truth else None
@@ -268,7 +268,7 @@ def query(
     once_from_input(plan_file, source)
     made = read_plan(plan_file)
     if records is None:
-        found = answers(made, read_tally(str(source), made, read_key(key_file)), asked, question=question)
+        found = answers(made, read_tally(str(source), made, sealing_key(key_file)), asked, question=question)
     else:
         from dither.engines.records import open_records
 

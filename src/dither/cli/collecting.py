@@ -23,10 +23,10 @@ from dither.cli.common import (
     once_from_input,
     pace,
     plan_argument,
-    read_key,
     read_plan,
     refuse_pipes,
     reports_in,
+    sealing_key,
     seed_option,
     several,
     shell_quoted,
@@ -229,11 +229,11 @@ def tally(
                 "With --add-to the reports are files, which are known again by their digests, and are counted at once, "
                 "on this machine: tally anything else with -o, and merge."
             )
-        _add(plan_file, reports, str(add_to), as_json, read_key(key_file))
+        _add(plan_file, reports, str(add_to), as_json, sealing_key(key_file))
         return
     refuse_pipes(reports, "the reports")
     writable(output)
-    key = read_key(key_file)
+    key = sealing_key(key_file)
     made = read_plan(plan_file)
     chosen = engine(engine_name)
     began = time.monotonic()

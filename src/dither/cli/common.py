@@ -225,7 +225,7 @@ def read_plan(path: str) -> "Plan":
     raise ParameterError(f"{name}: {reason}")
 
 
-def read_key(path: str | None) -> bytes | None:
+def sealing_key(path: str | None) -> bytes | None:
     """The key in a file, if there is one; a note if others can read it."""
     from dither.core import seals
 

@@ -16,10 +16,10 @@ from dither.cli.common import (
     json_option,
     key_option,
     once_from_input,
-    read_key,
     read_plan,
     read_tally,
     reports_in,
+    sealing_key,
     several,
     shell_quoted,
     simulated,
@@ -61,7 +61,7 @@ def merge(
     _refuse_output(paths, output)
     checked_output(output, [each for each in (plan_file, key_file) if each], as_json=as_json, binary=True)
     writable(output)
-    key = read_key(key_file)
+    key = sealing_key(key_file)
     made = None if plan_file is None else read_plan(plan_file)
     total, counts = _merged(paths, again, made, key)
     count = reports_in(total)
