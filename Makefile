@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo tutorial test narrow checked test-wide test-all check docs audit bench clean
+.PHONY: help demo tutorial test narrow checked test-wide test-all fuzz check docs audit bench clean
 help:
 	@echo "make demo      set up, then go from files of real flights to a report: plan, reports, tallies, answers"
 	@echo "make tutorial  type all the commands of docs/tutorial.md, in a new folder and a new environment"
 	@echo "make test      set up, then run all checks and, beside them, the tests for every change (six minutes)"
 	@echo "make test-wide the other tests: types of the tests, more parameters, larger simulations, Spark, signals"
 	@echo "make test-all  both"
+	@echo "make fuzz      100,000 mutated tallies, plans and mechanisms: nothing but an error of dither (half an hour at most)"
 	@echo "make check     lint, format, floors, types of src and of the pages, doctests, documentation"
 	@echo "make docs      build the documentation into site/"
 	@echo "make bench     speed against other libraries, as ratios in one run"
@@ -65,6 +66,10 @@ test-wide: $(VENV)/dev
 
 test-all: test
 	@$(MAKE) --no-print-directory test-wide
+
+# What reads bytes from strangers (tests/fuzz/targets.py); the tests run 2,000 of the same cases.
+fuzz: $(VENV)/dev
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py --cases 100000 --seconds 1800
 
 check: $(VENV)/dev
 	$(BIN)/ruff check .

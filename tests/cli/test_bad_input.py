@@ -274,7 +274,7 @@ def test_spark_gives_the_same_tally(plan, people, tally, tmp_path):
 
 
 def test_what_nobody_foresaw_is_told_without_its_words(plan, tally, monkeypatch):
-    def broken(data):
+    def broken(data, **options):
         raise RuntimeError(f"cannot parse {MARKER}")
 
     monkeypatch.setattr(PlanTally, "from_bytes", broken)

@@ -231,6 +231,11 @@ def test_forged_reports_are_refused(mechanism: Mechanism):
 
 
 @first
+def test_what_one_report_adds(mechanism: Mechanism):
+    assert checks.check_tallies(mechanism)
+
+
+@first
 def test_what_belongs_to_others_is_refused(mechanism: Mechanism):
     other = dither.GRR(k=77, epsilon=0.3)
     reports = other.randomize([1, 2], seed=1)

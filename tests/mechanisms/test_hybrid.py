@@ -152,6 +152,15 @@ def test_forged_branches_are_refused():
             hybrid.tally(forged)
 
 
+@pytest.mark.parametrize("branch", [0, 2], ids=["sign", "window"])
+def test_a_branch_that_tells_nothing_is_refused(branch):
+    """Its score would be a division by zero, in the middle of loading a plan."""
+    weights = list(Hybrid(1.0).weights or ())
+    weights[branch] = weights[branch + 1]
+    with pytest.raises(ParameterError, match="treat all outputs of a branch alike"):
+        Hybrid(1.0, weights=tuple(weights))
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -166,6 +175,7 @@ def test_forged_branches_are_refused():
         {6: 0.5},
         {6: True},
         {1: 0},
+        {1: 2**64},  # beyond the first: the sign tells nothing
     ],
     ids=str,
 )

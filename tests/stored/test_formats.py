@@ -21,6 +21,7 @@ from referencing import Registry, Resource
 import dither
 from dither import Categorical, KeyValue, Numeric, Ordinal, Schema
 from dither.core.decoding import integers
+from dither.core.seals import SealedFormat
 from dither.core.tally import Tally, TallyFormat
 from dither.engines.journal import JournalFormat
 from dither.errors import ParameterError, TallyError
@@ -126,6 +127,9 @@ def test_tallies_and_the_journal_follow():
         assert follows("tally", dropped)
         for wrong in ({}, {"strange": 1}, {"simulated": 0}):
             assert not follows("tally", {**dropped, "dropped": wrong})
+    sealed = readable(tally.to_bytes(key=bytes(32)))
+    assert follows("tally", sealed)
+    assert not follows("tally", {**sealed, "key": "secret"})
     stored = JournalFormat("dither journal 1", tally.plan, [("file", 0, 10, 300)], whole)  # type: ignore[list-item]
     assert follows("tally", readable(msgspec.msgpack.encode(stored)))
     assert b"simulated" not in msgspec.msgpack.encode(stored).replace(whole, b"")  # as it was before there was one
@@ -199,6 +203,7 @@ def test_every_field_of_a_format_is_described():
         (PlanTallyFormat, tallies["planTally"]),
         (ListedTallyFormat, tallies["listedTally"]),
         (JournalFormat, tallies["journal"]),
+        (SealedFormat, tallies["sealedTally"]),
     ]
     model_files = pytest.importorskip("dither.learn.linear.model_files")
     described.append((model_files.ModelFormat, SHIPPED["model"]))

@@ -1,7 +1,7 @@
 """`check_mechanism` finds the mistakes that people make who write a mechanism of their own."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import dither
+from dither.core.contributions import Bounded
 from dither.core.draw import positions
-from dither.errors import ParameterError
+from dither.errors import ParameterError, TallyError
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.grr import GRR
 from dither.testing import CHECKS, check_mechanism
@@ -50,6 +51,32 @@ class Careless(GRR):
 
 
 @dataclass(frozen=True)
+class Trusting(GRR):
+    """It says that a report may add two to a count, which lets a liar through."""
+
+    @cached_property
+    def contributions(self) -> Bounded:
+        return Bounded((self.k,), 0, 2)
+
+
+@dataclass(frozen=True)
+class Suspicious(GRR):
+    """It says that a report never counts for the last category."""
+
+    @cached_property
+    def contributions(self) -> Bounded:
+        return Bounded((self.k,), 0, np.array([1] * (self.k - 1) + [0]))
+
+
+@dataclass(frozen=True)
+class Silent(GRR):
+    """It counts in a way of its own, and does not say what a report adds."""
+
+    def _count(self, reports: Any) -> Any:
+        return np.bincount(reports["value"], minlength=self.k)
+
+
+@dataclass(frozen=True)
 class Wasteful(GRR):
     """It promises more than is asked for, so its noise is too large."""
 
@@ -67,12 +94,31 @@ def registered() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("mutant", "check"),
-    [(Overlooked, "sampler"), (Biased, "estimator"), (Careless, "reports"), (Wasteful, "certificate")],
+    [
+        (Overlooked, "sampler"),
+        (Biased, "estimator"),
+        (Careless, "reports"),
+        (Trusting, "tallies"),
+        (Suspicious, "tallies"),
+        (Wasteful, "certificate"),
+    ],
 )
 def test_mistakes_are_found(mutant: Any, check: str):
     dither.registry.register(mutant)
     with pytest.raises(AssertionError, match=rf"{mutant.__name__}\(k=4, .* does not keep the contract, {check}"):
         check_mechanism(mutant, only=[check])
+
+
+def test_what_declares_nothing_is_read_as_before():
+    dither.registry.register(Silent)
+    kept = check_mechanism(Silent, only=["tallies", "reports", "secure"])
+    assert {outcome for _, check, outcome in kept.rows if check == "tallies"} == {"not carried out"}
+    assert {outcome for _, check, outcome in kept.rows if check != "tallies"} == {"kept"}
+    both = dither.Sampled(("Silent(k=3)", "Duchi"), d=2, m=1, epsilon=1.0)  # as a part of another one, too
+    tally = both.tally(both.randomize({"a": [0, 1, 2, 2], "b": [0.5, 0, 0, 0]}, seed=1))
+    both.check_tally(tally)
+    with pytest.raises(TallyError, match="number of reports about group 0"):
+        both.check_tally(replace(tally, counts=tally.counts + 5))
 
 
 @pytest.mark.wide

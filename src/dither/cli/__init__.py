@@ -36,6 +36,7 @@ _COMMANDS = {
         "randomize": "collecting",
         "tally": "collecting",
         "merge": "merging",
+        "key": "merging",
         "estimate": "answering",
         "query": "answering",
     },

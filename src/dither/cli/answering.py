@@ -12,12 +12,14 @@ from dither.cli.common import (
     facts,
     invalid_option,
     json_option,
+    key_option,
     once_from_input,
     plan_argument,
     read_plan,
     read_tally,
     refuse_pipes,
     say,
+    sealing_key,
     seed_option,
     several,
     shell_quoted,
@@ -57,6 +59,7 @@ _ERRORS = "The errors that were predicted and made, and the share of all 95% int
 @click.option("--html", metavar="FILE", help="Write one page to be read: plots, the plan, the guarantee in words.")
 @click.option("--query", "queries", multiple=True, metavar="CONDITION", help="Answer this too, on the page and here.")
 @click.option("--truth", metavar="RECORDS", help="In a trial: the raw records, to show the errors that were made.")
+@key_option("Only a tally that is sealed with the key in this file.")
 @json_option()
 def estimate(
     plan_file: str,
@@ -66,6 +69,7 @@ def estimate(
     html: str | None,
     queries: Sequence[str],
     truth: str | None,
+    key_file: str | None,
     as_json: bool,
 ) -> None:
     """Estimate what was asked, each number with its error bar.
@@ -88,7 +92,7 @@ def estimate(
     writable(output, html)
     refuse_pipes([truth], "the records")
     made = read_plan(plan_file)
-    tally = read_tally(tally_file, made)
+    tally = read_tally(tally_file, made, sealing_key(key_file))
     asked = answers(made, tally, queries) if queries else None
     found = made.estimate(tally, refine=None if refine == "none" else refine)
     real = _truths(made, found, truth, [output, html]) if truth else None
@@ -227,6 +231,7 @@ def _rows(table: TextTable) -> Iterator[dict[str, Any]]:
 @click.option("--question", metavar="QUESTION", help="Which ranges are meant, if the plan asks for several.")
 @seed_option
 @invalid_option
+@key_option("Only a tally that is sealed with the key in this file.")
 @json_option()
 def query(
     plan_file: str,
@@ -235,6 +240,7 @@ def query(
     question: str | None,
     seed: int | None,
     invalid: str,
+    key_file: str | None,
     as_json: bool,
 ) -> None:
     """Answer conditions in the words of SQL, from a tally or in a trial.
@@ -258,12 +264,14 @@ def query(
         )
     if not asked:
         raise click.UsageError('Name at least one condition, in quotes, as in "age between 20 and 40".')
+    if records and key_file:
+        raise click.UsageError("--key is for tallies; records are tallied here.")
     if source and seed is not None:
         raise click.UsageError("--seed is for trials with --records; a tally is randomized already.")
     once_from_input(plan_file, source)
     made = read_plan(plan_file)
     if records is None:
-        found = answers(made, read_tally(str(source), made), asked, question=question)
+        found = answers(made, read_tally(str(source), made, sealing_key(key_file)), asked, question=question)
     else:
         from dither.engines.records import open_records
 

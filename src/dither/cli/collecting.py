@@ -20,11 +20,13 @@ from dither.cli.common import (
     invalid_option,
     invalid_reports_options,
     json_option,
+    key_option,
     once_from_input,
     pace,
     plan_argument,
     read_plan,
     refuse_pipes,
+    sealing_key,
     seed_option,
     several,
     shell_quoted,
@@ -186,6 +188,7 @@ def _budget(made: "Plan") -> str:
 @invalid_reports_options
 @engine_option
 @click.option("--restart", is_flag=True, help="Forget what an interrupted run has counted, and begin anew.")
+@key_option("Seal the tally with the key in this file, which dither key writes.")
 @json_option()
 def tally(
     plan_file: str,
@@ -197,6 +200,7 @@ def tally(
     allow_simulated: bool,
     engine_name: str,
     restart: bool,
+    key_file: str | None,
     as_json: bool,
 ) -> None:
     """Count reports: the sums that estimates are made from.
@@ -232,10 +236,11 @@ def tally(
                 "With --add-to the reports are files, which are known again by their digests, and are counted at once, "
                 "on this machine: tally anything else with -o, and merge."
             )
-        _add(plan_file, reports, str(add_to), invalid_reports, allow_simulated, as_json)
+        _add(plan_file, reports, str(add_to), invalid_reports, allow_simulated, as_json, sealing_key(key_file))
         return
     refuse_pipes(reports, "the reports")
     writable(output)
+    key = sealing_key(key_file)
     made = read_plan(plan_file)
     chosen, treated = engine(engine_name), {"invalid_reports": invalid_reports, "allow_simulated": allow_simulated}
     began = time.monotonic()
@@ -246,7 +251,7 @@ def tally(
         with progress("Tallying", unit="reports") as advance:
             rows = _incoming() if sql is None else _queried(sql, engine_name)
             found = chosen.tally(made, rows, **treated, progress=advance)
-        _finish(plan_file, found, output, 1, time.monotonic() - began, as_json)
+        _finish(plan_file, found, output, 1, time.monotonic() - began, as_json, key)
         return
     if engine_name == "spark":  # which finds its files by itself, and starts anew where it was stopped
         checked_output(output, [plan_file, *reports], as_json=as_json, binary=True)
@@ -254,22 +259,22 @@ def tally(
             found = chosen.tally(made, list(reports), **treated, progress=advance)
         if not any(map(is_address, reports)):  # which only Spark can read
             found = _with_files(found, report_files(list(reports), made, invalid_reports=invalid_reports))
-        _finish(plan_file, found, output, len(reports), time.monotonic() - began, as_json)
+        _finish(plan_file, found, output, len(reports), time.monotonic() - began, as_json, key)
         return
-    counting = _Counting(made, list(reports), output, invalid_reports)
+    counting = _Counting(made, list(reports), output, invalid_reports, key)
     checked_output(output, [plan_file, *counting.paths], as_json=as_json, binary=True)
     if restart:
         counting.restart()
     try:
         before = counting.done()
         with progress("Tallying", counting.rows, unit="reports") as advance:
-            found = Local().tally(made, counting.files, **treated, progress=advance, journal=counting.journal)
+            found = Local().tally(made, counting.files, **treated, progress=advance, journal=counting.journal, key=key)
     except KeyboardInterrupt:
         raise Stopped(counting.stopped()) from None
     except JournalError as error:
         raise TallyError(f"{error}; --restart does") from None
     found = _with_files(found, counting.files)
-    _finish(plan_file, found, output, len(counting.paths), time.monotonic() - began, as_json, before)
+    _finish(plan_file, found, output, len(counting.paths), time.monotonic() - began, as_json, key, before)
     counting.forget()
 
 
@@ -281,7 +286,13 @@ def _with_files(found: "PlanTally", files: Sequence["ReportFile"]) -> "PlanTally
 
 
 def _add(
-    plan_file: str, reports: Sequence[str], target: str, invalid_reports: str, allow_simulated: bool, as_json: bool
+    plan_file: str,
+    reports: Sequence[str],
+    target: str,
+    invalid_reports: str,
+    allow_simulated: bool,
+    as_json: bool,
+    key: bytes | None,
 ) -> None:
     """Add files to a stored tally, and tell which of them were in it already, and what cannot be known."""
     from dither.engines.incremental_tally import add_to_tally
@@ -303,6 +314,7 @@ def _add(
             invalid_reports=invalid_reports,
             allow_simulated=allow_simulated,
             progress=advance,
+            key=key,
         )
     seconds, count, before = time.monotonic() - began, found.tally.reports, len(found.counted_before)
     if as_json:
@@ -344,10 +356,10 @@ def _add(
 class _Counting:
     """A tally over files, which may be stopped and go on."""
 
-    def __init__(self, plan: "Plan", sources: list[str], output: str, invalid_reports: str) -> None:
+    def __init__(self, plan: "Plan", sources: list[str], output: str, invalid_reports: str, key: bytes | None) -> None:
         from dither.engines.report_files import report_files
 
-        self.plan = plan
+        self.plan, self.key = plan, key
         self.files = report_files(sources, plan, invalid_reports=invalid_reports)
         self.paths = [file.path for file in self.files]
         self.rows = sum(file.rows for file in self.files)
@@ -374,7 +386,7 @@ class _Counting:
 
         if self.journal is None or not self.journal.exists():
             return 0
-        return Journal.at(self.journal, self.plan).rows
+        return Journal.at(self.journal, self.plan, key=self.key).rows
 
     def stopped(self) -> str:
         """How far it came, and how to go on."""
@@ -420,12 +432,19 @@ def _queried(sql: str, engine_name: str) -> Iterator["pyarrow.RecordBatch"]:
 
 
 def _finish(
-    plan_file: str, found: "PlanTally", output: str, files: int, seconds: float, as_json: bool, before: int = 0
+    plan_file: str,
+    found: "PlanTally",
+    output: str,
+    files: int,
+    seconds: float,
+    as_json: bool,
+    key: bytes | None,
+    before: int = 0,
 ) -> None:
     """Write the tally, and tell what was done; `before`, by a run that was interrupted, took other seconds."""
     count = found.reports
     before = min(before, count)  # some of which may have been left out
-    write_raw(output, found.to_bytes())
+    write_raw(output, found.to_bytes(key=key))
     if as_json:
         facts(
             {

@@ -95,6 +95,11 @@ def engine_option(command: _Command) -> _Command:
     )(command)
 
 
+def key_option(help_: str) -> Callable[[_Command], _Command]:
+    """--key."""
+    return click.option("--key", "key_file", metavar="FILE", help=help_)
+
+
 # What is printed ---------------------------------------------------------------------------------------------------
 
 
@@ -253,23 +258,41 @@ def read_plan(path: str) -> "Plan":
     raise ParameterError(f"{name}: {reason}")
 
 
-def read_tally(path: str, plan: "Plan | None" = None) -> "PlanTally":
-    """The tally in a file; of this plan, if one is given."""
+def sealing_key(path: str | None) -> bytes | None:
+    """The key in a file, if there is one; a note if others can read it."""
+    from dither.core import seals
+
+    if path is None:
+        return None
+    key = seals.read_key(path)
+    with suppress(OSError):
+        if os.name == "posix" and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
+            tell(f"note: others can read {path}, and seal what they like: chmod 600 {shell_quoted(path)}")
+    return key
+
+
+def read_tally(path: str, plan: "Plan | None" = None, key: bytes | None = None) -> "PlanTally":
+    """The tally in a file; of this plan, if one is given, and with claims that hold; sealed, if there is a key."""
+    from dither.core.seals import is_sealed
     from dither.planning.plan_tally import PlanTally
 
     name = "standard input" if path == STREAM else path
     data, reason = read_bytes(path, "tally", "; dither tally PLAN REPORTS -o FILE writes one"), ""
     try:
-        found = PlanTally.from_bytes(data)
-    except DitherError as error:
+        found = PlanTally.from_bytes(data, key=key)
+        if plan is not None and found.plan == plan.fingerprint:
+            plan.check_tally(found)
+    except TallyError as error:
         found, reason = None, str(error)
     if found is None:
         raise TallyError(f"{name}: {reason}")
     if plan is not None and found.plan != plan.fingerprint:
         raise TallyError(
-            f"{name} is a tally of plan {found.plan[:12]}, and this is plan {plan.fingerprint[:12]}: estimate it with "
-            "the plan that its reports were made with"
+            f"{name} is a tally of plan {found.plan[:12]}, and this is plan {plan.fingerprint[:12]}: use the plan that "
+            "its reports were made with"
         )
+    if key is None and is_sealed(data):
+        tell(f"note: {name} is sealed, and nobody has looked at the seal: --key FILE does")
     return found
 
 

@@ -15,8 +15,11 @@ from dither.cli.common import (
     facts,
     invalid_reports_options,
     json_option,
+    key_option,
     once_from_input,
+    read_plan,
     read_tally,
+    sealing_key,
     several,
     shell_quoted,
     tell,
@@ -29,6 +32,7 @@ from dither.display.progress import progress
 from dither.errors import DitherError, TallyError
 
 if TYPE_CHECKING:
+    from dither.planning import Plan
     from dither.planning.plan_tally import PlanTally
 
 
@@ -37,30 +41,43 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write the sum here; - is standard output.")
 @click.option("--again", is_flag=True, help="Count tallies that are the same to the bit each on their own.")
 @invalid_reports_options
+@click.option("--plan", "plan_file", metavar="PLAN", help="Check what each tally claims before it is added.")
+@key_option("Only tallies that are sealed with the key in this file; so is their sum.")
 @json_option()
 def merge(
-    tallies: Sequence[str], output: str, again: bool, invalid_reports: str, allow_simulated: bool, as_json: bool
+    tallies: Sequence[str],
+    output: str,
+    again: bool,
+    invalid_reports: str,
+    allow_simulated: bool,
+    plan_file: str | None,
+    key_file: str | None,
+    as_json: bool,
 ) -> None:
     """Add up tallies of one plan, from several files or machines.
 
-    Tallies of simulated reports are not added to others, whose guarantee they would void: they stop it, are left out
-    by --invalid-reports drop, or are counted with --allow-simulated.
+    With --plan every tally must be one that its reports can have added up to, and with --key one that was counted by
+    somebody who has the key; a single one that is not is named, and nothing is merged. Tallies of simulated reports
+    are not added to others, whose guarantee they would void: they stop it, are left out by --invalid-reports drop, or
+    are counted with --allow-simulated.
 
     \b
     dither merge monday.tally tuesday.tally -o week.tally
+    dither merge --plan plan.json --key tallies.key monday.tally tuesday.tally -o week.tally
     """
     from dither.planning.tally_sums import merged_tallies
 
     paths = expanded(tallies)
-    once_from_input(*paths)
+    once_from_input(plan_file, *paths)
     _refuse_twice(paths)
     _refuse_output(paths, output)
-    checked_output(output, [], as_json=as_json, binary=True)
+    checked_output(output, [each for each in (plan_file, key_file) if each], as_json=as_json, binary=True)
     writable(output)
-    sums, counts = _sums(paths, again)
+    key = sealing_key(key_file)
+    sums, counts = _sums(paths, again, None if plan_file is None else read_plan(plan_file), key)
     total = merged_tallies(sums, invalid_reports=invalid_reports, allow_simulated=allow_simulated)
     count = total.reports
-    write_raw(output, total.to_bytes())
+    write_raw(output, total.to_bytes(key=key))
     if as_json:
         facts(
             {
@@ -77,7 +94,26 @@ def merge(
     if total.simulated:
         tell("simulated: some of these reports came from a seed, so the sum is simulated, and promises nothing")
     if output != STREAM:
-        tell(f"next: dither estimate plan.json {shell_quoted(output)}")
+        tell(f"next: dither estimate {shell_quoted(plan_file or 'plan.json')} {shell_quoted(output)}")
+
+
+@click.command()
+@click.argument("output", metavar="FILE")
+def key(output: str) -> None:
+    """Write a key that tallies are sealed with.
+
+    32 random bytes, in a new file that only you can read. Give it to those who count and to those who merge, and to
+    nobody else: whoever has it can seal any tally.
+
+    \b
+    dither key tallies.key
+    dither tally plan.json reports/*.parquet --key tallies.key -o part.tally
+    dither merge --plan plan.json --key tallies.key *.tally -o all.tally
+    """
+    from dither.core.seals import write_key
+
+    write_key(output)
+    tell(f"wrote {output}, which only you can read")
 
 
 def _tallies(count: int) -> str:
@@ -110,14 +146,16 @@ def _refuse_output(paths: Sequence[str], output: str) -> None:
             )
 
 
-def _sums(paths: Sequence[str], again: bool) -> tuple[Sequence["PlanTally"], dict[str, int]]:
+def _sums(
+    paths: Sequence[str], again: bool, made: "Plan | None", key: bytes | None
+) -> tuple[Sequence["PlanTally"], dict[str, int]]:
     """The sums, simulated tallies apart, with one in memory at a time; and how many reports each of them counts."""
     sums: Sequence[PlanTally] = ()
     first: dict[bytes, str] = {}
     counts: dict[str, int] = {}
     with progress("Merging", len(paths), unit="tallies") as advance:
         for path in paths:
-            each = read_tally(path)
+            each = read_tally(path, made, key)
             counts[path] = each.reports
             one = first.setdefault(sha256(each.to_bytes()).digest(), path)
             if one != path and counts[path] and not again:

@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 
 from dither.core.channel import Channel
 from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_list
+from dither.core.contributions import Contributions, one_of
 from dither.core.decoding import MOST_WHOLE, decoded_parameters, integers, plain, portable
-from dither.core.domains import CATEGORIES
+from dither.core.domains import CATEGORIES, SPARSE
 from dither.core.draw import Rows, Tape
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.parallel import each_chunk, sum_chunks
@@ -139,6 +140,11 @@ class Layout(Protocol):
 
     def count(self, reports: NDArray) -> NDArray[np.int64]:
         """The counts of these reports."""
+        ...
+
+    @property
+    def contributions(self) -> Contributions:
+        """What one report can add to the counts."""
         ...
 
 
@@ -327,12 +333,34 @@ class Mechanism(ABC, Generic[R]):
         """The counts of these reports; counts of several parts add up."""
         if self.layout is not None:
             return self.layout.count(reports)
-        outputs = self.channel().shape[1]
-        if outputs > MOST_COUNTED:
-            raise ParameterError(
-                f"a tally of 2^{outputs.bit_length() - 1} counts does not fit; ask for fewer categories"
-            )
-        return np.bincount(reports["value"], minlength=outputs)
+        return np.bincount(reports["value"], minlength=self.channel().shape[1])
+
+    @cached_property
+    def contributions(self) -> Contributions:
+        """What one report can add to the counts, against which tallies are checked.
+
+        A report that is one number adds one to one count. Where reports are counted in another way and nothing is
+        declared, nothing is known, and nothing is refused.
+        """
+        if type(self)._count is not Mechanism._count:
+            return Contributions()
+        return one_of(self.channel().shape[1]) if self.layout is None else self.layout.contributions
+
+    @cached_property
+    def tally_shape(self) -> tuple[int, ...]:
+        """The shape of the counts: as declared or, where it is not, as reports are counted."""
+        shape = self.contributions.shape
+        return self._count(np.empty(0, dtype=self.dtype)).shape if shape is None else shape
+
+    def check_size(self) -> None:
+        """Refuse what has more counts, or more numbers to be read off them, than fit; no memory is taken for them."""
+        keyed, asked = self.takes == SPARSE, self.reading.domain.parameters
+        read = 2 * asked["d"] if keyed else asked.get("k", 0)  # shared hash functions have few counts of many keys
+        found = ((self.contributions.size or 0, "a tally of 2^{} counts"), (read, "an estimate of 2^{} numbers"))
+        for size, what in found:
+            if size > MOST_COUNTED:
+                fewer = f"ask for fewer {'keys' if keyed else 'categories'}"
+                raise ParameterError(f"{what.format(size.bit_length() - 1)} does not fit; {fewer}")
 
     @property
     def row_words(self) -> int:
@@ -404,6 +432,7 @@ class Mechanism(ABC, Generic[R]):
             dropped.append(len(fine) - int(fine.sum()))
             return self._count(rows[part][fine])
 
+        self.check_size()
         chunk = max(1024, 4 * _CHUNK_BYTES // self.dtype.itemsize)
         counts = sum_chunks(count, len(rows), chunk)
         if counts is None:
@@ -434,16 +463,28 @@ class Mechanism(ABC, Generic[R]):
 
         `reading` reads the same counts in another way. A plan says `within` which collection the reports were made.
         """
-        if not isinstance(tally, Tally):
-            raise TallyError("an estimate is read off a tally: mechanism.estimate(mechanism.tally(reports))")
-        if tally.mechanism != self.fingerprint:
-            raise TallyError("this tally belongs to another mechanism, or to this one with other parameters")
+        self.check_tally(tally)
         if within is not None:
             return (reading or self.reading).estimate(tally, *within)
         if tally.n == 0:
             raise EmptyError("there are no reports yet: tally at least one before estimating")
         guarantee = NO_GUARANTEE if tally.simulated else self.guarantee
         return (reading or self.reading).estimate(tally, guarantee, repr(self))
+
+    def check_tally(self, tally: Tally) -> None:
+        """Refuse a tally that is not of this mechanism, or that no reports of it can have added up to.
+
+        >>> from dither import GRR
+        >>> GRR(k=2, epsilon=1.0).check_tally(Tally(GRR(k=2, epsilon=1.0).fingerprint, 1, np.array([0, 10**6])))
+        Traceback (most recent call last):
+        dither.errors.TallyError: no reports add up to this tally: count 1 is 1,000,000, and 1 report adds at most 1 to
+        it. Leave it out, or tally its reports again
+        """
+        if not isinstance(tally, Tally):
+            raise TallyError("an estimate is read off a tally: mechanism.estimate(mechanism.tally(reports))")
+        if tally.mechanism != self.fingerprint:
+            raise TallyError("this tally belongs to another mechanism, or to this one with other parameters")
+        self.contributions.check(tally.n, tally.counts)
 
     def moments(self, x: Any) -> Moments:
         """Bias, variance and third absolute central moment of one calibrated report, for each input in x."""

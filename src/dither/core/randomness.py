@@ -153,6 +153,11 @@ class Stream:
         return words if _LITTLE.isnative else words.astype(np.uint64)
 
 
+def secret(count: int) -> bytes:
+    """So many random bytes for a key that people keep."""
+    return os.urandom(count)
+
+
 def token(count: int) -> str:
     """A name that nothing else has, in hexadecimal digits of so many random bytes: for files, never for reports."""
     return os.urandom(count).hex()

@@ -4,6 +4,9 @@ A tally is an array of integers, the number of reports behind it and the fingerp
 belongs to. Integers add without rounding, so reports may be split over threads, files or machines in any way
 and merged in any order: the result is the same to the bit. Tallies of different mechanisms refuse to merge,
 because their counts mean different things.
+
+Whether so many reports can have added up to such counts is for the mechanism to say (`core.contributions`); who counted
+them, for a seal (`core.seals`).
 """
 
 from dataclasses import dataclass
@@ -14,7 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.decoding import decoded
+from dither.core.seals import sealed, unsealed
 from dither.errors import TallyError
+
+MOST_REPORTS = (1 << 64) - 1
 
 _FORMAT = "dither tally 1"
 
@@ -32,9 +38,15 @@ class Tally:
     simulated: bool = False
 
     def __post_init__(self) -> None:
-        counts = np.array(self.counts, dtype=np.int64, order="C", copy=True)
+        given = np.asarray(self.counts)
+        if given.dtype.kind == "O" or (given.dtype == np.uint64 and given.size and int(given.max()) >= 1 << 63):
+            raise TallyError("a count is a whole number that fits 64 bits, with its sign")  # NumPy would turn it around
+        counts = np.array(given, dtype=np.int64, order="C", copy=True)
         counts.flags.writeable = False
         object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "n", int(self.n))
+        if not 0 <= self.n <= MOST_REPORTS:
+            raise TallyError("a tally counts from 0 to 2^64 - 1 reports; estimate smaller sums, each on its own")
 
     def __add__(self, other: "Tally") -> "Tally":
         if not isinstance(other, Tally):
@@ -63,9 +75,14 @@ class Tally:
     def __repr__(self) -> str:
         return f"Tally(n={self.n:,}, counts of shape {self.counts.shape}, mechanism {self.mechanism[:12]})"
 
-    def to_bytes(self) -> bytes:
-        """The same bytes for the same tally, on every machine."""
-        return msgspec.msgpack.encode(
+    def to_bytes(self, *, key: bytes | None = None) -> bytes:
+        """The same bytes for the same tally, on every machine; sealed, if there is a key.
+
+        >>> tally, key = Tally("abc", 3, np.array([1, 2])), bytes(range(32))
+        >>> Tally.from_bytes(tally.to_bytes(key=key), key=key) == tally
+        True
+        """
+        data = msgspec.msgpack.encode(
             {
                 "format": _FORMAT,
                 "mechanism": self.mechanism,
@@ -75,10 +92,15 @@ class Tally:
                 "counts": self.counts.astype("<i8").tobytes(),
             }
         )
+        return data if key is None else sealed(data, key)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Tally":
-        """The inverse of `to_bytes`; refuses anything that is not exactly a tally."""
+    def from_bytes(cls, data: bytes, *, key: bytes | None = None) -> "Tally":
+        """The inverse of `to_bytes`; refuses anything that is not exactly a tally.
+
+        With a key only what is sealed with it; without one a seal is not looked at.
+        """
+        data = unsealed(data, key)
         stored = unpacked(data, _FORMAT, TallyFormat, "a tally")
         size = int(np.prod(stored.shape, dtype=object)) if stored.shape else 1
         if len(stored.counts) != 8 * size:

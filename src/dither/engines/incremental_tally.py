@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dither.core.atomic_write import locked, write_bytes
+from dither.core.seals import is_sealed
 from dither.engines.local import Local, Progress
 from dither.engines.report_files import ReportFile, report_files
 from dither.engines.report_rows import nothing
@@ -56,12 +57,14 @@ def add_to_tally(
     invalid_reports: str = "error",
     allow_simulated: bool = False,
     progress: Progress | None = None,
+    key: bytes | None = None,
 ) -> Addition:
     """Add files of reports to the tally that is stored at `path`, each once; without a file there, it is begun.
 
     `source` is a path, a pattern, a folder, an address, or a list of these. Files that the tally lists are left out.
     Invalid reports, and simulated ones beside others, are refused or left out as by `Local().tally`: with
     `invalid_reports="drop"` a stored tally that is simulated is left out, once there are reports that are not.
+    With a `key` the stored tally must be sealed with it, and is again; what is sealed is not added to without its key.
 
     >>> import tempfile, dither
     >>> from dither.engines import Local
@@ -89,15 +92,15 @@ def add_to_tally(
         total = tallied_files(files)
         if place.exists():
             raise _busy(place)
-        write_bytes(place, total.to_bytes())
+        write_bytes(place, total.to_bytes(key=key))
         return Addition(total, tuple(file.path for file in files), (), total.reports, 0, total.dropped)
     with _alone(place):
-        stored = _stored(place, plan)
+        stored = _stored(place, plan, key)
         new = [file for file in files if file.digest not in stored.files]
         total = stored
         if new:
             total = tallied_files(new, stored)
-            write_bytes(place, total.to_bytes())
+            write_bytes(place, total.to_bytes(key=key))
     before = tuple(file.path for file in files if file.digest in stored.files)
     kept = 0 if stored.simulated and not total.simulated else stored.reports
     dropped = {reason: count - stored.dropped.get(reason, 0) for reason, count in total.dropped.items()}
@@ -105,9 +108,14 @@ def add_to_tally(
     return Addition(total, tuple(file.path for file in new), before, total.reports - kept, stored.unlisted, dropped)
 
 
-def _stored(place: Path, plan: Plan) -> PlanTally:
+def _stored(place: Path, plan: Plan, key: bytes | None) -> PlanTally:
     try:
-        return nothing(plan) + PlanTally.from_bytes(place.read_bytes())
+        data = place.read_bytes()
+        if key is None and is_sealed(data):
+            raise TallyError("it is sealed, and would not be any more: give the key that it is sealed with")
+        stored = nothing(plan) + PlanTally.from_bytes(data, key=key)
+        plan.check_tally(stored)
+        return stored
     except DitherError as error:
         reason = str(error)
     except OSError as error:

@@ -50,13 +50,19 @@ class Journal:
     _state: tuple[tuple[PlanTally, ...], int]
     _pieces: list["_Counted"] = field(default_factory=list)
     _saved: float = field(default_factory=time.monotonic)
+    key: bytes | None = field(default=None, repr=False)
 
     @classmethod
-    def at(cls, path: str | Path | None, plan: Plan, *, invalid_reports: str = "drop") -> "Journal":
-        """The journal of an interrupted run, or a new one. With `"error"`, one that has left out reports is refused."""
+    def at(
+        cls, path: str | Path | None, plan: Plan, *, invalid_reports: str = "drop", key: bytes | None = None
+    ) -> "Journal":
+        """The journal of an interrupted run, or a new one; sealed, if there is a key.
+
+        With `invalid_reports="error"`, one that has left out reports is refused.
+        """
         place, drop = None if path is None else Path(path), drops(invalid_reports)
         if place is None or not place.exists():
-            return cls(place, plan.fingerprint, ((nothing(plan),), 0))
+            return cls(place, plan.fingerprint, ((nothing(plan),), 0), key=key)
         stored = _read(place)
         if stored is None or stored.format != _FORMAT:
             raise JournalError(f"{place} is no journal of a tally, or is damaged; {_ANEW}")
@@ -66,8 +72,8 @@ class Journal:
                 f"{plan.fingerprint[:12]}; choose another output, or {_ANEW}"
             )
         pieces = stored.counted
-        sums = map(PlanTally.from_bytes, filter(None, [stored.tally, stored.simulated]))
-        total = sums_apart([nothing(plan), *sums])
+        sums = [PlanTally.from_bytes(each, key=key) for each in (stored.tally, stored.simulated) if each]
+        total = sums_apart(plan.checked_tallies([nothing(plan), *sums]))
         if sum(tally.rows for tally in total) != sum(piece.rows for piece in pieces):
             raise JournalError(f"{place} is damaged: its tally is not of the pieces that it names; {_ANEW}")
         if not drop and any(tally.dropped for tally in total):
@@ -75,7 +81,7 @@ class Journal:
                 "the interrupted run has left out invalid reports, and now they are to be refused: "
                 f'go on with invalid_reports="drop"; or {_ANEW}'
             )
-        return cls(place, stored.plan, (total, len(pieces)), pieces)
+        return cls(place, stored.plan, (total, len(pieces)), pieces, key=key)
 
     @property
     def tallies(self) -> tuple[PlanTally, ...]:
@@ -125,8 +131,8 @@ class Journal:
         total, count = self._state
         if self.path is None or not count:
             return
-        stored = JournalFormat(_FORMAT, self.plan, self._pieces[:count], *(tally.to_bytes() for tally in total))
-        data = msgspec.msgpack.encode(stored)
+        tallies = (tally.to_bytes(key=self.key) for tally in total)
+        data = msgspec.msgpack.encode(JournalFormat(_FORMAT, self.plan, self._pieces[:count], *tallies))
         write_bytes(self.path, hashlib.sha256(data).digest() + data, private=True)
         self._saved = time.monotonic()
 

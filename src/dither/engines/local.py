@@ -20,7 +20,7 @@ from dither.engines.arrow_checksums import checked_stream, with_checksums
 from dither.engines.arrow_streams import whole_stream
 from dither.engines.journal import Journal
 from dither.engines.records import open_records
-from dither.engines.report_files import ARROW, PARQUET, Piece, damage_explained, report_files
+from dither.engines.report_files import ARROW, PARQUET, Piece, ReportFile, damage_explained, report_files
 from dither.engines.report_rows import REPORT, TAG, has_columns, nothing, pack_rows, rows_schema, tallies_of_rows
 from dither.errors import DitherError, ParameterError, ReportError, require
 from dither.planning.plan_tally import PlanTally
@@ -52,6 +52,7 @@ class Local:
         allow_simulated: bool = False,
         progress: Progress | None = None,
         journal: str | Path | None = None,
+        key: bytes | None = None,
     ) -> PlanTally:
         """The sums over all reports of a source: files, a table (see `planning.table_streams`), or batches.
 
@@ -61,23 +62,24 @@ class Local:
         promised (`planning.tally_sums`).
 
         With `journal`, a path, a run that was stopped goes on where it was. Remove that file when the tally is safe.
+        With `key`, what is written there is sealed, as the tally will be.
         """
         if is_table(source):
             found = self._tally_batches(plan, _batches(source), invalid_reports, progress)
         else:
-            found = self._tally_files(plan, source, invalid_reports, progress, journal)
+            files = report_files(source, plan, invalid_reports=invalid_reports)
+            counted = Journal.at(journal, plan, invalid_reports=invalid_reports, key=key)
+            found = self._tally_files(plan, files, invalid_reports, progress, counted)
         return merged_tallies(found, invalid_reports=invalid_reports, allow_simulated=allow_simulated)
 
     def _tally_files(
         self,
         plan: Plan,
-        source: Any,
+        files: Sequence[ReportFile],
         invalid_reports: str,
         progress: Progress | None,
-        journal: str | Path | None,
+        counted: Journal,
     ) -> Sequence[PlanTally]:
-        files = report_files(source, plan, invalid_reports=invalid_reports)
-        counted = Journal.at(journal, plan, invalid_reports=invalid_reports)
         left = counted.left(files)
         advance(progress, sum(file.rows for file in files) - sum(piece.rows for piece in left))
         try:

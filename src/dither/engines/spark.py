@@ -275,7 +275,7 @@ def _total(plan: Plan, answers: "DataFrame", width: int | None) -> tuple[PlanTal
         answers = answers.repartition(width).mapInArrow(tasks.merge, tasks.ANSWER)
     with _explained():
         found = answers.toArrow()
-    return sums_apart(chain([nothing(plan)], tasks.tallies(found.to_batches())))
+    return sums_apart(plan.checked_tallies(chain([nothing(plan)], tasks.tallies(found.to_batches()))))
 
 
 def _counts(counted: "DataFrame") -> tuple[int, ...]:

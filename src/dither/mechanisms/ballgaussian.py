@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 from dither.core.ball_domain import Ball
 from dither.core.channel import Blanket, Channel
 from dither.core.checks import checked_count
+from dither.core.contributions import Bounded
 from dither.core.domains import BALL
 from dither.core.draw import Rows, Tape, slots_of
 from dither.core.estimate import MEAN, Estimate
@@ -279,6 +280,10 @@ class BallGaussian(Mechanism[Estimate]):
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         return reports["value"].sum(axis=0, dtype=np.int64)
+
+    @cached_property
+    def contributions(self) -> Bounded:
+        return Bounded((self.d,), 0, 2 * self.law.most)
 
 
 def _length(d: int, radius: int) -> int:

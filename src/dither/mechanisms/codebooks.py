@@ -51,6 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither import kernels
+from dither.core.contributions import rounded_squares
 from dither.kernels.hashing import public_seeds
 
 FIRST_ROTATED = 64  # dimensions: below, rows are drawn
@@ -89,6 +90,11 @@ class Codebook(ABC):
     def shift(self) -> int:
         """How many bits of a squared entry are left out of the sum of squares."""
         return 0
+
+    @property
+    @abstractmethod
+    def squares(self) -> tuple[int, int]:
+        """Between which numbers all that one codeword adds to the sum of squares lies."""
 
     @abstractmethod
     def choose(self, vectors: Floats, seeds: Seeds, positions: NDArray, favoured: int) -> NDArray[np.int64]:
@@ -135,6 +141,11 @@ class Rotated(Codebook):
     def shift(self) -> int:
         return max(0, 2 * (self.size.bit_length() - 1) - 24)
 
+    @property
+    def squares(self) -> tuple[int, int]:
+        whole = self.size**3 >> self.shift  # of all columns, of which some are cut off
+        return whole if self.d == self.size and not self.shift else 0, whole
+
     def choose(self, vectors: Floats, seeds: Seeds, positions: NDArray, favoured: int) -> NDArray[np.int64]:
         return kernels.rotated_choice(vectors, seeds, positions, self.size, favoured)
 
@@ -161,6 +172,10 @@ class Drawn(Codebook):
     @property
     def length(self) -> float:
         return float(_ROW_LENGTH)
+
+    @property
+    def squares(self) -> tuple[int, int]:
+        return rounded_squares(self.d, _ROW_LENGTH)
 
     def choose(self, vectors: Floats, seeds: Seeds, positions: NDArray, favoured: int) -> NDArray[np.int64]:
         return kernels.drawn_choice(vectors, seeds, positions, self.size, favoured, _quantiles(), _ROW_LENGTH)

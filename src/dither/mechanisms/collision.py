@@ -37,6 +37,7 @@ from dither import kernels
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import PublicMixture
+from dither.core.contributions import Bounded, SumBound
 from dither.core.domains import SPARSE
 from dither.core.draw import Rows, Tape, Words, below, count_of, positions
 from dither.core.estimate import Estimates
@@ -147,7 +148,9 @@ class _Bucketed(Mechanism[Estimates]):
 
     @cached_property
     def layout(self) -> HashedReports:
-        return HashedReports(HashSeeds(self.cohorts), self.law.outputs, self._support)
+        # Of a pair of buckets a report hits one, which speaks for one item of a key; else it may be that of both.
+        sums = (SumBound((-1,), 0, 1),) if self.paired else ()
+        return HashedReports(HashSeeds(self.cohorts), self.law.outputs, self._support, Bounded((self.d, 2), sums=sums))
 
     def channel(self) -> PublicMixture:
         component = HashedChannel(self.law, self.paired)

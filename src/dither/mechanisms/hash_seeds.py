@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
+from dither.core.contributions import Bounded, Contributions, one_of
 from dither.core.draw import TAG, Rows, Tape, Words, below
+from dither.core.mechanism import MOST_COUNTED
 from dither.errors import ParameterError
 from dither.kernels.hashing import public_seeds
 
@@ -69,6 +71,15 @@ class HashedReports:
     functions: HashSeeds
     values: int
     support: Callable[[Words, NDArray], NDArray[np.int64]] | None = None
+    supported: Bounded | None = None  # what `support` counts of one report
+
+    def __post_init__(self) -> None:
+        counts = (self.functions.cohorts or 0) * self.values
+        if counts > MOST_COUNTED:
+            raise ParameterError(
+                f"a tally of 2^{counts.bit_length() - 1} counts does not fit, one for each shared hash function and "
+                "value; take fewer cohorts"
+            )
 
     @property
     def dtype(self) -> np.dtype:
@@ -99,3 +110,9 @@ class HashedReports:
             return self.support(reports["seed"], reports["value"])
         cells = reports[self.functions.name].astype(np.intp) * self.values + reports["value"]
         return np.bincount(cells, minlength=cohorts * self.values).reshape(cohorts, self.values)
+
+    @property
+    def contributions(self) -> Contributions:
+        """What one report adds to the counts."""
+        cohorts = self.functions.cohorts
+        return self.supported or Contributions() if cohorts is None else one_of(cohorts, self.values)

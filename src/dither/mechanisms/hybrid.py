@@ -24,12 +24,14 @@ from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_list
 from dither.core.composite_channels import Announced, PublicMixture
+from dither.core.contributions import Bounded, one_of
 from dither.core.domains import NUMBERS
 from dither.core.draw import TAG, Rows, Tape, below, some_of
 from dither.core.estimate import Estimate
 from dither.core.lattice import MOST_STEPS
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.structure import BRANCHES
+from dither.errors import ParameterError
 from dither.mechanisms.mean import Mean
 from dither.mechanisms.window import Window, fine_enough, piecewise_share
 
@@ -82,6 +84,8 @@ class Hybrid(Mechanism[Estimate]):
         laws = tuple(checked_count("a weight", weight, 1) for weight in laws)
         checked_count("the lattice", laws[-1], 1, MOST_STEPS)
         checked_count("the window", laws[-2], 1, MOST_STEPS)
+        if laws[0] <= laws[1] or laws[2] <= laws[3]:  # of one branch the other would tell, and it has no score
+            raise ParameterError("these weights treat all outputs of a branch alike: its reports would tell nothing")
         return *laws, share
 
     @cached_property
@@ -173,6 +177,10 @@ class Hybrid(Mechanism[Estimate]):
         sizes = [window.law.outputs for _, window in self.branches]
         first = np.concatenate([[0], np.cumsum(sizes)])
         return np.bincount(first[reports["branch"]] + reports["value"], minlength=int(first[-1]))
+
+    @cached_property
+    def contributions(self) -> Bounded:
+        return one_of(self.channel().shape[1])
 
 
 def _best_share(sign: Mean, window: Mean) -> float:

@@ -47,6 +47,7 @@ from numpy.typing import NDArray
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Repeated
+from dither.core.contributions import Bounded
 from dither.core.domains import RECORDS, Records, UnitInterval
 from dither.core.draw import ELEMENT, Placed, Rows, Tape, Words, rejection_sampled, sides, slots_of
 from dither.core.estimate import MEAN, Estimate
@@ -270,6 +271,10 @@ class Hypercube(Mechanism[Estimate]):
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         return counted_bits(reports, self.d * self.number).reshape(self.number, self.d).sum(axis=0)
+
+    @cached_property
+    def contributions(self) -> Bounded:
+        return Bounded((self.d,), 0, self.number)
 
 
 def half_space(d: int) -> int:

@@ -31,6 +31,7 @@ from dither import kernels
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import PublicMixture
+from dither.core.contributions import Bounded
 from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
 from dither.core.mechanism import Mechanism, Reading
@@ -101,7 +102,10 @@ class LocalHash(Mechanism[Estimate]):
     def layout(self) -> HashedReports:
         g = self.law.outputs
         return HashedReports(
-            HashSeeds(self.cohorts), g, lambda seeds, values: kernels.hash_support(seeds, values, self.k, g)
+            HashSeeds(self.cohorts),
+            g,
+            lambda seeds, values: kernels.hash_support(seeds, values, self.k, g),
+            Bounded((self.k,)),
         )
 
     def channel(self) -> PublicMixture:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import Channel, TwoLevel
 from dither.core.checks import SMALLEST_EPSILON, checked_count, checked_real
+from dither.core.contributions import Contributions
 from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
 from dither.core.exact import exp_below, log_above
@@ -155,6 +156,10 @@ class Memoized(Mechanism[Estimate], Generic[Plain]):
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         return self.sent._count(reports)
+
+    @cached_property
+    def contributions(self) -> Contributions:
+        return self.sent.contributions
 
     @property
     def row_words(self) -> int:

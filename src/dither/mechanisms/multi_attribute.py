@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import Channel
 from dither.core.composite_channels import Independent, PublicMixture
+from dither.core.contributions import Contributions, Grouped
 from dither.core.covariance import Covariance
 from dither.core.domains import CATEGORIES, NUMBERS, Records
 from dither.core.draw import Rows, Tape, slots_of, some_of
@@ -170,7 +171,7 @@ class MultiAttribute:
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
         """Where the counts of each dimension begin; behind its number of reports."""
-        sizes = [part._count(np.empty(0, dtype=part.dtype)).size for part in self.parts]
+        sizes = [prod(part.tally_shape) for part in self.parts]
         if sum(sizes[part] for part in self.which) > MOST_COUNTED:
             raise ParameterError(
                 f"a tally of {self.d:,} dimensions with up to {max(sizes):,} counts each does not fit; "
@@ -200,8 +201,17 @@ class MultiAttribute:
         """The tally of one dimension, as its own mechanism would have made it."""
         part, first = self.part(dimension), int(self._starts[dimension])
         counts = tally.counts[first + 1 : int(self._starts[dimension + 1])]
-        shape = part._count(np.empty(0, dtype=part.dtype)).shape
-        return Tally(part.fingerprint, int(tally.counts[first]), counts.reshape(shape), tally.simulated)
+        return Tally(part.fingerprint, int(tally.counts[first]), counts.reshape(part.tally_shape), tally.simulated)
+
+    @property
+    def contributions(self) -> Contributions:
+        """What one report adds to the counts."""
+        known = (part.contributions for part in self.parts)
+        parts = tuple(
+            Contributions(part.tally_shape) if own.shape is None else own
+            for part, own in zip(self.parts, known, strict=True)
+        )
+        return Grouped.of(parts, self.which, self.m)
 
     # Reading ---------------------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from dither import kernels
 from dither.core.channel import Channel, Contrast, Table, TwoLevel
 from dither.core.composite_channels import Product, PublicMixture
+from dither.core.contributions import Bounded, Grouped, SumBound, at_most_one
 from dither.core.domains import SPARSE
 from dither.core.draw import COINS, TAG, Rows, Tape, below, entries, positions
 from dither.core.estimate import Estimates
@@ -151,6 +152,11 @@ class PrivKV(_Itemized):
         counts[:, 0] = counts.sum(axis=1)
         return counts
 
+    @cached_property
+    def contributions(self) -> Grouped:
+        keys = np.broadcast_to(np.intp(0), self.d)  # all of one kind, in no memory
+        return Grouped.of((at_most_one(2),), keys, 1, (self.d, 3))
+
 
 @dataclass(frozen=True)
 class PCKV_GRR(_Itemized):  # noqa: N801 - the name in the literature
@@ -183,6 +189,10 @@ class PCKV_GRR(_Itemized):  # noqa: N801 - the name in the literature
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         return super()._count(reports)[: 2 * self.d].reshape(self.d, 2)  # dummies are no key's
+
+    @cached_property
+    def contributions(self) -> Bounded:
+        return at_most_one(self.d, 2)
 
 
 @dataclass(frozen=True)
@@ -229,6 +239,10 @@ class PCKV_AGRR(_Itemized):  # noqa: N801 - the name in the literature
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         return super()._count(reports)[: 2 * self.d].reshape(self.d, 2)  # dummies are no key's
+
+    @cached_property
+    def contributions(self) -> Bounded:
+        return at_most_one(self.d, 2)
 
 
 @dataclass(frozen=True)
@@ -381,6 +395,10 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         return np.stack([kernels.bit_counts(plane, self.d) for plane in self._planes(reports)], axis=1)
+
+    @cached_property
+    def contributions(self) -> Bounded:
+        return Bounded((self.d, 2), sums=(SumBound((-1,), 0, 1),))  # no key is both minus and plus
 
 
 def one_item_of_s(law: Channel, domain: Sparse, *, attained: bool = True) -> PublicMixture:

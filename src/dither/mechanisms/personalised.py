@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from dither.core.checks import as_float, checked_count, checked_epsilon, checked_list, is_list, is_whole
 from dither.core.composite_channels import Announced
+from dither.core.contributions import Grouped, one_of
 from dither.core.domains import GROUPS, NUMBERS, UnitInterval
 from dither.core.draw import Rows, Tape, some_of
 from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
@@ -186,7 +187,7 @@ class Pooled:
     @cached_property
     def starts(self) -> NDArray[np.int64]:
         """Where the counts of each group begin; behind its number of reports."""
-        sizes = [part._count(np.empty(0, dtype=part.dtype)).size for part in self.parts]
+        sizes = [math.prod(part.tally_shape) for part in self.parts]
         return np.concatenate([[0], np.cumsum([1 + size for size in sizes])])
 
     def marginal(self, tally: Tally, number: int) -> Tally:
@@ -390,6 +391,11 @@ class Personalised(Mechanism[Estimates]):
         counts = np.bincount(starts[reports["group"]] + 1 + reports["value"], minlength=int(starts[-1]))
         counts[starts[:-1]] = np.add.reduceat(counts, starts[:-1])
         return counts
+
+    @cached_property
+    def contributions(self) -> Grouped:
+        parts = tuple(one_of(part.channel().shape[1]) for part in self.reading.parts)
+        return Grouped.of(parts, np.arange(len(parts)), 1)
 
 
 def _checked_groups(groups: Any) -> tuple[Group, ...]:

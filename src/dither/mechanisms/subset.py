@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from dither import kernels
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
+from dither.core.contributions import Bounded, exactly
 from dither.core.draw import ELEMENT, Placed, Rows, Tape, Words, rejection_sampled, sides
 from dither.core.estimate import Estimate
 from dither.core.mechanism import Mechanism
@@ -157,3 +158,7 @@ class SubsetSelection(Mechanism[Estimate]):
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         return counted_bits(reports, self.k)
+
+    @cached_property
+    def contributions(self) -> Bounded:
+        return exactly(self._size, self.k)

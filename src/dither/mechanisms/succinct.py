@@ -36,6 +36,7 @@ from dither.core.additive_channel import AdditiveChannel
 from dither.core.channel import Channel, TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import PublicMixture
+from dither.core.contributions import Bounded
 from dither.core.domains import SPARSE
 from dither.core.draw import Rows, Tape, Words, positions
 from dither.core.estimate import Estimates
@@ -115,7 +116,9 @@ class _Summed(Mechanism[Estimates]):
 
     @cached_property
     def layout(self) -> HashedReports:
-        return HashedReports(HashSeeds(), self.component().shape[1], self._support)
+        most = self.component().shape[1] - 1  # values are counted from the middle, in steps of two
+        added = Bounded((self.d, 2 if self.goal == "frequency" else 1), -most, most, step=2)
+        return HashedReports(HashSeeds(), most + 1, self._support, added)
 
     # On the device -----------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from dither.core.channel import Contrast, Table, TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Product
+from dither.core.contributions import Bounded
 from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
 from dither.core.exact import exp_below, log_above
@@ -188,3 +189,7 @@ class Unary(Mechanism[Estimate]):
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         return counted_bits(reports, self.k)
+
+    @cached_property
+    def contributions(self) -> Bounded:
+        return Bounded((self.k,))

@@ -36,6 +36,7 @@ epsilon 8). So the tally adds up the squares of entries, too, and the standard e
 what `across` and `along` allow.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -48,6 +49,7 @@ from dither.core.ball_domain import Ball
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Independent, PublicMixture
+from dither.core.contributions import Bounded, vector_sums
 from dither.core.domains import BALL
 from dither.core.draw import TAG, Rows, Tape, positions, slots_of, some_of
 from dither.core.estimate import MEAN, Estimate
@@ -287,6 +289,10 @@ class UnitVector(Mechanism[Estimate]):
 
     def _count(self, reports: NDArray) -> NDArray[np.int64]:
         return self.book.sums(seeds_of_parts(reports["seed"], self.number), reports["value"].reshape(-1))
+
+    @cached_property
+    def contributions(self) -> Bounded:
+        return vector_sums(self.d, math.ceil(self.book.length), self.book.squares, self.number)
 
 
 def best_codewords(d: int, epsilon: float) -> int:

@@ -110,7 +110,7 @@ def _numbers(estimate: Estimate, level: float) -> tuple[Floats, ...]:
 def people(plan: Plan, estimates: PlanEstimates) -> int:
     """How many users reported."""
     checked(plan, estimates)
-    return round(sum(estimates[str(part.questions[0])].n for part in plan.parts) / plan.questions_per_user)
+    return plan.users_behind([estimates[str(part.questions[0])].n for part in plan.parts])
 
 
 # Predicted, stated and real errors -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from dither.core.mechanism import Collection, Mechanism
 from dither.core.randomness import Stream
 from dither.core.reports import Reports
 from dither.core.tally import Tally
-from dither.errors import DomainError, TallyError
+from dither.errors import DomainError, ParameterError, TallyError
 from dither.planning.choose import Unit
 from dither.planning.record_tables import record_value
 from dither.questions.question import Column, Encoded, Question
@@ -75,11 +75,30 @@ class Part(NamedTuple):
         """Whether its mechanism takes several columns, or the only one as if there were more."""
         return self.mechanism.reading.domain.kind in (RECORDS, WHOLE_NUMBERS)
 
+    @property
+    def counts(self) -> int:
+        """How many counts its tally has; more than fit are refused, before there is one."""
+        try:
+            self.mechanism.check_size()
+        except ParameterError as error:
+            raise ParameterError(f"{self.name}: {error}") from None
+        return self.mechanism.contributions.size or 0
+
+    def check_tally(self, tally: Tally) -> None:
+        """Refuse a tally that no reports of its mechanism can have added up to; names the question."""
+        if tally.mechanism != self.mechanism.fingerprint:
+            raise TallyError(f"{self.name}: this tally is damaged: it is of another mechanism than the plan's")
+        try:
+            self.mechanism.check_tally(tally)
+        except TallyError as error:
+            wrong = TallyError(f"{self.name}: {error}")
+        else:
+            return
+        raise wrong
+
     def estimates(self, tally: Tally, guarantee: Guarantee, users: int) -> Iterator[tuple[Question, Any]]:
         """For each question an estimate in the mechanism's own units; unknown if nobody was asked."""
         mechanism, asked = self.mechanism, self.questions
-        if tally.mechanism != mechanism.fingerprint:
-            raise TallyError("this tally is damaged: it is of another mechanism than the plan's")
         source = f"{type(mechanism).__name__} at epsilon {mechanism.epsilon:.6g}"
         unknown = None if tally.n else {question: question.unknown(guarantee, source) for question in asked}
         if unknown is not None and all(each is not None for each in unknown.values()):

@@ -1,7 +1,8 @@
 """The tally of a plan: a tally for each of its parts, and the hash of the plan that they belong to.
 
 Its bytes end with a digest of the others: a count that a disk or a wire has changed would be a wrong estimate with a
-small error bar, and nothing else would tell.
+small error bar, and nothing else would tell. A digest is no secret: against somebody who changes a tally on purpose
+there are seals (`core.seals`), and what n reports can add up to (`core.contributions`), which a plan knows.
 
 A tally may know the files that its reports came from, each by a digest (`engines.report_files` says of what) with the
 number of its reports. Then a file that is counted already is found out, and whoever adds tallies up cannot count one
@@ -20,7 +21,8 @@ import msgspec
 import numpy as np
 
 from dither.core.reports import REASONS
-from dither.core.tally import Tally, unpacked
+from dither.core.seals import sealed, unsealed
+from dither.core.tally import MOST_REPORTS, Tally, unpacked
 from dither.errors import InvalidReportError, TallyError
 
 _TALLY_FORMAT = "dither plan tally 2"
@@ -37,6 +39,13 @@ class PlanTally:
     parts: dict[str, Tally]
     files: Mapping[str, int] = field(default_factory=dict)  # by their digests, in hexadecimal: how many reports
     dropped: Mapping[str, int] = field(default_factory=dict)  # by the reason: how many reports were left out
+
+    def __post_init__(self) -> None:
+        for name, part in self.parts.items():
+            if part.n == 0 and part.counts.any():  # whatever the mechanism is
+                raise TallyError(f"{name}: no reports add up to this tally: there are counts, and no reports")
+        if any(reports > MOST_REPORTS for reports in self.files.values()):
+            raise TallyError("this tally lists a file with more reports than any tally counts: tally the reports again")
 
     def __add__(self, other: "PlanTally") -> "PlanTally":
         return self.plus(other) if isinstance(other, PlanTally) else NotImplemented
@@ -100,8 +109,8 @@ class PlanTally:
         """The same with all of its reports left out: it counts none, and knows how many they were."""
         return replace(self.without(self.parts), dropped=_by_reason(self.dropped, {reason: self.reports}))
 
-    def to_bytes(self) -> bytes:
-        """The same bytes for the same tally, on every machine. The plan's hash is in them."""
+    def to_bytes(self, *, key: bytes | None = None) -> bytes:
+        """The same bytes for the same tally, on every machine; sealed, if there is a key. They name the plan."""
         stored = self._sums()
         if self.files:
             listed = [(bytes.fromhex(digest), self.files[digest]) for digest in sorted(self.files)]
@@ -109,15 +118,21 @@ class PlanTally:
         if self.dropped:
             stored |= {"dropped": _by_reason(self.dropped)}
         body = msgspec.msgpack.encode(stored)
-        return body + hashlib.sha256(body).digest()
+        data = body + hashlib.sha256(body).digest()
+        return data if key is None else sealed(data, key)
 
     def _sums(self) -> dict[str, Any]:
         parts = {name: part.to_bytes() for name, part in self.parts.items()}
         return {"format": _TALLY_FORMAT, "plan": self.plan, "parts": parts}
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "PlanTally":
-        """The inverse of `to_bytes`; refuses anything that is not exactly the tally of a plan."""
+    def from_bytes(cls, data: bytes, *, key: bytes | None = None) -> "PlanTally":
+        """The inverse of `to_bytes`; refuses anything that is not exactly the tally of a plan.
+
+        With a key only what is sealed with it; without one a seal is not looked at. What the tally claims is checked
+        where its plan is known: `plan.check_tally`, and all that reads or merges with a plan.
+        """
+        data = unsealed(data, key)
         whole = bytes(data) if isinstance(data, bytes | bytearray | memoryview) else b""
         body, digest = whole[:-_DIGEST], whole[-_DIGEST:]
         files: dict[str, int] = {}

@@ -17,8 +17,9 @@ version may make better.
 
 import hashlib
 import html
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -35,6 +36,7 @@ from dither.core.columns import filled
 from dither.core.composite_channels import Independent
 from dither.core.draw import Tape, entries
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.core.mechanism import MOST_COUNTED
 from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
 from dither.core.reports import OUT_OF_RANGE, Reports, maker_of
@@ -79,6 +81,13 @@ class Plan:
     parts: tuple[Part, ...]
     questions_per_user: int
     prediction: Prediction = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        counts = sum(part.counts for part in self.parts)
+        if counts > MOST_COUNTED:
+            raise ParameterError(
+                f"a tally of 2^{counts.bit_length() - 1} counts does not fit; ask fewer questions, or of fewer keys"
+            )
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -384,6 +393,54 @@ class Plan:
         kinds = found.without(simulated), replace(found.without(others), dropped={})
         return merged_tallies(kinds, invalid_reports=invalid_reports, allow_simulated=allow_simulated)
 
+    def check_tally(self, tally: PlanTally) -> None:
+        """Refuse a tally that is not of this plan, or that no reports of it can have added up to; names the question.
+
+        >>> from dither import Categorical, plan
+        >>> best = plan(Schema({"job": Categorical(["nurse", "driver", "other"])}), 1.0, users=1000)
+        >>> best.check_tally(best.tally(best.randomize({"job": ["nurse", "other"]})))
+        """
+        if not isinstance(tally, PlanTally) or tally.plan != self.fingerprint:
+            raise TallyError("this tally belongs to another plan: plan.estimate(plan.tally(reports))")
+        if set(tally.parts) != {part.name for part in self.parts}:
+            raise TallyError("this tally is damaged: its questions are not those of the plan")
+        for part in self.parts:
+            part.check_tally(tally.parts[part.name])
+
+    def load_tally(self, data: bytes, *, key: bytes | None = None) -> PlanTally:
+        """The tally of this plan in these bytes, checked; with a key, only one that is sealed with it."""
+        tally = PlanTally.from_bytes(data, key=key)
+        self.check_tally(tally)
+        return tally
+
+    def merge(
+        self, tallies: Iterable[PlanTally], *, invalid_reports: str = "error", allow_simulated: bool = False
+    ) -> PlanTally:
+        """The sum of tallies of this plan, each checked before it is added: a sum would hide what one of them claims.
+
+        Simulated ones are not mixed with others, unless that is allowed (`planning.tally_sums`).
+
+        >>> from dither import Categorical, plan
+        >>> best = plan(Schema({"job": Categorical(["nurse", "driver", "other"])}), 1.0, users=1000)
+        >>> days = [best.tally(best.randomize({"job": jobs})) for jobs in (["nurse", "other"], ["driver"])]
+        >>> best.merge(days)
+        PlanTally(histogram(job): 3)
+        """
+        checked = self.checked_tallies(tallies)
+        return merged_tallies(checked, invalid_reports=invalid_reports, allow_simulated=allow_simulated)
+
+    def checked_tallies(self, tallies: Iterable[PlanTally]) -> Iterator[PlanTally]:
+        """The tallies, as they come; one that does not pass `check_tally` is named by its place."""
+        for place, tally in enumerate(tallies):
+            try:
+                self.check_tally(tally)
+                wrong = None
+            except TallyError as error:
+                wrong = f"tally {place}: {error}; nothing was merged"
+            if wrong is not None:
+                raise TallyError(wrong)
+            yield tally
+
     def _own(self, part: Part, reports: Any) -> Any:
         """The reports as the mechanism knows them, if their tag is right."""
         maker = maker_of(reports)
@@ -402,11 +459,8 @@ class Plan:
         """
         from dither.planning.plan_estimates import PlanEstimates  # a device has no use for it
 
-        if not isinstance(tally, PlanTally) or tally.plan != self.fingerprint:
-            raise TallyError("this tally belongs to another plan: plan.estimate(plan.tally(reports))")
-        if set(tally.parts) != {part.name for part in self.parts}:
-            raise TallyError("this tally is damaged: its questions are not those of the plan")
-        users = round(tally.reports / self.questions_per_user)
+        self.check_tally(tally)
+        users = self.users_behind([part.n for part in tally.parts.values()])
         if users == 0:
             raise EmptyError("there are no reports yet: tally at least one before estimating")
         guarantee = NO_GUARANTEE if tally.simulated else self.guarantee
@@ -420,6 +474,10 @@ class Plan:
         decoded = {str(question): question.decode(estimate) for question, estimate in found.items()}
         first = {name: str(question) for question in reversed(self.questions) for name in question.names}
         return PlanEstimates(decoded, first, tally.dropped)
+
+    def users_behind(self, reports: Sequence[int]) -> int:
+        """How many users sent so many reports for each part: each answers so many questions, and no question twice."""
+        return max(*reports, round(Fraction(sum(reports), self.questions_per_user)))
 
     # Identity --------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ the channel's fractions. A statistical check states its false-alarm probability.
 - `estimators` and `sparse_estimators`: unbiased, with the stated moments, by enumeration of all reports.
 - `seeded_collections`: merging, plumbing, coverage.
 - `behaviour`: stored and loaded, what is refused, which words are read.
+- `tallies`: what one report adds to the counts, and tallies that claim more.
 - `contract`: all of them in one call.
 - `tapes`, `sign_vectors`: all tapes of short words, all vectors of signs.
 - `examples`: the mechanisms, what kind each is, values for it.

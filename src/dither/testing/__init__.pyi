@@ -25,6 +25,7 @@ from .examples import examples as examples
 from .examples import label as label
 from .examples import many as many
 from .examples import messages as messages
+from .examples import read_expected as read_expected
 from .examples import sparse_inputs as sparse_inputs
 from .examples import with_epsilon as with_epsilon
 from .rounding import mixed as mixed
@@ -49,3 +50,4 @@ from .sparse_estimators import check_sparse_errors as check_sparse_errors
 from .sparse_estimators import check_sparse_estimates as check_sparse_estimates
 from .sparse_estimators import expected_tally as expected_tally
 from .sparse_estimators import sparse_truth as sparse_truth
+from .tallies import check_tallies as check_tallies

@@ -23,6 +23,7 @@ from dither.testing.certificates import check_certificate, check_channel
 from dither.testing.estimators import check_estimator
 from dither.testing.samplers import check_sampler
 from dither.testing.seeded_collections import check_coverage, check_merging, check_plumbing
+from dither.testing.tallies import check_tallies
 
 _COLLECTIONS = 500
 
@@ -43,6 +44,7 @@ CHECKS: dict[str, Callable[[Mechanism], Any]] = {
     "budgets": check_budgets,
     "values": check_values,
     "reports": check_reports,
+    "tallies": check_tallies,
     "secure": check_secure,
     "merging": check_merging,
     "plumbing": check_plumbing,
@@ -108,7 +110,7 @@ def check_mechanism(
             except AssertionError as error:
                 said = str(error).strip().split("\n")[0]
                 raise AssertionError(f"{made!r} does not keep the contract, {name}: {said or _WHY}") from error
-            rows.append((repr(made), name, "too large to list" if skipped else "kept"))
+            rows.append((repr(made), name, "not carried out" if skipped else "kept"))
     return Contract(mechanism.__name__, tuple(rows))
 
 

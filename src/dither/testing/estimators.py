@@ -17,7 +17,7 @@ from dither.core.randomness import Stream
 from dither.core.structure import BOXES, CODEBOOK, GRIDS, POINTS
 from dither.core.tally import Tally
 from dither.mechanisms.codebooks import seeds_of_parts, whole_vectors
-from dither.testing.examples import LARGEST_LISTED, component_of, composed, many
+from dither.testing.examples import LARGEST_LISTED, component_of, composed, many, read_expected
 from dither.testing.sparse_estimators import check_hits, check_outcomes
 
 
@@ -69,7 +69,7 @@ def check_estimator(mechanism: Mechanism) -> None:
     counts = weights
     if mechanism.tally(outputs[:1]).counts.size != counts.size:  # the tally is not a histogram of reports
         counts = np.sum([w * mechanism.tally(y).counts for w, y in zip(weights, outputs, strict=True)], axis=0)
-    estimate = mechanism.estimate(Tally(mechanism.fingerprint, int(weights.sum()), counts))
+    estimate = read_expected(mechanism, Tally(mechanism.fingerprint, int(weights.sum()), counts))
     np.testing.assert_allclose(np.atleast_1d(estimate.value), shares @ truth, atol=1e-8)
     stated, true = np.atleast_1d(estimate.stderr) ** 2 * estimate.n, shares @ variance
     # Two input points in a dimension carry no magnitude: the error bar may be too wide, never too narrow.
@@ -121,7 +121,7 @@ def check_directions(mechanism: Any, seeds: int = 400, alarm: float = 1e-8) -> N
     stated = mechanism.moments(vector)
     square = (stated.variance[0] * mechanism.number + vector**2) / reading.scale**2 / 2.0**book.shift
     counts = np.rint(n * mechanism.number * np.array([vector / reading.scale, square])).astype(np.int64)
-    estimate = mechanism.estimate(Tally(mechanism.fingerprint, n, counts))
+    estimate = read_expected(mechanism, Tally(mechanism.fingerprint, n, counts))
     np.testing.assert_allclose(estimate.value, vector, atol=1e-6)
     np.testing.assert_allclose(estimate.stderr**2 * n, stated.variance[0], rtol=1e-3)
 
@@ -166,7 +166,7 @@ def check_records(mechanism: Mechanism) -> None:
         np.rint(weight * 10**13).astype(np.int64) * mechanism.tally(report).counts
         for weight, report in zip(shares @ law.astype(float), outputs, strict=True)
     )
-    population = mechanism.estimate(Tally(mechanism.fingerprint, 10**13, np.asarray(counts)))
+    population = read_expected(mechanism, Tally(mechanism.fingerprint, 10**13, np.asarray(counts)))
     for j in range(dimensions.d):
         part = dimensions.part(j)
         scores = np.array([np.atleast_1d(dimension(estimate, j)[0]) for estimate in decoded])

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from dither.core.domains import BALL, GROUPS, NUMBERS, RECORDS, SPARSE, WHOLE_NUMBERS
 from dither.core.hashed_channel import HashedChannel
-from dither.core.mechanism import Mechanism
+from dither.core.mechanism import Mechanism, R
 from dither.core.structure import BUCKETS
+from dither.core.tally import Tally
 from dither.mechanisms.lookup import registry
 
 LARGEST_LISTED = 1 << 16
@@ -51,6 +52,11 @@ def as_values(mechanism: Mechanism, column: Any) -> NDArray | list[Any] | dict[s
         if isinstance(column, np.ndarray)
         else [[value] * domain.d for value in column]
     )
+
+
+def read_expected(mechanism: Mechanism[R], tally: Tally) -> R:
+    """What a mechanism reads off expected counts, or off those of single outcomes: no whole reports add up to them."""
+    return mechanism.reading.estimate(tally, mechanism.guarantee, repr(mechanism))
 
 
 def many(value: Any, rows: int) -> NDArray:

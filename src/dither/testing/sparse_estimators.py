@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dither.core.tally import Tally
 from dither.mechanisms.keyvalue import Hits
-from dither.testing.examples import component_of
+from dither.testing.examples import component_of, read_expected
 from dither.testing.rounding import as_signs
 from dither.testing.samplers import row_of
 from dither.testing.sign_sums import SUMMED, hashed_sign, total_law, total_of
@@ -81,7 +81,7 @@ def _check_moments(mechanism: Any, vector: dict[int, int], chances: NDArray) -> 
     scores = np.empty((4, mechanism.d))
     for outcome, (minus, plus) in counts.items():
         tally = Tally(mechanism.fingerprint, 1, np.tile([minus, plus], (mechanism.d, 1)))
-        made = mechanism.estimate(tally)
+        made = read_expected(mechanism, tally)
         scores[outcome] = made["mean"].value
         presence = made["presence"].value
         np.testing.assert_allclose(made["frequency"].value.sum(axis=1), presence, atol=1e-9)
@@ -245,7 +245,7 @@ def _scores(mechanism: Any, seen: list[tuple[int, ...]]) -> dict[str, NDArray]:
     for at in range(0, len(seen), d):
         some = seen[at : at + d]
         counts = np.array([(*first, *each) for each in (some * d)[:d]])
-        made = mechanism.estimate(Tally(mechanism.fingerprint, 1, counts))
+        made = read_expected(mechanism, Tally(mechanism.fingerprint, 1, counts))
         for name in made.keys() - {"conditional_mean"}:
             found.setdefault(name, []).append(made[name].value[: len(some)])
     scores = {name: np.concatenate(parts) for name, parts in found.items()}
@@ -343,7 +343,7 @@ def check_sparse_errors(mechanism: Any, vectors: list[dict[int, float]], n: int 
     Where only some are asked about a key, they differ from all: that is stated too, and no part of the moments.
     """
     reading = mechanism.reading
-    made = mechanism.estimate(expected_tally(mechanism, vectors, n))
+    made = read_expected(mechanism, expected_tally(mechanism, vectors, n))
     signs = all(abs(value) == 1 for vector in vectors for value in vector.values())
     for name in reading.law.reads:
         own = replace(reading, about=name)

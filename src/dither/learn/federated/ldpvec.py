@@ -42,6 +42,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import LARGEST_MATRIX
 from dither.core.checks import checked_count, checked_delta, checked_epsilon, checked_real
+from dither.core.contributions import Bounded, rounded_squares, vector_sums
 from dither.core.domains import NUMBERS
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
@@ -195,6 +196,11 @@ class LDPVec:
         counts = np.zeros((2, self.d), dtype=np.int64) if sums is None else sums
         return Tally(self.fingerprint, len(rows), counts, valid.simulated)
 
+    @property
+    def contributions(self) -> Bounded:
+        """What one report adds: the entries of a vector of norm `LEVELS`, each rounded, and their squares."""
+        return vector_sums(self.d, LEVELS, rounded_squares(self.d, LEVELS))
+
     def _sums(self, rows: NDArray) -> NDArray[np.int64]:
         whole = np.rint(self.decode(rows) * (LEVELS / self.clip)).astype(np.int64)
         return np.stack([whole.sum(axis=0), (whole * whole).sum(axis=0)])
@@ -216,6 +222,7 @@ class LDPVec:
         """The mean of the decoded vectors, less that of no direction: biased, with the standard errors of its noise."""
         if not isinstance(tally, Tally) or tally.mechanism != self.fingerprint:
             raise TallyError("this tally belongs to another mechanism, or to this one with other parameters")
+        self.contributions.check(tally.n, tally.counts)
         if tally.n == 0:
             raise EmptyError("there are no reports yet: tally at least one before estimating")
         unit = self.clip / LEVELS
