@@ -65,7 +65,8 @@ def test_different_kinds_are_refused(parts, delta):
 
 
 def test_mutant_that_sums_whatever_it_gets(monkeypatch):
-    monkeypatch.setattr("dither.privacy.accounting.exact_sums.one_kind", lambda _: ("local", "replace"))
+    for room in ("exact_sums", "composition"):
+        monkeypatch.setattr(f"dither.privacy.accounting.{room}.one_kind", lambda _: ("local", "replace"))
     with pytest.raises(pytest.fail.Exception):
         test_different_kinds_are_refused([GRR, SHUFFLED, CENTRAL], 0.0)
 
