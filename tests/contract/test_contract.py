@@ -65,6 +65,16 @@ enumerable = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.parametrize(
+    "mechanism",
+    [wide(each) if each in (*SLOW, dither.SampledDuchi(d=20, epsilon=4.0)) else each for each in EXAMPLES],
+    ids=checks.label,
+)
+def test_what_a_report_is_worth(mechanism: Mechanism):
+    assert mechanism.report_worth()
+    checks.check_influence(mechanism)
+
+
 @enumerable
 def test_channel(mechanism: Mechanism):
     checks.check_channel(mechanism)

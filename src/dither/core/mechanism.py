@@ -37,6 +37,7 @@ from dither.core.reports import Reports
 from dither.core.structure import PLAIN
 from dither.core.tally import Tally
 from dither.core.workload import Workload
+from dither.core.worth import Worths
 from dither.errors import EmptyError, ParameterError, ReportError, TallyError
 
 R = TypeVar("R")
@@ -251,6 +252,16 @@ class Mechanism(ABC, Generic[R]):
         return 0.0
 
     # What others have to know ------------------------------------------------------------------------------------
+
+    def report_worth(self) -> Worths | None:
+        """What a valid report is worth to each number that is estimated (`core.worth`), exactly, from the integers.
+
+        By default each report is estimated alone, if these are few; None where that is not known. Shown by
+        `utility.influence`.
+        """
+        from dither.core.listed_worth import listed_worth  # a device has no use for it
+
+        return listed_worth(self)
 
     @cached_property
     def naive(self) -> Reading[R] | None:

@@ -44,6 +44,7 @@ from dither.core.estimate import Estimate
 from dither.core.lattice import MOST_STEPS, ROUNDING, rounded
 from dither.core.mechanism import Mechanism, Moments, Reading
 from dither.core.short_weights import FEW_NOISES, short_noise
+from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.mechanisms.mean import Mean
 from dither.mechanisms.multi_attribute import MultiAttribute
@@ -87,6 +88,13 @@ class Additive:
         growth = 0.0 if steps == 1 else float((square[1] - square[0]) / (1 - x[0] ** 2))
         rounding = 0.0 if steps == 1 else self.step**2 / 4  # two points: it is in the squares already
         return Mean(scores, float(square[1]) - growth, growth, float(mean[1]), self.moments, rounding)
+
+    def worths(self) -> Worths:
+        """The places of the lowest and the highest output on the line: those of the farthest noise."""
+        law = self.law
+        step = Fraction(2 * law.stretch, law.steps)
+        least = -step * law.reach - law.stretch
+        return (Worth.of_mean(least + step * (law.shape[1] - 1), least),)
 
     def moments(self, x: NDArray[np.float64]) -> Moments:
         """Exact moments of one score; between two lattice points their mixture."""
@@ -179,6 +187,9 @@ class _AdditiveMechanism(Mechanism[Estimate]):
     @cached_property
     def reading(self) -> Reading:
         return self.noise.reading()
+
+    def report_worth(self) -> Worths | None:
+        return self.noise.worths()
 
     def channel(self) -> Channel:
         return self.noise.law
@@ -299,6 +310,9 @@ class Gaussian(_AdditiveMechanism):
     @property
     def dimensions(self) -> tuple[tuple[Reading[Any], float], ...]:
         return self.layout.dimensions if self.layout else ()
+
+    def report_worth(self) -> Worths | None:
+        return self.layout.worths() if self.layout else super().report_worth()
 
     def inputs(self) -> NDArray:
         return self.layout.inputs() if self.layout else super().inputs()

@@ -51,6 +51,7 @@ from dither.core.mechanism import Mechanism, Moments
 from dither.core.rounded_gaussian import MOST_SCALE, RoundedGaussian, normal_below
 from dither.core.structure import POINTS
 from dither.core.tally import Tally
+from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.mechanisms.noise_tables import MOST_EPSILON, analytic_sigma
 
@@ -237,6 +238,11 @@ class BallGaussian(Mechanism[Estimate]):
     def reading(self) -> BallMean:
         law = self.law
         return BallMean(self.d, _length(self.d, law.radius), law.most, law.table.variance)
+
+    def report_worth(self) -> Worths:
+        """The farthest noise, in every coordinate at once: the whole vector is sqrt(d) times as long as that."""
+        reading = self.reading
+        return (Worth.of_mean(Fraction(reading.offset, reading.length), items=self.d, at_once=self.d),)
 
     @cached_property
     def dtype(self) -> np.dtype:

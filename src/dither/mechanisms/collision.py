@@ -46,6 +46,7 @@ from dither.core.short_weights import short_two_level
 from dither.core.sparse_domain import Sparse
 from dither.core.structure import BUCKETS
 from dither.core.workload import Workload
+from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.kernels.hashing import buckets
 from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
@@ -144,6 +145,9 @@ class _Bucketed(Mechanism[Estimates]):
     @abstractmethod
     def _places_of(self, seeds: Words) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """For hash functions (rows) and keys (columns), the buckets that hit the items - and +."""
+
+    def report_worth(self) -> Worths:
+        return self.hits.worths(self.d, at_once=None, exact=self.cohorts is None)
 
     @cached_property
     def layout(self) -> HashedReports:

@@ -36,6 +36,7 @@ from dither.core.estimate import SHARES, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
 from dither.core.tally import Tally
+from dither.core.worth import Worth, Worths
 from dither.estimation.simplex import onto_simplex
 
 Counts = NDArray[np.int64]
@@ -117,6 +118,11 @@ class Frequencies:
         made = frequency_estimate(value, variance, tally.n, guarantee, source, among, note, self.covariance)
         none, all_, unasked = float(self.variance(0.0)), float(self.variance(1.0)), 1 - tally.n / (among or tally.n)
         return replace(made, variance=Polynomial([none, all_ - none + unasked, -unasked]) / tally.n)
+
+    def worths(self, at_once: int | None) -> Worths:
+        """What a report is worth to a category that it supports, and to one that it does not."""
+        gap = self.p - self.q
+        return (Worth("frequency", -self.q / gap, (1 - self.q) / gap, items=self.k, at_once=at_once),)
 
     def moments(self, x: Any) -> Moments:
         """For each input (rows) the moments of its calibrated report about each category (columns)."""

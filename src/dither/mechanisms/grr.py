@@ -19,6 +19,7 @@ from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
 from dither.core.mechanism import Mechanism
+from dither.core.worth import Worths
 from dither.mechanisms.frequency import Frequencies, PairSupport
 
 
@@ -60,6 +61,9 @@ class GRR(Mechanism[Estimate]):
     def reading(self) -> Frequencies:
         alone = PairSupport(Fraction(0), Fraction(0))  # a report names one category
         return Frequencies(self.k, self.law.inside, (1 - self.law.inside) / (self.k - 1), pairs=alone)
+
+    def report_worth(self) -> Worths:
+        return self.reading.worths(at_once=1)
 
     def channel(self) -> TwoLevel:
         return self.law

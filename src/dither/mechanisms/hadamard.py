@@ -23,6 +23,7 @@ from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape, Words, positions
 from dither.core.estimate import Estimate
 from dither.core.mechanism import Mechanism
+from dither.core.worth import Worths
 from dither.mechanisms.frequency import Frequencies
 
 MOST_CATEGORIES = (1 << 26) - 1
@@ -70,6 +71,9 @@ class Hadamard(Mechanism[Estimate]):
     @cached_property
     def reading(self) -> Frequencies:
         return Frequencies(self.k, self.law.inside, Fraction(1, 2), supports=self._supports)
+
+    def report_worth(self) -> Worths:
+        return self.reading.worths(at_once=self.k)  # code 0 is in the half of every category
 
     def _supports(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return (counts.sum() + walsh_hadamard(counts)[1 : self.k + 1]) // 2

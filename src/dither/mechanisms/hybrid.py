@@ -30,6 +30,7 @@ from dither.core.estimate import Estimate
 from dither.core.lattice import MOST_STEPS
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.structure import BRANCHES
+from dither.core.worth import Worth, Worths
 from dither.mechanisms.mean import Mean
 from dither.mechanisms.window import Window, fine_enough, piecewise_share
 
@@ -114,6 +115,11 @@ class Hybrid(Mechanism[Estimate]):
         parts = [(float(odds), window.moments(x)) for odds, window in self.branches]
         variance, third = (sum(odds * getattr(part, name) for odds, part in parts) for name in ("variance", "third"))
         return Moments(np.zeros_like(x), np.asarray(variance), np.asarray(third))
+
+    def report_worth(self) -> Worths:
+        """A liar takes the branch that reaches farther."""
+        branches = [worth for _, window in self.branches for worth in window.worths()]
+        return (Worth.of_mean(max(each.most for each in branches), min(each.least for each in branches)),)
 
     def channel(self) -> PublicMixture:
         steps = max(window.steps for _, window in self.branches)

@@ -55,6 +55,7 @@ from dither.core.guarantee import Guarantee
 from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
+from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.mechanisms.packing import as_bytes, bits_dtype, counted_bits, packed_bits, padding_is_clear
 
@@ -208,6 +209,10 @@ class Hypercube(Mechanism[Estimate]):
         law = self.law
         kappa = Fraction((law.high - law.low) * comb(self.d - 1, self.d // 2), law.total)
         return Signs(self.d, kappa, self.number)
+
+    def report_worth(self) -> Worths:
+        """1/kappa for every dimension, where all parts show the same corner."""
+        return (Worth.of_mean(1 / self.reading.kappa, items=self.d, at_once=self.d),)
 
     @cached_property
     def dtype(self) -> np.dtype:

@@ -42,6 +42,7 @@ from dither.core.mechanism import Mechanism
 from dither.core.sparse_columns import EMPTY
 from dither.core.sparse_domain import Sparse
 from dither.core.structure import ONE_ITEM, UNARY_ITEM
+from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.mechanisms.key_sampling import CHOICE, chosen, entry_at, number_outside, picked
 from dither.mechanisms.keyvalue import STATISTICS, Hits, KeyValues
@@ -85,6 +86,9 @@ class _Itemized(Mechanism[Estimates]):
     def reading(self) -> KeyValues:
         return KeyValues(self.domain, self.hits.law())
 
+    def report_worth(self) -> Worths:
+        return self.hits.worths(self.d, at_once=1)  # a report names one item
+
     @property
     def row_words(self) -> int:
         return 4 + 2 * self.s
@@ -113,6 +117,9 @@ class PrivKV(_Itemized):
     @cached_property
     def reading(self) -> KeyValues:
         return KeyValues(self.domain, self.hits.law(asked=1 / self.d))
+
+    def report_worth(self) -> Worths:
+        return self.hits.worths(self.d, at_once=1, asked=Fraction(1, self.d))
 
     @cached_property
     def dtype(self) -> np.dtype:
@@ -304,6 +311,9 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
         false = self.shown / 2
         true, opposite = ((Fraction(weight, total) + (s - 1) * false) / s for weight in self.own[:2])
         return Hits(true, opposite, none, false, none)
+
+    def report_worth(self) -> Worths:
+        return self.hits.worths(self.d, at_once=self.d)
 
     @cached_property
     def dtype(self) -> np.dtype:

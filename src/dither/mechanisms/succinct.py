@@ -45,6 +45,7 @@ from dither.core.short_weights import EVEN_NOISES, FEW_NOISES, short_noise
 from dither.core.sparse_domain import Sparse
 from dither.core.structure import NOISY_SUM, SUM_SIGN
 from dither.core.workload import Workload
+from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.kernels.hashing import buckets
 from dither.mechanisms.additive import Additive, Laplace
@@ -174,6 +175,28 @@ class _Summed(Mechanism[Estimates]):
             "presence": Linear(0.0, gain * np.array([1.0, 1.0])),
         }
         return KeyValues(self.domain, Law(chance, seen, reads))
+
+    def report_worth(self) -> Worths:
+        """The largest value, with the signs that a hash function of the liar's choice gives to all keys."""
+        others, top = self.terms - 1, self.component().shape[1] - 1
+        means: dict[int, Fraction] = {}  # of the reported value, for each sum
+        mean = Fraction(0)  # the same, given that one item of the user's has the sign +1
+        for up in range(others + 1):
+            total = self._within(1 + 2 * up - others)
+            if total not in means:
+                law = enumerate(self._law(total))
+                means[total] = sum(((2 * value - top) * Fraction(chance) for value, chance in law), Fraction(0))
+            mean += Fraction(comb(others, up), 2**others) * means[total]
+        most = top / mean
+        parts = {
+            "presence": Worth("presence", -most, most, items=self.d, at_once=None),
+            "mean": Worth.of_mean(most, items=self.d, at_once=None),
+            "frequency": Worth("frequency", -most, most, items=2 * self.d, at_once=None),
+        }
+        if self.goal != "frequency":
+            return (parts[self.goal],)
+        twice = (parts[name]._replace(least=-2 * most, most=2 * most) for name in ("presence", "mean"))
+        return *twice, parts["frequency"]  # a key has two items, and their values add up
 
     @cached_property
     def _own(self) -> Numbers:

@@ -31,6 +31,7 @@ from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
 from dither.core.exact import exp_below, log_above
 from dither.core.mechanism import Mechanism
+from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.mechanisms.frequency import Frequencies, PairSupport
 from dither.mechanisms.packing import (
@@ -139,6 +140,9 @@ class Unary(Mechanism[Estimate]):
     def reading(self) -> Frequencies:
         p, q = self.law.inside, Fraction(self._integers[2], self._integers[3])
         return Frequencies(self.k, p, q, pairs=PairSupport.independent(p, q))
+
+    def report_worth(self) -> Worths:
+        return self.reading.worths(at_once=self.k)
 
     @cached_property
     def dtype(self) -> np.dtype:

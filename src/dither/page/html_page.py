@@ -26,12 +26,15 @@ from dither.planning import Plan
 from dither.planning.plan_estimates import PlanEstimates
 from dither.questions.question import Question
 from dither.schema import Attribute
+from dither.utility.influence import percentage
 
 Query = tuple[str, float, float, float, float | None]
 
 TITLE = "What the reports tell"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _Z = 1.96
+_LIARS = 0.01
+_MOVED = "moved by 1% of liars"
 
 
 def html_page(
@@ -312,7 +315,8 @@ def _error(question: Question, name: str, error: float) -> str:
 
 
 def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
-    rows = []
+    rows, moved = [], plan.influence(_LIARS)
+    shifts = {worth.question: float(worth.worst_shift(moved.share)) for worth in moved.worths}
     for part, share in zip(plan.parts, plan.shares, strict=True):
         for question in part.questions:
             estimate = estimates[str(question)]
@@ -325,10 +329,11 @@ def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
                     f"{plan.users * share:,.0f}",
                     f"{estimate.n:,}",
                     _error(question, "predicted", expected),
+                    _error(question, "predicted", shifts.get(str(question), math.nan)),
                     str(part.mechanism.guarantee),
                 ]
             )
-    heads = ["question", "mechanism", "epsilon", "users planned", "reports", "predicted error", "certificate"]
+    heads = ["question", "mechanism", "epsilon", "users planned", "reports", "predicted error", _MOVED, "certificate"]
     substitutes = [[given(name), *_counts_as(attribute)] for name, attribute in plan.attributes.items()]
     counted = ["attribute", "values", "a missing value counts as", "one that does not fit counts as"]
     identity = [
@@ -341,9 +346,15 @@ def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
         element("h2", "The plan", id="plan"),
         element("div", *(element("p", line) for line in plan.explain().splitlines()), class_="prose"),
         element("h3", "Who is asked what"),
-        _table("The plan", heads, rows, texts=(0, 1, 6)),
+        _table("The plan", heads, rows, texts=(0, 1, 7)),
         element(
             "p", "A certificate is computed from the integers that the mechanism samples, not measured.", class_="prose"
+        ),
+        element(
+            "p",
+            f"{percentage(_LIARS)} of liars, who send what they like, can move a number by at most so much, on "
+            "average; more liars more. The error bars do not cover that. It follows from the same integers.",
+            class_="prose",
         ),
         element("h3", "What counts as what"),
         element(

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dither.display.significant_digits import size
+from dither.utility.influence import percentage
+
 if TYPE_CHECKING:
     from dither.planning.plans import Plan
 
@@ -40,6 +43,7 @@ def explain_plan(plan: "Plan") -> str:
         for remark in remarks
     ]
     lines.append(_whom(plan))
+    lines.append(_liars(plan))
     return "\n".join(lines)
 
 
@@ -52,6 +56,21 @@ def _whom(plan: "Plan") -> str:
     if len(known) in (0, len(plan.questions)):
         return f"Predicted errors are for {prior}."
     return f"Predicted errors are for {prior} in {_listed(known)}, and for {worst} in the other questions."
+
+
+def _liars(plan: "Plan") -> str:
+    """What users can do who send what they like."""
+    found = plan.influence()
+    if found.unknown:
+        return f"How far liars could move {_listed(found.unknown)} is not known."
+    worst = found.worst
+    shift = worst.worst_shift(found.share)
+    part = float(shift / (worst.high - worst.low))
+    other = ", and no other question by more of its range" if len(found.worths) > 1 else ""
+    return (
+        f"Liars: {percentage(found.share)} of the users could move {worst.question} by up to {size(float(shift))}, "
+        f"{part:.1%} of its range{other}."
+    )
 
 
 def _who(plan: "Plan") -> str:

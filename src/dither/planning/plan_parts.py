@@ -5,6 +5,7 @@ questions, and how what the mechanism estimates becomes an estimate for each of 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from dither.core.domains import RECORDS, SPARSE, WHOLE_NUMBERS, UnitInterval
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Collection, Mechanism
 from dither.core.tally import Tally
+from dither.core.worth import Worth
 from dither.errors import DomainError, TallyError
 from dither.planning.choose import Unit
 from dither.questions.question import Column, Question
@@ -71,6 +73,15 @@ class Part(NamedTuple):
         """Columns as a mechanism takes them: one, or those of records beside each other."""
         records = self.mechanism.reading.domain.kind in (RECORDS, WHOLE_NUMBERS)
         return np.stack(encoded, axis=1) if records else encoded[0]
+
+    def worths(self, share: Fraction) -> Iterator[tuple[Question, Worth | None]]:
+        """For each question what a report is worth, in its own units, where this share of the users is asked."""
+        own = self.mechanism.report_worth()
+        for place, question in enumerate(self.questions):
+            worth = None if own is None else question.worth(own, place, len(self.questions))
+            if worth is not None and question.averages:
+                worth = worth.scaled(Fraction(question.unit), Fraction(question.attribute.centre))
+            yield question, None if worth is None else worth._replace(question=str(question)).asked_of(share)
 
     def estimates(self, tally: Tally, guarantee: Guarantee, users: int) -> Iterator[tuple[Question, Any]]:
         """For each question an estimate in the mechanism's own units; unknown if nobody was asked."""

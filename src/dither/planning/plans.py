@@ -17,8 +17,10 @@ version may make better.
 
 import hashlib
 import html
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -55,6 +57,7 @@ from dither.planning.refinement import refine_estimates
 from dither.questions.catalogue import questions
 from dither.questions.question import Question
 from dither.schema import Attribute, Schema
+from dither.utility.influence import Influence, checked_share, percentage
 
 if TYPE_CHECKING:
     from dither.planning.plan_estimates import PlanEstimates
@@ -127,8 +130,26 @@ class Plan:
         """What the plan minimises: the square root of the mean over questions of MSE / scale^2."""
         return next(iter(self.prediction.compared.values()))
 
-    def table(self) -> TextTable:
-        """One row a question."""
+    def influence(self, share: float = 0.01) -> Influence:
+        """What one report can do to each question, and what this share of liars can, in the question's own units.
+
+        Liars choose which of the questions they answer: all of them answer the one that they want to move.
+
+        >>> from dither import Numeric, plan
+        >>> best = plan(Schema({"income": Numeric(0, 200_000)}), 1.0, users=100_000)
+        >>> best.influence(0.01)
+        question      numbers        least        most  moved by 1 of n  1% of liars, down  1% of liars, up
+        mean(income)        1  -3.0709e+05  5.0709e+05       8.1419e+05            -5070.9           5070.9
+        """
+        total = sum(part.weight for part in self.parts)
+        asked = [(part, Fraction(self.questions_per_user * part.weight, total)) for part in self.parts]
+        found = [pair for part, users in asked for pair in part.worths(users)]
+        unknown = tuple(str(question) for question, worth in found if worth is None)
+        known = tuple(worth for _, worth in found if worth is not None)
+        return Influence(self._title, known, checked_share("share", share), unknown)
+
+    def table(self, liars: float | None = None) -> TextTable:
+        """One row a question; with a share of `liars`, also how far these can move its numbers, at most."""
         rows = [
             (str(question), type(part.mechanism).__name__, part.mechanism.epsilon, f"{self.users * share:,.0f}")
             for part, share in zip(self.parts, self.shares, strict=True)
@@ -136,7 +157,13 @@ class Plan:
         ]
         columns = zip(*rows, strict=True)
         named = dict(zip(("question", "mechanism", "epsilon", "users"), map(list, columns), strict=True))
-        return TextTable({**named, "predicted error": [self.predicted[name] for name in named["question"]]})
+        found = {**named, "predicted error": [self.predicted[name] for name in named["question"]]}
+        if liars is not None:
+            moved = self.influence(liars)
+            known = {worth.question: float(worth.worst_shift(moved.share)) for worth in moved.worths}
+            column = [known.get(name, math.nan) for name in named["question"]]
+            found[f"moved by {percentage(moved.share)} of liars"] = column
+        return TextTable(found)
 
     def compared(self) -> TextTable:
         """The ways to ask that were compared, the best first; last, if known, the limit that no way can be below."""

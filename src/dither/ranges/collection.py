@@ -43,6 +43,7 @@ from dither.core.parallel import each_chunk, small_matrices
 from dither.core.short_weights import short_components
 from dither.core.structure import GRIDS
 from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.errors import DomainError, EmptyError, ParameterError, RowError, TallyError
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.multi_attribute import MultiAttribute
@@ -277,6 +278,12 @@ def _frequencies(part: Mechanism) -> Frequencies | None:
     return part.reading if isinstance(part.reading, Frequencies) else None
 
 
+_ANSWERS = (
+    "An answer adds up cells and is fitted to all grids: it has no bound of its own here. What is stated is what the "
+    "fit starts from, the unbiased shares of the cells."
+)
+
+
 @dataclass(frozen=True, eq=False)
 class RangeReading:
     """How a tally is read: as an estimate that answers queries."""
@@ -432,6 +439,29 @@ class Ranges(Mechanism["RangeEstimate"]):
     @cached_property
     def reading(self) -> RangeReading:
         return RangeReading(self)
+
+    def report_worth(self) -> Worths | None:
+        """What a report is worth to the cells of a grid, of which a liar chooses one; groups that are alike, once."""
+        total = sum(asked.share for asked in self.groups)
+        alike: dict[tuple[int, int], list[UserGroup]] = {}
+        for asked, part in zip(self.groups, self.layout.which.tolist(), strict=True):
+            alike.setdefault((part, asked.share), []).append(asked)
+        found = []
+        for (part, share), groups in alike.items():
+            own = self.layout.parts[part].report_worth()
+            if own is None:
+                return None
+            cells = " x ".join(map(str, groups[0].grid.shape))
+            grids = f"a grid of {cells}" if len(groups) == 1 else f"{len(groups)} grids like one of {cells}"
+            found += [
+                worth._replace(
+                    question=f"{'mean' if worth.question == 'mean' else 'cells'} of {grids}",
+                    items=worth.items * len(groups),
+                    note=worth.note or _ANSWERS,
+                ).asked_of(Fraction(share, total))
+                for worth in own
+            ]
+        return tuple(found)
 
     def oracle(self, group: int) -> Mechanism:
         """The mechanism that reports the cells of one group's grid."""

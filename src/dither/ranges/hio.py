@@ -41,6 +41,7 @@ from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.structure import BOXES
 from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.kernels.hashing import SPREAD, halves, mixed, public_seeds
 from dither.mechanisms.frequency import Frequencies
@@ -208,6 +209,13 @@ class HIO(Mechanism["RangeEstimate"]):
     @cached_property
     def reading(self) -> "BoxReading":
         return BoxReading(self)
+
+    def report_worth(self) -> Worths:
+        """What a report is worth to a box of its group, of which a liar chooses one."""
+        (worth,) = self.reading.plain.worths(at_once=None)
+        note = "An answer adds up boxes of several groups: what a liar can do to it is the sum over those he speaks to."
+        found = worth._replace(question="box", items=1, note=note)
+        return (found.asked_of(Fraction(1, self.boxes.groups)),)
 
     @cached_property
     def layout(self) -> HashedReports:
