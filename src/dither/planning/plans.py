@@ -127,7 +127,10 @@ class Plan:
 
     @property
     def rmse(self) -> float:
-        """What the plan minimises: the square root of the mean over questions of MSE / scale^2."""
+        """What the plan minimises: the square root of the mean over questions of MSE / scale^2.
+
+        Of a plan that was made for a share of liars, MSE is that of the worst they can do.
+        """
         return next(iter(self.prediction.compared.values()))
 
     def influence(self, share: float = 0.01) -> Influence:
@@ -409,7 +412,7 @@ class Plan:
             "hash": self.fingerprint,
             "version": __version__,
             "certificate": _stated(self.guarantee),
-            "prediction": self.prediction._asdict(),
+            "prediction": self.prediction.stored(),
         }
         return plan_files.to_text(self.to_dict(), beside)
 
