@@ -75,6 +75,11 @@ def test_what_a_report_is_worth(mechanism: Mechanism):
     checks.check_influence(mechanism)
 
 
+@first
+def test_what_honest_reports_keep_within_bounds(mechanism: Mechanism):
+    checks.check_honest_sums(mechanism)
+
+
 @enumerable
 def test_channel(mechanism: Mechanism):
     checks.check_channel(mechanism)

@@ -40,6 +40,9 @@ from dither.core.workload import Workload
 from dither.core.worth import Worths
 from dither.errors import EmptyError, ParameterError, ReportError, TallyError
 
+if TYPE_CHECKING:
+    from dither.core.honest_sums import Sums
+
 R = TypeVar("R")
 S = TypeVar("S")
 Read = TypeVar("Read", covariant=True)
@@ -262,6 +265,13 @@ class Mechanism(ABC, Generic[R]):
         from dither.core.listed_worth import listed_worth  # a device has no use for it
 
         return listed_worth(self)
+
+    def honest_sums(self, tally: Tally) -> "Sums":
+        """Sums over the reports of a tally that honest devices keep within bounds (`core.honest_sums`).
+
+        Of reports that are independent: one of each user. By default none is known.
+        """
+        return ()
 
     @cached_property
     def naive(self) -> Reading[R] | None:

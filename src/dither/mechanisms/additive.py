@@ -41,9 +41,11 @@ from dither.core.checks import checked_count, checked_list
 from dither.core.domains import NUMBERS
 from dither.core.draw import Rows, Tape, entries
 from dither.core.estimate import Estimate
+from dither.core.honest_sums import Sums, tails
 from dither.core.lattice import MOST_STEPS, ROUNDING, rounded
 from dither.core.mechanism import Mechanism, Moments, Reading
 from dither.core.short_weights import FEW_NOISES, short_noise
+from dither.core.tally import Tally
 from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.mechanisms.mean import Mean
@@ -191,6 +193,12 @@ class _AdditiveMechanism(Mechanism[Estimate]):
     def report_worth(self) -> Worths | None:
         return self.noise.worths()
 
+    def honest_sums(self, tally: Tally) -> Sums:
+        """How many outputs are high, which grows with the input: far out, next to none."""
+        law = self.noise.law
+        ends = (np.array([weight / law.total for weight in law.shifted(end)]) for end in (0, law.steps))
+        return tails("high outputs", tally.counts, ends)
+
     def channel(self) -> Channel:
         return self.noise.law
 
@@ -313,6 +321,9 @@ class Gaussian(_AdditiveMechanism):
 
     def report_worth(self) -> Worths | None:
         return self.layout.worths() if self.layout else super().report_worth()
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        return self.layout.honest_sums(tally) if self.layout else super().honest_sums(tally)
 
     def inputs(self) -> NDArray:
         return self.layout.inputs() if self.layout else super().inputs()

@@ -25,6 +25,7 @@ from dither.core.draw import Rows, Tape
 from dither.core.estimate import Estimate
 from dither.core.exact import share_below
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
 from dither.core.worth import Worths
@@ -156,6 +157,9 @@ class Histogram(Mechanism[Estimate]):
         return tuple(
             worth.scaled(half, half)._replace(question="frequency", items=self.k, at_once=self.k) for worth in own
         )
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        return self.layout.honest_sums(tally)
 
     def channel(self) -> Product:
         factor = self.entry.channel()

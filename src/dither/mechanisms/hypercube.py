@@ -52,6 +52,7 @@ from dither.core.draw import ELEMENT, Rows, Tape, Words, rejection_sampled, side
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import share_below
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import HonestSums, Sums
 from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
@@ -213,6 +214,11 @@ class Hypercube(Mechanism[Estimate]):
     def report_worth(self) -> Worths:
         """1/kappa for every dimension, where all parts show the same corner."""
         return (Worth.of_mean(1 / self.reading.kappa, items=self.d, at_once=self.d),)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """How many signs of a dimension are plus: with (1 - kappa)/2 to (1 + kappa)/2 each."""
+        kappa, signs = float(self.reading.kappa), tally.n * self.number
+        return (HonestSums.of("positive signs", tally.counts, signs, (1 - kappa) / 2, (1 + kappa) / 2),)
 
     @cached_property
     def dtype(self) -> np.dtype:

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from dither.core.confidence import RatioIntervals
 from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import HonestSums, Sums
 from dither.core.mechanism import Moments
 from dither.core.sparse_columns import EMPTY
 from dither.core.sparse_domain import Sparse
@@ -137,6 +138,11 @@ class Hits(NamedTuple):
             Worth.of_mean(max(mean), items=d, note=note, **more),
             Worth("frequency", min(item), max(item), items=2 * d, **more),
         )
+
+    def honest_sums(self, hits: NDArray[np.int64], n: Any) -> Sums:
+        """How many of n reports hit each item: with the least to the largest of these chances, whatever users hold."""
+        ends = [float(each) for each in (self.true, self.opposite, self.false)]
+        return (HonestSums.of("reports that hit an item", hits, n, min(ends), max(ends)),)
 
     def law(self, asked: float = 1.0) -> Law:
         """What a report of these hits says about a key: the counts are the hits of - and +."""

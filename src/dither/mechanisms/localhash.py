@@ -33,7 +33,9 @@ from dither.core.checks import checked_count
 from dither.core.composite_channels import PublicMixture
 from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
+from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism, Reading
+from dither.core.tally import Tally
 from dither.core.worth import Worths
 from dither.kernels.hashing import MOST_CATEGORIES, buckets
 from dither.mechanisms.cohorts import CohortFrequencies
@@ -103,6 +105,12 @@ class LocalHash(Mechanism[Estimate]):
         if self.cohorts is None:
             return Frequencies(self.k, p, q).worths(at_once=None)
         return CohortFrequencies(self.k, self.g or 2, self.cohorts, p).worths()
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        low, high = float((1 - self.law.inside) / (self.law.outputs - 1)), float(self.law.inside)
+        if self.cohorts is not None:
+            return self.layout.honest_sums(tally, low, high)
+        return Frequencies(self.k, self.law.inside, Fraction(1, self.law.outputs)).honest_sums(tally)
 
     @cached_property
     def layout(self) -> HashedReports:

@@ -31,6 +31,7 @@ from dither.core.domains import CATEGORIES, NUMBERS, Records
 from dither.core.draw import Rows, Tape, slots_of, some_of
 from dither.core.estimate import MEAN, Estimate, Estimates
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import HonestSums, Sums, parted
 from dither.core.mechanism import MOST_COUNTED, Mechanism, Moments, Reading
 from dither.core.subsets import random_subsets
 from dither.core.tally import Tally
@@ -270,6 +271,21 @@ class MultiAttribute:
             if own is None:
                 return None
             found += [worth._replace(question=f"dimension {j}, {worth.question}").asked_of(asked) for worth in own]
+        return tuple(found)
+
+    @property
+    def odds(self) -> NDArray[np.float64]:
+        """For each dimension the share of users who report it."""
+        return np.full(self.d, self.m / self.d)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """How often each dimension is drawn, which no value moves; and what its own reports keep within bounds."""
+        found = []
+        if self.m < self.d:
+            drawn = tally.counts[self._starts[:-1]]
+            found.append(HonestSums.of("reports about a dimension", drawn, tally.n, self.odds, self.odds))
+        for j in range(self.d):
+            found += parted(f"dimension {j}", self.part(j).honest_sums(self.marginal(tally, j)))
         return tuple(found)
 
     def moments(self, x: Any) -> Moments:

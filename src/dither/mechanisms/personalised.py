@@ -28,6 +28,7 @@ from dither.core.domains import GROUPS, NUMBERS, UnitInterval
 from dither.core.draw import Rows, Tape, some_of
 from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import Sums, parted
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.short_weights import short_components
 from dither.core.tally import Tally
@@ -358,6 +359,13 @@ class Personalised(Mechanism[Estimates]):
         )
         most, least = max(worth.most for worth in found), min(worth.least for worth in found)
         return Worth("all", least, most, -ONE, ONE, note=note), *found
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """Those of each group; how many are in one is for users to choose."""
+        found = []
+        for number, (group, part) in enumerate(zip(self.groups, self.reading.parts, strict=True)):
+            found += parted(f"group {group.name}", part.honest_sums(self.reading.marginal(tally, number)))
+        return tuple(found)
 
     @property
     def guarantees(self) -> dict[str, Guarantee]:

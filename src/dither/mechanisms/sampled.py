@@ -31,6 +31,7 @@ from dither.core.domains import RECORDS
 from dither.core.draw import Rows, Tape
 from dither.core.estimate import Estimate
 from dither.core.exact import share_below
+from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism, R, Reading
 from dither.core.short_weights import short_components
 from dither.core.tally import Tally
@@ -144,6 +145,9 @@ class _Recorded(Mechanism[R]):
 
     def report_worth(self) -> Worths | None:
         return self.reading.worths()
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        return self.reading.honest_sums(tally)
 
     @cached_property
     def layout(self) -> MultiAttribute:

@@ -35,7 +35,9 @@ from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.draw import ELEMENT, Rows, Tape, Words, rejection_sampled, sides
 from dither.core.estimate import Estimate
+from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism
+from dither.core.tally import Tally
 from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.mechanisms.frequency import Frequencies, PairSupport
@@ -111,6 +113,9 @@ class SubsetSelection(Mechanism[Estimate]):
 
     def report_worth(self) -> Worths:
         return self.reading.worths(at_once=self._size)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        return self.reading.honest_sums(tally)
 
     @cached_property
     def dtype(self) -> np.dtype:

@@ -39,11 +39,13 @@ from dither.core.composite_channels import PublicMixture
 from dither.core.domains import SPARSE
 from dither.core.draw import Rows, Tape, Words, positions
 from dither.core.estimate import Estimates
+from dither.core.honest_sums import HonestSums, Sums
 from dither.core.lattice import SECOND_ROUNDING
 from dither.core.mechanism import Mechanism
 from dither.core.short_weights import EVEN_NOISES, FEW_NOISES, short_noise
 from dither.core.sparse_domain import Sparse
 from dither.core.structure import NOISY_SUM, SUM_SIGN
+from dither.core.tally import Tally
 from dither.core.workload import Workload
 from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
@@ -197,6 +199,13 @@ class _Summed(Mechanism[Estimates]):
             return (parts[self.goal],)
         twice = (parts[name]._replace(least=-2 * most, most=2 * most) for name in ("presence", "mean"))
         return *twice, parts["frequency"]  # a key has two items, and their values add up
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """The sum of each key's signs times the reported values, in units of twice the largest, from the least."""
+        top = float(self.component().shape[1] - 1)
+        own = float(self._own @ np.arange(-top, top + 1, 2)) / (2 * top)
+        seen = tally.counts / (2 * top) + tally.n / 2
+        return (HonestSums.of("the sum of a key", seen, tally.n, 0.5 - own, 0.5 + own),)
 
     @cached_property
     def _own(self) -> Numbers:

@@ -53,6 +53,7 @@ from dither.core.draw import TAG, Rows, Tape, positions, slots_of, some_of
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import log_above, share_below
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import HonestSums, Sums
 from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.structure import CODEBOOK
@@ -233,6 +234,13 @@ class UnitVector(Mechanism[Estimate]):
         """
         most = Fraction(self.book.longest * self.reading.scale) * _OUTWARD
         return (Worth.of_mean(most, items=self.d, at_once=None, exact=False),)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """The sum of each coordinate, in units of twice the longest entry, counted from the least."""
+        longest, words = self.book.longest, tally.n * self.number
+        mean = self.reading.products.kappa * self.book.length / (2 * longest)
+        seen = tally.counts[0] / (2 * longest) + words / 2
+        return (HonestSums.of("the sum of a coordinate", seen, words, 0.5 - mean, 0.5 + mean),)
 
     @cached_property
     def dtype(self) -> np.dtype:

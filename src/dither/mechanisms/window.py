@@ -34,6 +34,7 @@ from dither.core.checks import checked_count
 from dither.core.domains import NUMBERS
 from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
+from dither.core.honest_sums import HonestSums, Sums, tails
 from dither.core.lattice import MOST_STEPS, rounded
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
@@ -42,6 +43,7 @@ from dither.mechanisms.distribution import Distribution, DistributionReading
 from dither.mechanisms.mean import Mean
 
 _CLOSE = 5e-4
+_MOST_COUNTED = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,19 @@ class Window:
         start = (law.inside - self.width * low) * (self.width - 1) / 2 + low * law.outputs * (law.outputs - 1) / 2
         step = 2 / ((law.inside - self.width * low) * self.steps)
         return (Worth.of_mean(-1 + (law.outputs - 1 - start) * step, -1 - start * step),)
+
+    def honest_sums(self, counts: NDArray[np.int64]) -> Sums:
+        """How many outputs are high, which grows with the input; and how often each comes, where they are few."""
+        law, low = self.law, float(_low(self.law))
+        high = float(law.inside) / self.width
+        place = np.arange(law.outputs)
+        ends = (np.where((place >= first) & (place < first + self.width), high, low) for first in (0, self.steps))
+        found = tails("high outputs", counts, ends)
+        if law.outputs > _MOST_COUNTED:
+            return found
+        always = (place >= self.steps) & (place < self.width)  # in every window
+        n = counts.sum()
+        return *found, HonestSums.of("reports of an output", counts, n, np.where(always, high, low), high)
 
     def moments(self, x: NDArray[np.float64], naive: bool = False) -> Moments:
         """Exact moments of one score, by sums of powers in closed form; between two lattice points their mixture."""
@@ -246,6 +261,9 @@ class _WindowMechanism(Mechanism[Estimate]):
 
     def report_worth(self) -> Worths:
         return tuple(worth._replace(note=self.shares_note) for worth in self.window.worths())
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        return self.window.honest_sums(tally.counts)
 
     def channel(self) -> TwoLevel:
         return self.window.law

@@ -26,6 +26,7 @@ from dither.planning import Plan
 from dither.planning.plan_estimates import PlanEstimates
 from dither.questions.question import Question
 from dither.schema import Attribute
+from dither.utility.goodness import Goodness
 from dither.utility.influence import percentage
 
 Query = tuple[str, float, float, float, float | None]
@@ -35,6 +36,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _Z = 1.96
 _LIARS = 0.01
 _MOVED = "moved by 1% of liars"
+_NOT_HONEST = "Not all of these reports are honest: the results below may be wrong."
 
 
 def html_page(
@@ -44,12 +46,14 @@ def html_page(
     truth: Mapping[str, Any] | None = None,
     title: str | None = None,
     queries: Iterable[Query] | None = None,
+    goodness: Goodness | None = None,
 ) -> str:
     """One HTML page with all results of a plan, its guarantee, and its errors.
 
     `truth` maps questions to their true numbers, in trials; `queries` are conditions with their answers: the text, the
     share of users, the ends of its 95% interval, and the true share or None. Truths are exact, and nothing protects
-    them: a page with any says so, and is not for others.
+    them: a page with any says so, and is not for others. Where `goodness`, of `plan.goodness(tally)`, finds that honest
+    reports did not make the tally, the page says so.
     """
     checked(plan, estimates)
     known = checked_truth(estimates, truth)
@@ -61,6 +65,7 @@ def html_page(
         element(
             "main",
             _promise(plan, estimates.guarantee, trial),
+            *([] if goodness is None or goodness.passed else [_warning(_NOT_HONEST, goodness.explain())]),
             _results(Cards(plan, estimates, known), asked, trial),
             _errors(plan, estimates, truth),
             _plan(plan, estimates),

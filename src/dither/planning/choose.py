@@ -256,9 +256,8 @@ class Chooser:
         """What a mechanism costs that asks this share of the users."""
         known = unit[0].variance(mechanism, self.n * share, self.n)
         moved = self.n * share * mechanism.displacement()  # which more reports do not make smaller
-        own = (known,)
-        if known is None:
-            own = tuple(each + moved for each in variances(mechanism.reading, unit, self.users, share))
+        alone = variances(mechanism.reading, unit, self.users, share) if known is None else ()
+        own = tuple(each + moved for each in alone) if known is None else (known,)
         damages = self._damages(mechanism, unit, share)
         return Price(mechanism, tuple(each + damage for each, damage in zip(own, damages, strict=True)))
 

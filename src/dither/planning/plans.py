@@ -37,6 +37,7 @@ from dither.core.columns import filled
 from dither.core.composite_channels import Independent
 from dither.core.draw import Tape, entries
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.core.honest_sums import HonestSums, parted
 from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
 from dither.core.reports import Reports, maker_of
@@ -57,6 +58,7 @@ from dither.planning.refinement import refine_estimates
 from dither.questions.catalogue import questions
 from dither.questions.question import Question
 from dither.schema import Attribute, Schema
+from dither.utility.goodness import FALSE_ALARM, Goodness, judged
 from dither.utility.influence import Influence, checked_share, percentage
 
 if TYPE_CHECKING:
@@ -350,6 +352,30 @@ class Plan:
             )
         return Reports.wrap(np.asarray(reports), part.mechanism.fingerprint, reports.simulated)
 
+    def goodness(self, tally: PlanTally, false_alarm: float = FALSE_ALARM) -> Goodness:
+        """Whether honest reports can have made this tally, whatever the users hold (`utility.goodness`).
+
+        If they have, it does not pass with probability `false_alarm` at most. Which questions were answered, and how
+        often, is looked at, too: an honest device draws them.
+        """
+        self._refuse_foreign(tally)
+        return judged(self._honest_sums(tally), false_alarm)
+
+    def _honest_sums(self, tally: PlanTally) -> Iterator[HonestSums]:
+        answered = [tally.parts[part.name].n for part in self.parts]
+        if self.questions_per_user < len(self.parts):
+            users = sum(answered) / self.questions_per_user
+            yield HonestSums.of("reports about a question", answered, users, self.shares, self.shares)
+        for part in self.parts:
+            yield from parted(part.name, part.mechanism.honest_sums(tally.parts[part.name]))
+
+    def _refuse_foreign(self, tally: Any) -> None:
+        """Refuse a tally of another plan, or a damaged one."""
+        if not isinstance(tally, PlanTally) or tally.plan != self.fingerprint:
+            raise TallyError("this tally belongs to another plan: plan.estimate(plan.tally(reports))")
+        if set(tally.parts) != {part.name for part in self.parts}:
+            raise TallyError("this tally is damaged: its questions are not those of the plan")
+
     def estimate(self, tally: PlanTally, *, refine: str | None = None) -> "PlanEstimates":
         """An estimate for each question, in the attribute's own units; the attribute's name means its first one.
 
@@ -357,10 +383,7 @@ class Plan:
         """
         from dither.planning.plan_estimates import PlanEstimates  # a device has no use for it
 
-        if not isinstance(tally, PlanTally) or tally.plan != self.fingerprint:
-            raise TallyError("this tally belongs to another plan: plan.estimate(plan.tally(reports))")
-        if set(tally.parts) != {part.name for part in self.parts}:
-            raise TallyError("this tally is damaged: its questions are not those of the plan")
+        self._refuse_foreign(tally)
         users = round(sum(part.n for part in tally.parts.values()) / self.questions_per_user)
         if users == 0:
             raise EmptyError("there are no reports yet: tally at least one before estimating")

@@ -37,6 +37,7 @@ from dither.core.composite_channels import Independent, PublicMixture
 from dither.core.domains import NUMBERS, WHOLE_NUMBERS, Categories, Records, unmasked
 from dither.core.draw import TAG, Rows, Tape, below
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import Sums
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.parallel import each_chunk, small_matrices
@@ -213,6 +214,11 @@ class Groups(MultiAttribute):
 
     # Reading ---------------------------------------------------------------------------------------------------
 
+    @property
+    def odds(self) -> NDArray[np.float64]:
+        shares = np.array([asked.share for asked in self.asked], dtype=np.float64)
+        return shares / shares.sum()
+
     def collected(self, tally: Tally) -> list[Collected]:
         """What came back about each grid, in the order of the groups."""
         return [self._collected(group, self.marginal(tally, group), tally.n) for group in range(self.d)]
@@ -230,8 +236,7 @@ class Groups(MultiAttribute):
 
     def worst_variance(self, share: float = 1.0) -> float:
         """Of one user's report, averaged over groups: each is reported by its share of the users."""
-        shares = np.array([asked.share for asked in self.asked], dtype=np.float64)
-        odds = shares / shares.sum()
+        odds = self.odds
         each = [self.part(group).reading.worst_variance(share * odds[group]) for group in range(self.d)]
         return float(np.mean(np.array(each) / odds))
 
@@ -462,6 +467,9 @@ class Ranges(Mechanism["RangeEstimate"]):
                 for worth in own
             ]
         return tuple(found)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        return self.layout.honest_sums(tally)
 
     def oracle(self, group: int) -> Mechanism:
         """The mechanism that reports the cells of one group's grid."""

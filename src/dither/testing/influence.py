@@ -1,4 +1,4 @@
-"""What a report is worth, by enumeration: valid reports are estimated alone, and none is worth more than declared."""
+"""What liars can do, by enumeration: what a single report is worth, and what honest ones keep within bounds."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -15,6 +15,7 @@ from dither.testing.examples import LARGEST_LISTED
 
 _SAMPLE = 100  # reports that are looked at where there are too many to list
 _CLOSE = 1e-9
+_MOST_LISTED, _INPUTS = 1 << 11, 33  # reports that are looked at one by one, and values of which all are asked
 
 
 def check_influence(mechanism: Mechanism) -> bool:
@@ -40,6 +41,27 @@ def check_influence(mechanism: Mechanism) -> bool:
             assert low <= worth.least + near, f"no report is worth as little as declared to {worth.question}"
             assert high >= worth.most - near, f"no report is worth as much as declared to {worth.question}"
     return all_
+
+
+def check_honest_sums(mechanism: Mechanism) -> bool:
+    """Whatever a user holds, the sums that a report adds to are, on average, within the bounds that are declared."""
+    channel = mechanism.channel()
+    if channel.shape[1] > _MOST_LISTED:
+        return False
+    try:
+        reports = mechanism.outputs()
+    except ParameterError:
+        return False
+    declared = [mechanism.honest_sums(mechanism.tally(report)) for report in reports]
+    inputs = np.unique(np.linspace(0, channel.shape[0] - 1, _INPUTS).round().astype(int))  # the ends among them
+    law = np.array([channel.row(int(x)) for x in inputs], dtype=np.float64)
+    for alike in zip(*declared, strict=True):
+        seen, trials = np.array([sums.seen for sums in alike]), np.array([sums.trials for sums in alike])
+        assert ((seen >= 0) & (seen <= trials * (1 + _CLOSE))).all(), f"terms are from 0 to 1: {alike[0].what}"
+        mean, number = law @ seen, law @ trials
+        assert (mean >= number * alike[0].low * (1 - _CLOSE)).all(), f"honest reports are below: {alike[0].what}"
+        assert (mean <= number * alike[0].high * (1 + _CLOSE)).all(), f"honest reports are above: {alike[0].what}"
+    return bool(declared and declared[0])
 
 
 def _reports(mechanism: Mechanism) -> tuple[NDArray[Any], bool]:
