@@ -109,6 +109,24 @@ def test_a_wrong_worth_would_be_noticed(monkeypatch: pytest.MonkeyPatch):
         test_liars_move_an_estimate_by_what_is_stated("GRR")
 
 
+@pytest.mark.parametrize(("name", "lie"), [("Unary", -1), ("Hadamard", 0)])
+def test_projection_takes_off_what_is_done_to_all_categories(name: str, lie: int):
+    """5% of liars push all categories at once. Where nobody lies the projection costs nothing, either."""
+    mechanism: Any = getattr(dither, name)(k=16, epsilon=1.0) if name == "Hadamard" else dither.Unary(k=12, epsilon=1.0)
+    users = np.minimum(np.arange(38_000) % 31, mechanism.k - 1)
+    truth = np.bincount(users, minlength=mechanism.k) / len(users)
+    honest = mechanism.tally(mechanism.randomize(users, seed=5))
+    forged = honest + mechanism.tally(np.repeat(mechanism.outputs()[[lie]], 2000))
+
+    def missed(tally: Tally, refine: str | None) -> float:
+        estimate = mechanism.estimate(tally)
+        return float(np.abs((estimate if refine is None else estimate.refine(refine)).value - truth).sum())
+
+    assert missed(honest, "simplex") < 1.05 * missed(honest, None)
+    assert missed(forged, None) > 5 * missed(honest, None)
+    assert missed(forged, "simplex") < 2 * missed(honest, None)
+
+
 # The contract -------------------------------------------------------------------------------------------------------
 
 

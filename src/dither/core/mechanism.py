@@ -278,6 +278,11 @@ class Mechanism(ABC, Generic[R]):
         """The reading that takes outputs as they are, which some papers have; None if there is no such thing."""
         return None
 
+    @cached_property
+    def robust(self) -> Reading[R] | None:
+        """A reading of the same tally under which a forged report is worth less; None if there is no such thing."""
+        return None
+
     @property
     def components(self) -> "tuple[Mechanism[Any], ...]":
         """The mechanisms whose reports a report is made of, each kind once; none if it stands for itself."""

@@ -44,8 +44,7 @@ def explain_plan(plan: "Plan") -> str:
         f"{_listed([str(question) for question in plan.questions if question.remark == remark])}: {remark}"
         for remark in remarks
     ]
-    lines.append(_whom(plan))
-    lines.append(_liars(plan))
+    lines += [_liars(plan), _whom(plan)]
     return "\n".join(lines)
 
 
