@@ -103,8 +103,7 @@ def estimate(
     if as_json:
         errors = {} if real is None else {"errors": list(_rows(compared(made, found, real)))}
         answered = {} if asked is None else {"answers": asked.to_dict()["answers"]}
-        unfit = {} if fit.passed else {"goodness": fit.explain()}
-        facts({**to_dict(made, found), **errors, **answered, **unfit})
+        facts({**to_dict(made, found), **errors, **answered})
     elif html != STREAM:
         show(_table(made, found, real or {}), _explained(made, found, refine))
         if asked is not None:
