@@ -14,7 +14,7 @@ from dither.core.tally import Tally
 from dither.errors import ParameterError, TallyError
 from dither.page.html_page import html_page
 from dither.utility import goodness
-from dither.utility.goodness import judged
+from dither.utility.goodness import goodness_of_sums
 
 USERS = 100_000
 
@@ -121,7 +121,7 @@ def test_the_bound_is_above_the_exact_tail():
     impossible = HonestSums.of("", [1.0, 0.0], 1.0, [0.0, 1.0], [0.0, 1.0])
     assert (impossible.log_chances() == -np.inf).all()
     assert HonestSums.of("", [0.0], 0.0, [0.2], [0.3]).log_chances() <= 0  # of no reports nothing is unlikely
-    assert judged([HonestSums.of("", [0.0], 0.0, [0.2], [0.3])]).passed
+    assert goodness_of_sums([HonestSums.of("", [0.0], 0.0, [0.2], [0.3])]).passed
 
 
 def test_what_it_says():
@@ -140,7 +140,7 @@ def test_what_it_says():
         goodness(mechanism, with_liars(mechanism, EVENLY[:10], lie, 0), false_alarm=1.0)
     with pytest.raises(TallyError, match="another mechanism"):
         goodness(dither.GRR(k=3, epsilon=1.0), with_liars(mechanism, EVENLY[:10], lie, 0))
-    assert "Nothing is known" in judged([]).explain()
+    assert "Nothing is known" in goodness_of_sums([]).explain()
 
 
 SCHEMA = Schema({"age": Ordinal(0, 9), "income": Numeric(0, 10), "job": Categorical(["nurse", "driver", "other"])})

@@ -58,7 +58,7 @@ from dither.planning.refinement import refine_estimates
 from dither.questions.catalogue import questions
 from dither.questions.question import Question
 from dither.schema import Attribute, Schema
-from dither.utility.goodness import FALSE_ALARM, Goodness, judged
+from dither.utility.goodness import FALSE_ALARM, Goodness, goodness_of_sums
 from dither.utility.influence import Influence, checked_share, percentage
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ class Plan:
         often, is looked at, too: an honest device draws them.
         """
         self._refuse_foreign(tally)
-        return judged(self._honest_sums(tally), false_alarm)
+        return goodness_of_sums(self._honest_sums(tally), false_alarm)
 
     def _honest_sums(self, tally: PlanTally) -> Iterator[HonestSums]:
         answered = [tally.parts[part.name].n for part in self.parts]

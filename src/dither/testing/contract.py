@@ -21,7 +21,7 @@ from dither.testing.behaviour import (
 )
 from dither.testing.certificates import check_certificate, check_channel
 from dither.testing.estimators import check_estimator
-from dither.testing.influence import check_honest_sums, check_influence
+from dither.testing.poisoning import check_honest_sums, check_influence
 from dither.testing.samplers import check_sampler
 from dither.testing.seeded_collections import check_coverage, check_merging, check_plumbing
 

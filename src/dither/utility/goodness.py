@@ -113,10 +113,10 @@ def goodness(mechanism: Mechanism, tally: Tally, false_alarm: float = FALSE_ALAR
     """
     if tally.mechanism != mechanism.fingerprint:
         raise TallyError("this tally belongs to another mechanism, or to this one with other parameters")
-    return judged(mechanism.honest_sums(tally), false_alarm)
+    return goodness_of_sums(mechanism.honest_sums(tally), false_alarm)
 
 
-def judged(sums: Iterable[HonestSums], false_alarm: float = FALSE_ALARM) -> Goodness:
+def goodness_of_sums(sums: Iterable[HonestSums], false_alarm: float = FALSE_ALARM) -> Goodness:
     """All sums together, with a chance of `false_alarm` at most that honest ones are found out of bounds."""
     level = as_float(false_alarm)
     if not 0 < level < 1:
