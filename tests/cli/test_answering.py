@@ -297,6 +297,24 @@ def test_estimate_writes_every_number(plan, tally, tmp_path, ending):
         assert target.read_text().startswith("<!DOCTYPE html>")
 
 
+def test_estimate_says_so_where_not_all_reports_are_honest(schema, tmp_path):
+    """Liars who all answer one question that they have not drawn; the honest alone are not accused."""
+    made = dither.plan(dither.Schema.read(schema), 4.0, users=3000)
+    people = {"age": [30] * 3000, "income": [10.0] * 3000, "job": ["nurse"] * 3000}
+    honest = made.tally(made.randomize(people, seed=1))
+    part = next(part for part in made.parts if part.name == "mean(income)")
+    forged = {each.name: each.mechanism.outputs()[:0] for each in made.parts}
+    forged[part.name] = np.repeat(part.mechanism.outputs()[[-1]], 600)
+    made.save(tmp_path / "plan.json")
+    for tally, accused in ((honest, False), (honest + made.tally(forged), True)):
+        (tmp_path / "all.tally").write_bytes(tally.to_bytes())
+        page = tmp_path / "page.html"
+        result = run("estimate", str(tmp_path / "plan.json"), str(tmp_path / "all.tally"), "--html", str(page))
+        assert result.exit_code == 0, result.output
+        assert ("Warning: Honest reports alone did not make this tally" in words(result.stderr)) == accused
+        assert ("Not all of these reports are honest" in page.read_text(encoding="utf-8")) == accused
+
+
 def test_estimate_writes_a_page_beside_the_numbers(plan, tally, tmp_path):
     page, table = tmp_path / "report.html", tmp_path / "estimates.csv"
     result = done("estimate", plan, tally, "--html", page, "-o", table)

@@ -36,6 +36,18 @@ def test_plan_of_keys(tmp_path):
     assert made == dither.plan(dither.Schema.read(path), 1.0, users=100_000)
 
 
+def test_plan_for_liars(schema, tmp_path):
+    target = tmp_path / "plan.json"
+    options = ("--ask", "mean(income)", "--epsilon", "1", "--users", "100000")
+    result = run("plan", schema, *options, "--liars", "0.01", "-o", str(target))
+    assert result.exit_code == 0, result.output
+    assert "moved by 1% of liars" in words(result.stdout)
+    assert "Liars: 1% of the users could move mean(income)" in words(result.stdout)
+    assert dither.Plan.read(target).prediction.liars == 0.01
+    assert "moved by" not in words(run("plan", schema, *options).stdout)
+    assert "liars must be a share from 0 to below 1" in words(run("plan", schema, *options, "--liars", "1").stderr)
+
+
 def test_plan_takes_questions_priors_and_weights(schema):
     options = ["--ask", "mean(income)", "--ask", "histogram(job)", "--prior", "income=normal(40000, 15000)"]
     text = printed(

@@ -65,6 +65,21 @@ enumerable = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.parametrize(
+    "mechanism",
+    [wide(each) if each in (*SLOW, dither.SampledDuchi(d=20, epsilon=4.0)) else each for each in EXAMPLES],
+    ids=checks.label,
+)
+def test_what_a_report_is_worth(mechanism: Mechanism):
+    assert mechanism.report_worth()
+    checks.check_influence(mechanism)
+
+
+@first
+def test_what_honest_reports_keep_within_bounds(mechanism: Mechanism):
+    checks.check_honest_sums(mechanism)
+
+
 @enumerable
 def test_channel(mechanism: Mechanism):
     checks.check_channel(mechanism)

@@ -95,6 +95,7 @@ def estimate(
     tally = read_tally(tally_file, made, sealing_key(key_file))
     asked = answers(made, tally, queries) if queries else None
     found = made.estimate(tally, refine=None if refine == "none" else refine)
+    fit = made.goodness(tally)
     real = _truths(made, found, truth, [output, html]) if truth else None
     told = asked.rows() if asked else None
     if output:
@@ -102,7 +103,7 @@ def estimate(
     if html:
         from dither.page.html_page import html_page
 
-        write(html, html_page(made, found, truth=real, queries=told))
+        write(html, html_page(made, found, truth=real, queries=told, goodness=fit))
     if as_json:
         errors = {} if real is None else {"errors": list(_rows(compared(made, found, real)))}
         answered = {} if asked is None else {"answers": asked.to_dict()["answers"]}
@@ -113,6 +114,8 @@ def estimate(
             show(asked.table())
         if real is not None:
             show(_ERRORS, _errors(compared(made, found, real)))
+    if not fit.passed:
+        tell(f"Warning: {fit.explain()}")
     if real is not None:
         tell("note: the truth comes from raw records and is protected by nothing; keep the page to yourself")
     for path in (output, html):

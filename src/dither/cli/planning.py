@@ -149,6 +149,12 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
     "--prior", multiple=True, metavar="NAME=SHAPE", help='As in "income=normal(40000, 15000)"; else the worst.'
 )
 @click.option("--weight", multiple=True, metavar="QUESTION=NUMBER", help='How much it matters, as in "mean(income)=2".')
+@click.option(
+    "--liars",
+    type=float,
+    metavar="SHARE",
+    help="Plan for this share of users who lie, as in 0.01, and show how far they can move each number.",
+)
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan to this file.")
 @click.option(
     "--plot", type=click.Path(dir_okay=False), help="Draw the error against epsilon and users (.png .svg .pdf)."
@@ -162,6 +168,7 @@ def plan(
     ask: Sequence[str],
     prior: Sequence[str],
     weight: Sequence[str],
+    liars: float | None,
     output: str | None,
     plot: str | None,
     as_json: bool,
@@ -185,13 +192,13 @@ def plan(
     check_picture(plot)
     writable(output, plot)
     described = dither.Schema.read(schema)
-    made = dither.plan(described, epsilon, users=users, **options)
+    made = dither.plan(described, epsilon, users=users, liars=liars or 0.0, **options)
     if output:  # first, since whoever reads the tables may stop reading: dither plan ... | head
         write(output, made.to_json() + "\n")
     if as_json:
         say(made.to_json())
     elif output != STREAM:
-        show(made.table(), made.explain(), made.compared())
+        show(made.table(liars), made.explain(), made.compared())
     if output:
         tell(f"wrote {output}, plan {made.fingerprint[:12]}")
         if output != STREAM:

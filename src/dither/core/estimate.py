@@ -258,6 +258,10 @@ class Estimate(Tabular):
         """What is drawn in a picture of its own: all of it."""
         return {"": self}
 
+    def numbers(self) -> dict[str, NDArray[np.float64]]:
+        """Its values, by what they are."""
+        return {self.question: ravelled(self.value)[0]}
+
     def _columns(self, level: float, most: int | None = None, *, top: bool = False) -> dict[str, Any]:
         """The rows of a table: all, or the largest in their order; of the `top` always the largest first."""
         value, stderr, low, high = ravelled(self.value, self.stderr, *self.interval(level, simultaneous=top))
@@ -366,6 +370,10 @@ class Estimates(Tabular, Mapping[Key, Part], Generic[Key, Part]):
             )
             for key, part in self.items()
         }
+
+    def numbers(self) -> dict[str, NDArray[np.float64]]:
+        """The values of each part."""
+        return {str(key): ravelled(part.value)[0] for key, part in self.items()}
 
     def table(self, level: float = 0.95) -> TextTable:
         """One row a number, with what was asked."""

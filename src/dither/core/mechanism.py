@@ -38,7 +38,11 @@ from dither.core.reports import Reports, drops
 from dither.core.structure import PLAIN
 from dither.core.tally import Tally
 from dither.core.workload import Workload
+from dither.core.worth import Worths
 from dither.errors import EmptyError, InvalidReportError, ParameterError, ReportError, TallyError
+
+if TYPE_CHECKING:
+    from dither.core.honest_sums import Sums
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -259,9 +263,31 @@ class Mechanism(ABC, Generic[R]):
 
     # What others have to know ------------------------------------------------------------------------------------
 
+    def report_worth(self) -> Worths | None:
+        """What a valid report is worth to each number that is estimated (`core.worth`), exactly, from the integers.
+
+        By default each report is estimated alone, if these are few; None where that is not known. Shown by
+        `utility.influence`.
+        """
+        from dither.core.listed_worth import listed_worth  # a device has no use for it
+
+        return listed_worth(self)
+
+    def honest_sums(self, tally: Tally) -> "Sums":
+        """Sums over the reports of a tally that honest devices keep within bounds (`core.honest_sums`).
+
+        Of reports that are independent: one of each user. By default none is known.
+        """
+        return ()
+
     @cached_property
     def naive(self) -> Reading[R] | None:
         """The reading that takes outputs as they are, which some papers have; None if there is no such thing."""
+        return None
+
+    @cached_property
+    def robust(self) -> Reading[R] | None:
+        """A reading of the same tally under which a forged report is worth less; None if there is no such thing."""
         return None
 
     @property

@@ -110,6 +110,10 @@ class Tabular(ABC):
     def _columns(self, level: float) -> dict[str, Any]:
         """All rows, column by column."""
 
+    def numbers(self) -> Mapping[str, NDArray[np.float64]]:
+        """What was estimated as one list of numbers for each statistic; nothing of what is only asked by queries."""
+        return {}
+
     def to_pandas(self, level: float = 0.95) -> "pandas.DataFrame":
         """All rows as a pandas DataFrame."""
         return require("pandas", "pandas").DataFrame(self._columns(level))

@@ -31,6 +31,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -45,6 +46,7 @@ from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.reports import Reports
 from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.errors import DomainError, ParameterError
 
 NORMS = ("l2", "linf")
@@ -253,6 +255,12 @@ class VectorReporter:
         stderr = np.where(unknown, np.inf, stderr) * self.scale
         bound = self.scale if self.norm == "l2" else self.clip
         return replace(found, value=value, stderr=stderr, bounds=Bounds(-bound, bound))
+
+    def report_worth(self) -> Worths | None:
+        """What a report is worth to each coordinate of the mean, in the units of the vectors."""
+        own = self.mechanism.report_worth()
+        means = None if own is None else tuple(worth for worth in own if worth.question == "mean")
+        return None if not means else tuple(worth.scaled(Fraction(self.scale)) for worth in means)
 
     def mean(self, reports: NDArray) -> NDArray[np.float64]:
         """The mean of the clipped vectors behind these reports."""

@@ -20,6 +20,9 @@ hundred weights. Clamping starts 24 scales (Laplace) or 7 standard deviations (G
 by about 1e-11 of a standard deviation at most. For a delta far below the mass clamped there, 1e-12, the clamped
 Gaussian is all but purely private, and needs less noise than the continuum.
 
+**A robust reading.** Laplace noise beyond the domain tells on which side it is and nothing more, since its tail has no
+memory. `Laplace.robust` counts all such outputs alike (`Additive.saturated`).
+
 What goes wrong: above epsilon = 20 the noise stops shrinking, because the table would need ever more bits; the
 certificate states what is delivered. In d dimensions the sensitivity is 2 sqrt(d), not the printed 2 (002; see
 `gaussian_bound`).
@@ -41,9 +44,12 @@ from dither.core.checks import checked_count, checked_list
 from dither.core.domains import NUMBERS
 from dither.core.draw import Rows, Tape, entries
 from dither.core.estimate import Estimate
+from dither.core.honest_sums import Sums, tails
 from dither.core.lattice import MOST_STEPS, ROUNDING, rounded
 from dither.core.mechanism import Mechanism, Moments, Reading
 from dither.core.short_weights import FEW_NOISES, short_noise
+from dither.core.tally import Tally
+from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.mechanisms.mean import Mean
 from dither.mechanisms.multi_attribute import MultiAttribute
@@ -87,6 +93,42 @@ class Additive:
         growth = 0.0 if steps == 1 else float((square[1] - square[0]) / (1 - x[0] ** 2))
         rounding = 0.0 if steps == 1 else self.step**2 / 4  # two points: it is in the squares already
         return Mean(scores, float(square[1]) - growth, growth, float(mean[1]), self.moments, rounding)
+
+    def saturated(self) -> Mean:
+        """The mean, where all outputs beyond an end of the lattice count alike: right for Laplace noise.
+
+        How far noise goes beyond the end, given that it does, has nothing to do with the input: an exponential tail has
+        no memory. So the mean of that stands for all of them: no bias, less variance (Rao and Blackwell), and a report
+        from far out is worth no more than one that is just outside.
+        """
+        law, size = self.law, self.law.shape[1]
+        over = sum(o * law.weights[o] for o in range(1, law.reach)) + law.reach * law.tail(law.reach)
+        over = over / law.tail(1)  # how many steps an output beyond the end is away from it
+        place = np.arange(size, dtype=np.float64) - law.reach
+        place = np.where(place < 0, -over, np.where(place > law.steps, law.steps + over, place))
+        scores = self.step * place - law.stretch
+        table = np.array([[weight / law.total for weight in law.shifted(i)] for i in range(law.steps + 1)])
+
+        def moments(x: NDArray[np.float64]) -> Moments:
+            at = (x / law.stretch + 1) / 2 * law.steps
+            lower = np.minimum(at.astype(np.int64), law.steps - 1)
+            chance = table[lower] + (at - lower)[:, None] * (table[lower + 1] - table[lower])
+            mean = chance @ scores
+            away = np.abs(scores - mean[:, None])
+            return Moments(mean - x, (chance * away**2).sum(axis=1), (chance * away**3).sum(axis=1))
+
+        square, squares = table @ scores**2, (self.step * np.arange(law.steps + 1) - law.stretch) ** 2
+        if law.steps == 1:  # two points carry no magnitude
+            return Mean(scores, float(square.max()), 0.0, 1.0, moments)
+        # The largest variance stands for all: they differ little, and the error bar is too wide, never too narrow.
+        return Mean(scores, float((square - squares).max()), 1.0, 1.0, moments, self.step**2 / 4)
+
+    def worths(self) -> Worths:
+        """The places of the lowest and the highest output on the line: those of the farthest noise."""
+        law = self.law
+        step = Fraction(2 * law.stretch, law.steps)
+        least = -step * law.reach - law.stretch
+        return (Worth.of_mean(least + step * (law.shape[1] - 1), least),)
 
     def moments(self, x: NDArray[np.float64]) -> Moments:
         """Exact moments of one score; between two lattice points their mixture."""
@@ -180,6 +222,15 @@ class _AdditiveMechanism(Mechanism[Estimate]):
     def reading(self) -> Reading:
         return self.noise.reading()
 
+    def report_worth(self) -> Worths | None:
+        return self.noise.worths()
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """How many outputs are high, which grows with the input: far out, next to none."""
+        law = self.noise.law
+        ends = (np.array([weight / law.total for weight in law.shifted(end)]) for end in (0, law.steps))
+        return tails("high outputs", tally.counts, ends)
+
     def channel(self) -> Channel:
         return self.noise.law
 
@@ -200,6 +251,11 @@ class Laplace(_AdditiveMechanism):
     """
 
     examples = ({"epsilon": 1.0}, {"epsilon": 0.01}, {"epsilon": 4.0})
+
+    @cached_property
+    def robust(self) -> Mean:
+        """The reading that counts all outputs beyond the domain alike: less variance, and lies that are worth less."""
+        return self.noise.saturated()
 
     def _law(self) -> AdditiveChannel:
         return laplace_law(self.epsilon)
@@ -299,6 +355,12 @@ class Gaussian(_AdditiveMechanism):
     @property
     def dimensions(self) -> tuple[tuple[Reading[Any], float], ...]:
         return self.layout.dimensions if self.layout else ()
+
+    def report_worth(self) -> Worths | None:
+        return self.layout.worths() if self.layout else super().report_worth()
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        return self.layout.honest_sums(tally) if self.layout else super().honest_sums(tally)
 
     def inputs(self) -> NDArray:
         return self.layout.inputs() if self.layout else super().inputs()

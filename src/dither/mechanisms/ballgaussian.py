@@ -47,11 +47,13 @@ from dither.core.draw import Rows, Tape, slots_of
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import exp_below
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import HonestSums, Sums
 from dither.core.lattice import rounded
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.rounded_gaussian import MOST_SCALE, RoundedGaussian, normal_below
 from dither.core.structure import POINTS
 from dither.core.tally import Tally
+from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.mechanisms.noise_tables import MOST_EPSILON, analytic_sigma
 
@@ -238,6 +240,17 @@ class BallGaussian(Mechanism[Estimate]):
     def reading(self) -> BallMean:
         law = self.law
         return BallMean(self.d, _length(self.d, law.radius), law.most, law.table.variance)
+
+    def report_worth(self) -> Worths:
+        """The farthest noise, in every coordinate at once: the whole vector is sqrt(d) times as long as that."""
+        reading = self.reading
+        return (Worth.of_mean(Fraction(reading.offset, reading.length), items=self.d, at_once=self.d),)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """The sum of each coordinate, in units of the largest entry."""
+        most, length = 2 * self.reading.offset, self.reading.length
+        ends = (self.reading.offset - length) / most, (self.reading.offset + length) / most
+        return (HonestSums.of("the sum of a coordinate", tally.counts / most, tally.n, *ends),)
 
     @cached_property
     def dtype(self) -> np.dtype:

@@ -87,6 +87,11 @@ class Codebook(ABC):
         """What a length of 1 is in the whole numbers of a row."""
 
     @property
+    def longest(self) -> float:
+        """No row is longer, in whole numbers: rounding an entry adds at most a half."""
+        return self.length + math.sqrt(self.d) / 2
+
+    @property
     def shift(self) -> int:
         """How many bits of a squared entry are left out of the sum of squares."""
         return 0

@@ -33,6 +33,7 @@ from dither.core.estimate import Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
 from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.estimation.simplex import onto_simplex
 from dither.kernels.hashing import buckets, public_seeds
 from dither.mechanisms.frequency import Frequencies, frequency_estimate
@@ -43,6 +44,8 @@ _WORST_CONDITION = 1e10  # in the 1-norm, which is about k times that of a well-
 _PRICE = 1.1  # of the variance, for error bars that hold for every single category
 _STANDS_OUT = 4.0  # standard errors
 _BLOCK = 1 << 22
+_MOST_LISTED = 10**8  # multiplications, a tenth of a second
+_OUTWARD = Fraction(10**9 + 1, 10**9)
 
 Shares = NDArray[np.float64]
 
@@ -96,6 +99,20 @@ class CohortFrequencies:
             return self.plain.moments(x)
         own, all_ = self.domain.check(x), self._decoded_moments
         return Moments(all_.bias[own], all_.variance[own], all_.third[own])
+
+    def worths(self) -> Worths:
+        """What a report is worth, at most, in the plain reading and, where it is known, in the solved one.
+
+        The latter is that of floating-point numbers, rounded outwards.
+        """
+        (plain,) = self.plain.worths(at_once=None)
+        note = "Where the shifts by frequent categories are taken off, a report moves others by a part of what it moves"
+        if self.cohorts * self.g * self.k**2 > _MOST_LISTED or self._inverse is None:
+            return (plain._replace(exact=False, note=f"{note} these; that is not in the figures."),)
+        ends = [(decoded.min(), decoded.max()) for decoded, _ in self._decoded(np.full(self.k, 1 / self.k))]
+        least, most = (Fraction(float(end)) for end in (min(low for low, _ in ends), max(high for _, high in ends)))
+        wider = plain._replace(least=min(least * _OUTWARD, plain.least), most=max(most * _OUTWARD, plain.most))
+        return (wider._replace(exact=False, note="The larger one of the plain reading and of the solved one."),)
 
     @cached_property
     def _decoded_moments(self) -> Moments:

@@ -42,11 +42,14 @@ from dither.core.domains import SPARSE
 from dither.core.draw import Rows, Tape, Words, below, count_of, positions
 from dither.core.estimate import Estimates
 from dither.core.hashed_channel import HashedChannel
+from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism
 from dither.core.short_weights import short_two_level
 from dither.core.sparse_domain import Sparse
 from dither.core.structure import BUCKETS
+from dither.core.tally import Tally
 from dither.core.workload import Workload
+from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.kernels.hashing import buckets
 from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
@@ -145,6 +148,15 @@ class _Bucketed(Mechanism[Estimates]):
     @abstractmethod
     def _places_of(self, seeds: Words) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """For hash functions (rows) and keys (columns), the buckets that hit the items - and +."""
+
+    def report_worth(self) -> Worths:
+        return self.hits.worths(self.d, at_once=None, exact=self.cohorts is None)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        if self.cohorts is None:
+            return self.hits.honest_sums(tally.counts, tally.n)
+        low, high = (float(Fraction(weight, self.law.total)) for weight in (self.law.low, self.law.high))
+        return self.layout.honest_sums(tally, low, high)  # of buckets that share what others left, it is between
 
     @cached_property
     def layout(self) -> HashedReports:

@@ -34,8 +34,10 @@ from dither.core.covariance import Covariance
 from dither.core.domains import Categories
 from dither.core.estimate import SHARES, Estimate
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import HonestSums, Sums
 from dither.core.mechanism import Moments
 from dither.core.tally import Tally
+from dither.core.worth import Worth, Worths
 from dither.estimation.simplex import onto_simplex
 
 Counts = NDArray[np.int64]
@@ -117,6 +119,16 @@ class Frequencies:
         made = frequency_estimate(value, variance, tally.n, guarantee, source, among, note, self.covariance)
         none, all_, unasked = float(self.variance(0.0)), float(self.variance(1.0)), 1 - tally.n / (among or tally.n)
         return replace(made, variance=Polynomial([none, all_ - none + unasked, -unasked]) / tally.n)
+
+    def worths(self, at_once: int | None) -> Worths:
+        """What a report is worth to a category that it supports, and to one that it does not."""
+        gap = self.p - self.q
+        return (Worth("frequency", -self.q / gap, (1 - self.q) / gap, items=self.k, at_once=at_once),)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """How many reports support each category: with q to p each, whatever users hold."""
+        counts = self.supports(tally.counts) if self.supports else tally.counts
+        return (HonestSums.of("reports that support a category", counts, tally.n, float(self.q), float(self.p)),)
 
     def moments(self, x: Any) -> Moments:
         """For each input (rows) the moments of its calibrated report about each category (columns)."""

@@ -18,7 +18,10 @@ from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
+from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism
+from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.mechanisms.frequency import Frequencies, PairSupport
 
 
@@ -60,6 +63,12 @@ class GRR(Mechanism[Estimate]):
     def reading(self) -> Frequencies:
         alone = PairSupport(Fraction(0), Fraction(0))  # a report names one category
         return Frequencies(self.k, self.law.inside, (1 - self.law.inside) / (self.k - 1), pairs=alone)
+
+    def report_worth(self) -> Worths:
+        return self.reading.worths(at_once=1)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        return self.reading.honest_sums(tally)
 
     def channel(self) -> TwoLevel:
         return self.law

@@ -22,7 +22,10 @@ from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
 from dither.core.draw import Rows, Tape, Words, positions
 from dither.core.estimate import Estimate
+from dither.core.honest_sums import HonestSums, Sums
 from dither.core.mechanism import Mechanism
+from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.mechanisms.frequency import Frequencies
 
 MOST_CATEGORIES = (1 << 26) - 1
@@ -70,6 +73,19 @@ class Hadamard(Mechanism[Estimate]):
     @cached_property
     def reading(self) -> Frequencies:
         return Frequencies(self.k, self.law.inside, Fraction(1, 2), supports=self._supports)
+
+    def report_worth(self) -> Worths:
+        return self.reading.worths(at_once=self.k)  # code 0 is in the half of every category
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """Support counts, and how often each code comes: code 0, in the half of every category, always as often."""
+        rows = np.zeros(self.codes, dtype=np.int64)
+        rows[1 : self.k + 1] = 1
+        within = (self.k + walsh_hadamard(rows)) // 2  # how many categories favour each code
+        high, low = (Fraction(weight, self.law.total) for weight in (self.law.high, self.law.low))
+        least, most = np.where(within == self.k, float(high), float(low)), np.where(within, float(high), float(low))
+        codes = HonestSums.of("reports of a code", tally.counts, tally.n, least, most)
+        return *self.reading.honest_sums(tally), codes
 
     def _supports(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return (counts.sum() + walsh_hadamard(counts)[1 : self.k + 1]) // 2

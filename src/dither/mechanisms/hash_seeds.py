@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 from dither.core.checks import checked_count
 from dither.core.contributions import Bounded, Contributions, one_of
 from dither.core.draw import TAG, Rows, Tape, Words, below
+from dither.core.honest_sums import HonestSums, Sums
 from dither.core.mechanism import MOST_COUNTED
+from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.kernels.hashing import public_seeds
 
 MOST_COHORTS = 1 << 24
+_MOST_LOOKED_AT = 1 << 21  # cells of a table that are compared with their bounds one by one
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,15 @@ class HashedReports:
         """Which reports name a function and a value that there are."""
         fine, cohorts = reports["value"] < self.values, self.functions.cohorts
         return fine if cohorts is None else fine & (reports[self.functions.name] < cohorts)
+
+    def honest_sums(self, tally: Tally, low: float, high: float) -> Sums:
+        """Of shared functions, how often each is drawn, and how often with each value, of probability low to high."""
+        cohorts = self.functions.count
+        table = tally.counts.reshape(cohorts, self.values)
+        drawn = HonestSums.of("reports with a hash function", table.sum(axis=1), tally.n, 1 / cohorts, 1 / cohorts)
+        if table.size > _MOST_LOOKED_AT:
+            return (drawn,)
+        return drawn, HonestSums.of("reports with a hash value", table, table.sum(axis=1, keepdims=True), low, high)
 
     def count(self, reports: NDArray) -> NDArray[np.int64]:
         """The counts of these reports."""

@@ -10,6 +10,7 @@ means.
 """
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
@@ -24,8 +25,10 @@ from dither.core.draw import Rows, Tape
 from dither.core.estimate import Estimate
 from dither.core.exact import share_below
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.mechanisms.frequency import frequency_estimate
 from dither.mechanisms.multi_attribute import MultiAttribute
@@ -145,6 +148,18 @@ class Histogram(Mechanism[Estimate]):
     @cached_property
     def reading(self) -> EntryFrequencies:
         return EntryFrequencies(self.k, self.layout)
+
+    def report_worth(self) -> Worths | None:
+        """Of an entry moved from [-1, 1] to [0, 1]; all entries are reported, each on its own."""
+        own, half = self.entry.report_worth(), Fraction(1, 2)
+        if own is None:
+            return None
+        return tuple(
+            worth.scaled(half, half)._replace(question="frequency", items=self.k, at_once=self.k) for worth in own
+        )
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        return self.layout.honest_sums(tally)
 
     def channel(self) -> Product:
         factor = self.entry.channel()

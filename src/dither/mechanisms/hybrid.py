@@ -28,9 +28,12 @@ from dither.core.contributions import Bounded, one_of
 from dither.core.domains import NUMBERS
 from dither.core.draw import TAG, Rows, Tape, below, some_of
 from dither.core.estimate import Estimate
+from dither.core.honest_sums import HonestSums, Sums, parted
 from dither.core.lattice import MOST_STEPS
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.structure import BRANCHES
+from dither.core.tally import Tally
+from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.mechanisms.mean import Mean
 from dither.mechanisms.window import Window, fine_enough, piecewise_share
@@ -118,6 +121,20 @@ class Hybrid(Mechanism[Estimate]):
         parts = [(float(odds), window.moments(x)) for odds, window in self.branches]
         variance, third = (sum(odds * getattr(part, name) for odds, part in parts) for name in ("variance", "third"))
         return Moments(np.zeros_like(x), np.asarray(variance), np.asarray(third))
+
+    def report_worth(self) -> Worths:
+        """A liar takes the branch that reaches farther."""
+        branches = [worth for _, window in self.branches for worth in window.worths()]
+        return (Worth.of_mean(max(each.most for each in branches), min(each.least for each in branches)),)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """How the public coin fell, which no value moves, and the sums of each branch."""
+        counts = np.split(tally.counts, np.cumsum([window.law.outputs for _, window in self.branches])[:-1])
+        odds, fallen = [float(odds) for odds, _ in self.branches], [own.sum() for own in counts]
+        found = [HonestSums.of("reports of a branch", fallen, tally.n, odds, odds)]
+        for number, ((_, window), own) in enumerate(zip(self.branches, counts, strict=True)):
+            found += parted(f"branch {number}", window.honest_sums(own))
+        return tuple(found)
 
     def channel(self) -> PublicMixture:
         steps = max(window.steps for _, window in self.branches)

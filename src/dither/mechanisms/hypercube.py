@@ -53,9 +53,11 @@ from dither.core.draw import ELEMENT, Placed, Rows, Tape, Words, rejection_sampl
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import share_below
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import HonestSums, Sums
 from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
+from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.mechanisms.packing import as_bytes, bits_dtype, counted_bits, packed_bits, padding_is_clear
 
@@ -209,6 +211,15 @@ class Hypercube(Mechanism[Estimate]):
         law = self.law
         kappa = Fraction((law.high - law.low) * comb(self.d - 1, self.d // 2), law.total)
         return Signs(self.d, kappa, self.number)
+
+    def report_worth(self) -> Worths:
+        """1/kappa for every dimension, where all parts show the same corner."""
+        return (Worth.of_mean(1 / self.reading.kappa, items=self.d, at_once=self.d),)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """How many signs of a dimension are plus: with (1 - kappa)/2 to (1 + kappa)/2 each."""
+        kappa, signs = float(self.reading.kappa), tally.n * self.number
+        return (HonestSums.of("positive signs", tally.counts, signs, (1 - kappa) / 2, (1 + kappa) / 2),)
 
     @cached_property
     def dtype(self) -> np.dtype:

@@ -38,10 +38,12 @@ from numpy.typing import NDArray
 from dither.core.confidence import RatioIntervals
 from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import HonestSums, Sums
 from dither.core.mechanism import Moments
 from dither.core.sparse_columns import EMPTY
 from dither.core.sparse_domain import Sparse
 from dither.core.tally import Tally
+from dither.core.worth import ONE, Worth, Worths
 from dither.errors import ParameterError
 
 STATISTICS = ("presence", "mean", "conditional_mean", "frequency")  # of each key
@@ -116,6 +118,31 @@ class Hits(NamedTuple):
         own, other = self.true - self.both, self.opposite - self.both
         rows = [(*absent, self.both_false), (none, own, other, self.both), (none, other, own, self.both)]
         return np.array([[float(each) for each in row] for row in rows])
+
+    def worths(self, d: int, at_once: int | None, asked: Fraction = ONE, *, exact: bool = True) -> Worths:
+        """What a report is worth to presence, mean and the items of a key, over what it can hit: nothing, one, both."""
+        gap, apart = self.true + self.opposite - 2 * self.false, self.true - self.opposite
+        hits = [(0, 0), (1, 0), (0, 1)] + [(1, 1)] * (self.both + self.both_false > 0)
+        mean = [(plus - minus) / apart for minus, plus in hits]
+        presence = [(minus + plus - 2 * self.false) / gap for minus, plus in hits]
+        item = [(some + sign) / 2 for some, sign in zip(presence, mean, strict=True)]
+        scores = list(zip(mean, presence, strict=True))
+        away = max(abs(m1 - m2) + abs(p1 - p2) for m1, p1 in scores for m2, p2 in scores)
+        note = (
+            "A conditional mean is a ratio: where a share h of the users holds a key, replacing one of n reports moves "
+            f"it by about {float(away / asked):.4g} / (h n) at most."
+        )
+        more: dict[str, Any] = {"at_once": at_once, "asked": asked, "exact": exact}
+        return (
+            Worth("presence", min(presence), max(presence), items=d, **more),
+            Worth.of_mean(max(mean), items=d, note=note, **more),
+            Worth("frequency", min(item), max(item), items=2 * d, **more),
+        )
+
+    def honest_sums(self, hits: NDArray[np.int64], n: Any) -> Sums:
+        """How many of n reports hit each item: with the least to the largest of these chances, whatever users hold."""
+        ends = [float(each) for each in (self.true, self.opposite, self.false)]
+        return (HonestSums.of("reports that hit an item", hits, n, min(ends), max(ends)),)
 
     def law(self, asked: float = 1.0) -> Law:
         """What a report of these hits says about a key: the counts are the hits of - and +."""

@@ -34,7 +34,10 @@ from dither.core.composite_channels import PublicMixture
 from dither.core.contributions import Bounded
 from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
+from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism, Reading
+from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.kernels.hashing import MOST_CATEGORIES, buckets
 from dither.mechanisms.cohorts import CohortFrequencies
 from dither.mechanisms.frequency import Frequencies, PairSupport
@@ -97,6 +100,18 @@ class LocalHash(Mechanism[Estimate]):
         if self.cohorts is None:
             return Frequencies(self.k, p, Fraction(1, g), pairs=PairSupport.independent(p, Fraction(1, g)))
         return CohortFrequencies(self.k, g, self.cohorts, p)
+
+    def report_worth(self) -> Worths:
+        p, q = self.law.inside, Fraction(1, self.g or 2)
+        if self.cohorts is None:
+            return Frequencies(self.k, p, q).worths(at_once=None)
+        return CohortFrequencies(self.k, self.g or 2, self.cohorts, p).worths()
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        low, high = float((1 - self.law.inside) / (self.law.outputs - 1)), float(self.law.inside)
+        if self.cohorts is not None:
+            return self.layout.honest_sums(tally, low, high)
+        return Frequencies(self.k, self.law.inside, Fraction(1, self.law.outputs)).honest_sums(tally)
 
     @cached_property
     def layout(self) -> HashedReports:

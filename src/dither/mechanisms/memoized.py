@@ -26,6 +26,7 @@ from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
 from dither.core.reports import Reports, maker_of
 from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.errors import ParameterError, ReportError
 from dither.mechanisms.frequency import Frequencies
 
@@ -143,6 +144,10 @@ class Memoized(Mechanism[Estimate], Generic[Plain]):
     @cached_property
     def reading(self) -> Reading[Estimate]:
         return self.sent.reading
+
+    def report_worth(self) -> Worths | None:
+        """That of the plain mechanism: a liar keeps nothing, and may send the same lie at every round."""
+        return self.sent.report_worth()
 
     @cached_property
     def dtype(self) -> np.dtype:

@@ -32,9 +32,11 @@ from dither.core.domains import CATEGORIES, NUMBERS, Records
 from dither.core.draw import Rows, Tape, slots_of, some_of
 from dither.core.estimate import MEAN, Estimate, Estimates
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import HonestSums, Sums, parted
 from dither.core.mechanism import MOST_COUNTED, Mechanism, Moments, Reading
 from dither.core.subsets import random_subsets
 from dither.core.tally import Tally
+from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 
 _MOST_LISTED = 4096
@@ -260,6 +262,40 @@ class MultiAttribute:
         question = "mean" if part.reading.domain.kind == NUMBERS else "frequency"
         endless = np.full_like(unknown, np.inf)
         return Estimate(unknown, endless, 0, guarantee, question, source=source, notes=("No report yet.",))
+
+    def worths(self) -> Worths | None:
+        """What a report is worth to each dimension, of which a liar chooses the m that he speaks about."""
+        parts = [part.report_worth() for part in self.parts]
+        asked = Fraction(self.m, self.d)
+
+        def all_alike(worth: Worth) -> Worth:
+            at_once = worth.at_once if worth.at_once is None else worth.at_once * self.m
+            return worth._replace(items=worth.items * self.d, at_once=at_once).asked_of(asked)
+
+        if len(parts) == 1:
+            return None if parts[0] is None else tuple(map(all_alike, parts[0]))
+        found = []
+        for j in range(self.d):
+            own = parts[self.which[j]]
+            if own is None:
+                return None
+            found += [worth._replace(question=f"dimension {j}, {worth.question}").asked_of(asked) for worth in own]
+        return tuple(found)
+
+    @property
+    def odds(self) -> NDArray[np.float64]:
+        """For each dimension the share of users who report it."""
+        return np.full(self.d, self.m / self.d)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """How often each dimension is drawn, which no value moves; and what its own reports keep within bounds."""
+        found = []
+        if self.m < self.d:
+            drawn = tally.counts[self._starts[:-1]]
+            found.append(HonestSums.of("reports about a dimension", drawn, tally.n, self.odds, self.odds))
+        for j in range(self.d):
+            found += parted(f"dimension {j}", self.part(j).honest_sums(self.marginal(tally, j)))
+        return tuple(found)
 
     def moments(self, x: Any) -> Moments:
         """Of one reported value of each dimension, for each record; m of d users report it."""

@@ -38,11 +38,14 @@ from dither.core.domains import SPARSE
 from dither.core.draw import COINS, TAG, Rows, Tape, below, entries, positions
 from dither.core.estimate import Estimates
 from dither.core.exact import exp_below, log_above
+from dither.core.honest_sums import HonestSums, Sums
 from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism
 from dither.core.sparse_columns import EMPTY
 from dither.core.sparse_domain import Sparse
 from dither.core.structure import ONE_ITEM, UNARY_ITEM
+from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.mechanisms.key_sampling import CHOICE, chosen, entry_at, number_outside, picked
 from dither.mechanisms.keyvalue import STATISTICS, Hits, KeyValues
@@ -86,6 +89,12 @@ class _Itemized(Mechanism[Estimates]):
     def reading(self) -> KeyValues:
         return KeyValues(self.domain, self.hits.law())
 
+    def report_worth(self) -> Worths:
+        return self.hits.worths(self.d, at_once=1)  # a report names one item
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        return self.hits.honest_sums(tally.counts, tally.n)
+
     @property
     def row_words(self) -> int:
         return 4 + 2 * self.s
@@ -114,6 +123,15 @@ class PrivKV(_Itemized):
     @cached_property
     def reading(self) -> KeyValues:
         return KeyValues(self.domain, self.hits.law(asked=1 / self.d))
+
+    def report_worth(self) -> Worths:
+        return self.hits.worths(self.d, at_once=1, asked=Fraction(1, self.d))
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """How often each key is asked about, which no value moves, and the answers about it."""
+        asked = tally.counts[:, :1]
+        drawn = HonestSums.of("reports about a key", asked, tally.n, 1 / self.d, 1 / self.d)
+        return drawn, *self.hits.honest_sums(tally.counts[:, 1:], asked)
 
     @cached_property
     def dtype(self) -> np.dtype:
@@ -318,6 +336,16 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
         false = self.shown / 2
         true, opposite = ((Fraction(weight, total) + (s - 1) * false) / s for weight in self.own[:2])
         return Hits(true, opposite, none, false, none)
+
+    def report_worth(self) -> Worths:
+        return self.hits.worths(self.d, at_once=self.d)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """Hits, and the coordinates that show a sign in all reports, of which at most one is the user's own."""
+        shown, own = float(self.shown), 1 - self.own[2] / sum(self.own)
+        ends = sorted((shown, (own + (self.d - 1) * shown) / self.d))
+        total = HonestSums.of("coordinates with a sign", tally.counts.sum(), tally.n * self.d, *ends)
+        return *super().honest_sums(tally), total
 
     @cached_property
     def dtype(self) -> np.dtype:

@@ -15,6 +15,7 @@ more than noise explains, which is always to be expected with regions that diffe
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -28,9 +29,11 @@ from dither.core.domains import GROUPS, NUMBERS, UnitInterval
 from dither.core.draw import Rows, Tape, some_of
 from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import Sums, parted
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.short_weights import short_components
 from dither.core.tally import Tally
+from dither.core.worth import ONE, Worth, Worths
 from dither.errors import DomainError, ParameterError, RowError
 from dither.mechanisms.spec import from_spec, normal_spec
 
@@ -337,6 +340,33 @@ class Personalised(Mechanism[Estimates]):
     @property
     def components(self) -> tuple[Mechanism[Any], ...]:
         return self.reading.parts
+
+    def report_worth(self) -> Worths | None:
+        """To the mean of all users, where a liar takes the group that reaches farthest, and to that of each group."""
+        found = []
+        for group, part in zip(self.groups, self.reading.parts, strict=True):
+            own = part.report_worth()
+            if own is None:
+                return None
+            low, high = Fraction(group.low), Fraction(group.high)
+            note = "A group's mean is over its own users; which share of all these are, they choose."
+            found += [
+                worth.scaled((high - low) / 2, (high + low) / 2)._replace(question=group.name, note=note)
+                for worth in own
+            ]
+        note = (
+            "`weighted` is a mean of the groups' means with weights that depend on the reports: given these, a report "
+            "moves it by its group's weight times what it moves its group by."
+        )
+        most, least = max(worth.most for worth in found), min(worth.least for worth in found)
+        return Worth("all", least, most, -ONE, ONE, note=note), *found
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """Those of each group; how many are in one is for users to choose."""
+        found = []
+        for number, (group, part) in enumerate(zip(self.groups, self.reading.parts, strict=True)):
+            found += parted(f"group {group.name}", part.honest_sums(self.reading.marginal(tally, number)))
+        return tuple(found)
 
     @property
     def guarantees(self) -> dict[str, Guarantee]:

@@ -31,9 +31,11 @@ from dither.core.domains import RECORDS
 from dither.core.draw import Rows, Tape
 from dither.core.estimate import Estimate
 from dither.core.exact import share_below
+from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism, R, Reading
 from dither.core.short_weights import short_components
 from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.mechanisms.multi_attribute import MultiAttribute
 from dither.mechanisms.spec import from_spec, normal_spec, takes_delta
@@ -140,6 +142,12 @@ class _Recorded(Mechanism[R]):
 
     def channel(self) -> Channel:
         return self.reading.channel()
+
+    def report_worth(self) -> Worths | None:
+        return self.reading.worths()
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        return self.reading.honest_sums(tally)
 
     @cached_property
     def layout(self) -> MultiAttribute:

@@ -36,7 +36,10 @@ from dither.core.checks import checked_count
 from dither.core.contributions import Bounded, exactly
 from dither.core.draw import ELEMENT, Placed, Rows, Tape, Words, rejection_sampled, sides
 from dither.core.estimate import Estimate
+from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism
+from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.mechanisms.frequency import Frequencies, PairSupport
 from dither.mechanisms.packing import as_bytes, bits_dtype, counted_bits, packed_bits, padding_is_clear
@@ -108,6 +111,12 @@ class SubsetSelection(Mechanism[Estimate]):
         two = others * max(others - 1, 1)  # ways to choose two other categories, in order
         neither = Fraction((size - 1) * (size - 2), two) * p + Fraction(size * (size - 1), two) * (1 - p)
         return Frequencies(self.k, p, q, pairs=PairSupport(Fraction(size - 1, others) * p, neither))
+
+    def report_worth(self) -> Worths:
+        return self.reading.worths(at_once=self._size)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        return self.reading.honest_sums(tally)
 
     @cached_property
     def dtype(self) -> np.dtype:

@@ -40,12 +40,15 @@ from dither.core.contributions import Bounded
 from dither.core.domains import SPARSE
 from dither.core.draw import Rows, Tape, Words, positions
 from dither.core.estimate import Estimates
+from dither.core.honest_sums import HonestSums, Sums
 from dither.core.lattice import SECOND_ROUNDING
 from dither.core.mechanism import Mechanism
 from dither.core.short_weights import EVEN_NOISES, FEW_NOISES, short_noise
 from dither.core.sparse_domain import Sparse
 from dither.core.structure import NOISY_SUM, SUM_SIGN
+from dither.core.tally import Tally
 from dither.core.workload import Workload
+from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.kernels.hashing import buckets
 from dither.mechanisms.additive import Additive, Laplace
@@ -177,6 +180,35 @@ class _Summed(Mechanism[Estimates]):
             "presence": Linear(0.0, gain * np.array([1.0, 1.0])),
         }
         return KeyValues(self.domain, Law(chance, seen, reads))
+
+    def report_worth(self) -> Worths:
+        """The largest value, with the signs that a hash function of the liar's choice gives to all keys."""
+        others, top = self.terms - 1, self.component().shape[1] - 1
+        means: dict[int, Fraction] = {}  # of the reported value, for each sum
+        mean = Fraction(0)  # the same, given that one item of the user's has the sign +1
+        for up in range(others + 1):
+            total = self._within(1 + 2 * up - others)
+            if total not in means:
+                law = enumerate(self._law(total))
+                means[total] = sum(((2 * value - top) * Fraction(chance) for value, chance in law), Fraction(0))
+            mean += Fraction(comb(others, up), 2**others) * means[total]
+        most = top / mean
+        parts = {
+            "presence": Worth("presence", -most, most, items=self.d, at_once=None),
+            "mean": Worth.of_mean(most, items=self.d, at_once=None),
+            "frequency": Worth("frequency", -most, most, items=2 * self.d, at_once=None),
+        }
+        if self.goal != "frequency":
+            return (parts[self.goal],)
+        twice = (parts[name]._replace(least=-2 * most, most=2 * most) for name in ("presence", "mean"))
+        return *twice, parts["frequency"]  # a key has two items, and their values add up
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """The sum of each key's signs times the reported values, in units of twice the largest, from the least."""
+        top = float(self.component().shape[1] - 1)
+        own = float(self._own @ np.arange(-top, top + 1, 2)) / (2 * top)
+        seen = tally.counts / (2 * top) + tally.n / 2
+        return (HonestSums.of("the sum of a key", seen, tally.n, 0.5 - own, 0.5 + own),)
 
     @cached_property
     def _own(self) -> Numbers:

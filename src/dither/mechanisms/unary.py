@@ -31,7 +31,10 @@ from dither.core.contributions import Bounded
 from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
 from dither.core.exact import exp_below, log_above
+from dither.core.honest_sums import HonestSums, Sums
 from dither.core.mechanism import Mechanism
+from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.mechanisms.frequency import Frequencies, PairSupport
 from dither.mechanisms.packing import (
@@ -140,6 +143,16 @@ class Unary(Mechanism[Estimate]):
     def reading(self) -> Frequencies:
         p, q = self.law.inside, Fraction(self._integers[2], self._integers[3])
         return Frequencies(self.k, p, q, pairs=PairSupport.independent(p, q))
+
+    def report_worth(self) -> Worths:
+        return self.reading.worths(at_once=self.k)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """Support counts, and the ones of all words together, of which there are as many whatever users hold."""
+        reading = self.reading
+        ones = float(reading.p + (self.k - 1) * reading.q) / self.k
+        total = HonestSums.of("ones in all words", tally.counts.sum(), tally.n * self.k, ones, ones)
+        return *reading.honest_sums(tally), total
 
     @cached_property
     def dtype(self) -> np.dtype:

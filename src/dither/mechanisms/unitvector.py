@@ -55,10 +55,12 @@ from dither.core.draw import TAG, Rows, Tape, positions, slots_of, some_of
 from dither.core.estimate import MEAN, Estimate
 from dither.core.exact import log_above, share_below
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import HonestSums, Sums
 from dither.core.lattice import rounded_signs
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.structure import CODEBOOK
 from dither.core.tally import Tally
+from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.mechanisms.codebooks import Codebook, Products, best, codebook, seeds_of_parts, whole_vectors
 
@@ -66,6 +68,7 @@ MOST_DIMENSIONS = 1 << 17
 MOST_PARTS = 64
 _MOST_INPUTS = 1 << 8
 _BLOCK = 1 << 20  # numbers of vectors that are rounded at a time
+_OUTWARD = Fraction(10**6 + 1, 10**6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,6 +228,21 @@ class UnitVector(Mechanism[Estimate]):
         law = self.law
         high, low = (float(Fraction(weight, law.total)) for weight in (law.high, law.low))
         return Directions(self.d, self.book, Products.of(self.book, law.favoured, high, low), self.number)
+
+    def report_worth(self) -> Worths:
+        """A bound: no entry of a codeword is longer than the codeword.
+
+        kappa is an integral, known as a floating-point number: what is made of it is rounded outwards.
+        """
+        most = Fraction(self.book.longest * self.reading.scale) * _OUTWARD
+        return (Worth.of_mean(most, items=self.d, at_once=None, exact=False),)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        """The sum of each coordinate, in units of twice the longest entry, counted from the least."""
+        longest, words = self.book.longest, tally.n * self.number
+        mean = self.reading.products.kappa * self.book.length / (2 * longest)
+        seen = tally.counts[0] / (2 * longest) + words / 2
+        return (HonestSums.of("the sum of a coordinate", seen, words, 0.5 - mean, 0.5 + mean),)
 
     @cached_property
     def dtype(self) -> np.dtype:

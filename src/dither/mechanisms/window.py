@@ -34,13 +34,16 @@ from dither.core.checks import checked_count
 from dither.core.domains import NUMBERS
 from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
+from dither.core.honest_sums import HonestSums, Sums, tails
 from dither.core.lattice import MOST_STEPS, rounded
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
+from dither.core.worth import Worth, Worths
 from dither.mechanisms.distribution import Distribution, DistributionReading
 from dither.mechanisms.mean import Mean
 
 _CLOSE = 5e-4
+_MOST_COUNTED = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,26 @@ class Window:
         moments = lambda values: self.moments(values, naive)  # noqa: E731
         rounding = 0.0 if self.steps == 1 else 1 / self.steps**2  # a sign has it in its squares already
         return Mean(scores, float(square[1]) - growth, growth, float(mean[1]), moments, rounding)
+
+    def worths(self) -> Worths:
+        """The scores of the lowest and the highest output: z_0 and z_(M-1), as rationals."""
+        law, low = self.law, _low(self.law)
+        start = (law.inside - self.width * low) * (self.width - 1) / 2 + low * law.outputs * (law.outputs - 1) / 2
+        step = 2 / ((law.inside - self.width * low) * self.steps)
+        return (Worth.of_mean(-1 + (law.outputs - 1 - start) * step, -1 - start * step),)
+
+    def honest_sums(self, counts: NDArray[np.int64]) -> Sums:
+        """How many outputs are high, which grows with the input; and how often each comes, where they are few."""
+        law, low = self.law, float(_low(self.law))
+        high = float(law.inside) / self.width
+        place = np.arange(law.outputs)
+        ends = (np.where((place >= first) & (place < first + self.width), high, low) for first in (0, self.steps))
+        found = tails("high outputs", counts, ends)
+        if law.outputs > _MOST_COUNTED:
+            return found
+        always = (place >= self.steps) & (place < self.width)  # in every window
+        n = counts.sum()
+        return *found, HonestSums.of("reports of an output", counts, n, np.where(always, high, low), high)
 
     def moments(self, x: NDArray[np.float64], naive: bool = False) -> Moments:
         """Exact moments of one score, by sums of powers in closed form; between two lattice points their mixture."""
@@ -209,6 +232,7 @@ class _WindowMechanism(Mechanism[Estimate]):
     statistics = ("mean",)
     weight_count = 4
     lattice: ClassVar[Callable[[float], tuple[int, int]]]
+    shares_note: ClassVar[str] = ""  # what a report is worth beside the mean
 
     def _validate(self) -> None:
         pass
@@ -234,6 +258,12 @@ class _WindowMechanism(Mechanism[Estimate]):
     @cached_property
     def reading(self) -> Mean:
         return self.window.reading()
+
+    def report_worth(self) -> Worths:
+        return tuple(worth._replace(note=self.shares_note) for worth in self.window.worths())
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        return self.window.honest_sums(tally.counts)
 
     def channel(self) -> TwoLevel:
         return self.window.law
@@ -291,6 +321,10 @@ class SquareWave(_WindowMechanism):
 
     statistics = ("mean", "distribution")
     planned = False  # of a mean it is the worse one
+    shares_note = (
+        "A distribution is fitted to the shares of the outputs, and is no average of reports: one report moves these "
+        "shares by 1/n, and what the fit makes of it has no bound here."
+    )
     examples = ({"epsilon": 1.0}, {"epsilon": 0.1}, {"epsilon": 3.0})
     lattice = staticmethod(lambda epsilon: fine_enough(epsilon, square_wave_share(epsilon)))
 

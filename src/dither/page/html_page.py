@@ -28,12 +28,17 @@ from dither.planning.plan_estimates import PlanEstimates
 from dither.privacy.promise import promise_in_words
 from dither.questions.question import Question
 from dither.schema import Attribute
+from dither.utility.goodness import Goodness
+from dither.utility.influence import percentage
 
 Query = tuple[str, float, float, float, float | None]
 
 TITLE = "What the reports tell"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _Z = 1.96
+_LIARS = 0.01
+_MOVED = "moved by 1% of liars"
+_NOT_HONEST = "Not all of these reports are honest: the results below may be wrong."
 
 
 def html_page(
@@ -43,12 +48,14 @@ def html_page(
     truth: Mapping[str, Any] | None = None,
     title: str | None = None,
     queries: Iterable[Query] | None = None,
+    goodness: Goodness | None = None,
 ) -> str:
     """One HTML page with all results of a plan, its guarantee, and its errors.
 
     `truth` maps questions to their true numbers, in trials; `queries` are conditions with their answers: the text, the
     share of users, the ends of its 95% interval, and the true share or None. Truths are exact, and nothing protects
-    them: a page with any says so, and is not for others.
+    them: a page with any says so, and is not for others. Where `goodness`, of `plan.goodness(tally)`, finds that honest
+    reports did not make the tally, the page says so.
     """
     checked(plan, estimates)
     known = checked_truth(estimates, truth)
@@ -60,6 +67,7 @@ def html_page(
         element(
             "main",
             _promise(plan, estimates.guarantee, trial),
+            *([] if goodness is None or goodness.passed else [_warning(_NOT_HONEST, goodness.explain())]),
             _results(Cards(plan, estimates, known), asked, trial),
             _errors(plan, estimates, truth),
             _plan(plan, estimates),
@@ -269,7 +277,8 @@ def _error(question: Question, name: str, error: float) -> str:
 
 
 def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
-    rows = []
+    rows, moved = [], plan.influence(_LIARS)
+    shifts = {worth.question: float(worth.worst_shift(moved.share)) for worth in moved.worths}
     for part, share in zip(plan.parts, plan.shares, strict=True):
         for question in part.questions:
             estimate = estimates[str(question)]
@@ -282,10 +291,11 @@ def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
                     f"{plan.users * share:,.0f}",
                     f"{estimate.n:,}",
                     _error(question, "predicted", expected),
+                    _error(question, "predicted", shifts.get(str(question), math.nan)),
                     str(part.mechanism.guarantee),
                 ]
             )
-    heads = ["question", "mechanism", "epsilon", "users planned", "reports", "predicted error", "certificate"]
+    heads = ["question", "mechanism", "epsilon", "users planned", "reports", "predicted error", _MOVED, "certificate"]
     substitutes = [[given(name), *_counts_as(attribute)] for name, attribute in plan.attributes.items()]
     counted = ["attribute", "values", "a missing value counts as", "one that does not fit counts as"]
     identity = [
@@ -298,9 +308,15 @@ def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
         element("h2", "The plan", id="plan"),
         element("div", *(element("p", line) for line in plan.explain().splitlines()), class_="prose"),
         element("h3", "Who is asked what"),
-        _table("The plan", heads, rows, texts=(0, 1, 6)),
+        _table("The plan", heads, rows, texts=(0, 1, 7)),
         element(
             "p", "A certificate is computed from the integers that the mechanism samples, not measured.", class_="prose"
+        ),
+        element(
+            "p",
+            f"{percentage(_LIARS)} of liars, who send what they like, can move a number by at most so much, on "
+            "average; more liars more. The error bars do not cover that. It follows from the same integers.",
+            class_="prose",
         ),
         element("h3", "What counts as what"),
         element(

@@ -35,6 +35,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -89,6 +90,7 @@ class Chooser:
     delta: float
     n: int
     most_evaluations: int
+    liars: Fraction = Fraction(0)
 
     @cached_property
     def _prices(self) -> dict[Hashable, Price | None]:
@@ -135,7 +137,8 @@ class Chooser:
         alike = len(self._counted(units)) == 1  # by variance is evenly then
         if not alike and 1 in costs:
             yield self._by_variance(units, "1 question a user, by variance" + style)
-        if not alike and costs.get(count, math.inf) < 4 * min(costs.values(), default=0.0):
+        near = costs.get(count, math.inf) < 4 * min(costs.values(), default=0.0)
+        if not alike and (near or (self.liars and count in costs)):  # liars cannot choose where all answer everything
             split = self._budgets_by_variance(units)
             if split is not None:
                 yield self._way("every question, budgets by variance" + style, units, split, [1] * count, count)
@@ -252,11 +255,26 @@ class Chooser:
     def price_of(self, mechanism: Mechanism, unit: Unit, share: float) -> Price:
         """What a mechanism costs that asks this share of the users."""
         known = unit[0].variance(mechanism, self.n * share, self.n)
-        if known is not None:
-            return Price(mechanism, (known,))
         moved = self.n * share * mechanism.displacement()  # which more reports do not make smaller
-        own = variances(mechanism.reading, unit, self.users, share)
-        return Price(mechanism, tuple(variance + moved for variance in own))
+        alone = variances(mechanism.reading, unit, self.users, share) if known is None else ()
+        own = tuple(each + moved for each in alone) if known is None else (known,)
+        damages = self._damages(mechanism, unit, share)
+        return Price(mechanism, tuple(each + damage for each, damage in zip(own, damages, strict=True)))
+
+    def _damages(self, mechanism: Mechanism, unit: Unit, share: float) -> tuple[float, ...]:
+        """What liars add to the squared error of each question, at their worst, as a variance of one report.
+
+        They move its worst number by `shift`, on average and whatever the truth is, so its mean squared error is
+        variance / reports + shift^2: the second is the variance that as many reports would have to have.
+        """
+        if not self.liars:
+            return (0.0,) * len(unit)
+        own = mechanism.report_worth()
+        worths = [None if own is None else each.worth(own, place, len(unit)) for place, each in enumerate(unit)]
+        if None in worths:
+            raise ParameterError(f"it is not known what a report of {type(mechanism).__name__} is worth to liars")
+        shifts = [float(each.asked_of(Fraction(share)).worst_shift(self.liars)) for each in worths if each is not None]
+        return tuple(self.n * share * shift**2 for shift in shifts)
 
     def _offers(
         self, unit: Unit, epsilon: float, delta: float, share: float

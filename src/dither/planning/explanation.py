@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dither.display.significant_digits import size
+from dither.utility.influence import percentage
+
 if TYPE_CHECKING:
     from dither.planning.plans import Plan
 
@@ -18,8 +21,10 @@ def explain_plan(plan: "Plan") -> str:
         f"All that a user reports together: {plan.guarantee}.",
     ]
     if others and best > 0:
+        liars = plan.prediction.liars
+        worst = f" at the worst that {percentage(liars)} of liars can do" if liars else ""
         lines.append(
-            f"Of the ways compared this one ({way}) has the smallest error: {best:.3g} of a scale, on average."
+            f"Of the ways compared this one ({way}) has the smallest error{worst}: {best:.3g} of a scale, on average."
         )
         next_best = plan.prediction.compared[others[0]]
         lines.append(f"The next best ({others[0]}) has {next_best:.3g}, {next_best / best - 1:.1%} more.")
@@ -39,7 +44,7 @@ def explain_plan(plan: "Plan") -> str:
         f"{_listed([str(question) for question in plan.questions if question.remark == remark])}: {remark}"
         for remark in remarks
     ]
-    lines.append(_whom(plan))
+    lines += [_liars(plan), _whom(plan)]
     return "\n".join(lines)
 
 
@@ -52,6 +57,22 @@ def _whom(plan: "Plan") -> str:
     if len(known) in (0, len(plan.questions)):
         return f"Predicted errors are for {prior}."
     return f"Predicted errors are for {prior} in {_listed(known)}, and for {worst} in the other questions."
+
+
+def _liars(plan: "Plan") -> str:
+    """What users can do who send what they like."""
+    found = plan.influence(plan.prediction.liars or 0.01)
+    if found.unknown:
+        return f"How far liars could move {_listed(found.unknown)} is not known."
+    worst = found.worst
+    shift = worst.worst_shift(found.share)
+    part = float(shift / (worst.high - worst.low))
+    range_ = f"{part:.1%} of its range" if part < 1 else "more than its whole range"
+    other = ", and no other question by more of its range" if len(found.worths) > 1 else ""
+    return (
+        f"Liars: {percentage(found.share)} of the users could move {worst.question} by up to {size(float(shift))}, "
+        f"{range_}{other}."
+    )
 
 
 def _who(plan: "Plan") -> str:

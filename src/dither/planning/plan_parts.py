@@ -5,6 +5,7 @@ questions, and how what the mechanism estimates becomes an estimate for each of 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from dither.core.mechanism import Collection, Mechanism
 from dither.core.randomness import Stream
 from dither.core.reports import Reports
 from dither.core.tally import Tally
+from dither.core.worth import Worth
 from dither.errors import DomainError, ParameterError, TallyError
 from dither.planning.choose import Unit
 from dither.planning.record_tables import record_value
@@ -95,6 +97,15 @@ class Part(NamedTuple):
         else:
             return
         raise wrong
+
+    def worths(self, share: Fraction) -> Iterator[tuple[Question, Worth | None]]:
+        """For each question what a report is worth, in its own units, where this share of the users is asked."""
+        own = self.mechanism.report_worth()
+        for place, question in enumerate(self.questions):
+            worth = None if own is None else question.worth(own, place, len(self.questions))
+            if worth is not None and question.averages:
+                worth = worth.scaled(Fraction(question.unit), Fraction(question.attribute.centre))
+            yield question, None if worth is None else worth._replace(question=str(question)).asked_of(share)
 
     def estimates(self, tally: Tally, guarantee: Guarantee, users: int) -> Iterator[tuple[Question, Any]]:
         """For each question an estimate in the mechanism's own units; unknown if nobody was asked."""

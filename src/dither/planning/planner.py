@@ -11,6 +11,7 @@ import math
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from dither.core.checks import as_float, checked_count, checked_delta, checked_epsilon
@@ -23,6 +24,7 @@ from dither.planning.priors import refuse_unknown, users_like
 from dither.questions.catalogue import named, questions
 from dither.questions.question import Question
 from dither.schema import Schema
+from dither.utility.influence import checked_share
 from dither.utility.limits import least_mse
 from dither.utility.population import Population
 
@@ -39,6 +41,7 @@ def plan(
     prior: Mapping[str, Any] | None = None,
     weights: Mapping[str, float] | None = None,
     most_evaluations: int = 500,
+    liars: float = 0.0,
 ) -> Plan:
     """The best plan for these attributes, this budget and this many users.
 
@@ -47,6 +50,9 @@ def plan(
     result answers queries (`dither.ranges`), each about at most 16 of them. `prior` says what is publicly known
     about attributes (`planning.priors`); `weights` how much questions matter, 1 if not named.
 
+    `liars` is the share of users who may send what they like, as in 0.01. The plan then minimises the error at the
+    worst that they can do: to the variance of each question comes the square of how far they can move a number.
+
     >>> from dither import Categorical, Numeric, Schema
     >>> schema = Schema({"income": Numeric(0, 200_000), "job": Categorical(["nurse", "driver", "other"])})
     >>> best = plan(schema, epsilon=1.0, users=100_000)
@@ -54,7 +60,7 @@ def plan(
     (['mean(income)', 'histogram(job)'], 1)
     """
     users = checked_count("users", users, 1, MOST_WHOLE)
-    chooser = chooser_of(schema, epsilon, users, delta, ask, prior, weights, most_evaluations)
+    chooser = chooser_of(schema, epsilon, users, delta, ask, prior, weights, most_evaluations, liars)
     made = _made(schema, chooser, kept_ways(schema, chooser, users), users)
     _warn(made)
     return made
@@ -69,6 +75,7 @@ def chooser_of(
     prior: Mapping[str, Any] | None,
     weights: Mapping[str, float] | None,
     most_evaluations: int,
+    liars: float = 0.0,
 ) -> Chooser:
     """What compares the ways to ask, with everything checked."""
     if not isinstance(schema, Schema):
@@ -81,7 +88,8 @@ def chooser_of(
     known = _mapping(prior, 'prior maps names of attributes to what is known, as in prior={"age": "normal(40, 15)"}')
     refuse_unknown(schema, known)
     given = _mapping(weights, 'weights maps questions to numbers, as in weights={"mean(income)": 2.0}')
-    return Chooser(asked, _importance(asked, given), _known(asked, known), epsilon, delta, users, most)
+    share = checked_share("liars", liars)
+    return Chooser(asked, _importance(asked, given), _known(asked, known), epsilon, delta, users, most, share)
 
 
 def _mapping(given: Mapping[str, Any] | None, usage: str) -> dict[str, Any]:
@@ -161,8 +169,9 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int) -> Plan
     parts = _plan(schema, chooser, best, users, NOTHING).parts
     shares = [best.questions_per_user * part.weight / sum(best.weights) for part in parts]
     errors: dict[str, float] = {}
+    honest = replace(chooser, liars=Fraction(0))
     for part, share in zip(parts, shares, strict=True):
-        price = chooser.price_of(part.mechanism, part.questions, share)
+        price = honest.price_of(part.mechanism, part.questions, share)
         for each, variance in zip(part.questions, price.variances, strict=True):
             errors[str(each)] = math.sqrt(variance / (users * share)) * each.unit
     prediction = Prediction(
@@ -171,6 +180,7 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int) -> Plan
         limit_of(chooser, users),
         bool(chooser.users),
         tuple(str(each) for each in chooser.questions if each in chooser.users),
+        float(chooser.liars),
     )
     return _plan(schema, chooser, best, users, prediction)
 
@@ -178,12 +188,17 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int) -> Plan
 def limit_of(chooser: Chooser, users: int) -> float:
     """What no plan for these questions can be below (`utility.limits`), by the measure of `Plan.rmse`.
 
-    It is known for delta = 0 and for all users: with a delta or a prior it is 0, and so it is where ranges are asked
-    for, of which no limit is known. It is one of many users. With few,
+    It is known for delta = 0 and for all users: with a delta, a prior or liars it is 0, and so it is where ranges are
+    asked for, of which no limit is known. It is one of many users. With few,
     it is better to answer some questions without asking anybody, which costs at most `unasked`; so they are left
     out one kind after the other, those that cost least first, as far as that makes the limit smaller.
     """
-    if chooser.delta > 0 or chooser.users or any(each.limit(1.0) is None for each in chooser.questions):
+    if (
+        chooser.delta > 0
+        or chooser.users
+        or chooser.liars
+        or any(each.limit(1.0) is None for each in chooser.questions)
+    ):
         return 0.0
     total = sum(chooser.importance[each] for each in chooser.questions)
     left = {each: chooser.importance[each] / total for each in chooser.questions}

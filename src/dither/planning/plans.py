@@ -17,6 +17,7 @@ version may make better.
 
 import hashlib
 import html
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -36,6 +37,7 @@ from dither.core.columns import filled
 from dither.core.composite_channels import Independent
 from dither.core.draw import Tape, entries
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.core.honest_sums import HonestSums, parted
 from dither.core.mechanism import MOST_COUNTED
 from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
@@ -58,6 +60,8 @@ from dither.planning.tally_sums import merged_tallies
 from dither.questions.catalogue import questions
 from dither.questions.question import Question
 from dither.schema import RULES, Attribute, Schema
+from dither.utility.goodness import FALSE_ALARM, Goodness, goodness_of_sums
+from dither.utility.influence import Influence, checked_share, percentage
 
 if TYPE_CHECKING:
     from dither.planning.plan_estimates import PlanEstimates
@@ -141,11 +145,32 @@ class Plan:
 
     @property
     def rmse(self) -> float:
-        """What the plan minimises: the square root of the mean over questions of MSE / scale^2."""
+        """What the plan minimises: the square root of the mean over questions of MSE / scale^2.
+
+        Of a plan that was made for a share of liars, MSE is that of the worst they can do.
+        """
         return next(iter(self.prediction.compared.values()))
 
-    def table(self) -> TextTable:
-        """One row a question."""
+    def influence(self, share: float = 0.01) -> Influence:
+        """What one report can do to each question, and what this share of liars can, in the question's own units.
+
+        Liars choose which of the questions they answer: all of them answer the one that they want to move.
+
+        >>> from dither import Numeric, plan
+        >>> best = plan(Schema({"income": Numeric(0, 200_000)}), 1.0, users=100_000)
+        >>> best.influence(0.01)
+        question      numbers        least        most  moved by 1 of n  1% of liars, down  1% of liars, up
+        mean(income)        1  -3.0709e+05  5.0709e+05       8.1419e+05            -5070.9           5070.9
+        """
+        total = sum(part.weight for part in self.parts)
+        asked = [(part, Fraction(self.questions_per_user * part.weight, total)) for part in self.parts]
+        found = [pair for part, users in asked for pair in part.worths(users)]
+        unknown = tuple(str(question) for question, worth in found if worth is None)
+        known = tuple(worth for _, worth in found if worth is not None)
+        return Influence(self._title, known, checked_share("share", share), unknown)
+
+    def table(self, liars: float | None = None) -> TextTable:
+        """One row a question; with a share of `liars`, also how far these can move its numbers, at most."""
         rows = [
             (str(question), type(part.mechanism).__name__, part.mechanism.epsilon, f"{self.users * share:,.0f}")
             for part, share in zip(self.parts, self.shares, strict=True)
@@ -153,7 +178,13 @@ class Plan:
         ]
         columns = zip(*rows, strict=True)
         named = dict(zip(("question", "mechanism", "epsilon", "users"), map(list, columns), strict=True))
-        return TextTable({**named, "predicted error": [self.predicted[name] for name in named["question"]]})
+        found = {**named, "predicted error": [self.predicted[name] for name in named["question"]]}
+        if liars is not None:
+            moved = self.influence(liars)
+            known = {worth.question: float(worth.worst_shift(moved.share)) for worth in moved.worths}
+            column = [known.get(name, math.nan) for name in named["question"]]
+            found[f"moved by {percentage(moved.share)} of liars"] = column
+        return TextTable(found)
 
     def compared(self) -> TextTable:
         """The ways to ask that were compared, the best first; last, if known, the limit that no way can be below."""
@@ -452,6 +483,23 @@ class Plan:
             )
         return Reports.wrap(np.asarray(reports), part.mechanism.fingerprint, reports.simulated)
 
+    def goodness(self, tally: PlanTally, false_alarm: float = FALSE_ALARM) -> Goodness:
+        """Whether honest reports can have made this tally, whatever the users hold (`utility.goodness`).
+
+        If they have, it does not pass with probability `false_alarm` at most. Which questions were answered, and how
+        often, is looked at, too: an honest device draws them.
+        """
+        self.check_tally(tally)
+        return goodness_of_sums(self._honest_sums(tally), false_alarm)
+
+    def _honest_sums(self, tally: PlanTally) -> Iterator[HonestSums]:
+        answered = [tally.parts[part.name].n for part in self.parts]
+        if self.questions_per_user < len(self.parts):
+            users = sum(answered) / self.questions_per_user
+            yield HonestSums.of("reports about a question", answered, users, self.shares, self.shares)
+        for part in self.parts:
+            yield from parted(part.name, part.mechanism.honest_sums(tally.parts[part.name]))
+
     def estimate(self, tally: PlanTally, *, refine: str | None = None) -> "PlanEstimates":
         """An estimate for each question, in the attribute's own units; the attribute's name means its first one.
 
@@ -514,7 +562,7 @@ class Plan:
             "hash": self.fingerprint,
             "version": __version__,
             "certificate": _stated(self.guarantee),
-            "prediction": self.prediction._asdict(),
+            "prediction": self.prediction.stored(),
         }
         return plan_files.to_text(self.to_dict(), beside)
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,12 @@ class Prediction(NamedTuple):
     limit: float  # what no plan can be below, by the same measure; 0 where it is not known
     informed: bool  # some are for users like those of a prior; otherwise all are for the worst
     known: tuple[str, ...] = ()  # the questions that a prior speaks of
+    liars: float = 0.0  # the share of users whose lies `compared` covers, at their worst
+
+    def stored(self) -> dict[str, Any]:
+        """For a file. Without liars it is as it was before there were any."""
+        fields = self._asdict()
+        return fields if self.liars else {name: value for name, value in fields.items() if name != "liars"}
 
 
 class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
@@ -28,6 +34,7 @@ class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
     limit: Size
     informed: bool
     known: tuple[str, ...] = ()
+    liars: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
 
 
 NOTHING = Prediction({}, {}, 0.0, False)
@@ -41,5 +48,5 @@ def checked_prediction(stored: PredictionFormat, asked: tuple[Question, ...]) ->
     elif not set(stored.known) <= names or (stored.known and not stored.informed):
         reason = "known: expected questions of the plan, and none where informed is false"
     else:
-        return Prediction(stored.errors, stored.compared, stored.limit, stored.informed, stored.known)
+        return Prediction(stored.errors, stored.compared, stored.limit, stored.informed, stored.known, stored.liars)
     raise ParameterError(f"this is not a plan: prediction.{reason}; make the plan again")

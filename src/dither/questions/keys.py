@@ -19,6 +19,7 @@ import numpy as np
 
 from dither.core.estimate import Estimate
 from dither.core.sparse_domain import Sparse
+from dither.core.worth import Worth, Worths
 from dither.display.significant_digits import plain_number
 from dither.errors import ParameterError
 from dither.questions.question import Floats, Question, Whole, from_steps, steps
@@ -89,6 +90,9 @@ class KeyQuestion(Question[Estimate]):
 
     def select(self, own: Mapping[str, Estimate], place: int, count: int) -> Estimate:
         return own[self.statistic]
+
+    def worth(self, worths: Worths, place: int, count: int) -> Worth | None:
+        return next((worth for worth in worths if worth.question == self.statistic), None)
 
     @property
     def beside(self) -> tuple[Question, ...]:

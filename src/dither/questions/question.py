@@ -31,6 +31,7 @@ from dither.core.confidence import InUnits
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Domain, Mechanism
+from dither.core.worth import Worth, Worths
 from dither.errors import DomainError, RowError
 from dither.schema import Attribute, Schema
 from dither.utility.limits import Parameters
@@ -230,6 +231,13 @@ class Question(ABC, Generic[R]):
     def select(self, own: Any, place: int, count: int) -> R:
         """Of what a mechanism estimates, what this question asked for as one of `count`."""
         return own if count == 1 else replace(own, value=own.value[place], stderr=own.stderr[place])
+
+    def worth(self, worths: Worths, place: int, count: int) -> Worth | None:
+        """Of what a report is worth to what a mechanism estimates, what it is to this question, as one of `count`.
+
+        In the mechanism's units, as variances are; None where that is not known.
+        """
+        return worths[place] if len(worths) == count else worths[0]._replace(items=self.size)
 
     def unknown(self, guarantee: Guarantee, source: str) -> R | None:
         """What is known if nobody was asked: nothing. None where the mechanism's reading knows how to say so."""

@@ -7,12 +7,14 @@ method comes near it (docs/ranges.md).
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
 from dither.core.guarantee import Guarantee
+from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.questions.question import Column, Floats, Question, Whole, encoded_by
 from dither.ranges.axes import Axes, Axis
@@ -118,6 +120,11 @@ class RangesOf(Question["RangeEstimate"]):
     def remark(self) -> str:
         about = "half of the values" + (" of two attributes" if len(self.names) > 1 else "")
         return f"predicted is the error of a query about {about}, for data that are far from smooth."
+
+    def worth(self, worths: Worths, place: int, count: int) -> Worth:
+        """To what answers are fitted to and can be moved farthest: a cell, or a mean on an axis from 0 to 1."""
+        half = Fraction(1, 2)
+        return max((worth if worth.low == 0 else worth.scaled(half, half) for worth in worths), key=Worth.movement)
 
     def unknown(self, guarantee: Guarantee, source: str) -> None:
         """Its reading makes a result of no reports, whose error bars say so."""

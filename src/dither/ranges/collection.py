@@ -37,12 +37,14 @@ from dither.core.composite_channels import Independent, PublicMixture
 from dither.core.domains import NUMBERS, WHOLE_NUMBERS, Categories, Records, unmasked
 from dither.core.draw import TAG, Rows, Tape, below
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import Sums
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.parallel import each_chunk, small_matrices
 from dither.core.short_weights import short_components
 from dither.core.structure import GRIDS
 from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.errors import DomainError, EmptyError, ParameterError, RowError, TallyError
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.multi_attribute import MultiAttribute, taking_turns
@@ -223,6 +225,11 @@ class Groups(MultiAttribute):
 
     # Reading ---------------------------------------------------------------------------------------------------
 
+    @property
+    def odds(self) -> NDArray[np.float64]:
+        shares = np.array([asked.share for asked in self.asked], dtype=np.float64)
+        return shares / shares.sum()
+
     def collected(self, tally: Tally) -> list[Collected]:
         """What came back about each grid, in the order of the groups."""
         return [self._collected(group, self.marginal(tally, group), tally.n) for group in range(self.d)]
@@ -240,8 +247,7 @@ class Groups(MultiAttribute):
 
     def worst_variance(self, share: float = 1.0) -> float:
         """Of one user's report, averaged over groups: each is reported by its share of the users."""
-        shares = np.array([asked.share for asked in self.asked], dtype=np.float64)
-        odds = shares / shares.sum()
+        odds = self.odds
         each = [self.part(group).reading.worst_variance(share * odds[group]) for group in range(self.d)]
         return float(np.mean(np.array(each) / odds))
 
@@ -286,6 +292,12 @@ class Groups(MultiAttribute):
 def _frequencies(part: Mechanism) -> Frequencies | None:
     """How the oracle of a grid's cells is read; None of one for numbers, or with another reading."""
     return part.reading if isinstance(part.reading, Frequencies) else None
+
+
+_ANSWERS = (
+    "An answer adds up cells and is fitted to all grids: it has no bound of its own here. What is stated is what the "
+    "fit starts from, the unbiased shares of the cells."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -443,6 +455,32 @@ class Ranges(Mechanism["RangeEstimate"]):
     @cached_property
     def reading(self) -> RangeReading:
         return RangeReading(self)
+
+    def report_worth(self) -> Worths | None:
+        """What a report is worth to the cells of a grid, of which a liar chooses one; groups that are alike, once."""
+        total = sum(asked.share for asked in self.groups)
+        alike: dict[tuple[int, int], list[UserGroup]] = {}
+        for asked, part in zip(self.groups, self.layout.which.tolist(), strict=True):
+            alike.setdefault((part, asked.share), []).append(asked)
+        found = []
+        for (part, share), groups in alike.items():
+            own = self.layout.parts[part].report_worth()
+            if own is None:
+                return None
+            cells = " x ".join(map(str, groups[0].grid.shape))
+            grids = f"a grid of {cells}" if len(groups) == 1 else f"{len(groups)} grids like one of {cells}"
+            found += [
+                worth._replace(
+                    question=f"{'mean' if worth.question == 'mean' else 'cells'} of {grids}",
+                    items=worth.items * len(groups),
+                    note=worth.note or _ANSWERS,
+                ).asked_of(Fraction(share, total))
+                for worth in own
+            ]
+        return tuple(found)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        return self.layout.honest_sums(tally)
 
     def oracle(self, group: int) -> Mechanism:
         """The mechanism that reports the cells of one group's grid."""

@@ -38,9 +38,11 @@ from dither.core.composite_channels import PublicMixture
 from dither.core.domains import WHOLE_NUMBERS
 from dither.core.draw import Rows, Tape, positions
 from dither.core.guarantee import Guarantee
+from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.structure import BOXES
 from dither.core.tally import Tally
+from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.kernels.hashing import SPREAD, halves, mixed, public_seeds
 from dither.mechanisms.frequency import Frequencies
@@ -208,6 +210,17 @@ class HIO(Mechanism["RangeEstimate"]):
     @cached_property
     def reading(self) -> "BoxReading":
         return BoxReading(self)
+
+    def report_worth(self) -> Worths:
+        """What a report is worth to a box of its group, of which a liar chooses one."""
+        (worth,) = self.reading.plain.worths(at_once=None)
+        note = "An answer adds up boxes of several groups: what a liar can do to it is the sum over those he speaks to."
+        found = worth._replace(question="box", items=1, note=note)
+        return (found.asked_of(Fraction(1, self.boxes.groups)),)
+
+    def honest_sums(self, tally: Tally) -> Sums:
+        law = self.law
+        return self.layout.honest_sums(tally, float((1 - law.inside) / (law.outputs - 1)), float(law.inside))
 
     @cached_property
     def layout(self) -> HashedReports:

@@ -28,6 +28,8 @@ from .examples import messages as messages
 from .examples import read_expected as read_expected
 from .examples import sparse_inputs as sparse_inputs
 from .examples import with_epsilon as with_epsilon
+from .poisoning import check_honest_sums as check_honest_sums
+from .poisoning import check_influence as check_influence
 from .rounding import mixed as mixed
 from .rounding import rounded_value as rounded_value
 from .samplers import check_sampler as check_sampler

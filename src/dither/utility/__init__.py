@@ -4,8 +4,10 @@
 - `rank`, `break_even`: which of several mechanisms is best, and from how many users on
 - `users_for`, `epsilon_for`: the inverse questions
 - `limit`, `least_mse`: the error that no mechanism can beat
+- `influence`: how far one report, or a share of liars, can move each estimate
+- `goodness`: whether honest reports can have made a tally at all
 
-Nothing here knows a concrete mechanism: everything follows from `moments`.
+Nothing here knows a concrete mechanism: everything follows from `moments`, and from what a report is worth.
 """
 
 import lazy_loader

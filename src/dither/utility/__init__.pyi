@@ -4,6 +4,10 @@ from .compare import rank as rank
 from .compare import users_for as users_for
 from .deviation import Deviation as Deviation
 from .deviation import deviation as deviation
+from .goodness import Goodness as Goodness
+from .goodness import goodness as goodness
+from .influence import Influence as Influence
+from .influence import influence as influence
 from .limits import Parameters as Parameters
 from .limits import least_mse as least_mse
 from .limits import limit as limit

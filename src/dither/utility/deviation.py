@@ -121,7 +121,8 @@ def deviation(
 
     `values` and `weights` say what is known about the users (see `utility.population`): values, a histogram, or the
     name of a distribution. Without them it is the worst case: the users with the largest mean squared error.
-    `estimator="naive"` is the reading of outputs as they are, where a mechanism has one.
+    `estimator="naive"` is the reading of outputs as they are, and `"robust"` the one under which lies are worth less,
+    where a mechanism has such a one.
     """
     reports = checked_count("reports", reports, 1, MOST_REPORTS)
     reading = reading_of(mechanism, estimator)
@@ -134,14 +135,18 @@ def deviation(
 
 
 def reading_of(mechanism: Mechanism, estimator: str = "calibrated") -> Reading:
-    """How the reports of a mechanism are read: `"calibrated"`, or `"naive"` where it has such a reading."""
+    """How the reports of a mechanism are read: `"calibrated"`, or `"naive"` or `"robust"` where it has such a one."""
     if not isinstance(mechanism, Mechanism):
         raise ParameterError("a mechanism with its parameters is needed, for example dither.Piecewise(epsilon=1.0)")
     if estimator == "calibrated":
         return mechanism.reading
     if estimator == "naive" and mechanism.naive is not None:
         return mechanism.naive
-    raise ParameterError('estimator must be "calibrated", or "naive" for SquareWave and other window mechanisms')
+    if estimator == "robust" and mechanism.robust is not None:
+        return mechanism.robust
+    raise ParameterError(
+        'estimator must be "calibrated", or "naive" for SquareWave and other window mechanisms, or "robust" for Laplace'
+    )
 
 
 class Item(NamedTuple):

@@ -34,6 +34,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -50,6 +51,7 @@ from dither.core.mechanism import Mechanism
 from dither.core.parallel import sum_chunks
 from dither.core.reports import Reports
 from dither.core.tally import Tally
+from dither.core.worth import Worth, Worths
 from dither.errors import EmptyError, ParameterError, TallyError
 from dither.learn.spherical import from_spherical, to_spherical
 from dither.learn.vector_reporter import vector_rows
@@ -232,6 +234,11 @@ class LDPVec:
         guarantee = NO_GUARANTEE if tally.simulated else self.guarantee
         bounds = Bounds(-2 * self.clip, 2 * self.clip)
         return Estimate(mean, stderr, tally.n, guarantee, "mean", source=repr(self), notes=(_BIAS,), bounds=bounds)
+
+    def report_worth(self) -> Worths:
+        """A bound: every report decodes to a vector of norm `clip`, less the mean of devices without a direction."""
+        clip, taken_off = Fraction(self.clip), Fraction(float(np.abs(self._nowhere).max()))
+        return (Worth("mean", -clip - taken_off, clip + taken_off, -clip, clip, self.d, at_once=None, exact=False),)
 
     def mean(self, reports: NDArray) -> Numbers:
         """The mean of the decoded vectors behind these reports."""
