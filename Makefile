@@ -10,7 +10,7 @@ help:
 	@echo "make test      set up, then run all checks and, beside them, the tests for every change (six minutes)"
 	@echo "make test-wide the other tests: types of the tests, more parameters, larger simulations, Spark, signals"
 	@echo "make test-all  both"
-	@echo "make fuzz      100,000 mutated tallies, plans and mechanisms: nothing but an error of dither (half an hour at most)"
+	@echo "make fuzz      100,000 mutated tallies, plans, files and rows: nothing but errors of dither (half an hour at most)"
 	@echo "make check     lint, format, floors, types of src and of the pages, doctests, documentation"
 	@echo "make docs      build the documentation into site/"
 	@echo "make bench     speed against other libraries, as ratios in one run"

@@ -154,14 +154,14 @@ def _collected() -> tuple[tuple[Plan, PlanTally], ...]:
     return tuple(found)
 
 
-@target("Tally.from_bytes", cases=300)
+@target("Tally.from_bytes", cases=450)
 def _tally() -> Target:
     parts = [part for _, tally in _collected() for part in tally.parts.values()]
     seeds = (*(part.to_bytes() for part in parts), dither.Tally("abc", 0, np.zeros((0, 3), dtype=np.int64)).to_bytes())
     return Target(seeds, dither.Tally.from_bytes, _same(lambda tally: tally.to_bytes()), (mutated_bytes, _repacked))
 
 
-@target("PlanTally.from_bytes", cases=300)
+@target("PlanTally.from_bytes", cases=450)
 def _plan_tally() -> Target:
     tallies = [tally for _, tally in _collected()]
     listed = replace(tallies[0], files={"ab" * 32: 5, "cd" * 32: 6})
@@ -169,7 +169,7 @@ def _plan_tally() -> Target:
     return Target(seeds, PlanTally.from_bytes, _same(lambda tally: tally.to_bytes()), (mutated_bytes, _signed, _signed))
 
 
-@target("PlanTally.from_bytes with a key", cases=150)
+@target("PlanTally.from_bytes with a key", cases=225)
 def _sealed_tally() -> Target:
     seeds = tuple(tally.to_bytes(key=KEY) for _, tally in _collected())
 
@@ -180,7 +180,7 @@ def _sealed_tally() -> Target:
     return Target(seeds, lambda data: PlanTally.from_bytes(data, key=KEY), accepted, (mutated_bytes, _repacked))
 
 
-@target("plan.estimate", cases=100)
+@target("plan.estimate", cases=150)
 def _claims() -> Target:
     """A tally that gets as far as an estimate: what it claims can be true, and every number comes out."""
     plans = {made.fingerprint: made for made, _ in _collected()}
@@ -208,7 +208,7 @@ def _rehashed(data: bytes, random: Random) -> bytes:
     return json.dumps(stored).encode()
 
 
-@target("Plan.from_json", cases=200)
+@target("Plan.from_json", cases=300)
 def _plan() -> Target:
     def read(data: bytes) -> Plan:
         return Plan.from_json(data.decode("utf-8", "surrogateescape"))
@@ -224,7 +224,7 @@ def _plan() -> Target:
     return Target(seeds, read, accepted, (mutated_bytes, _rehashed, _rehashed))
 
 
-@target("mechanisms.load", cases=150)
+@target("mechanisms.load", cases=225)
 def _mechanism() -> Target:
     """The description of a mechanism, as it stands in a plan: all kinds of integers, and all kinds of sizes."""
 
