@@ -306,7 +306,7 @@ def test_estimate_says_so_where_not_all_reports_are_honest(schema, tmp_path):
     forged = {each.name: each.mechanism.outputs()[:0] for each in made.parts}
     forged[part.name] = np.repeat(part.mechanism.outputs()[[-1]], 600)
     made.save(tmp_path / "plan.json")
-    for tally, accused in ((honest, False), (honest + made.tally(forged), True)):
+    for tally, accused in ((honest, False), (honest.plus(made.tally(forged), allow_simulated=True), True)):
         (tmp_path / "all.tally").write_bytes(tally.to_bytes())
         page = tmp_path / "page.html"
         result = run("estimate", str(tmp_path / "plan.json"), str(tmp_path / "all.tally"), "--html", str(page))

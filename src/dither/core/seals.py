@@ -119,7 +119,7 @@ def _view(data: Any) -> memoryview:
     """The bytes of what has bytes; none of anything else."""
     try:
         return memoryview(data).cast("B")
-    except TypeError:
+    except (TypeError, ValueError):
         return memoryview(b"")
 
 
