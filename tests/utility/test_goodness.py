@@ -167,6 +167,27 @@ def test_a_plan_knows_how_often_its_questions_are_drawn():
         dither.plan(SCHEMA, 2.0, users=20_000).goodness(tally)
 
 
+def test_who_answers_all_questions_answers_each_as_often():
+    """Liars who send all their reports about one question; and honest reports of which a half is lost on the way.
+
+    Of honest ones it fails with probability 1e-6 at most.
+    """
+    plan = dither.plan(SCHEMA, 6.0, users=20_000, ask=["mean(income)", "histogram(job)"])
+    count = len(plan.parts)
+    assert plan.questions_per_user == count > 1
+    table = {"income": [5.0] * 19_000, "job": ["nurse"] * 19_000}
+    reports = {name: np.asarray(rows) for name, rows in plan.randomize(table, seed=1).items()}
+    assert plan.goodness(plan.tally(reports)).passed
+    kept = np.random.default_rng(1).random((count, 19_000)) < 0.5
+    lossy = {name: rows[keep] for (name, rows), keep in zip(reports.items(), kept, strict=True)}
+    assert plan.goodness(plan.tally(lossy)).passed
+    (part,) = (part for part in plan.parts if part.name == "mean(income)")
+    lies = part.mechanism.randomize(np.zeros(1000 * count), seed=2)  # which honest devices might send, but not so many
+    reports[part.name] = np.concatenate([reports[part.name], np.asarray(lies)])
+    judged_ = plan.goodness(plan.tally(reports))
+    assert {finding.what for finding in judged_.findings} == {"reports about a question"}
+
+
 def test_the_page_tells_if_it_fails_only():
     plan, tally = collected(1000)
     estimates = plan.estimate(tally)
