@@ -327,5 +327,5 @@ def test_all_rounds_together_tell_no_more_than_the_shuffled_permanent_responses(
     plain = [mechanism.channel().row(x) for x in range(k)]
     fresh = [together(shown(plain, values), 2 * most) for values in crowds]
     assert apart(fresh, Fraction(4)) > apart(bound, Fraction(4))  # a device without memory would break it
-    alone = [rounds(values[:1], most) for values in crowds]  # in rounds that the others skip
+    alone = [rounds(values[:1], 2 * most) for values in crowds]  # in rounds that the others skip
     assert apart(alone, Fraction(1)) > apart(bound, Fraction(1))
