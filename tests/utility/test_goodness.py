@@ -1,6 +1,7 @@
 """Whether honest reports can have made a tally: false alarms are rarer than stated, and some lies are found."""
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,15 @@ def test_what_it_says():
     with pytest.raises(TallyError, match="another mechanism"):
         goodness(dither.GRR(k=3, epsilon=1.0), with_liars(mechanism, EVENLY[:10], lie, 0))
     assert "Nothing is known" in goodness_of_sums([]).explain()
+
+
+@pytest.mark.parametrize("trials", [10**9, 10**15, 10**17, 2**64])
+def test_rounding_makes_no_alarm_of_very_many_reports(trials):
+    """Sums that are as they are expected, but for the last digit."""
+    for chance in np.random.default_rng(1).random(200).tolist():
+        seen = [float(trials * Fraction(chance)) * (1 + turn * 2.0**-53) for turn in (-1, 0, 1)]
+        sums = HonestSums.of("", seen, trials, chance, chance)
+        assert goodness_of_sums([sums], false_alarm=0.5).log_p == 0.0
 
 
 SCHEMA = Schema({"age": Ordinal(0, 9), "income": Numeric(0, 10), "job": Categorical(["nurse", "driver", "other"])})
