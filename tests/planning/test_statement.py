@@ -143,6 +143,8 @@ def test_a_device_that_remembers():
     assert "keeps its first responses" in said(found, "What must hold for this to be true")
     assert "is not stated here" in said(found, TRUST)  # a shuffled round is not all rounds
     assert "may recognise that they come from one device" in told
+    assert "no number of a person or a device" not in told  # a hash function of one's own comes back in every round
+    assert "no number of a person or a device" in said(made().statement(), SENT)
 
 
 def test_whom_it_depends_on():

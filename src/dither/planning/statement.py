@@ -230,9 +230,10 @@ def _sent(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
         yield "Your device sends one report."
     sizes = sorted(part.mechanism.dtype.itemsize for part in plan.parts)
     bytes_ = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {sizes[-1]:,}"
+    without = "no name and no time" if plan.remembers else "no name, no number of a person or a device, and no time"
     yield (
         f"A report is {bytes_} byte{'s' * (bytes_ != '1')} that chance had a hand in, and a tag that says which plan "
-        "and which question it belongs to. It holds no name, no number of a person or a device, and no time."
+        f"and which question it belongs to. It holds {without}."
     )
     yield (
         "Reports travel over a network, which shows where they come from and when. That is not part of them, and the "

@@ -64,8 +64,8 @@ _BIAS = (
     "The standard errors do not cover the bias."
 )
 _LOPSIDED = (
-    "Noise shrinks what honest reports say, and not what lies say: compare the figures with the estimate itself, not with "
-    "the vectors."
+    "Noise shrinks what honest reports say, and not what lies say: compare the figures with the estimate itself, not "
+    "with the vectors."
 )
 
 Numbers = NDArray[np.float64]
