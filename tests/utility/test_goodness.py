@@ -16,6 +16,7 @@ from dither.errors import ParameterError, TallyError
 from dither.page.html_page import html_page
 from dither.utility import goodness
 from dither.utility.goodness import goodness_of_sums
+from dither.utility.influence import Influence
 
 USERS = 100_000
 
@@ -205,3 +206,15 @@ def test_the_page_tells_if_it_fails_only():
     plan, tally = collected(0)
     assert "Not all of these" not in html_page(plan, plan.estimate(tally), goodness=plan.goodness(tally))
     assert "moved by 1% of liars" in html_page(plan, plan.estimate(tally))
+
+
+def test_names_are_escaped_in_notebooks():
+    name = "<img src=x onerror=alert`1`>"
+    plan = dither.plan(Schema({name: Categorical(["a", "b"])}), 1.0, users=1000)
+    lies = plan.parts[0].mechanism.outputs()[[0] * 1000]
+    judged_ = plan.goodness(plan.tally({plan.parts[0].name: lies}))
+    assert name in judged_.explain()
+    unknown = Influence(name, (), Fraction(1, 100))
+    for shown in (judged_._repr_html_(), unknown._repr_html_(), plan.influence()._repr_html_()):
+        assert "&lt;img" in shown
+        assert "<img" not in shown

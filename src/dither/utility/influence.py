@@ -22,6 +22,7 @@ from typing import Protocol
 
 from dither.core.checks import checked_real
 from dither.core.worth import Worth, Worths
+from dither.display.markup import element
 from dither.display.table import TextTable
 from dither.errors import ParameterError
 
@@ -106,7 +107,7 @@ class Influence:
         return str(self.table()) if self.worths and not self.unknown else self.explain()
 
     def _repr_html_(self) -> str:
-        return self.table()._repr_html_() if self.worths else f"<p>{self.explain()}</p>"
+        return self.table()._repr_html_() if self.worths else element("p", self.explain())
 
 
 def _sentence(worth: Worth, share: Fraction) -> str:
