@@ -142,6 +142,9 @@ def test_a_device_that_remembers():
     assert "first responses" in said(found, "What is kept, and for how long")
     assert "keeps its first responses" in said(found, "What must hold for this to be true")
     assert "is not stated here" in said(found, TRUST)  # a shuffled round is not all rounds
+    assert "may recognise that they come from one device" in told
+    assert "no number of a person or a device" not in told  # a hash function of one's own comes back in every round
+    assert "no number of a person or a device" in said(made().statement(), SENT)
 
 
 def test_whom_it_depends_on():
@@ -223,3 +226,23 @@ def test_a_mutant_that_promises_too_much_is_found(monkeypatch):
     monkeypatch.setattr(promise, "best_guess", lambda guarantee: f"{float(real(guarantee)[:-1]) - 0.1:.1f}%")
     with pytest.raises(AssertionError):
         test_the_guess_is_that_of_the_certificate(1.0)
+
+
+def test_names_and_labels_are_shown_and_not_obeyed():
+    """A letter that turns the direction of a line, or starts a command of a terminal, changes no sentence beside it."""
+    labels = ["left\u202etfel", "red\x1b[31m", "\u2067in\u2069", "two\nlines"]
+    schema = Schema({"a\u202eb": Categorical(labels), "- + c": Numeric(0, 1)})
+    found = dither.plan(schema, 1.0, users=10_000).statement(collector="The\u202d town")
+    for told in (found.text(), found.markdown(), found.html(), json.dumps(found.to_dict(), ensure_ascii=False)):
+        assert not re.search("[\x00-\x09\x0b-\x1f\u202a-\u202e\u2066-\u2069]", told)
+        assert "left\ufffdtfel" in told
+    assert "\n- \\- + c: " in found.markdown()  # no list in the list
+
+
+def test_a_promise_with_a_large_delta_is_called_weak():
+    strong = made(1.0, ask=("mean(income)",))
+    for delta, weak in ((0.0, False), (0.5, False), (0.99, True)):
+        mechanism = dither.Duchi(0.1, delta=delta) if delta else dither.Duchi(0.1)
+        parts = (Part(strong.parts[0].questions, mechanism, 1),)
+        plan = Plan(strong.schema, 0.1, delta, 1000, parts, 1, NOTHING)
+        assert ("This promise is weak" in said(plan.statement(), REVEALED)) == weak

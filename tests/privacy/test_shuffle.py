@@ -259,13 +259,14 @@ def test_with_memory_a_round_says_that_it_is_one_and_what_all_rounds_promise(mec
     assert plain.epsilon < found.all_rounds.epsilon < mechanism.guarantee.epsilon
     for said in (str(found), repr(found)):
         assert f"{found.all_rounds.epsilon:.3g}" in said
-    assert "for one round; for any number of rounds" in str(found)
+    assert "for one round; for any number of rounds of the same users about one value" in str(found)
     assert found.to_dict()["all_rounds"] == found.all_rounds.to_dict()
     assert all(isinstance(each, OneRound) for each in bounds(mechanism, 10**5, 1e-6).values() if each is not None)
     with pytest.warns(DitherWarning, match="too few"):
         few = amplify(mechanism, n=2, delta=1e-6)
     assert isinstance(few, OneRound)
     assert (few.epsilon, few.all_rounds) == (mechanism.first_report.epsilon, mechanism.guarantee)
+    assert "for any number of rounds about one value" in str(few)
     for refusing in (lambda: compose([(found, 2)]), lambda: compose([found], delta=1e-6), lambda: parallel([found])):
         with pytest.raises(ParameterError, match="all_rounds"):
             refusing()
@@ -326,3 +327,5 @@ def test_all_rounds_together_tell_no_more_than_the_shuffled_permanent_responses(
     plain = [mechanism.channel().row(x) for x in range(k)]
     fresh = [together(shown(plain, values), 2 * most) for values in crowds]
     assert apart(fresh, Fraction(4)) > apart(bound, Fraction(4))  # a device without memory would break it
+    alone = [rounds(values[:1], 2 * most) for values in crowds]  # in rounds that the others skip
+    assert apart(alone, Fraction(1)) > apart(bound, Fraction(1))

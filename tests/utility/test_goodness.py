@@ -1,6 +1,7 @@
 """Whether honest reports can have made a tally: false alarms are rarer than stated, and some lies are found."""
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from dither.errors import ParameterError, TallyError
 from dither.page.html_page import html_page
 from dither.utility import goodness
 from dither.utility.goodness import goodness_of_sums
+from dither.utility.influence import Influence
 
 USERS = 100_000
 
@@ -143,6 +145,15 @@ def test_what_it_says():
     assert "Nothing is known" in goodness_of_sums([]).explain()
 
 
+@pytest.mark.parametrize("trials", [10**9, 10**15, 10**17, 2**64])
+def test_rounding_makes_no_alarm_of_very_many_reports(trials):
+    """Sums that are as they are expected, but for the last digit."""
+    for chance in np.random.default_rng(1).random(200).tolist():
+        seen = [float(trials * Fraction(chance)) * (1 + turn * 2.0**-53) for turn in (-1, 0, 1)]
+        sums = HonestSums.of("", seen, trials, chance, chance)
+        assert goodness_of_sums([sums], false_alarm=0.5).log_p == 0.0
+
+
 SCHEMA = Schema({"age": Ordinal(0, 9), "income": Numeric(0, 10), "job": Categorical(["nurse", "driver", "other"])})
 
 
@@ -167,6 +178,27 @@ def test_a_plan_knows_how_often_its_questions_are_drawn():
         dither.plan(SCHEMA, 2.0, users=20_000).goodness(tally)
 
 
+def test_who_answers_all_questions_answers_each_as_often():
+    """Liars who send all their reports about one question; and honest reports of which a half is lost on the way.
+
+    Of honest ones it fails with probability 1e-6 at most.
+    """
+    plan = dither.plan(SCHEMA, 6.0, users=20_000, ask=["mean(income)", "histogram(job)"])
+    count = len(plan.parts)
+    assert plan.questions_per_user == count > 1
+    table = {"income": [5.0] * 19_000, "job": ["nurse"] * 19_000}
+    reports = {name: np.asarray(rows) for name, rows in plan.randomize(table, seed=1).items()}
+    assert plan.goodness(plan.tally(reports)).passed
+    kept = np.random.default_rng(1).random((count, 19_000)) < 0.5
+    lossy = {name: rows[keep] for (name, rows), keep in zip(reports.items(), kept, strict=True)}
+    assert plan.goodness(plan.tally(lossy)).passed
+    (part,) = (part for part in plan.parts if part.name == "mean(income)")
+    lies = part.mechanism.randomize(np.zeros(1000 * count), seed=2)  # which honest devices might send, but not so many
+    reports[part.name] = np.concatenate([reports[part.name], np.asarray(lies)])
+    judged_ = plan.goodness(plan.tally(reports))
+    assert {finding.what for finding in judged_.findings} == {"reports about a question"}
+
+
 def test_the_page_tells_if_it_fails_only():
     plan, tally = collected(1000)
     estimates = plan.estimate(tally)
@@ -174,3 +206,15 @@ def test_the_page_tells_if_it_fails_only():
     plan, tally = collected(0)
     assert "Not all of these" not in html_page(plan, plan.estimate(tally), goodness=plan.goodness(tally))
     assert "moved by 1% of liars" in html_page(plan, plan.estimate(tally))
+
+
+def test_names_are_escaped_in_notebooks():
+    name = "<img src=x onerror=alert`1`>"
+    plan = dither.plan(Schema({name: Categorical(["a", "b"])}), 1.0, users=1000)
+    lies = plan.parts[0].mechanism.outputs()[[0] * 1000]
+    judged_ = plan.goodness(plan.tally({plan.parts[0].name: lies}))
+    assert name in judged_.explain()
+    unknown = Influence(name, (), Fraction(1, 100))
+    for shown in (judged_._repr_html_(), unknown._repr_html_(), plan.influence()._repr_html_()):
+        assert "&lt;img" in shown
+        assert "<img" not in shown

@@ -353,3 +353,62 @@ def test_moments_are_what_reports_are_worth_on_average():
         assert float(worth.most) == pytest.approx(reading.scores.max(), rel=1e-12)
         assert float(worth.least) == pytest.approx(reading.scores.min(), rel=1e-12)
         assert isinstance(mechanism.moments([0.0]), Moments)
+
+
+# What is beyond the figures, and said to be -------------------------------------------------------------------------
+
+
+def test_a_refined_number_is_moved_by_lies_about_others():
+    """Words of ones but for one category: on the simplex it falls farther than the figure for what is read.
+
+    Not farther than both figures together: the same is taken off all shares, and that moves within them, too.
+    """
+    mechanism, users = dither.Unary(k=10, epsilon=1.0), 40_000
+    liars = users // 20
+    values = np.where(np.arange(users - liars) % 2 == 0, 0, 1 + np.arange(users - liars) % 9)
+    honest = mechanism.tally(mechanism.randomize(values, seed=1))
+    supports = [mechanism.tally(report).counts for report in mechanism.outputs()]
+    (word,) = np.flatnonzero([counts[0] == 0 and counts.sum() == 9 for counts in supports])
+    forged = mechanism.tally(np.repeat(mechanism.outputs()[[word]], liars))
+    before, after = (mechanism.estimate(tally) for tally in (honest, honest + forged))
+    found = influence(mechanism, share=0.05)
+    down, up = map(float, found.worths[0].shift(found.share))
+    refined = [estimate.refine("simplex").value[0] for estimate in (before, after)]
+    near = 1e-9  # the same honest reports: no noise between the two
+    assert down - near <= after.value[0] - before.value[0] <= up + near
+    assert refined[1] - refined[0] < down - 0.05
+    assert refined[1] - refined[0] >= down - up - near
+
+
+def test_shared_hash_functions_say_that_a_report_may_tip_the_reading():
+    """Reports are added one by one: some move an estimate by more than the figures, and the note says so."""
+    mechanism = dither.LocalHash(k=17, epsilon=1.0, cohorts=10)
+    (worth,) = influence(mechanism).worths
+    reports = mechanism.randomize(np.where(np.arange(1200) % 3 == 0, 0, np.arange(1200) % 17), seed=4)
+    tally, moved = mechanism.tally(reports[:300].copy()), []
+    last = mechanism.estimate(tally).value
+    for n in range(301, 1201):
+        tally = tally + mechanism.tally(reports[n - 1 : n].copy())
+        now = mechanism.estimate(tally).value
+        moved.append(float(np.abs(n * now - (n - 1) * last).max()))
+        last = now
+    most = float(max(worth.most, -worth.least))
+    assert np.median(moved) <= most
+    assert max(moved) > most
+    assert not worth.exact
+    assert "tips the scale" in worth.note
+    assert "tips the scale" in dither.LocalHash(k=1000, epsilon=1.0, cohorts=10).report_worth()[0].note
+
+
+def test_a_biased_mean_says_that_lies_do_not_shrink():
+    """All honest devices hold the same vector of length 1, and its estimate is a small part of that.
+
+    It is .05 on average, with a standard error of .022: beyond .2 with a probability below 1e-6.
+    """
+    mechanism = LDPVec(d=10, epsilon=1.0)
+    (worth,) = influence(mechanism).worths
+    vectors = np.zeros((2000, 10))
+    vectors[:, 0] = 1.0
+    honest = mechanism.estimate(mechanism.tally(mechanism.randomize(vectors, seed=1))).value[0]
+    assert honest < 0.2 < float(worth.high)
+    assert "Noise shrinks what honest reports say" in worth.note

@@ -109,10 +109,12 @@ class OneRound(Guarantee):
     """What a single round promises, of a device that keeps a response; and what any number of rounds does.
 
     The rounds share what the device keeps. They are not drawn independently, so what they promise one by one does not
-    add up: state `all_rounds` for more than one.
+    add up: state `all_rounds` for more than one. It is about one value: a new one is kept on its own, and costs once
+    more. Where it is shuffled, all users of the crowd take part in the same rounds: who is left alone in one is not
+    hidden by those of another.
 
-    >>> print(OneRound(0.01, 1e-6, "bound", model="shuffled", all_rounds=Guarantee(2.0)))
-    epsilon 0.01, delta 1e-6 (bound) once shuffled, for one round; for any number of rounds epsilon 2 (exact)
+    >>> print(OneRound(0.01, 1e-6, "bound", model="shuffled", all_rounds=Guarantee(2.0)))  # doctest: +ELLIPSIS
+    epsilon 0.01, delta 1e-6 (bound) once shuffled, for one round; for any number of rounds about one value epsilon 2...
     """
 
     all_rounds: Guarantee = field(kw_only=True)
@@ -131,7 +133,8 @@ class OneRound(Guarantee):
         return {**super().to_dict(), "all_rounds": self.all_rounds.to_dict()}
 
     def __str__(self) -> str:
-        return f"{super().__str__()}, for one round; for any number of rounds {self.all_rounds}"
+        crowd = " of the same users" if self.all_rounds.model == "shuffled" else ""
+        return f"{super().__str__()}, for one round; for any number of rounds{crowd} about one value {self.all_rounds}"
 
 
 NO_GUARANTEE = Guarantee(inf, 0.0, "simulated")

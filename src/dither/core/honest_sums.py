@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 _THRESHOLDS = 64
+_ROUNDING = 2.0**-50  # a bound on what rounding adds to a divergence, which is multiplied by all trials
 
 
 class HonestSums(NamedTuple):
@@ -58,7 +59,7 @@ def _divergence(share: Floats, chance: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         ones = np.where(share > 0, share * np.log(share / chance), 0.0)
         zeros = np.where(share < 1, (1 - share) * (np.log1p(-share) - np.log1p(-chance)), 0.0)
-        return np.where(share == chance, 0.0, np.maximum(ones + zeros, 0.0))
+        return np.where(share == chance, 0.0, np.maximum(ones + zeros - _ROUNDING, 0.0))
 
 
 Sums = tuple[HonestSums, ...]

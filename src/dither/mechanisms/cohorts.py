@@ -46,6 +46,10 @@ _STANDS_OUT = 4.0  # standard errors
 _BLOCK = 1 << 22
 _MOST_LISTED = 10**8  # multiplications, a tenth of a second
 _OUTWARD = Fraction(10**9 + 1, 10**9)
+_TIPPED = (
+    "Which reading is taken depends on the reports: one that tips the scale moves an estimate by what lies between the "
+    "readings, beyond these figures."
+)
 
 Shares = NDArray[np.float64]
 
@@ -108,11 +112,13 @@ class CohortFrequencies:
         (plain,) = self.plain.worths(at_once=None)
         note = "Where the shifts by frequent categories are taken off, a report moves others by a part of what it moves"
         if self.cohorts * self.g * self.k**2 > _MOST_LISTED or self._inverse is None:
-            return (plain._replace(exact=False, note=f"{note} these; that is not in the figures."),)
+            return (plain._replace(exact=False, note=f"{note} these; that is not in the figures. {_TIPPED}"),)
         ends = [(decoded.min(), decoded.max()) for decoded, _ in self._decoded(np.full(self.k, 1 / self.k))]
         least, most = (Fraction(float(end)) for end in (min(low for low, _ in ends), max(high for _, high in ends)))
         wider = plain._replace(least=min(least * _OUTWARD, plain.least), most=max(most * _OUTWARD, plain.most))
-        return (wider._replace(exact=False, note="The larger one of the plain reading and of the solved one."),)
+        return (
+            wider._replace(exact=False, note=f"The larger one of the plain reading and of the solved one. {_TIPPED}"),
+        )
 
     @cached_property
     def _decoded_moments(self) -> Moments:

@@ -315,7 +315,8 @@ def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
         element(
             "p",
             f"{percentage(_LIARS)} of liars, who send what they like, can move a number by at most so much, on "
-            "average; more liars more. The error bars do not cover that. It follows from the same integers.",
+            "average and before it is refined; more liars more. The error bars do not cover that. It follows from the "
+            "same integers.",
             class_="prose",
         ),
         element("h3", "What counts as what"),

@@ -154,7 +154,9 @@ class Plan:
     def influence(self, share: float = 0.01) -> Influence:
         """What one report can do to each question, and what this share of liars can, in the question's own units.
 
-        Liars choose which of the questions they answer: all of them answer the one that they want to move.
+        Liars choose which of the questions they answer: all of them answer the one that they want to move. Each counts
+        once about a question, as an honest device does: who is let send r reports about it is r liars. It is about
+        estimates as they are read; a refined one may be moved farther.
 
         >>> from dither import Numeric, plan
         >>> best = plan(Schema({"income": Numeric(0, 200_000)}), 1.0, users=100_000)
@@ -487,7 +489,7 @@ class Plan:
         """Whether honest reports can have made this tally, whatever the users hold (`utility.goodness`).
 
         If they have, it does not pass with probability `false_alarm` at most. Which questions were answered, and how
-        often, is looked at, too: an honest device draws them.
+        often, is looked at, too: an honest device draws them, or answers each of them once.
         """
         self.check_tally(tally)
         return goodness_of_sums(self._honest_sums(tally), false_alarm)
@@ -497,6 +499,11 @@ class Plan:
         if self.questions_per_user < len(self.parts):
             users = sum(answered) / self.questions_per_user
             yield HonestSums.of("reports about a question", answered, users, self.shares, self.shares)
+        elif len(self.parts) > 1:
+            # Who answers every question sends one report about each. Of what is lost on the way, no more is expected to
+            # be about one than about another: the chance is that of draws without replacement (Hoeffding, theorem 4).
+            even = 1 / len(self.parts)
+            yield HonestSums.of("reports about a question", answered, sum(answered), even, even)
         for part in self.parts:
             yield from parted(part.name, part.mechanism.honest_sums(tally.parts[part.name]))
 

@@ -9,7 +9,6 @@ reports are kept) is given, or is left as a blank that is clearly marked, and li
 """
 
 import html
-import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +21,7 @@ from dither.core.exact import upward
 from dither.core.guarantee import Guarantee
 from dither.core.registry import Registry
 from dither.errors import ParameterError
-from dither.privacy.promise import promise_in_words
+from dither.privacy.promise import chance_of_guess, promise_in_words
 from dither.privacy.shuffle import bounds
 
 if TYPE_CHECKING:
@@ -40,11 +39,12 @@ FACTS = {
 KINDS = (".md", ".txt", ".html")
 BLANK = re.compile(r"\[to be filled in: [^\[\]]*\]")
 SHUFFLED_DELTA = 1e-6  # that is stated with a shuffler
-WEAK = math.log(99)  # the epsilon with which a guess may be right 99 times of 100
+WEAK = 0.99  # how often a guess may be right before the promise is called weak
 
 _UNITS = {"d": "day", "w": "week", "m": "month", "y": "year"}
 _DURATION = re.compile(r"([0-9]+) ?([dwmy])")
 _MARKS = re.compile(r"([\\`*_\[\]#])")
+_COMMANDS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")  # obeyed instead of shown
 _pages: Registry[Callable[["Statement"], str]] = Registry("page", {"statement_page": "dither.page.statement_page"})
 
 
@@ -55,6 +55,14 @@ class Section(NamedTuple):
     paragraphs: tuple[str, ...]
     items: tuple[str, ...] = ()
     closing: tuple[str, ...] = ()
+
+    def shown(self) -> "Section":
+        """Without letters that a terminal or a page obeys, such as one that turns the direction of what follows.
+
+        Names and labels may hold them, and would change how the sentences around them are read.
+        """
+        told = (tuple(_COMMANDS.sub("\ufffd", " ".join(line.split())) for line in lines) for lines in self[1:])
+        return Section(self.heading, *told)
 
 
 @dataclass(frozen=True)
@@ -129,9 +137,9 @@ class Statement:
 
 
 def _plain(text: str) -> str:
-    """A text in which Markdown finds no marks; a number with a dot at the start of a line would be a list."""
+    """A text in which Markdown finds no marks; a sign, or a number with a dot, would make a list of its line."""
     escaped = html.escape(_MARKS.sub(r"\\\1", " ".join(text.split())), quote=False).replace("~", "&#126;")
-    return re.sub(r"^(\d+)([.)])", r"\1\\\2", escaped)
+    return re.sub(r"^(\d*)([-+.)])", r"\1\\\2", escaped)
 
 
 # What is said --------------------------------------------------------------------------------------------------------
@@ -152,7 +160,8 @@ def statement_of(plan: "Plan", shuffler: str | None = None, **given: str | None)
         Section("What withdrawing means", tuple(_withdrawn(told))),
         _conditions(plan),
     )
-    return Statement(TITLE, sections, plan.guarantee, plan.fingerprint, blanks)
+    shown = tuple(section.shown() for section in sections)
+    return Statement(TITLE, shown, plan.guarantee, plan.fingerprint, blanks)
 
 
 def _said(fact: str | None) -> bool:
@@ -221,9 +230,10 @@ def _sent(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
         yield "Your device sends one report."
     sizes = sorted(part.mechanism.dtype.itemsize for part in plan.parts)
     bytes_ = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {sizes[-1]:,}"
+    without = "no name and no time" if plan.remembers else "no name, no number of a person or a device, and no time"
     yield (
         f"A report is {bytes_} byte{'s' * (bytes_ != '1')} that chance had a hand in, and a tag that says which plan "
-        "and which question it belongs to. It holds no name, no number of a person or a device, and no time."
+        f"and which question it belongs to. It holds {without}."
     )
     yield (
         "Reports travel over a network, which shows where they come from and when. That is not part of them, and the "
@@ -244,7 +254,9 @@ def _sent(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
                 "keeps it, and makes every report from it with new chance. So many reports reveal no more than the "
                 f"first response does: {part.mechanism.guarantee}, for all of them together; a single one: "
                 f"{part.mechanism.report_guarantee}. That is so as long as the answer stays the same: each new answer "
-                "needs a new first response, which costs as much again."
+                "needs a new first response, which costs as much again. Reports that are made from one first response "
+                "are alike, or show the same hash function: whoever collects them may recognise that they come from "
+                "one device; they do not say whose it is."
             )
 
 
@@ -257,7 +269,7 @@ def _revealed(plan: "Plan") -> Iterator[str]:
     factor, _, holds, terms = promise_in_words(plan.guarantee)
     yield factor
     yield f"What that means: {_guess(plan.guarantee)}"
-    if plan.guarantee.epsilon > WEAK:
+    if chance_of_guess(plan.guarantee) > WEAK:
         yield "This promise is weak: it allows that who sees your reports is nearly always right."
     if plan.questions_per_user > 1 or len(plan.attributes) > 1:
         yield "This is about all your answers at once, and about all that your device reports with this plan together."

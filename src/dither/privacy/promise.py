@@ -8,15 +8,19 @@ from dither.core.guarantee import Guarantee
 _FIELD = {"local": "local", "shuffled": "shuffle", "central": "central"}
 
 
+def chance_of_guess(guarantee: Guarantee) -> float:
+    """How often the best guess between two answers that are equally likely is right, at most."""
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    return 1 / (1 + math.exp(-epsilon)) + delta / (1 + math.exp(min(epsilon, 700)))
+
+
 def best_guess(guarantee: Guarantee) -> str:
-    """How often the best guess between two answers is right that are equally likely; rounded up.
+    """The same in percent; rounded up.
 
     >>> best_guess(Guarantee(1.0)), best_guess(Guarantee(0.0)), best_guess(Guarantee(0.0, 0.5))
     ('73.2%', '50%', '75%')
     """
-    epsilon, delta = guarantee.epsilon, guarantee.delta
-    right = 1 / (1 + math.exp(-epsilon)) + delta / (1 + math.exp(min(epsilon, 700)))
-    return f"{upward(min(100.0, 100 * right), 3)}%"
+    return f"{upward(min(100.0, 100 * chance_of_guess(guarantee)), 3)}%"
 
 
 def promise_in_words(guarantee: Guarantee) -> list[str]:

@@ -26,6 +26,7 @@ from dither.core.checks import as_float
 from dither.core.honest_sums import HonestSums
 from dither.core.mechanism import Mechanism
 from dither.core.tally import Tally
+from dither.display.markup import element
 from dither.display.table import TextTable
 from dither.errors import ParameterError, TallyError
 
@@ -96,7 +97,7 @@ class Goodness:
         return self.explain() if self.passed else f"{self.explain()}\n{self.table()}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{self.explain()}</p>" + ("" if self.passed else self.table()._repr_html_())
+        return element("p", self.explain()) + ("" if self.passed else self.table()._repr_html_())
 
 
 def goodness(mechanism: Mechanism, tally: Tally, false_alarm: float = FALSE_ALARM) -> Goodness:

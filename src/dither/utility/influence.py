@@ -8,7 +8,9 @@ integers that it samples (`Mechanism.report_worth`). With it
   `least` and `most`: so it moves by at most b (most - low) up and b (high - least) down, over all truths f from `low`
   to `high`. Where only some users are asked, liars all speak of the number that they want to move, and b is larger.
 
-These are averages over the honest users' randomness. The noise comes on top, and is what error bars tell.
+These are averages over the honest users' randomness. The noise comes on top, and is what error bars tell. They are
+about estimates as they are read. A refined number learns from others, and so from lies about others: on the simplex it
+is moved by at most what can be done to it up and down *together*, since the same is taken off all shares.
 
 **A mechanism that does not say** is asked: where its reports are few, each is estimated alone (`core.listed_worth`).
 Otherwise nothing is known, and that is said.
@@ -20,6 +22,7 @@ from typing import Protocol
 
 from dither.core.checks import checked_real
 from dither.core.worth import Worth, Worths
+from dither.display.markup import element
 from dither.display.table import TextTable
 from dither.errors import ParameterError
 
@@ -104,7 +107,7 @@ class Influence:
         return str(self.table()) if self.worths and not self.unknown else self.explain()
 
     def _repr_html_(self) -> str:
-        return self.table()._repr_html_() if self.worths else f"<p>{self.explain()}</p>"
+        return self.table()._repr_html_() if self.worths else element("p", self.explain())
 
 
 def _sentence(worth: Worth, share: Fraction) -> str:

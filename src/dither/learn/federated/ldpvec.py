@@ -63,6 +63,10 @@ _BIAS = (
     "Biased: the mean of noisy directions is not the direction of the mean, and the first coordinates survive best. "
     "The standard errors do not cover the bias."
 )
+_LOPSIDED = (
+    "Noise shrinks what honest reports say, and not what lies say: compare the figures with the estimate itself, not "
+    "with the vectors."
+)
 
 Numbers = NDArray[np.float64]
 
@@ -238,7 +242,8 @@ class LDPVec:
     def report_worth(self) -> Worths:
         """A bound: every report decodes to a vector of norm `clip`, less the mean of devices without a direction."""
         clip, taken_off = Fraction(self.clip), Fraction(float(np.abs(self._nowhere).max()))
-        return (Worth("mean", -clip - taken_off, clip + taken_off, -clip, clip, self.d, at_once=None, exact=False),)
+        most = clip + taken_off
+        return (Worth("mean", -most, most, -clip, clip, self.d, at_once=None, exact=False, note=_LOPSIDED),)
 
     def mean(self, reports: NDArray) -> Numbers:
         """The mean of the decoded vectors behind these reports."""
