@@ -173,7 +173,7 @@ def test_a_plan_knows_how_often_its_questions_are_drawn():
     plan, tally = collected(1000)
     judged_ = plan.goodness(tally)
     assert not judged_.passed
-    assert "reports about a question" in {finding.what for finding in judged_.findings}
+    assert "mean(income): reports about it" in {finding.what for finding in judged_.findings}
     with pytest.raises(TallyError, match="another plan"):
         dither.plan(SCHEMA, 2.0, users=20_000).goodness(tally)
 
@@ -196,7 +196,7 @@ def test_who_answers_all_questions_answers_each_as_often():
     lies = part.mechanism.randomize(np.zeros(1000 * count), seed=2)  # which honest devices might send, but not so many
     reports[part.name] = np.concatenate([reports[part.name], np.asarray(lies)])
     judged_ = plan.goodness(plan.tally(reports))
-    assert {finding.what for finding in judged_.findings} == {"reports about a question"}
+    assert {finding.what for finding in judged_.findings} == {f"{name}: reports about it" for name in reports}
 
 
 def test_the_page_tells_if_it_fails_only():

@@ -496,15 +496,14 @@ class Plan:
 
     def _honest_sums(self, tally: PlanTally) -> Iterator[HonestSums]:
         answered = [tally.parts[part.name].n for part in self.parts]
-        if self.questions_per_user < len(self.parts):
-            users = sum(answered) / self.questions_per_user
-            yield HonestSums.of("reports about a question", answered, users, self.shares, self.shares)
-        elif len(self.parts) > 1:
+        trials, chances = sum(answered) / self.questions_per_user, self.shares
+        if self.questions_per_user == len(self.parts):
             # Who answers every question sends one report about each. Of what is lost on the way, no more is expected to
             # be about one than about another: the chance is that of draws without replacement (Hoeffding, theorem 4).
-            even = 1 / len(self.parts)
-            yield HonestSums.of("reports about a question", answered, sum(answered), even, even)
-        for part in self.parts:
+            trials, chances = sum(answered), [1 / len(self.parts)] * len(self.parts)
+        for part, seen, chance in zip(self.parts, answered, chances, strict=True):
+            if len(self.parts) > 1:
+                yield HonestSums.of(f"{part.name}: reports about it", seen, trials, chance, chance)
             yield from parted(part.name, part.mechanism.honest_sums(tally.parts[part.name]))
 
     def estimate(self, tally: PlanTally, *, refine: str | None = None) -> "PlanEstimates":
