@@ -1,8 +1,8 @@
 """Texts for CSV files that a spreadsheet shows, and does not run.
 
 A spreadsheet takes a cell that begins with =, +, -, @, a tab or a line break for a formula, and some skip blanks, and
-what is not to be seen, before it. Names and labels come from data: `=HYPERLINK(...)` may be a label. Such a text gets an
-apostrophe in front, which spreadsheets know as the mark of a text (OWASP, CSV injection). Numbers stay numbers, with
+what is not to be seen, before it. Names and labels come from data: `=HYPERLINK(...)` may be a label. Such a text gets
+an apostrophe in front, which spreadsheets know as the mark of a text (OWASP, CSV injection). Numbers stay numbers, with
 their sign. So that every text can be told from its escape, one that has apostrophes in front already gets one more.
 """
 
