@@ -3,13 +3,15 @@
 import os
 import stat
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cli.cases import done, left_over, refused, words
 from dither.core.seals import is_sealed
-from dither.engines.journal import Journal
+from dither.engines.journal import Journal, JournalFormat
 from dither.engines.local import tallied
 from dither.engines.report_files import report_files
 from dither.engines.report_rows import nothing
@@ -33,7 +35,7 @@ def liar(plan: str, tmp_path: Path) -> Path:
     counts = empty.parts[name].counts.copy()
     counts[0] = 10**6
     place = tmp_path / "liar.tally"
-    forged = replace(empty.parts[name], n=1, counts=counts)
+    forged = replace(empty.parts[name], n=1, counts=counts, simulated=True)  # as the reports of these tests
     place.write_bytes(replace(empty, parts={**empty.parts, name: forged}).to_bytes())
     return place
 
@@ -114,8 +116,27 @@ def test_a_journal_is_sealed_too(plan, reports, key, tmp_path):
     piece = report_files(reports, made)[0].pieces[0]
     journal.add(piece, *tallied(made, piece, "error"))
     journal.save()
-    assert "no seal" in refused("tally", plan, reports, "-o", output, "--key", key)
+    assert "not sealed with this key" in words(refused("tally", plan, reports, "-o", output, "--key", key))
     done("tally", plan, reports, "-o", output, "--key", key, "--restart")
+
+
+def test_a_list_of_pieces_beside_a_sealed_tally_is_no_journal(plan, reports, key, tmp_path):
+    """A tally that was sealed on another day would be sealed again, as that of files that nobody has counted."""
+    made, output = Plan.read(plan), tmp_path / "a.tally"
+    place, bare = tmp_path / "a.tally.progress", nothing(made)
+    pieces = report_files(reports, made)[0].pieces
+    name = next(iter(bare.parts))
+    rows = sum(piece.rows for piece in pieces)
+    counts = bare.parts[name].counts.copy()
+    counts[0] = rows
+    other = replace(bare, parts={**bare.parts, name: replace(bare.parts[name], n=rows, counts=counts)})
+    listed = [(piece.file, piece.number, piece.rows, piece.bytes) for piece in pieces]
+    for stored in (other.to_bytes(), other.to_bytes(key=key.read_bytes())):
+        forged = JournalFormat("dither journal 1", made.fingerprint, listed, stored)  # type: ignore[arg-type]
+        data = msgspec.msgpack.encode(forged)
+        place.write_bytes(sha256(data).digest() + data)
+        assert "not sealed with this key" in words(refused("tally", plan, reports, "-o", output, "--key", key))
+    assert not output.exists()
 
 
 def test_a_liar_is_named_and_nothing_is_merged(plan, tally, liar, tmp_path):

@@ -23,6 +23,7 @@ from dither.core.contributions import (
 from dither.errors import TallyError
 from dither.learn.federated.ldpvec import LDPVec
 from dither.mechanisms.codebooks import codebook
+from dither.testing.examples import sampled_inputs
 from marks import wide
 
 MOST = 2**63 - 1
@@ -50,7 +51,7 @@ def test_whatever_reports_add_up_to_is_accepted(mechanism: Any, data):
     drawn = data.draw(st.lists(st.integers(0, len(outputs) - 1), max_size=12))
     tally = mechanism.tally(outputs[drawn])
     mechanism.check_tally(tally)
-    mechanism.check_tally(replace(tally, n=tally.n << 58, counts=tally.counts << 58))
+    assert mechanism.contributions.fault(tally.n << 58, tally.counts << 58) is None
 
 
 @pytest.mark.parametrize(
@@ -173,3 +174,58 @@ def test_sums_along_axes_have_bounds_of_their_own():
     assert declared.fault(1, np.array([[1, 0], [0, 0]])) == (
         "the counts of 1 together are 0, and 1 report adds at least 1 to them"
     )
+
+
+def test_more_reports_than_an_estimate_reads_are_refused():
+    """Sums of counts turned around in 64 bits while they were read: a share of -1.2, from a tally that was fine."""
+    mechanism = dither.Hadamard(k=3, epsilon=1.0)
+    counts = np.array([2**62, 2**62, 2**62, 2**60])
+    huge = Tally(mechanism.fingerprint, sum(map(int, counts)), counts)
+    assert mechanism.contributions.fault(huge.n, counts) is None
+    for read in (mechanism.estimate, mechanism.check_tally):
+        with pytest.raises(TallyError, match=r"claims more than 2\^53 reports"):
+            read(huge)
+    mechanism.check_tally(Tally(mechanism.fingerprint, 2**53, np.full(4, 2**51)))
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        dither.BallGaussian(d=2, epsilon=1.0, delta=1e-3),
+        dither.Hypercube(d=3, epsilon=1.0),
+        dither.MSW(shape=(4,), epsilon=8.0, n=1000),
+        dither.Copula(shape=(2, 3), epsilon=1.0, n=1000),
+    ],
+    ids=lambda mechanism: type(mechanism).__name__,
+)
+def test_a_tally_of_very_many_reports_is_read(mechanism):
+    """It was an OverflowError, or one of NumPy about a singular matrix."""
+    few = mechanism.tally(mechanism.randomize(sampled_inputs(mechanism)[:4], seed=1))
+    read = []
+    for most in (2**40, 2**53):
+        times = min(most // few.n, int(MOST // np.abs(few.counts).max()))
+        found = mechanism.estimate(Tally(mechanism.fingerprint, few.n * times, few.counts * times))
+        read.append(found.margins[0].value if isinstance(mechanism, dither.MSW | dither.Copula) else found.value)
+    np.testing.assert_allclose(*read, atol=1e-6)
+
+
+def test_a_tally_far_from_what_noise_is_counted_from_is_read():
+    """n times the middle of the noise did not fit 64 bits: an OverflowError."""
+    mechanism = dither.BallGaussian(d=2, epsilon=1.0, delta=1e-3)
+    found = mechanism.estimate(Tally(mechanism.fingerprint, 2**50, np.zeros(2, dtype=np.int64)))
+    assert (found.value < -1).all()
+
+
+def test_a_sum_of_vectors_is_not_as_long_as_its_coordinates_are_one_by_one():
+    """Every coordinate of one report could be as large as the whole vector, if the signs were chosen well."""
+    mechanism = dither.UnitVector(d=8, epsilon=2.0)
+    honest = mechanism.tally(mechanism.randomize(np.eye(8)[:5], seed=1))
+    mechanism.check_tally(honest)
+    longest = int(np.ravel(mechanism.contributions.high)[0])
+    forged = honest.counts.copy()
+    forged[0] = 5 * longest * (-1) ** np.arange(8)
+    with pytest.raises(TallyError, match="count 0, 0 is more than count 1, 0, the squares of so many entries, allows"):
+        mechanism.check_tally(Tally(mechanism.fingerprint, 5, forged))
+    sums = vector_sums(2, 2**31, (2**61, 2**62))  # squares, and products of n, beyond 64 bits
+    assert sums.fault(2, np.array([[2**32, 0], [2**63 - 2, 0]])) is not None
+    assert sums.fault(2, np.array([[2**32 - 1, 0], [2**63 - 2, 0]])) is None

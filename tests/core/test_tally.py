@@ -295,3 +295,16 @@ def test_flipped_bits_are_refused_or_give_another_tally():
 @given(st.binary(max_size=200))
 def test_noise_is_refused(data):
     assert refused(data)
+
+
+@pytest.mark.parametrize("counts", [[0.5, 0.5, 0.0], [np.nan, 1.0, 0.0], ["1", "0", "0"], "abc", [1 + 0j, 0, 0], None])
+def test_a_count_that_is_no_whole_number_is_refused(counts):
+    """Half a report was rounded down to none."""
+    with pytest.raises(TallyError, match="a count is a whole number"):
+        Tally("abc", 1, counts)
+
+
+@pytest.mark.parametrize("n", [1.7, "1", None, float("nan"), True])
+def test_a_number_of_reports_that_is_none_is_refused(n):
+    with pytest.raises(TallyError, match="a tally counts from 0"):
+        Tally("abc", n, np.array([1, 0, 0]))

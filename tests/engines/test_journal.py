@@ -384,7 +384,7 @@ def test_a_journal_that_does_not_fit_itself(tmp_path, folder):
     other = made("ranges").tally(reports("ranges", 10))
     book._state = ((other,), count)
     book.save()
-    with pytest.raises(TallyError, match="another plan"):
+    with pytest.raises(TallyError, match="belongs to another plan"):
         Journal.at(path, CHOSEN)
 
 

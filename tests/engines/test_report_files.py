@@ -572,3 +572,23 @@ def test_a_folder_is_left_as_it_was(parts):
     before = names_in(parts)
     tally(parts)
     assert names_in(parts) == before
+
+
+def test_a_report_that_a_file_stores_once_is_not_written_out_without_end(tmp_path, monkeypatch):
+    """A few kilobytes of Parquet, with the same megabyte in every row, were as much memory as there are rows."""
+    tag = rows("mixed", USERS)[TAG][0].as_py()
+    foreign = pa.table({TAG: [tag] * 2000, REPORT: pa.array([b"x" * 4096] * 2000, pa.binary())})
+    place = written(tmp_path / "long.parquet", foreign, 2000, use_dictionary=True)
+    monkeypatch.setattr(pieces_module, "_MOST_BYTES", 1 << 16)
+    (piece,) = report_files(place, CHOSEN)[0].pieces
+    assert piece.bytes < 1 << 16
+    found = list(piece.batches())
+    assert max(batch.num_rows for batch in found) == 16
+    assert sum(batch.num_rows for batch in found) == 2000
+    assert Local().tally(CHOSEN, place, invalid_reports="drop").dropped == {"wrong length": 2000}
+
+
+def test_honest_reports_that_are_stored_once_are_counted_as_they_are(tmp_path):
+    place = written(tmp_path / "once.parquet", pa.table(rows("mixed", USERS)), 100, use_dictionary=True)
+    assert "RLE_DICTIONARY" in pq.read_metadata(place).row_group(0).column(1).encodings
+    assert tally(place) == RIGHT

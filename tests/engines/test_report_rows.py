@@ -541,3 +541,18 @@ def test_errors_are_dither_errors_for_any_table():
 
 def test_the_mixed_table_is_what_it_says():
     assert set(table(made("mixed"), 3)) == set(MIXED)
+
+
+def test_views_of_the_same_bytes_are_not_written_out_without_end(monkeypatch):
+    """A file of a few megabytes, each row a view of the same megabyte, was as much memory as there are rows."""
+    views = np.zeros((1000, 4), dtype="<i4")
+    views[:, 0] = 4096
+    shown = [None, pa.py_buffer(views.tobytes()), pa.py_buffer(bytes(4096))]
+    column = pa.Array.from_buffers(pa.binary_view(), 1000, shown)
+    tags = pa.array(np.full(1000, codes(made("mixed")).tags[0]))
+    batch = pa.record_batch([tags, column], names=[TAG, REPORT])
+    monkeypatch.setattr(rows_module, "_MOST_BYTES", 1000 * 4096)
+    for invalid in ("error", "drop"):
+        with pytest.raises(ReportError, match="more bytes of reports than one batch holds"):
+            tally_rows(made("mixed"), batch, invalid_reports=invalid)
+        assert tally_rows(made("mixed"), batch.slice(1), invalid_reports="drop").dropped == {"wrong length": 999}

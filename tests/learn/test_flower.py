@@ -278,6 +278,26 @@ def test_whatever_training_raises_a_report_goes_out(raised, tmp_path, caplog):
     assert "row 17" not in caplog.text + "".join(str(reply.content) for reply in grid.replies)
 
 
+class Nameless(type):
+    """Classes that do not say what they are called."""
+
+    @property
+    def __name__(cls):  # type: ignore[override]
+        raise RuntimeError("the patient in row 17")
+
+
+def test_a_report_goes_out_also_where_the_name_of_what_was_raised_raises(tmp_path):
+    unnamed = Nameless("unnamed", (BaseException,), {})
+
+    def train(weights, context):
+        raise unnamed
+
+    kept = Randomizer(REPORTER, rounds=1, ledger_path=lambda context: tmp_path / f"{context.node_id}.db")
+    grid = Wiretapped(linear_app(kept, train=train), devices=2)
+    Debiasing(REPORTER, rounds=1).start(grid, start(), num_rounds=1)
+    assert [reply.has_error() for reply in grid.replies] == [False, False]
+
+
 def test_a_person_who_presses_ctrl_c_is_heard_when_the_report_is_out(tmp_path):
     """The first one waits for the device in turn; the second stops its training, and a report goes out all the same."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background, it is ignored

@@ -240,7 +240,13 @@ def test_no_cell_of_a_csv_file_is_a_formula(tmp_path):
     assert min(map(float, values)) < 0
 
 
-@given(st.text(alphabet="'=+-@\t\r\n15.e x\uff1d"))
+@pytest.mark.parametrize("before", [" ", "  ", "\xa0", "\ufeff", "\u200b", "\x00", "\x0b", "\u2028", "\u202e"])
+def test_what_stands_before_a_formula_unseen_does_not_hide_it(before):
+    assert spreadsheet_text(f"{before}=1+1") == f"'{before}=1+1"
+    assert spreadsheet_text(f"{before}nurse") == f"{before}nurse"
+
+
+@given(st.text(alphabet="'=+-@\t\r\n15.e x\uff1d\ufeff"))
 def test_a_text_is_known_again(text):
     cell = spreadsheet_text(text)
     assert text_of_cell(cell) == text

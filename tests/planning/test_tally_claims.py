@@ -37,11 +37,11 @@ def honest(users: int = 3000) -> PlanTally:
 
 
 def liar(n: int, count: int) -> PlanTally:
-    """One question with few reports and large counts; nothing about the others."""
+    """One question with few reports and large counts, simulated as the honest ones; nothing about the others."""
     empty = nothing(PLAN)
     counts = empty.parts[NAME].counts.copy()
     counts[0] = count
-    return replace(empty, parts={**empty.parts, NAME: replace(empty.parts[NAME], n=n, counts=counts)})
+    return replace(empty, parts={**empty.parts, NAME: replace(empty.parts[NAME], n=n, counts=counts, simulated=True)})
 
 
 def test_one_report_does_not_outweigh_three_thousand():

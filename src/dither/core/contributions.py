@@ -10,6 +10,7 @@ mechanism meet: when a plan's tally is loaded, when it is merged, and before any
   Even then no report adds nothing.
 - `Bounded` has the bounds of each count and of sums of counts. Where all that a report may add to a count leaves the
   same remainder when divided by `step`, so does the count: signs add up to an even number, or all to an odd one.
+- `VectorSums` has sums of vectors beside those of their squares, which bound them.
 - `Grouped` is for reports about some of several groups (dimensions, keys, budgets), where the counts of a group stand
   behind the number of reports about it: that number takes the place of n.
 
@@ -28,6 +29,7 @@ from dither.errors import TallyError
 
 Whole = int | NDArray[np.int64]  # one bound for all counts, or an array that is broadcast to their shape
 
+MOST_READ = 1 << 53  # reports behind a tally that anything is read off: estimates are floating-point numbers
 _EXACT = 1 << 62  # products and sums below it need no more than 64 bits
 
 
@@ -60,8 +62,13 @@ class Contributions:
         return self._fault(reports, counts[None])
 
     def check(self, n: int, counts: NDArray[np.int64]) -> None:
-        """Refuse the tally of n reports with these counts, if no reports add up to it."""
+        """Refuse the tally of n reports with these counts, if no reports add up to it, or too many."""
         fault = self.fault(n, counts)
+        if fault is None and n > MOST_READ:
+            raise TallyError(
+                "this tally claims more than 2^53 reports: nobody has sent so many, and no estimate would be right. "
+                "Leave it out, or tally its reports again"
+            )
         if fault is not None:
             raise TallyError(f"no reports add up to this tally: {fault}. Leave it out, or tally its reports again")
 
@@ -153,7 +160,31 @@ def rounded_squares(d: int, length: int) -> tuple[int, int]:
     return max(0, length - off) ** 2, (length + off) ** 2
 
 
-def vector_sums(d: int, length: int, squares: tuple[int, int], count: int = 1) -> Bounded:
+@dataclass(frozen=True, eq=False)
+class VectorSums(Bounded):
+    """Sums of vectors, `number` in a report, over the sums of the squares of their entries.
+
+    So many entries do not add up to more than their squares allow (Cauchy and Schwarz): without it every coordinate
+    could be as large as the whole vector.
+    """
+
+    number: int = 1
+
+    def _fault(self, reports: NDArray, counts: NDArray[np.int64]) -> str | None:
+        fault = super()._fault(reports, counts)
+        if fault is not None:
+            return fault
+        sums, squares, vectors = counts[:, 0], counts[:, 1], _times(reports[:, None], self.number)
+        exact = max(_largest(sums) ** 2, _largest(vectors) * _largest(squares)) < _EXACT
+        entries, allowed = (sums, squares) if exact else (sums.astype(object), squares.astype(object))
+        wrong = entries * entries > vectors * allowed
+        if not wrong.any():
+            return None
+        squared = _place("count 1,", wrong)
+        return f"{_place('count 0,', wrong)} is more than {squared}, the squares of so many entries, allows"
+
+
+def vector_sums(d: int, length: int, squares: tuple[int, int], count: int = 1) -> VectorSums:
     """Sums of `count` vectors of whole numbers no longer than `length`, over those of the squares of their entries.
 
     `squares` says between which numbers all the squares of one vector lie together.
@@ -161,7 +192,8 @@ def vector_sums(d: int, length: int, squares: tuple[int, int], count: int = 1) -
     across = isqrt(d * length * length) + 1  # no sum of entries is larger: Cauchy and Schwarz
     entries = np.array([[length], [squares[1]]], dtype=np.int64) * count
     low, high = np.array([[-across, squares[0]], [across, squares[1]]], dtype=np.int64) * count
-    return Bounded((2, d), entries * np.array([[-1], [0]]), entries, (SumBound((-1,), low, high),), attained=False)
+    sums = (SumBound((-1,), low, high),)
+    return VectorSums((2, d), entries * np.array([[-1], [0]]), entries, sums, number=count, attained=False)
 
 
 @dataclass(frozen=True, eq=False)

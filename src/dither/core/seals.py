@@ -79,9 +79,14 @@ def checked_key(key: Any) -> bytes:
     return bytes(key)
 
 
+def seal_of(data: bytes, key: bytes) -> bytes:
+    """The seal of these bytes, which name what they are."""
+    return hmac.digest(key, _FORMAT.encode() + b"\0" + data, "sha256")
+
+
 def sealed(data: bytes, key: bytes) -> bytes:
     """These bytes with a seal."""
-    return msgspec.msgpack.encode({"format": _FORMAT, "seal": _seal(data, checked_key(key)), "tally": data})
+    return msgspec.msgpack.encode({"format": _FORMAT, "seal": seal_of(data, checked_key(key)), "tally": data})
 
 
 def is_sealed(data: Any) -> bool:
@@ -107,7 +112,7 @@ def unsealed(data: Any, key: bytes | None = None) -> bytes:
         stored = None
     if stored is None or msgspec.msgpack.encode(msgspec.structs.asdict(stored)) != bytes(data):
         raise TallyError(f"{what}: they are not what a sealed tally is")
-    if key is not None and not hmac.compare_digest(stored.seal, _seal(stored.tally, bytes(key))):
+    if key is not None and not hmac.compare_digest(stored.seal, seal_of(stored.tally, bytes(key))):
         raise TallyError(
             "this tally was sealed with another key, or changed after it was sealed: leave it out, or use the key of "
             "those who counted it"
@@ -121,7 +126,3 @@ def _view(data: Any) -> memoryview:
         return memoryview(data).cast("B")
     except (TypeError, ValueError):
         return memoryview(b"")
-
-
-def _seal(data: bytes, key: bytes) -> bytes:
-    return hmac.digest(key, _FORMAT.encode() + b"\0" + data, "sha256")

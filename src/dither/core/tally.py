@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.checks import whole_number
 from dither.core.decoding import decoded
 from dither.core.seals import sealed, unsealed
 from dither.errors import TallyError
@@ -39,12 +40,14 @@ class Tally:
 
     def __post_init__(self) -> None:
         given = np.asarray(self.counts)
-        if given.dtype.kind == "O" or (given.dtype == np.uint64 and given.size and int(given.max()) >= 1 << 63):
+        whole = given.dtype.kind in "biu" or not given.size
+        if not whole or (given.dtype == np.uint64 and given.size and int(given.max()) >= 1 << 63):
             raise TallyError("a count is a whole number that fits 64 bits, with its sign")  # NumPy would turn it around
         counts = np.array(given, dtype=np.int64, order="C", copy=True)
         counts.flags.writeable = False
         object.__setattr__(self, "counts", counts)
-        object.__setattr__(self, "n", int(self.n))
+        n = whole_number(self.n)
+        object.__setattr__(self, "n", -1 if n is None else n)
         if not 0 <= self.n <= MOST_REPORTS:
             raise TallyError("a tally counts from 0 to 2^64 - 1 reports; estimate smaller sums, each on its own")
 

@@ -7,11 +7,14 @@ one journal do the work twice, but each counts on its own: the file is always of
 
 Until the run has ended its sums are nobody else's business: only the owner may read a journal (mode 0600).
 
-A journal is believed only if it is exactly what was written, as a hash tells. A file that has other pieces now than
+A journal is believed only if it is exactly what was written, as a hash tells. With a key the hash is a seal
+(`core.seals`) of all of it: who could write a list of pieces beside a tally that was sealed elsewhere would have it
+sealed again, as if these pieces had been counted. A file that has other pieces now than
 when some of them were counted is refused.
 """
 
 import hashlib
+import hmac
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,6 +26,7 @@ import msgspec
 
 from dither.core.atomic_write import write_bytes
 from dither.core.reports import drops
+from dither.core.seals import checked_key, seal_of
 from dither.engines.report_files import Piece, ReportFile
 from dither.engines.report_rows import nothing
 from dither.errors import TallyError
@@ -63,16 +67,17 @@ class Journal:
         place, drop = None if path is None else Path(path), drops(invalid_reports)
         if place is None or not place.exists():
             return cls(place, plan.fingerprint, ((nothing(plan),), 0), key=key)
-        stored = _read(place)
+        stored = _read(place, key)
         if stored is None or stored.format != _FORMAT:
-            raise JournalError(f"{place} is no journal of a tally, or is damaged; {_ANEW}")
+            sealed = "" if key is None else ", or was not sealed with this key"
+            raise JournalError(f"{place} is no journal of a tally, or is damaged{sealed}; {_ANEW}")
         if stored.plan != plan.fingerprint:
             raise JournalError(
                 f"{place} is the journal of an interrupted tally for plan {stored.plan[:12]}, not for plan "
                 f"{plan.fingerprint[:12]}; choose another output, or {_ANEW}"
             )
         pieces = stored.counted
-        sums = [PlanTally.from_bytes(each, key=key) for each in (stored.tally, stored.simulated) if each]
+        sums = [PlanTally.from_bytes(each) for each in (stored.tally, stored.simulated) if each]
         for each in sums:
             plan.check_tally(each)
         total = sums_apart([nothing(plan), *sums])
@@ -133,9 +138,9 @@ class Journal:
         total, count = self._state
         if self.path is None or not count:
             return
-        tallies = (tally.to_bytes(key=self.key) for tally in total)
+        tallies = (tally.to_bytes() for tally in total)
         data = msgspec.msgpack.encode(JournalFormat(_FORMAT, self.plan, self._pieces[:count], *tallies))
-        write_bytes(self.path, hashlib.sha256(data).digest() + data, private=True)
+        write_bytes(self.path, _digest(data, self.key) + data, private=True)
         self._saved = time.monotonic()
 
 
@@ -160,10 +165,14 @@ class JournalFormat(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
     simulated: bytes = b""
 
 
-def _read(place: Path) -> JournalFormat | None:
+def _digest(data: bytes, key: bytes | None) -> bytes:
+    return hashlib.sha256(data).digest() if key is None else seal_of(data, checked_key(key))
+
+
+def _read(place: Path, key: bytes | None) -> JournalFormat | None:
     """What is stored there, if it is what was written."""
     with suppress(msgspec.MsgspecError, OSError, UnicodeDecodeError):
         data = place.read_bytes()
-        if hashlib.sha256(data[_DIGEST:]).digest() == data[:_DIGEST]:
+        if hmac.compare_digest(_digest(data[_DIGEST:], key), data[:_DIGEST]):
             return msgspec.msgpack.decode(data[_DIGEST:], type=JournalFormat)
     return None

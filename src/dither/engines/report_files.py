@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from dither.core.reports import drops
 from dither.engines.arrow_checksums import check_batch, checked_sizes
 from dither.engines.paths import FilePlace, files_of, is_path, one_or_more
@@ -217,11 +219,12 @@ def _plain(fact: bytes) -> str:
     return "".join(each if each.isalnum() else "?" for each in fact.decode("ascii", "replace"))
 
 
-def _parquet_file(place: FilePlace) -> "parquet.ParquetFile":
+def _parquet_file(place: FilePlace, once: Iterable[str] = ()) -> "parquet.ParquetFile":
+    """A file that is open, in which some columns are read as they may be stored: each value once, and its places."""
     # Not mapped into memory: that is no faster, and a file that shrinks while it is read would kill this process.
     footer = _footer(place, place.version)
     return require("pyarrow.parquet", "fast").ParquetFile(
-        place.parquet(), metadata=footer, page_checksum_verification=True
+        place.parquet(), metadata=footer, page_checksum_verification=True, read_dictionary=list(once)
     )
 
 
@@ -233,8 +236,32 @@ def _footer(place: FilePlace, version: tuple[int, int]) -> "parquet.FileMetaData
 
 def _parquet_batches(piece: Piece) -> Iterator["pyarrow.RecordBatch"]:
     height = max(1, min(_BATCH, _MOST_BYTES * piece.rows // max(1, piece.bytes)))
-    with _parquet_file(piece.opened) as file:
-        yield from file.iter_batches(height, row_groups=[piece.number], columns=[TAG, REPORT], use_threads=False)
+    with _parquet_file(piece.opened, _stored_once(piece)) as file:
+        for batch in file.iter_batches(height, row_groups=[piece.number], columns=[TAG, REPORT], use_threads=False):
+            yield from _written_out(batch)
+
+
+def _stored_once(piece: Piece) -> list[str]:
+    """The column of reports, if equal ones may be stored once: dither does not, and others may repeat a long one."""
+    group = _footer(piece.opened, piece.opened.version).row_group(piece.number)
+    columns = (group.column(number) for number in range(group.num_columns))
+    found = [column.encodings for column in columns if column.path_in_schema == REPORT]
+    return [REPORT] if any("DICTIONARY" in each for encodings in found for each in encodings) else []
+
+
+def _written_out(batch: "pyarrow.RecordBatch") -> Iterator["pyarrow.RecordBatch"]:
+    """The rows with a report in each, so few at a time that they are not many more bytes than a batch should have."""
+    arrow, column = require("pyarrow", "fast"), batch[REPORT]
+    if not arrow.types.is_dictionary(column.type):
+        yield batch
+        return
+    lengths = require("pyarrow.compute", "fast").binary_length(column.dictionary)
+    longest = int(np.asarray(lengths.fill_null(0)).max(initial=1))
+    height = max(1, _MOST_BYTES // longest)
+    for start in range(0, batch.num_rows, height):
+        part = batch.slice(start, height)
+        reports = part[REPORT].cast(column.type.value_type)
+        yield arrow.RecordBatch.from_arrays([part[TAG], reports], names=[TAG, REPORT])
 
 
 def _arrow_batches(piece: Piece) -> Iterator["pyarrow.RecordBatch"]:

@@ -45,6 +45,7 @@ TAG, REPORT = "tag", "report"
 PLAN, FILE = b"dither.plan", b"dither.file"
 
 _MOST_BITS = 20
+_MOST_BYTES = 1 << 31  # of the reports of a batch
 _FOREIGN = (
     "belongs to another plan, or to no question of this one, so nothing was tallied: reports are read with the plan "
     'that they were made with. invalid_reports="drop" leaves such rows out'
@@ -92,7 +93,7 @@ def pack_rows(plan: Plan, reports: Mapping[str, Reports]) -> "pyarrow.RecordBatc
         lengths.append(np.full(len(some), part.mechanism.dtype.itemsize, dtype=np.int32))
         data.append(np.asarray(some).astype(_portable(part), copy=False).tobytes())
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)])
-    if offsets[-1] >= 1 << 31:
+    if offsets[-1] >= _MOST_BYTES:
         raise ReportError("these are more bytes of reports than one batch holds: randomize fewer rows at a time")
     buffers = [None, arrow.py_buffer(offsets.astype(np.int32)), arrow.py_buffer(b"".join(data))]
     column = arrow.Array.from_buffers(arrow.binary(), len(offsets) - 1, buffers)
@@ -165,7 +166,7 @@ def _sifted(plan: Plan, batch: "pyarrow.RecordBatch") -> tuple["pyarrow.RecordBa
     """The rows that are reports of the plan, as far as tags and lengths tell; and how many others, by the reason."""
     arrow = require("pyarrow", "fast")
     _refuse_unsound(arrow, batch[TAG], batch[REPORT], full=True)  # Arrow is going to follow all offsets
-    plain = [batch[TAG], batch[REPORT].cast(arrow.large_binary())]
+    plain = [batch[TAG], _one_by_one(arrow, batch[REPORT])]
     there = np.asarray(plain[0].is_valid()) & np.asarray(plain[1].is_valid())
     whole = arrow.record_batch(plain, names=[TAG, REPORT]).filter(arrow.array(there))
     tags, offsets, _ = _columns(whole)
@@ -252,7 +253,7 @@ def _columns(batch: "pyarrow.RecordBatch") -> tuple[NDArray[np.int64], NDArray[n
     if not len(column):  # without rows there need not be offsets
         return np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint8)
     if not plain:
-        column = column.cast(arrow.large_binary())
+        column = _one_by_one(arrow, column)
     width = np.int64 if kinds.is_large_binary(column.type) else np.int32
     _, offsets, data = column.buffers()
     starts = np.frombuffer(offsets, dtype=width, count=len(column) + 1, offset=column.offset * np.dtype(width).itemsize)
@@ -272,6 +273,15 @@ def _refuse_unsound(arrow: Any, tags: "pyarrow.Array", column: "pyarrow.Array", 
         sound = False
     if not sound:
         raise ReportError(_UNSOUND)
+
+
+def _one_by_one(arrow: Any, column: "pyarrow.Array") -> "pyarrow.Array":
+    """The reports behind each other. Views may all show the same bytes, of which there would be any number."""
+    if arrow.types.is_binary_view(column.type):
+        lengths = np.frombuffer(column.buffers()[1], dtype="<i4").reshape(-1, 4)[:, 0]  # of the 16 bytes of a view
+        if lengths[column.offset :][: len(column)].sum(dtype=np.int64) >= _MOST_BYTES:
+            raise ReportError("these are more bytes of reports than one batch holds, so nothing was tallied")
+    return column.cast(arrow.large_binary())
 
 
 def _order(places: NDArray[np.int32], count: int) -> NDArray[np.intp] | None:

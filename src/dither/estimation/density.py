@@ -47,6 +47,8 @@ _MOST_STEPS = 40
 _FLAT = 1e-2  # of log-posterior, gained by a step
 _LONGEST = 4.0  # of theta in a step
 _NEGLIGIBLE = 1e-4  # weight of a fit
+_MOST_HEARD = 2.0**40  # reports: with more, nothing of the prior is left in a float
+_SHARPEST = 2.0**38  # precision of a sum, times the squared share of a cell: the same
 
 
 class NoisySums(NamedTuple):
@@ -155,7 +157,10 @@ class _Evidence:
         rows = np.concatenate([np.zeros((0, cells)), *(each.rows for each in known)])
         value = np.concatenate([np.zeros(0), *(each.value for each in known)])
         precision = 1 / np.concatenate([np.zeros(0), *(each.variance for each in known)])
+        precision = np.minimum(precision, _SHARPEST * cells**2)
         asked = heard if heard is not None and heard.n else None
+        if asked is not None and asked.n > _MOST_HEARD:  # then as if it were so many: errors are stated too large
+            asked = asked._replace(counts=asked.counts * (_MOST_HEARD / asked.n))
         n = 0.0 if asked is None else asked.n
         return cls(asked, n, rows, value, precision, (rows.T * precision) @ rows)
 

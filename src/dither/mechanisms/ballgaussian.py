@@ -155,7 +155,7 @@ class BallMean:
 
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
         """The mean vector with a standard error for each coordinate, which covers a choice of the `among` users too."""
-        value = (tally.counts - tally.n * self.offset) / (tally.n * self.length)
+        value = (tally.counts - float(tally.n * self.offset)) / (tally.n * self.length)  # 64 bits may be too few
         unasked = 0.0 if among is None else 1 - tally.n / among
         others = unasked * (1.0 - np.clip(value**2, 0.0, 1.0))  # the mean square of a coordinate is not known
         stderr = np.sqrt((self.variance + others) / tally.n)

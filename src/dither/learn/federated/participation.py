@@ -20,7 +20,7 @@ code, by `os._exit`) sends nothing. Where that may depend on the data, train in 
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from logging import WARNING, Logger
 from typing import Any, TypeVar
 
@@ -49,7 +49,8 @@ def guarded(work: Callable[[], T], instead: Callable[[], T], log: Logger) -> T:
     try:
         return work()
     except BaseException as error:  # SystemExit, KeyboardInterrupt, GeneratorExit and CancelledError, too
-        log.log(WARNING, "training failed (%s); a report of no update is sent instead", type(error).__name__)
+        with suppress(BaseException):  # a class may raise when it is asked for its name
+            log.log(WARNING, "training failed (%s); a report of no update is sent instead", type(error).__name__)
     return instead()
 
 
