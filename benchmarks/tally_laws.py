@@ -82,7 +82,7 @@ class CategoryLaw:
             )
         else:
             mean, root = self._normal
-            counts = np.rint(mean + root @ random.standard_normal(root.shape[1])).astype(np.int64)
+            counts = whole_numbers(mean + root @ random.standard_normal(root.shape[1]), self.n * self._plain.size)
         return Tally(self.mechanism.fingerprint, self.n, counts, simulated=True)
 
     def _codes(self, random: np.random.Generator) -> Counts:
@@ -104,6 +104,18 @@ class CategoryLaw:
         covariance = reading.covariance(shares).dense() * gap**2 * self.n
         values, vectors = np.linalg.eigh(covariance)
         return self.n * (float(reading.q) + gap * shares), vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def whole_numbers(counts: Floats, total: int) -> Counts:
+    """The nearest whole numbers that add up to the total, as counts of reports do.
+
+    >>> whole_numbers(np.array([1.4, 2.4, 3.3]), 7).tolist()
+    [1, 3, 3]
+    """
+    below = np.floor(counts)
+    above = np.argsort(below - counts, kind="stable")[: total - int(below.sum())]
+    below[above] += 1
+    return below.astype(np.int64)
 
 
 def randomized_response(held: Counts, truth: float, random: np.random.Generator) -> Counts:

@@ -2,13 +2,23 @@
 
 A test file that imports an optional library at its top is skipped where that library is missing, with its name and the
 way to get it. Any other failing import stays an error, and so does one inside of a library that is there.
+
+Hypothesis tries the same examples in every run, so that a change is red for what it did. Others are tried with
+`pytest --hypothesis-profile default`, and by `make fuzz`.
 """
 
 from collections.abc import Generator
+from contextlib import suppress
 
 import pytest
 
 from dither.errors import MissingExtraError
+
+with suppress(ModuleNotFoundError):
+    from hypothesis import settings
+
+    settings.register_profile("same", derandomize=True, database=None)
+    settings.load_profile("same")
 
 INSTALL = {
     "dp_accounting": "dither[dev]",

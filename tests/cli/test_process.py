@@ -345,5 +345,5 @@ def test_a_producer_that_fails_in_the_middle(plan, people, tmp_path):
     code, told = shell(line, plan, bad, tmp_path / "pipe.tally", tmp_path / "told")
     assert code == 1
     assert "age" in (tmp_path / "told").read_text()
-    assert told.startswith("Error: the stream of reports was cut short; nothing was tallied")
+    assert told.startswith("Error: the stream of reports cannot be read: it is damaged, or was cut short")
     assert not (tmp_path / "pipe.tally").exists()

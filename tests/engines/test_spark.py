@@ -725,7 +725,7 @@ def test_all_of_it_works_through_spark_connect(folder: Path, people: pa.Table, t
     assert facts["files"] == facts["frame"] == expected
     assert facts["users"] == facts["frame users"] == USERS
     assert held(tmp_path / "reports") == simulated(tmp_path / "local.parquet", people)
-    assert [kind for kind, _ in facts["refusals"]] == ["ReportError", "DomainError", "DomainError", "WriteError"]
+    assert [kind for kind, _ in facts["refusals"]] == ["InvalidReportError", "DomainError", "DomainError", "WriteError"]
     assert "another plan" in facts["refusals"][0][1]
     assert "age" in facts["refusals"][2][1]
 
