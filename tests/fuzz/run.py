@@ -35,10 +35,11 @@ def main() -> int:
     began = time.monotonic()
     failed = _fuzzed_rows(asked, began, 1 if not names else 0.1) if ROWS in chosen else 0
     whole = sum(TARGETS[name].cases for name in names)
+    began, left = time.monotonic(), asked.seconds - (time.monotonic() - began)
     tracemalloc.start()
     for place, name in enumerate(names):
         share = max(1, round(asked.cases * TARGETS[name].cases / whole * (0.9 if ROWS in chosen else 1)))
-        started, until = time.monotonic(), began + asked.seconds * (place + 2) / (len(names) + 1)
+        started, until = time.monotonic(), began + left * (place + 1) / len(names)
         done = accepted = 0
         before = tracemalloc.get_traced_memory()[0]
         for number in range(asked.first, asked.first + share):
