@@ -148,9 +148,4 @@ def verdict(rows: Sequence[Row]) -> str:
 
 def keep(name: str, section: str) -> None:
     """Put a generated part between its markers in the README."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before, _, rest = README.read_text().partition(begin)
-    _, found, after = rest.partition(end)
-    if not found:
-        raise click.ClickException(f"{README.name} has lost its two markers, {begin} and {end}")
-    README.write_text(f"{before}{begin}\n{section}\n{end}{after}")
+    write_section(README, name, section)

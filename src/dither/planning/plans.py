@@ -17,7 +17,6 @@ version may make better.
 
 import hashlib
 import html
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -37,7 +36,6 @@ from dither.core.columns import filled
 from dither.core.composite_channels import Independent
 from dither.core.draw import Tape, entries
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
-from dither.core.honest_sums import HonestSums, parted
 from dither.core.mechanism import MOST_COUNTED
 from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
@@ -51,6 +49,7 @@ from dither.planning.device_reports import DeviceReports
 from dither.planning.explanation import explain_plan
 from dither.planning.plan_files import CertificateFormat, PartFormat
 from dither.planning.plan_parts import DevicePart, Part
+from dither.planning.plan_poisoning import goodness_of_tally, influence_on_plan
 from dither.planning.plan_tally import PlanTally
 from dither.planning.prediction import NOTHING, Prediction, checked_prediction
 from dither.planning.record_check import RecordCheck, checked_record
@@ -60,8 +59,8 @@ from dither.planning.tally_sums import merged_tallies
 from dither.questions.catalogue import questions
 from dither.questions.question import Question
 from dither.schema import RULES, Attribute, Schema
-from dither.utility.goodness import FALSE_ALARM, Goodness, goodness_of_sums
-from dither.utility.influence import Influence, checked_share, percentage
+from dither.utility.goodness import FALSE_ALARM, Goodness
+from dither.utility.influence import Influence
 
 if TYPE_CHECKING:
     from dither.planning.plan_estimates import PlanEstimates
@@ -164,12 +163,7 @@ class Plan:
         question      numbers        least        most  moved by 1 of n  1% of liars, down  1% of liars, up
         mean(income)        1  -3.0709e+05  5.0709e+05       8.1419e+05            -5070.9           5070.9
         """
-        total = sum(part.weight for part in self.parts)
-        asked = [(part, Fraction(self.questions_per_user * part.weight, total)) for part in self.parts]
-        found = [pair for part, users in asked for pair in part.worths(users)]
-        unknown = tuple(str(question) for question, worth in found if worth is None)
-        known = tuple(worth for _, worth in found if worth is not None)
-        return Influence(self._title, known, checked_share("share", share), unknown)
+        return influence_on_plan(self, share)
 
     def table(self, liars: float | None = None) -> TextTable:
         """One row a question; with a share of `liars`, also how far these can move its numbers, at most."""
@@ -182,10 +176,7 @@ class Plan:
         named = dict(zip(("question", "mechanism", "epsilon", "users"), map(list, columns), strict=True))
         found = {**named, "predicted error": [self.predicted[name] for name in named["question"]]}
         if liars is not None:
-            moved = self.influence(liars)
-            known = {worth.question: float(worth.worst_shift(moved.share)) for worth in moved.worths}
-            column = [known.get(name, math.nan) for name in named["question"]]
-            found[f"moved by {percentage(moved.share)} of liars"] = column
+            found |= self.influence(liars).column(named["question"])
         return TextTable(found)
 
     def compared(self) -> TextTable:
@@ -236,13 +227,14 @@ class Plan:
         )
 
     def __repr__(self) -> str:
-        return f"{self._title}\n{self.table()}"
+        return f"{self.title}\n{self.table()}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(self._title)}</p>{self.table()._repr_html_()}"
+        return f"<p>{html.escape(self.title)}</p>{self.table()._repr_html_()}"
 
     @property
-    def _title(self) -> str:
+    def title(self) -> str:
+        """What kind of plan it is, in one line."""
         count = len(self.questions)
         asked = "1 question" if count == 1 else f"{count:,} questions"
         return f"Plan of {asked} for {self.users:,} users; {self.guarantee}"
@@ -491,20 +483,7 @@ class Plan:
         If they have, it does not pass with probability `false_alarm` at most. Which questions were answered, and how
         often, is looked at, too: an honest device draws them, or answers each of them once.
         """
-        self.check_tally(tally)
-        return goodness_of_sums(self._honest_sums(tally), false_alarm)
-
-    def _honest_sums(self, tally: PlanTally) -> Iterator[HonestSums]:
-        answered = [tally.parts[part.name].n for part in self.parts]
-        trials, chances = sum(answered) / self.questions_per_user, self.shares
-        if self.questions_per_user == len(self.parts):
-            # Who answers every question sends one report about each. Of what is lost on the way, no more is expected to
-            # be about one than about another: the chance is that of draws without replacement (Hoeffding, theorem 4).
-            trials, chances = sum(answered), [1 / len(self.parts)] * len(self.parts)
-        for part, seen, chance in zip(self.parts, answered, chances, strict=True):
-            if len(self.parts) > 1:
-                yield HonestSums.of(f"{part.name}: reports about it", seen, trials, chance, chance)
-            yield from parted(part.name, part.mechanism.honest_sums(tally.parts[part.name]))
+        return goodness_of_tally(self, tally, false_alarm)
 
     def estimate(self, tally: PlanTally, *, refine: str | None = None) -> "PlanEstimates":
         """An estimate for each question, in the attribute's own units; the attribute's name means its first one.

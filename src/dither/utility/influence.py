@@ -16,6 +16,8 @@ is moved by at most what can be done to it up and down *together*, since the sam
 Otherwise nothing is known, and that is said.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -90,6 +92,11 @@ class Influence:
                 f"{liars}, up": [float(up) for _, up in shifts],
             }
         )
+
+    def column(self, questions: Sequence[str]) -> dict[str, list[float]]:
+        """For a table of these questions: how far liars can move each, at most; NaN where that is not known."""
+        known = {worth.question: float(worth.worst_shift(self.share)) for worth in self.worths}
+        return {f"moved by {percentage(self.share)} of liars": [known.get(name, math.nan) for name in questions]}
 
     def explain(self) -> str:
         """In words: what a report is worth, what liars can do, and what is not covered."""

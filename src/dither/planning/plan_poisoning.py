@@ -1,0 +1,42 @@
+"""What liars can do to a plan, and whether they have: the worth of reports and honest sums of all parts together."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dither.core.honest_sums import HonestSums, parted
+from dither.planning.plan_tally import PlanTally
+from dither.utility.goodness import Goodness, goodness_of_sums
+from dither.utility.influence import Influence, checked_share
+
+if TYPE_CHECKING:
+    from dither.planning.plans import Plan
+
+
+def influence_on_plan(plan: "Plan", share: float) -> Influence:
+    """What one report can do to each question, and what this share of liars can."""
+    total = sum(part.weight for part in plan.parts)
+    asked = [(part, Fraction(plan.questions_per_user * part.weight, total)) for part in plan.parts]
+    found = [pair for part, users in asked for pair in part.worths(users)]
+    unknown = tuple(str(question) for question, worth in found if worth is None)
+    known = tuple(worth for _, worth in found if worth is not None)
+    return Influence(plan.title, known, checked_share("share", share), unknown)
+
+
+def goodness_of_tally(plan: "Plan", tally: PlanTally, false_alarm: float) -> Goodness:
+    """Whether honest reports can have made the tally of a plan."""
+    plan.check_tally(tally)
+    return goodness_of_sums(_honest_sums(plan, tally), false_alarm)
+
+
+def _honest_sums(plan: "Plan", tally: PlanTally) -> Iterator[HonestSums]:
+    answered = [tally.parts[part.name].n for part in plan.parts]
+    trials, chances = sum(answered) / plan.questions_per_user, plan.shares
+    if plan.questions_per_user == len(plan.parts):
+        # Who answers every question sends one report about each. Of what is lost on the way, no more is expected to
+        # be about one than about another: the chance is that of draws without replacement (Hoeffding, theorem 4).
+        trials, chances = sum(answered), [1 / len(plan.parts)] * len(plan.parts)
+    for part, seen, chance in zip(plan.parts, answered, chances, strict=True):
+        if len(plan.parts) > 1:
+            yield HonestSums.of(f"{part.name}: reports about it", seen, trials, chance, chance)
+        yield from parted(part.name, part.mechanism.honest_sums(tally.parts[part.name]))
