@@ -46,7 +46,7 @@ _COMMANDS = {
         "audit": "mechanisms",
         "amplify": "mechanisms",
         "compare": "mechanisms",
-        "statement": "notice",
+        "statement": "stating",
     },
     "Models": {"train": "train"},
     "A first look": {"demo": "demo", "example": "demo"},
