@@ -58,6 +58,10 @@ from dither.mechanisms.keycohorts import LEAST_COHORTS, BucketPlaces, CohortKeyV
 from dither.mechanisms.keyvalue import STATISTICS, Hits, KeyValues, checked_goal
 
 MOST_BUCKETS = 1 << 16
+# From here on the best number of buckets does not change any more: it is the largest (or, where all items are held, the
+# least), as that grows with e^(epsilon/2), and is above `MOST_BUCKETS` at epsilon 24 for any d and s. What users hold
+# is then told to 1e-10, which floats still tell apart.
+_LARGEST_EXPONENT = 24.0
 ORDER = 4  # the lane of words that say whose turn it is in a pair
 
 
@@ -132,7 +136,7 @@ class _Bucketed(Mechanism[Estimates]):
 
     def _best_buckets(self, least: int, step: int) -> int:
         """The number of buckets with the smallest variance, by trying them all."""
-        ratio = float(np.exp(min(self.epsilon, 12.0)))
+        ratio = float(np.exp(min(self.epsilon, _LARGEST_EXPONENT)))
         most = int(min(MOST_BUCKETS, 4 * self.s * (ratio + 3) + 16))
         t = np.arange(least, max(most, least + 8) + 1, step, dtype=np.float64)
         return int(t[np.argmin(self._cost(self._hits(ratio, 1.0, t)))])
