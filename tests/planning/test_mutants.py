@@ -472,7 +472,7 @@ def test_a_prior_of_half_the_spread(monkeypatch):
 
 
 def test_weights_that_do_not_matter(monkeypatch):
-    monkeypatch.setattr(make, "_importance", lambda asked, weights: dict.fromkeys(asked, 1.0))
+    monkeypatch.setattr(make, "importances", lambda asked, weights: dict.fromkeys(asked, 1.0))
     assert caught(choosing.test_weights_move_users_to_what_matters)
 
 

@@ -16,8 +16,8 @@ is asked by `Copula`: no other method for them comes near it (docs/ranges.md). W
 query (`ranges.error_prediction`), which falls more slowly than with the number of users.
 
 The measure is the mean over questions of MSE / scale^2, weighted by their importance, where scale is half the width
-of the domain for a mean and 1 for frequencies, averaged over cells or keys. It is that of the worst users, or of users
-like those of a prior.
+of the domain for a mean and 1 for frequencies, averaged over cells or keys, by their own weights where they have some
+(`importance`). It is that of the worst users, or of users like those of a prior.
 
 **Candidates** are what the mechanisms of the registry offer for a unit (`Mechanism.candidates`), so those of other
 packages too. Of equally good ones the first of the registry is taken.
@@ -41,12 +41,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dither.core.cell_weights import CellWeights
 from dither.core.domains import CATEGORIES, SPARSE, Records, UnitInterval
 from dither.core.exact import share_below
 from dither.core.mechanism import Mechanism, Reading
 from dither.core.workload import Workload
 from dither.errors import ParameterError
 from dither.mechanisms.lookup import registry
+from dither.mechanisms.weighted_variance import weighted_variance, worst_weighted_variance
 from dither.questions.question import Question
 from dither.utility.population import Population
 
@@ -222,7 +224,7 @@ class Chooser:
 
     def _kind(self, unit: Unit) -> tuple[Unit, Hashable]:
         """A representative of the units with the same prices, and what they have in common."""
-        common = tuple((each.kind, self.importance[each], id(self.users.get(each))) for each in unit)
+        common = tuple((each.kind, self.importance[each], id(each.workload), id(self.users.get(each))) for each in unit)
         return self._first.setdefault(common, unit), common
 
     @cached_property
@@ -291,13 +293,14 @@ def _workload(unit: Unit, epsilon: float, delta: float, users: float, most_evalu
     first = unit[0]
     domain = Records(len(unit), (UnitInterval(),)) if first.pairs and len(unit) > 1 else first.domain
     statistics = tuple(dict.fromkeys(question.needs for question in unit))
-    return Workload(domain, statistics, epsilon, delta, users, most_evaluations, first.nominal)
+    return Workload(domain, statistics, epsilon, delta, users, most_evaluations, first.nominal, first.queries)
 
 
 def variances(reading: Reading, unit: Unit, users: Mapping[Question, Population], share: float) -> tuple[float, ...]:
     """Of one report about each question of a unit, where a random share of the users is asked.
 
-    For the worst users where nothing is known about them; of frequencies and of keys it is averaged.
+    For the worst users where nothing is known about them; of frequencies and of keys it is averaged, by the weights of
+    the question if it has some.
     """
     return tuple(_variance(reading, unit, place, users.get(question), share) for place, question in enumerate(unit))
 
@@ -305,13 +308,16 @@ def variances(reading: Reading, unit: Unit, users: Mapping[Question, Population]
 def _variance(reading: Any, unit: Unit, place: int, users: Population | None, share: float) -> float:
     if reading.domain.kind == SPARSE:
         reading = replace(reading, about=unit[place].statistic)
+    cells = unit[place].cells
     if users is None:
-        return reading.worst_variance(share)
+        return reading.worst_variance(share) if cells is None else worst_weighted_variance(reading, cells, share)
     if reading.domain.kind == CATEGORIES:  # noise is the same for every population; who is asked is not
         shares = np.bincount(users.values, weights=users.weights, minlength=reading.domain.k)
+        if cells is not None:
+            return weighted_variance(reading, cells, shares.astype(np.float64), share)
         return reading.worst_variance(1.0) + (1 - share) * float(1 - shares @ shares) / reading.domain.k
     if reading.domain.kind == SPARSE:
-        return _of_keys(reading, users, share)
+        return _of_keys(reading, users, share, cells)
     return _of_numbers(reading, place, len(unit), users, share)
 
 
@@ -327,7 +333,7 @@ def _of_numbers(reading: Reading, place: int, count: int, users: Population, sha
     return float(weights @ noise) + (1 - share) * max(spread, 0.0)
 
 
-def _of_keys(reading: Any, users: Population, share: float) -> float:
+def _of_keys(reading: Any, users: Population, share: float, cells: CellWeights | None) -> float:
     """Averaged over keys. The moments of a vector are a table of its own, so it is some vectors at a time."""
     d = reading.domain.d
     noise, mean, square = np.zeros(d), np.zeros(d), np.zeros(d)
@@ -338,4 +344,5 @@ def _of_keys(reading: Any, users: Population, share: float) -> float:
         noise += weights @ (found.variance + found.bias**2)
         mean += weights @ truth
         square += weights @ truth**2
-    return float(np.mean(noise + (1 - share) * np.maximum(square - mean**2, 0.0)))
+    found = noise + (1 - share) * np.maximum(square - mean**2, 0.0)
+    return float(np.mean(found)) if cells is None else cells.mean(found)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dither.core.checks import checked_count, checked_epsilon
 from dither.display.table import TextTable
 from dither.errors import ParameterError
+from dither.planning.importance import Weights
 from dither.planning.planner import chooser_of, kept_ways, limit_of
 from dither.schema import Schema
 
@@ -85,7 +86,7 @@ def error_curves(
     delta: float = 0.0,
     ask: Iterable[str] | None = None,
     prior: Mapping[str, Any] | None = None,
-    weights: Mapping[str, float] | None = None,
+    weights: Weights | None = None,
     most_evaluations: int = 500,
     progress: Callable[[Any], Iterable[Any]] | None = None,
 ) -> ErrorCurves:

@@ -1,6 +1,6 @@
 """A plan in words: what is asked, of whom, how, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dither.display.significant_digits import size
@@ -23,8 +23,9 @@ def explain_plan(plan: "Plan") -> str:
     if others and best > 0:
         liars = plan.prediction.liars
         worst = f" at the worst that {percentage(liars)} of liars can do" if liars else ""
+        average = "by the weights" if plan.prediction.weights else "on average"
         lines.append(
-            f"Of the ways compared this one ({way}) has the smallest error{worst}: {best:.3g} of a scale, on average."
+            f"Of the ways compared this one ({way}) has the smallest error{worst}: {best:.3g} of a scale, {average}."
         )
         next_best = plan.prediction.compared[others[0]]
         lines.append(f"The next best ({others[0]}) has {next_best:.3g}, {next_best / best - 1:.1%} more.")
@@ -39,13 +40,33 @@ def explain_plan(plan: "Plan") -> str:
     keys = [part.name for part in plan.parts if len(part.questions) > len(part.columns)]
     if keys:
         lines.append(f"Answered by one report: {'; '.join(keys[:3])}.")
-    remarks = sorted({question.remark for question in plan.questions if question.remark})
+    asked = plan.weighted_questions
+    remarks = sorted({question.remark for question in asked if question.remark})
     lines += [
-        f"{_listed([str(question) for question in plan.questions if question.remark == remark])}: {remark}"
-        for remark in remarks
+        f"{_listed([str(question) for question in asked if question.remark == remark])}: {remark}" for remark in remarks
     ]
-    lines += [_liars(plan), _whom(plan)]
+    lines += [*_weights(plan), _liars(plan), _whom(plan)]
     return "\n".join(lines)
+
+
+def _weights(plan: "Plan") -> list[str]:
+    """What counted more, and the errors of numbers that were named."""
+    weights, named = plan.prediction.weights, plan.prediction.named
+    of_questions = [f"{name} counts {weight:g}" for name, weight in weights.items() if not isinstance(weight, Mapping)]
+    of_numbers = [
+        f"{number} in {name} counts {_weight(plan, name, number):g} (predicted error {size(error)})"
+        for name, errors in named.items()
+        for number, error in errors.items()
+    ]
+    if not of_questions and not of_numbers:
+        return []
+    more = ". The predicted error of a question is that of its numbers on average" if of_numbers else ""
+    return [f"Weights: {_listed([*of_questions, *of_numbers], 6)}; what is not named counts 1{more}."]
+
+
+def _weight(plan: "Plan", name: str, number: str) -> float:
+    weights = plan.prediction.weights[name]
+    return weights.get(number, 1.0) if isinstance(weights, Mapping) else weights
 
 
 def _whom(plan: "Plan") -> str:

@@ -47,6 +47,7 @@ from dither.mechanisms import load
 from dither.planning import plan_files
 from dither.planning.device_reports import DeviceReports
 from dither.planning.explanation import explain_plan
+from dither.planning.importance import importances
 from dither.planning.plan_files import CertificateFormat, PartFormat
 from dither.planning.plan_parts import DevicePart, Part
 from dither.planning.plan_poisoning import goodness_of_tally, influence_on_plan
@@ -97,6 +98,11 @@ class Plan:
         """What is asked."""
         return tuple(question for part in self.parts for question in part.questions)
 
+    @cached_property
+    def weighted_questions(self) -> tuple[Question, ...]:
+        """The same, with what of them mattered more when the plan was made."""
+        return tuple(importances(self.questions, self.prediction.weights))
+
     @property
     def shares(self) -> NDArray[np.float64]:
         """For each part the share of users who answer it."""
@@ -139,14 +145,18 @@ class Plan:
 
     @property
     def predicted(self) -> Mapping[str, float]:
-        """The standard error of each question, in its own units (of a cell, on average)."""
+        """The standard error of each question, in its own units; of a cell or key on average, whatever the weights.
+
+        Of ranges it is that of a query: a typical one, or one of those that the weights name.
+        """
         return self.prediction.errors
 
     @property
     def rmse(self) -> float:
-        """What the plan minimises: the square root of the mean over questions of MSE / scale^2.
+        """What the plan minimises: the square root of the mean over questions of MSE / scale^2, by their weights.
 
-        Of a plan that was made for a share of liars, MSE is that of the worst they can do.
+        Where cells or keys have weights of their own, MSE is their weighted mean. Of a plan that was made for a share
+        of liars, it is that of the worst they can do.
         """
         return next(iter(self.prediction.compared.values()))
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from dither.core.cell_weights import CellWeights
 from dither.core.domains import Categories
 from dither.core.estimate import Estimate
 from dither.questions.question import Floats, Question, Whole
@@ -20,6 +21,9 @@ class SharesOf(Question[Estimate]):
 
     def limit(self, weight: float) -> tuple[Parameters, ...]:
         return frequencies(self.size, weight)
+
+    def weighted_limit(self, weight: float, cells: CellWeights) -> tuple[Parameters, ...]:
+        return frequencies(self.size, weight, cells)
 
     @property
     def unasked(self) -> float:
