@@ -262,7 +262,7 @@ def test_a_plan_with_weights_is_read_back():
     for field, wrong, reason in (
         ("weights", {"histogram(job)": {"pilot": 5.0}}, "weights: .*there are nurse"),
         ("weights", {"histogram(x)": 5.0}, "no such question"),
-        ("weights", {"histogram(job)": {"nurse": 0.0}}, "must be a number from"),
+        ("weights", {"histogram(job)": {"nurse": 0.0}}, "prediction.weights"),
         ("weights", {"mean(income)": {"nurse": 1.0}}, "one number"),
         ("weights", {"histogram(job)": "much"}, "weights"),
         ("named", {"histogram(job)": {"pilot": 5.0}}, "named"),

@@ -13,6 +13,7 @@ from dither.ranges import TDG, Copula
 from dither.ranges.collection import WholeNumberRecords
 from dither.ranges.copula import PAIR, shares_for
 from dither.ranges.error_prediction import HARD, predicted
+from dither.ranges.fit import copula
 from dither.ranges.granularity import cut_share, noise
 from dither.ranges.query_workload import QueryWorkload, written
 
@@ -256,7 +257,12 @@ def test_pairs_that_nobody_was_asked_about_do_not_move_those_that_were():
     records = np.clip((z + 4) * 8, 0, 63).astype(np.int64)
     workload = QueryWorkload.of(NAMES, {("age", other): 1 for other in NAMES[1:]})
     made = designed(workload, (64,) * 4, 4.0, users)
-    found = made.estimate(made.tally(made.randomize(records, seed=1)))
+    tally = made.tally(made.randomize(records, seed=1))
+    found = made.estimate(tally)
+    given = copula(made.shape, made.collected(tally), [True] * 4).given
+    assert given is not None
+    np.testing.assert_allclose(given[0, 1:], 0.9, atol=0.06)
+    np.testing.assert_allclose(given[1, 2:], 0.81, atol=0.1)
     answer = found.answers([{0: (32, 63), 1: (32, 63)}, {1: (32, 63), 2: (32, 63)}])
     truth = [np.mean((records[:, j] >= 32) & (records[:, k] >= 32)) for j, k in ((0, 1), (1, 2))]
     assert float(answer.value[0]) == pytest.approx(truth[0], abs=0.03)  # independence has .25, and this .43

@@ -9,7 +9,7 @@ returned is the dual function at that price,
 
     price * total + sum over v of  max over f of  (linear_v - price) f + curve_v f (1 - f).
 
-It is never below the maximum, whatever the price, and equal to it at the right one, also where straight parts make ties.
+It is never below the maximum, whatever the price, and equal to it at the right one, also where straight parts tie.
 """
 
 import numpy as np

@@ -23,7 +23,7 @@ from dither.questions.question import Question
 
 Weights = Mapping[str, float | Mapping[Any, float]]
 
-_BOUNDS = (1e-9, 1e9)  # in sums of them none is lost, and none is infinite
+LEAST_WEIGHT, LARGEST_WEIGHT = 1e-9, 1e9  # in sums of them none is lost, and none is infinite
 
 
 def importances(asked: tuple[Question, ...], weights: Weights) -> dict[Question, float]:
@@ -65,9 +65,10 @@ def _by_question(asked: tuple[Question, ...], weights: Weights) -> dict[str, flo
 
 
 def _checked(what: str, weight: Any) -> float:
-    least, most = _BOUNDS
-    if not least <= as_float(weight) <= most:
-        raise ParameterError(f"{what} must be a number from {least:g} to {most:g}; leave out what does not matter")
+    if not LEAST_WEIGHT <= as_float(weight) <= LARGEST_WEIGHT:
+        raise ParameterError(
+            f"{what} must be a number from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}; leave out what does not matter"
+        )
     return float(weight)
 
 

@@ -53,9 +53,9 @@ def plan(
     result answers queries (`dither.ranges`), each about at most 16 of them. `prior` says what is publicly known
     about attributes (`planning.priors`).
 
-    `weights` says how much questions matter, 1 if not named, and what of them (`planning.importance`): labels or keys as
-    in `{"histogram(job)": {"nurse": 5}}`; of ranges how often queries will be asked, about the age alone or about any two
-    attributes, as in `{"ranges(age, income)": {"age": 3, 2: 1}}`.
+    `weights` says how much questions matter, 1 if not named, and what of them (`planning.importance`): labels or keys
+    as in `{"histogram(job)": {"nurse": 5}}`; of ranges how often queries will be asked, about the age alone or about
+    any two attributes, as in `{"ranges(age, income)": {"age": 3, 2: 1}}`.
 
     `liars` is the share of users who may send what they like, as in 0.01. The plan then minimises the error at the
     worst that they can do: to the variance of each question comes the square of how far they can move a number.

@@ -7,12 +7,13 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from dither.errors import ParameterError
-from dither.planning.importance import importances
+from dither.planning.importance import LARGEST_WEIGHT, LEAST_WEIGHT, importances
 from dither.questions.question import Question
 
 _NONE: Mapping[str, Any] = {}
 
 Size = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
+Weight = Annotated[float, msgspec.Meta(ge=LEAST_WEIGHT, le=LARGEST_WEIGHT)]
 
 
 class Prediction(NamedTuple):
@@ -40,7 +41,7 @@ class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
     informed: bool
     known: tuple[str, ...] = ()
     liars: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
-    weights: dict[str, Size | dict[str, Size]] = {}
+    weights: dict[str, Weight | dict[str, Weight]] = {}
     named: dict[str, dict[str, Size]] = {}
 
 
