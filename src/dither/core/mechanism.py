@@ -459,8 +459,8 @@ class Mechanism(ABC, Generic[R]):
             return self._count(rows[part][fine])
 
         self.check_size()
-        chunk = max(1024, 4 * _CHUNK_BYTES // self.dtype.itemsize)
-        counts = sum_chunks(count, len(rows), chunk)
+        many = min(self.contributions.size or 0, _CHUNK_BYTES)  # counts: a chunk of fewer rows would be spent on them
+        counts = sum_chunks(count, len(rows), max(1024, 4 * _CHUNK_BYTES // self.dtype.itemsize, 4 * many))
         if counts is None:
             counts = self._count(rows)
         n = len(rows) - sum(dropped)
