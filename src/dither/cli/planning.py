@@ -150,6 +150,15 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
 )
 @click.option("--weight", multiple=True, metavar="QUESTION=NUMBER", help='How much it matters, as in "mean(income)=2".')
 @click.option(
+    "--most-evaluations",
+    type=int,
+    default=500,
+    show_default=True,
+    help="What a report may cost the server: hashes, or items that are looked at.",
+)
+@click.option("--most-bytes", type=int, help="How large a report may be.")
+@click.option("--compare", is_flag=True, help="Also show the mechanisms that lost, question by question.")
+@click.option(
     "--liars",
     type=float,
     metavar="SHARE",
@@ -168,6 +177,9 @@ def plan(
     ask: Sequence[str],
     prior: Sequence[str],
     weight: Sequence[str],
+    most_evaluations: int,
+    most_bytes: int | None,
+    compare: bool,
     liars: float | None,
     output: str | None,
     plot: str | None,
@@ -186,6 +198,8 @@ def plan(
         "ask": ask or None,
         "prior": _pairs("--prior", prior) or None,
         "weights": {name: _number("--weight", text) for name, text in _pairs("--weight", weight).items()} or None,
+        "most_evaluations": most_evaluations,
+        "most_bytes": most_bytes,
     }
     checked_output(output, [schema], as_json=as_json)
     checked_output(plot, [schema])
@@ -198,7 +212,7 @@ def plan(
     if as_json:
         say(made.to_json())
     elif output != STREAM:
-        show(made.table(liars), made.explain(), made.compared())
+        show(made.table(liars), made.explain(), made.ways(), *([made.compared(options["prior"])] if compare else []))
     if output:
         tell(f"wrote {output}, plan {made.fingerprint[:12]}")
         if output != STREAM:

@@ -83,7 +83,7 @@ class FiniteField:
     def tabled(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Sums and products as tables for compiled loops; without rows where there are too many elements."""
         if self.q > MOST_TABLED:
-            return (np.empty((0, 0), dtype=np.uint8),) * 2
+            return np.empty((0, 0), dtype=np.uint8), np.empty((0, 0), dtype=np.uint8)
         elements = np.arange(self.q)
         sums, products = (make(elements[:, None], elements) for make in (self.plus, self.times))
         return sums.astype(np.uint8), products.astype(np.uint8)

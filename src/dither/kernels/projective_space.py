@@ -15,12 +15,12 @@ them is above r it stays the highest; if it is below, digit r is zero). So the i
 space with one dimension less, with a digit put in. A point that is *not* on the hyperplane has any other digit in that
 place, if there is one above it, and 1 otherwise.
 
-**Counts on all hyperplanes** (Feldman, Nelson, Nguyen and Talwar 2022, section 4.1). A sum over points y of what is
-counted there, for every x: one digit of x after the other, from the lowest, as with a fast transform. While some digits of
-x are fixed, all that matters of a point is what digits it has above, and what the product must still add up to: a table
-of points by elements, for each choice of the digits so far. One step makes of every q by q block of it (a digit of the
-point, and the element) a block of the same size, of sums along its q^2 lines; so t steps, each of q additions for every
-point, are all.
+**Counts on all hyperplanes** (after Feldman, Nelson, Nguyen and Talwar 2022): for every x the sum of what is counted at
+its points, one digit of x after the other, from the lowest, as in a fast transform. While some digits of x are fixed,
+all that matters of a point is what digits it has above, and what the product must still add up to: a table of points by
+elements, for each choice of the digits so far. One step makes of every q by q block of it (a digit of the point, and
+the element) a block of the same size, of sums along its q^2 lines; so t steps, each of q additions for every point, are
+all.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither import kernels
-from dither.kernels.finite_field import FiniteField
+from dither.kernels.finite_field import MOST_TABLED, FiniteField
 
 Numbers = NDArray[np.int64]
 
@@ -89,8 +89,8 @@ class ProjectiveSpace:
 
     @cached_property
     def digit_products(self) -> NDArray[np.uint8]:
-        """A table of the products of groups of digits, as many as fit; without rows where not even one does."""
-        if self.q**2 > _TABLE:
+        """A table of the products of groups of digits, as many as fit; without rows where elements have no tables."""
+        if self.q > MOST_TABLED:
             return np.empty((0, 0), dtype=np.uint8)
         digits = next(digits for digits in count(1) if self.q ** (2 * digits + 2) > _TABLE)
         group = np.arange(self.q**digits)

@@ -210,15 +210,9 @@ def _hyperplane_points(hyperplanes, positions, q, powers, starts, products, sums
         while x and rest:
             next_x, next_rest = np.uint32(x // group), np.uint32(rest // group)
             x, rest = np.uint32(x - next_x * group), np.uint32(rest - next_rest * group)
-            if tabled:
-                product = np.uint32(sums[product, products[x, rest]])
-            else:
-                product = np.uint32((product + x * rest) % q)
+            product = np.uint32(sums[product, products[x, rest]] if tabled else (product + x * rest) % q)
             x, rest = next_x, next_rest
-        if tabled:
-            digit = np.uint32(sums[digit, negatives[product]])
-        else:
-            digit = np.uint32((digit + negatives[product]) % q)
+        digit = np.uint32(sums[digit, negatives[product]] if tabled else (digit + negatives[product]) % q)
         number = np.uint32((high * q + digit) * unit + low)
         digits = t - 1
         while powers[digits] > number:

@@ -14,10 +14,10 @@ by a transform of about q t additions for every point (`kernels.projective_space
 
 **Which q.** The share of points on a hyperplane, 1/q, should be near 1/(e^epsilon + 1), as the share of categories in a
 subset should. There are fields of q elements for all powers of primes, so q lies close; but there are M >= k points,
-up to q times as many, each with a counter. With `q=None` the variance is the smallest among all q that leave at most four
-counters for every category, or `FEW_COUNTERS` (two megabytes) in all; of those within a five hundredth of it the one with
-the fewest is taken. Where e^epsilon is large for so few counters, that costs error: at k = 10^7 nothing at epsilon 1, 1%
-of the variance at 3, 4% at 5. `q=` takes another.
+up to q times as many, each with a counter. With `q=None` the variance is the smallest among all q that leave at most
+four counters for every category, or `FEW_COUNTERS` (two megabytes) in all; of those within a five hundredth of it the
+one with the fewest is taken. Where e^epsilon is large for so few counters, that costs error: at k = 10^7 nothing at
+epsilon 1, 1% of the variance at 3, 4% at 5. `q=` takes another.
 """
 
 import math

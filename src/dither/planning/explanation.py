@@ -44,8 +44,21 @@ def explain_plan(plan: "Plan") -> str:
         f"{_listed([str(question) for question in plan.questions if question.remark == remark])}: {remark}"
         for remark in remarks
     ]
-    lines += [_liars(plan), _whom(plan)]
+    lines += [*_server(plan), _liars(plan), _whom(plan)]
     return "\n".join(lines)
+
+
+def _server(plan: "Plan") -> list[str]:
+    """What the reports cost the server, and what it would cost in error to spare it that."""
+    dearest = max(plan.parts, key=lambda part: part.mechanism.evaluations)
+    most, counted = dearest.mechanism.evaluations, plan.prediction.counted
+    if not most:
+        return ["The server counts every report at once."]
+    evaluations = f"{most:,} evaluation{'s' * (most > 1)}"
+    told = f"A report costs the server at most {evaluations}, those about {dearest.name} by {type(dearest.mechanism).__name__}"
+    if not counted or plan.rmse <= 0:
+        return [f"{told}; nothing cheaper can ask this."]
+    return [f"{told}; with most_evaluations=0 the error would be {counted / plan.rmse - 1:.1%} larger."]
 
 
 def _whom(plan: "Plan") -> str:

@@ -21,11 +21,12 @@ class Prediction(NamedTuple):
     informed: bool  # some are for users like those of a prior; otherwise all are for the worst
     known: tuple[str, ...] = ()  # the questions that a prior speaks of
     liars: float = 0.0  # the share of users whose lies `compared` covers, at their worst
+    counted: float = 0.0  # the error of this way where the server can only count; 0 where that is not known
 
     def stored(self) -> dict[str, Any]:
-        """For a file. Without liars it is as it was before there were any."""
+        """For a file. What is not known is left out, as it was before it could be."""
         fields = self._asdict()
-        return fields if self.liars else {name: value for name, value in fields.items() if name != "liars"}
+        return {name: value for name, value in fields.items() if value or name not in ("liars", "counted")}
 
 
 class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
@@ -35,6 +36,7 @@ class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
     informed: bool
     known: tuple[str, ...] = ()
     liars: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    counted: Size = 0.0
 
 
 NOTHING = Prediction({}, {}, 0.0, False)
@@ -48,5 +50,5 @@ def checked_prediction(stored: PredictionFormat, asked: tuple[Question, ...]) ->
     elif not set(stored.known) <= names or (stored.known and not stored.informed):
         reason = "known: expected questions of the plan, and none where informed is false"
     else:
-        return Prediction(stored.errors, stored.compared, stored.limit, stored.informed, stored.known, stored.liars)
+        return Prediction(**msgspec.structs.asdict(stored))
     raise ParameterError(f"this is not a plan: prediction.{reason}; make the plan again")
