@@ -58,8 +58,8 @@ def test_the_field_is_the_best_of_all_that_are_allowed():
     for k, epsilon in ((300, 0.3), (300, 4.0), (5000, 1.0), (5000, 3.0), (60_000, 2.0), (60_000, 5.0), (10**6, 6.0)):
         allowed = max(4 * k, geometry.FEW_COUNTERS)
         spaces = [geometry.ProjectiveSpace.holding(k, q) for q in geometry.field_sizes()]
-        least = min(geometry._cost(space, k, epsilon) for space in spaces if space.size <= allowed)
-        assert geometry._cost(ProjectiveGeometry(k, epsilon).space, k, epsilon) <= 1.00201 * least
+        least = min(geometry.total_variance(space, k, epsilon) for space in spaces if space.size <= allowed)
+        assert geometry.total_variance(ProjectiveGeometry(k, epsilon).space, k, epsilon) <= 1.00201 * least
 
 
 def test_reports_do_not_depend_on_rows_beside_them_on_threads_or_on_numba(monkeypatch):
@@ -131,11 +131,11 @@ def test_seldom_above_local_hashing():
     ratios = []
     for k in np.geomspace(50, 10**6, 30).astype(int).tolist():
         for epsilon in np.linspace(0.1, 5, 30).tolist():
-            space = geometry.ProjectiveSpace.holding(k, geometry.best_field(k, epsilon))
+            space = geometry.best_space(k, epsilon)
             ratio, g = math.exp(epsilon), best_integer(k, epsilon, 0.0)
             p, q = ratio / (ratio + g - 1), 1 / g
             hashed = (p * (1 - p) + (k - 1) * q * (1 - q)) / (p - q) ** 2
-            ratios.append(geometry._cost(space, k, epsilon) / hashed)
+            ratios.append(geometry.total_variance(space, k, epsilon) / hashed)
     assert np.mean(np.array(ratios) > 1.01) < 0.1
     assert max(ratios) < 1.14
     assert np.median(ratios) < 1.0

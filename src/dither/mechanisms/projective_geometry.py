@@ -79,7 +79,7 @@ class ProjectiveGeometry(Mechanism[Estimate]):
 
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, MOST_CATEGORIES))
-        q = best_field(self.k, self.epsilon) if self.q is None else self.q
+        q = best_space(self.k, self.epsilon).q if self.q is None else self.q
         self._freeze(q=checked_size(checked_count("q", q, 2, MOST_ELEMENTS)))
         if self.space.size > MOST_COUNTERS:
             raise ParameterError(
@@ -131,15 +131,15 @@ class ProjectiveGeometry(Mechanism[Estimate]):
         reports["value"] = self.space.places(values, positions(self.law, tape, rows))
 
 
-def best_field(k: int, epsilon: float) -> int:
-    """The number of elements of the field whose space has the smallest total variance, within the counters allowed.
+def best_space(k: int, epsilon: float) -> ProjectiveSpace:
+    """The space with the smallest total variance for k categories, within the counters allowed.
 
     For vectors of t elements the variance has one valley in q, beside e^epsilon + 1, so only the sizes beside it and
     those at the ends of what is allowed are tried.
     """
-    costs = {space: _cost(space, k, epsilon) for space in _spaces(k, epsilon)}
+    costs = {space: total_variance(space, k, epsilon) for space in _spaces(k, epsilon)}
     least = min(costs.values())
-    return min((space for space, cost in costs.items() if cost <= _AS_GOOD * least), key=lambda space: space.size).q
+    return min((space for space, cost in costs.items() if cost <= _AS_GOOD * least), key=lambda space: space.size)
 
 
 def _spaces(k: int, epsilon: float) -> Iterator[ProjectiveSpace]:
@@ -153,7 +153,7 @@ def _spaces(k: int, epsilon: float) -> Iterator[ProjectiveSpace]:
         yield from (space for at in tried if (space := ProjectiveSpace.holding(k, sizes[at])).t == t)
 
 
-def _cost(space: ProjectiveSpace, k: int, epsilon: float) -> float:
+def total_variance(space: ProjectiveSpace, k: int, epsilon: float) -> float:
     """The variances that one report contributes to all categories, summed, at the real e^epsilon."""
     ratio, own, both = math.exp(min(epsilon, 50.0)), space.on_hyperplane, space.on_two
     total = own * ratio + space.size - own
