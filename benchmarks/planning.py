@@ -242,7 +242,8 @@ def chosen(people: People, epsilon: float, seed: int, pilot: int) -> tuple[Rival
     tried = [
         np.mean([people.errors(rival.collected(people, seed + each)) for each in range(pilot)]) for rival in finalists
     ]
-    return finalists[int(np.argmin(tried))], {each.label: math.sqrt(each.expected(people)) for each in finalists}
+    best = int(np.argmin(np.nan_to_num(tried, nan=np.inf)))  # who has no answer to some question has lost
+    return finalists[best], {each.label: math.sqrt(each.expected(people)) for each in finalists}
 
 
 def errors_of(made: Plan, people: People, seeds: Sequence[int], refine: str | None = None) -> Floats:
