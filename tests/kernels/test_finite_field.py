@@ -34,6 +34,7 @@ def test_the_axioms(q: int):
     plus, times = field.plus(elements[:, None], elements), field.times(elements[:, None], elements)
     assert axioms_hold(plus, times, q)
     assert not field.plus(elements, field.negatives).any()
+    assert (field.times(elements[1:], field.inverses[1:]) == 1).all()
     broken = times.copy()
     broken[[q - 1, q - 2]] = broken[[q - 2, q - 1]]  # a table whose two last rows are exchanged
     assert q == 2 or not axioms_hold(plus, broken, q)

@@ -71,6 +71,13 @@ def test_counts_on_all_hyperplanes(monkeypatch, q: int, t: int, loops):
     assert np.allclose(space.counted(counts.astype(float)), incidence(space) @ counts.astype(float), rtol=1e-12)
 
 
+@pytest.mark.parametrize(("q", "t"), SPACES)
+def test_weights_of_the_hyperplanes_through_a_point(q: int, t: int):
+    space = ProjectiveSpace(q, t)
+    weights = np.random.default_rng(4).normal(size=space.size)
+    assert np.allclose(space.through(weights), weights @ incidence(space), rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("q", [2, 3, 4, 9, 257, 263])
 def test_sums_along_lines_are_the_same_integers(q: int):
     blocks = np.random.default_rng(3).integers(-(1 << 40), 1 << 40, (2, 3 if q < 100 else 1, q, q))

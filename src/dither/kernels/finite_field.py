@@ -80,6 +80,15 @@ class FiniteField:
         return -np.arange(self.q) % self.q if self._modular else np.argmin(self._tables[0], axis=1)
 
     @cached_property
+    def inverses(self) -> Elements:
+        """What gives one with each element but zero: its power of q - 2."""
+        found, square, power = np.ones(self.q, dtype=np.int64), np.arange(self.q), self.q - 2
+        while power:
+            found = self.times(found, square) if power & 1 else found
+            square, power = self.times(square, square), power >> 1
+        return found
+
+    @cached_property
     def tabled(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Sums and products as tables for compiled loops; without rows where there are too many elements."""
         if self.q > MOST_TABLED:

@@ -125,6 +125,24 @@ class ProjectiveSpace:
             table = lines.reshape(self.q * len(table), higher, self.q)
         return total
 
+    def through(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """For each point the sum of the weights of the hyperplanes that it is on.
+
+        A vector is a point and a hyperplane, and what is on what is the same both ways: weights move to the points.
+        """
+        moved = np.empty_like(weights)
+        moved[self._own_points] = weights
+        return self.counted(moved)[np.argsort(self._own_points)]
+
+    @cached_property
+    def _own_points(self) -> Numbers:
+        """For each hyperplane the point with the same vector, up to a multiple."""
+        vectors = self.normals(np.arange(self.size))
+        top = self.t - 1 - np.argmax(vectors[:, ::-1] != 0, axis=1)
+        factor = self.field.inverses[vectors[np.arange(self.size), top]]
+        number = self.field.times(factor[:, None], vectors) @ self.powers[:-1]
+        return number - self.powers[top] + self.starts[top]
+
     def vectors(self, points: NDArray) -> Numbers:
         """The digits of points, the lowest first, in a last axis."""
         digits = np.searchsorted(self.starts, points, side="right") - 1

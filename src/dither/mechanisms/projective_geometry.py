@@ -110,7 +110,7 @@ class ProjectiveGeometry(Mechanism[Estimate]):
     def reading(self) -> Frequencies:
         both, one = self.space.on_two, self.space.on_hyperplane - self.space.on_two
         q = Fraction(both * self.law.high + one * self.law.low, self.law.total)
-        return Frequencies(self.k, self.law.inside, q, supports=self._supports)
+        return Frequencies(self.k, self.law.inside, q, supports=self._supports, supported_by=self._supported_by)
 
     def report_worth(self) -> Worths:
         return self.reading.worths(at_once=self.space.on_hyperplane)  # point 0 is on the first so many hyperplanes
@@ -123,6 +123,12 @@ class ProjectiveGeometry(Mechanism[Estimate]):
 
     def _supports(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return self.space.counted(counts)[: self.k]
+
+    def _supported_by(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """For each point the weights of the categories whose hyperplane it is on."""
+        full = np.zeros(self.space.size)
+        full[: self.k] = weights
+        return self.space.through(full)
 
     def channel(self) -> TwoLevel:
         return self.law

@@ -55,7 +55,8 @@ def _server(plan: "Plan") -> list[str]:
     if not most:
         return ["The server counts every report at once."]
     evaluations = f"{most:,} evaluation{'s' * (most > 1)}"
-    told = f"A report costs the server at most {evaluations}, those about {dearest.name} by {type(dearest.mechanism).__name__}"
+    by = type(dearest.mechanism).__name__
+    told = f"A report costs the server at most {evaluations}, those about {dearest.name} by {by}"
     if not counted or plan.rmse <= 0:
         return [f"{told}; nothing cheaper can ask this."]
     return [f"{told}; with most_evaluations=0 the error would be {counted / plan.rmse - 1:.1%} larger."]
