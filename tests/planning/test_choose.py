@@ -270,8 +270,8 @@ def test_the_limit_is_left_out_where_it_is_not_known(options):
     known, unknown = plan(ONE, 1.0, users=9000), plan(ONE, 1.0, users=9000, **options)
     assert known.prediction.limit > 0
     assert unknown.prediction.limit == 0
-    assert "limit for any plan" in str(known.compared())
-    assert "limit for any plan" not in str(unknown.compared())
+    assert "limit for any plan" in str(known.ways())
+    assert "limit for any plan" not in str(unknown.ways())
     assert "No plan with" in known.explain()
     assert "No plan with" not in unknown.explain()
     spots = [0.5, 1.0]

@@ -24,7 +24,7 @@ from dither.core.composite_channels import Independent
 from dither.core.guarantee import Guarantee
 from dither.core.randomness import Stream
 from dither.errors import DitherError
-from dither.planning import choose, plan_files, plan_parts, plans
+from dither.planning import choose, plan_files, plan_parts, plans, priors
 from dither.planning import planner as make
 from dither.planning.choose import Chooser, variances
 from dither.planning.plans import Part
@@ -456,18 +456,18 @@ def test_the_variance_of_who_is_asked_is_not_stated(monkeypatch):
 
 
 def test_a_prior_that_is_ignored(monkeypatch):
-    monkeypatch.setattr(make, "_known", lambda asked, prior: {})
+    monkeypatch.setattr(make, "known_users", lambda schema, asked, prior: {})
     assert caught(choosing.test_priors_make_predictions_kinder_and_change_no_promise, {"income": "uniform"})
 
 
 def test_a_prior_of_half_the_spread(monkeypatch):
-    real = make.users_like
+    real = priors._users_like
 
     def users_like(question, prior):
         users = real(question, prior)
         return users if question.shape else replace(users, values=users.values / 2)
 
-    monkeypatch.setattr(make, "users_like", users_like)
+    monkeypatch.setattr(priors, "_users_like", users_like)
     assert caught(choosing.test_a_prior_in_units_is_the_population_that_it_names)
 
 

@@ -11,6 +11,7 @@ import dither
 from dither import Categorical, KeyValue, Numeric, Ordinal, Plan, Schema, plan
 from dither.core.cell_weights import CellWeights
 from dither.errors import ParameterError
+from dither.planning.choose import USUAL
 from dither.planning.planner import chooser_of, limit_of
 from dither.utility import limits
 from dither.utility.limits import frequencies, least_mse, sparse
@@ -103,7 +104,7 @@ def test_a_label_that_matters_brings_users_to_its_question():
 def test_the_measure_is_the_weighted_mean():
     ask, weights = ["histogram(job)", "mean(income)"], {"job": {"nurse": 5.0}, "income": 3.0}
     made = plan(SCHEMA, 1.0, users=9000, ask=ask, weights=weights)
-    chooser = chooser_of(SCHEMA, 1.0, 9000, 0.0, ask, None, weights, 500)
+    chooser = chooser_of(SCHEMA, 1.0, 9000, 0.0, ask, None, weights, USUAL)
     total = 0.0
     for part, share in zip(made.parts, made.shares, strict=True):
         question = next(each for each in chooser.questions if str(each) == part.name)
@@ -224,7 +225,7 @@ def test_subset_selection_attains_nearly_the_limit_of_uneven_weights():
     least = least_mse(frequencies(k, 1.0, cells), epsilon)
     assert 1.0 < found / least < 1.1
     assert (
-        users * limit_of(chooser_of(SCHEMA, 0.2, users, 0.0, ["job"], None, {"job": {"nurse": 4.0}}, 500), users) ** 2
+        users * limit_of(chooser_of(SCHEMA, 0.2, users, 0.0, ["job"], None, {"job": {"nurse": 4.0}}, USUAL), users) ** 2
         > 0
     )
 
@@ -242,9 +243,9 @@ def test_liars_move_what_they_move_whatever_matters():
     fives = plan(SCHEMA, 1.0, users=9000, ask=["job", "income"], liars=0.05, weights={"job": dict.fromkeys(JOBS, 5.0)})
     assert fives == plan(SCHEMA, 1.0, users=9000, ask=["job", "income"], liars=0.05, weights={"job": 5.0})
     assert tilted.rmse != plain.rmse
-    chooser = chooser_of(SCHEMA, 1.0, 9000, 0.0, ["job"], None, {"job": {"nurse": 5.0}}, 500, 0.05)
+    chooser = chooser_of(SCHEMA, 1.0, 9000, 0.0, ["job"], None, {"job": {"nurse": 5.0}}, USUAL, 0.05)
     mechanism, unit = dither.GRR(k=4, epsilon=1.0), chooser.questions
-    honest = chooser_of(SCHEMA, 1.0, 9000, 0.0, ["job"], None, {"job": {"nurse": 5.0}}, 500)
+    honest = chooser_of(SCHEMA, 1.0, 9000, 0.0, ["job"], None, {"job": {"nurse": 5.0}}, USUAL)
     added = [each.price_of(mechanism, unit, 1.0).variances[0] for each in (chooser, honest)]
     worth = mechanism.report_worth()
     assert worth is not None

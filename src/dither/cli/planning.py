@@ -156,6 +156,15 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
     'ranges how often a query is asked, as in "ranges(age, income)[age]=3", "[age, income]=2" or "[2]=1".',
 )
 @click.option(
+    "--most-evaluations",
+    type=int,
+    default=500,
+    show_default=True,
+    help="What a report may cost the server: hashes, or items that are looked at.",
+)
+@click.option("--most-bytes", type=int, help="How large a report may be.")
+@click.option("--compare", is_flag=True, help="Also show the mechanisms that lost, question by question.")
+@click.option(
     "--liars",
     type=float,
     metavar="SHARE",
@@ -174,6 +183,9 @@ def plan(
     ask: Sequence[str],
     prior: Sequence[str],
     weight: Sequence[str],
+    most_evaluations: int,
+    most_bytes: int | None,
+    compare: bool,
     liars: float | None,
     output: str | None,
     plot: str | None,
@@ -192,6 +204,8 @@ def plan(
         "ask": ask or None,
         "prior": _pairs("--prior", prior) or None,
         "weights": _weights(weight) or None,
+        "most_evaluations": most_evaluations,
+        "most_bytes": most_bytes,
     }
     checked_output(output, [schema], as_json=as_json)
     checked_output(plot, [schema])
@@ -204,7 +218,7 @@ def plan(
     if as_json:
         say(made.to_json())
     elif output != STREAM:
-        show(made.table(liars), made.explain(), made.compared())
+        show(made.table(liars), made.explain(), made.ways(), *([made.compared(options["prior"])] if compare else []))
     if output:
         tell(f"wrote {output}, plan {made.fingerprint[:12]}")
         if output != STREAM:

@@ -214,11 +214,12 @@ class Mechanism(ABC, Generic[R]):
 
     # What the planner asks --------------------------------------------------------------------------------------
 
-    @classmethod
-    def evaluations(cls, domain: Domain, statistics: int = 1) -> int:
-        """What a report about this domain costs the server, where so many statistics are read off it.
+    @property
+    def evaluations(self) -> int:
+        """What a report costs the server: hash evaluations, or items that are looked at.
 
-        In hash evaluations, or bits that are looked at; 0 where a report is counted at once, however large the domain.
+        0 where a report is counted at once, however large the domain. What it takes to read the counts, once for all
+        reports, is no part of it.
         """
         return 0
 
@@ -227,11 +228,9 @@ class Mechanism(ABC, Generic[R]):
         """The mechanisms of this class that are worth pricing: each by its parameters, without the budget.
 
         By default one, made by the parameters of the domain, if the class takes such a domain and answers what is
-        asked, and if the server can afford its reports.
+        asked. The planner leaves out what the budget is too small for, or the server, or a report.
         """
-        asked = workload.statistics
-        able = cls.planned and workload.domain.kind == cls.takes and set(asked) <= set(cls.statistics)
-        if able and cls.evaluations(workload.domain, len(asked)) <= workload.most_evaluations:
+        if cls.planned and workload.domain.kind == cls.takes and set(workload.statistics) <= set(cls.statistics):
             yield workload.domain.parameters
 
     @classmethod
@@ -248,11 +247,16 @@ class Mechanism(ABC, Generic[R]):
         return any(field.name == "delta" for field in fields(cls))  # type: ignore[arg-type]
 
     def affordable(self, variance: float, reports: float, most_evaluations: int) -> Self:
-        """The same protocol, made cheaper for the server where a report costs more than that: by default itself.
+        """The same protocol, made cheaper for the server, since a report costs more than that: by default itself.
 
         `variance` is that of one report, and `reports` how many are expected: what is saved may add a little noise.
         """
         return self
+
+    @property
+    def priced_reading(self) -> Reading[R]:
+        """The reading whose variance the planner takes, beside the `displacement`: by default the one that there is."""
+        return self.reading
 
     def displacement(self) -> float:
         """The variance by which public choices that all users share move an estimate: no number of reports lowers it.
@@ -459,8 +463,8 @@ class Mechanism(ABC, Generic[R]):
             return self._count(rows[part][fine])
 
         self.check_size()
-        chunk = max(1024, 4 * _CHUNK_BYTES // self.dtype.itemsize)
-        counts = sum_chunks(count, len(rows), chunk)
+        many = min(self.contributions.size or 0, _CHUNK_BYTES)  # counts: a chunk of fewer rows would be spent on them
+        counts = sum_chunks(count, len(rows), max(1024, 4 * _CHUNK_BYTES // self.dtype.itemsize, 4 * many))
         if counts is None:
             counts = self._count(rows)
         n = len(rows) - sum(dropped)

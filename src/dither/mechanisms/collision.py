@@ -52,9 +52,9 @@ from dither.core.workload import Workload
 from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.kernels.hashing import buckets
-from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
+from dither.mechanisms.hash_seeds import HashedReports, HashSeeds, enough_cohorts
 from dither.mechanisms.key_sampling import chosen, entry_at, number_outside
-from dither.mechanisms.keycohorts import LEAST_COHORTS, BucketPlaces, CohortKeyValues, displacement, enough_cohorts
+from dither.mechanisms.keycohorts import LEAST_COHORTS, BucketPlaces, CohortKeyValues, displacement
 from dither.mechanisms.keyvalue import STATISTICS, Hits, KeyValues, checked_goal
 
 MOST_BUCKETS = 1 << 16
@@ -83,11 +83,16 @@ class _Bucketed(Mechanism[Estimates]):
     statistics = STATISTICS
     paired = False
 
+    @property
+    def evaluations(self) -> int:
+        """Two hashes for each key, where every report has a hash function of its own."""
+        return 2 * self.d if self.cohorts is None else 0
+
     def affordable(self, variance: float, reports: float, most_evaluations: int) -> Self:
-        """With shared hash functions, if the 2 d evaluations of a report are more than the server can afford."""
-        if 2 * self.d <= most_evaluations:
-            return self
-        shared = enough_cohorts(self.d, self.s, self.law.outputs, variance, reports, most_evaluations)
+        """With hash functions that users share."""
+        t = self.law.outputs
+        shift = displacement(self.s, t, 1)
+        shared = enough_cohorts(shift, t, 2 * self.d, variance, reports, most_evaluations)
         return replace(self, cohorts=shared, weights=None)
 
     def shortened(self, limit: int, rejecting: bool = True) -> Self | None:

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
+from dither.core.counted_covariance import CountedCovariance
 from dither.core.covariance import Covariance
 from dither.core.domains import Categories
 from dither.core.estimate import SHARES, Estimate
@@ -60,7 +61,8 @@ class PairSupport(NamedTuple):
 class Frequencies:
     """The reading of k categories; `supports` turns a tally's counts into support counts where they differ.
 
-    `pairs` is known where the same holds for every two categories.
+    `pairs` is known where the same holds for every two categories. Where it does not and counts are those of outputs,
+    `supported_by` adds up weights of categories for each output, over those that it supports.
     """
 
     k: int
@@ -68,6 +70,7 @@ class Frequencies:
     q: Fraction
     supports: Callable[[Counts], Counts] | None = field(default=None, compare=False)
     pairs: PairSupport | None = None
+    supported_by: Callable[[Shares], Shares] | None = field(default=None, compare=False)
 
     @property
     def domain(self) -> Categories:
@@ -99,6 +102,14 @@ class Frequencies:
         diagonal = self.variance(shares) - float(base) - 2 * float(more) * shares + unasked * shares
         return Covariance(diagonal, np.stack([np.ones(self.k), shares], axis=1), core)
 
+    def _of_outputs(self, tally: Tally, value: Shares, unasked: float) -> CountedCovariance | None:
+        """The covariance of one report, from how often each output came."""
+        if self.supported_by is None:
+            return None
+        p, q, outputs = float(self.p), float(self.q), tally.counts / tally.n
+        every = np.arange(self.k)
+        return CountedCovariance(self.supported_by, p, q, outputs, value, unasked, np.ones(self.k), every)
+
     @property
     def total_variance(self) -> float:
         """The variances that one report contributes to all categories, summed: the same for every population."""
@@ -116,7 +127,12 @@ class Frequencies:
             f"{float(self.q):.6g}; the estimate undoes this and is unbiased."
         )
         variance = self.variance(value) / tally.n
-        made = frequency_estimate(value, variance, tally.n, guarantee, source, among, note, self.covariance)
+
+        def together(shares: Shares, unasked: float) -> Covariance | CountedCovariance | None:
+            known = self.covariance(shares, unasked)
+            return self._of_outputs(tally, value, unasked) if known is None else known
+
+        made = frequency_estimate(value, variance, tally.n, guarantee, source, among, note, together)
         none, all_, unasked = float(self.variance(0.0)), float(self.variance(1.0)), 1 - tally.n / (among or tally.n)
         return replace(made, variance=Polynomial([none, all_ - none + unasked, -unasked]) / tally.n)
 
@@ -147,7 +163,7 @@ def frequency_estimate(
     source: str,
     among: int | None,
     note: str,
-    covariance: Callable[[Shares, float], Covariance | None] | None = None,
+    covariance: Callable[[Shares, float], Covariance | CountedCovariance | None] | None = None,
 ) -> Estimate:
     """What every reading of frequencies ends in: to the variance of the reports comes that of who was not asked.
 

@@ -19,10 +19,10 @@ hash functions, and the tally is a C x g table. `mechanisms.cohorts` reads it.
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,9 @@ from dither.core.mechanism import Mechanism, Reading
 from dither.core.tally import Tally
 from dither.core.worth import Worths
 from dither.kernels.hashing import MOST_CATEGORIES, buckets
-from dither.mechanisms.cohorts import CohortFrequencies
+from dither.mechanisms.cohorts import CohortFrequencies, collision_variance
 from dither.mechanisms.frequency import Frequencies, PairSupport
-from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
+from dither.mechanisms.hash_seeds import HashedReports, HashSeeds, enough_cohorts
 
 MOST_BUCKETS = 1 << 16
 
@@ -73,10 +73,25 @@ class LocalHash(Mechanism[Estimate]):
         {"k": 5, "epsilon": 2.0, "delta": 1e-3, "cohorts": 4},
     )
 
-    @classmethod
-    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
+    @property
+    def evaluations(self) -> int:
         """A hash for each category, where every report has a hash function of its own."""
-        return domain.k * statistics
+        return self.k if self.cohorts is None else 0
+
+    def affordable(self, variance: float, reports: float, most_evaluations: int) -> Self:
+        """With hash functions that users share: enough of them, as far as their table can be read at that cost."""
+        g = self.law.outputs
+        shared = enough_cohorts(collision_variance(g, 1), g, self.k, variance, reports, most_evaluations)
+        return replace(self, cohorts=shared, weights=None)
+
+    def displacement(self) -> float:
+        """What categories that collide under a shared hash function do, in the same way for all who share it."""
+        return 0.0 if self.cohorts is None else collision_variance(self.law.outputs, self.cohorts)
+
+    @property
+    def priced_reading(self) -> Frequencies:
+        """As if hash functions were not shared: to solve for collisions takes seconds, and wins little on average."""
+        return Frequencies(self.k, self.law.inside, Fraction(1, self.law.outputs))
 
     @property
     def sampler(self) -> Hashable:

@@ -21,6 +21,7 @@ sum: see `docs/categorical.md` for the argument (after Ye and Barg 2018).
 """
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -39,6 +40,7 @@ from dither.core.estimate import Estimate
 from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism
 from dither.core.tally import Tally
+from dither.core.workload import Workload
 from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.mechanisms.frequency import Frequencies, PairSupport
@@ -65,10 +67,17 @@ class SubsetSelection(Mechanism[Estimate]):
     family = "categorical"
     examples = ({"k": 5, "epsilon": 1.0, "size": 2}, {"k": 4, "epsilon": 0.2}, {"k": 3, "epsilon": 2.0})
 
+    @property
+    def evaluations(self) -> int:
+        """The categories that are in, or those that are left out if they are fewer."""
+        return self._drawn
+
     @classmethod
-    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
-        """A bit for each category."""
-        return domain.k * statistics
+    def candidates(cls, workload: Workload) -> Iterator[Mapping[str, Any]]:
+        """The subset of the best size, if the server can afford it: to make one of many categories takes long."""
+        for parameters in super().candidates(workload):
+            if parameters["k"] / (math.exp(min(workload.epsilon, 50.0)) + 1) <= workload.most_evaluations + 1:
+                yield parameters
 
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, MOST_CATEGORIES))

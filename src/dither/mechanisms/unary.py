@@ -76,10 +76,10 @@ class Unary(Mechanism[Estimate]):
         {"k": 3, "epsilon": 1.0, "q": 0.1},
     )
 
-    @classmethod
-    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
+    @property
+    def evaluations(self) -> int:
         """A bit for each category."""
-        return domain.k * statistics
+        return self.k
 
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, MOST_BITS))

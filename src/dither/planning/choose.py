@@ -20,15 +20,17 @@ of the domain for a mean and 1 for frequencies, averaged over cells or keys, by 
 (`importance`). It is that of the worst users, or of users like those of a prior.
 
 **Candidates** are what the mechanisms of the registry offer for a unit (`Mechanism.candidates`), so those of other
-packages too. Of equally good ones the first of the registry is taken.
+packages too. Of those whose error is within one per cent of the smallest, which nobody notices, the one with the
+smallest reports is taken, then the one that costs the server least, then the first of the registry.
 
-**Server cost.** A report of LocalHash costs the server k hash evaluations, one of Unary and SubsetSelection k bits.
-Questions with more categories than `most_evaluations` are asked by Hadamard or GRR, whose reports are counted at
-once. A report of Collision or CoCo about d keys costs 2d hash evaluations; where that is more, users share the hash
-functions of C cohorts, and the server evaluates those once. Keys that collide then do so for all who share a function,
-which moves an estimate by a variance of up to about 2 s (t - 1) / ((t - s)^2 C) (`mechanisms.keycohorts`, for the two
-items of a key). C is large enough for that to be a twentieth of the noise, as far as the cost of reading the table of
-C by t counts allows, and it is part of the price.
+**Limits.** A report of LocalHash costs the server k hash evaluations, one of Unary k bits, one of SubsetSelection as
+many items as it holds; those of GRR, Hadamard and ProjectiveGeometry are counted at once. What costs more than
+`most_evaluations`, or has more than `most_bytes`, is left out. A report of Collision or CoCo about d keys costs 2d hash
+evaluations; where that is too many, users share the hash functions of C cohorts, and the server evaluates those once;
+LocalHash likewise. Keys that collide then do so for all who share a function, which moves an estimate by a variance of
+up to about 2 s (t - 1) / ((t - s)^2 C) (`mechanisms.keycohorts`, for the two items of a key). C is large enough for
+that to be a twentieth of the noise, as far as the cost of reading the table of C by t counts allows, and it is part of
+the price.
 """
 
 import math
@@ -37,7 +39,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -56,7 +58,7 @@ SHARES = 1 << 20  # shares of users are rounded to this many parts
 _HOPELESS = 1.5  # asking for one more will not help any more
 _BLOCK = 1 << 22  # numbers that are looked at together
 _STEPS = [2 ** (step / 3) for step in range(-8, 9)]  # of an equal budget, tried for each question
-_EQUAL = 1 + 1e-7
+_AS_GOOD = 1.02  # of the squared error: 1% of the error, which nobody notices
 _GRAIN = 2.0**-40  # budgets by variance are whole multiples of it, so that their sum is exact
 
 Unit = tuple[Question, ...]  # what one report answers
@@ -67,6 +69,25 @@ class Price(NamedTuple):
 
     mechanism: Mechanism
     variances: tuple[float, ...]
+
+    @property
+    def bytes(self) -> int:
+        """The size of a report."""
+        return self.mechanism.dtype.itemsize
+
+
+class Limits(NamedTuple):
+    """What a report may cost: evaluations of the server (`Mechanism.evaluations`), and bytes."""
+
+    evaluations: int = 500
+    bytes: int | None = None
+
+    def allow(self, price: Price) -> bool:
+        """Whether a report costs no more."""
+        return price.mechanism.evaluations <= self.evaluations and (self.bytes is None or price.bytes <= self.bytes)
+
+
+USUAL = Limits()
 
 
 @dataclass(frozen=True)
@@ -91,11 +112,15 @@ class Chooser:
     epsilon: float
     delta: float
     n: int
-    most_evaluations: int
+    limits: Limits = USUAL
     liars: Fraction = Fraction(0)
 
     @cached_property
     def _prices(self) -> dict[Hashable, Price | None]:
+        return {}
+
+    @cached_property
+    def _mechanisms(self) -> dict[Hashable, Mechanism]:
         return {}
 
     def ways(self) -> list[Way]:
@@ -103,18 +128,37 @@ class Chooser:
         tried = [way for units, style in self._partitions() for way in self._of(units, style)]
         found = [way for way in tried if way is not None]
         if not found:
-            for each in self.questions:
-                offers = list(self._offers((each,), self.epsilon, self.delta, 1.0))
-                if len(offers) == 1:  # it says what is wrong, if it is this
-                    offers[0][0].with_budget(offers[0][1], self.epsilon, self.delta)
-            raise ParameterError("epsilon is too small for these questions: no report would carry information")
+            self._refuse()
         return sorted(found, key=lambda way: way.cost)
 
-    def _partitions(self) -> Iterator[tuple[tuple[Unit, ...], str]]:
+    def _refuse(self) -> NoReturn:
+        """Say why there is no way to ask."""
+        for unit in self._reported_together():
+            offers = list(self._offers(unit, self.epsilon, self.delta, 1.0))
+            if len(offers) == 1:  # it says what is wrong, if it is this
+                offers[0][0].with_budget(offers[0][1], self.epsilon, self.delta)
+            prices = list(self.prices(unit, self.epsilon, self.delta, 1.0))
+            smallest = min(
+                (price for price in prices if self.limits._replace(bytes=None).allow(price)),
+                default=None,
+                key=lambda price: price.bytes,
+            )
+            if smallest is not None and not any(map(self.limits.allow, prices)):
+                raise ParameterError(
+                    f"most_bytes={self.limits.bytes} is too little for {' and '.join(map(str, unit))}: the smallest "
+                    f"report about it has {smallest.bytes} bytes ({type(smallest.mechanism).__name__})"
+                )
+        raise ParameterError("epsilon is too small for these questions: no report would carry information")
+
+    def _reported_together(self) -> tuple[Unit, ...]:
+        """The questions, those in one unit that one report always answers."""
         reported: dict[Hashable, list[Question]] = {}
         for each in self.questions:
             reported.setdefault(each.together, []).append(each)
-        units = tuple(map(tuple, reported.values()))
+        return tuple(map(tuple, reported.values()))
+
+    def _partitions(self) -> Iterator[tuple[tuple[Unit, ...], str]]:
+        units = self._reported_together()
         yield units, ""
         means = sorted((each for each in self.questions if each.pairs), key=lambda each: self.importance[each])
         if len(means) > 1:
@@ -214,6 +258,12 @@ class Chooser:
         mean = sum(costs) / sum(self.importance[question] for question in self.questions)
         return Way(label, units, tuple(price.mechanism for price in prices), tuple(weights), m, mean)
 
+    def cost_of(self, way: Way) -> float | None:
+        """What the same units would cost at the same budgets, with the mechanisms that are allowed here."""
+        budgets = [(mechanism.epsilon, mechanism.delta) for mechanism in way.mechanisms]
+        again = self._way(way.label, way.units, budgets, list(way.weights), way.questions_per_user)
+        return None if again is None else again.cost
+
     # Prices ----------------------------------------------------------------------------------------------------
 
     def _part(self, m: int) -> tuple[float, float]:
@@ -238,27 +288,40 @@ class Chooser:
         """The best mechanism for a unit at a budget, if any fits, where this share of the users is asked."""
         key = (self._kind(unit)[1], epsilon, delta, share)
         if key not in self._prices:
-            fitting = list(self._priced(unit, epsilon, delta, share))
-            least = min((self._weighted(unit, price) for price in fitting), default=0.0)
-            self._prices[key] = next((each for each in fitting if self._weighted(unit, each) <= least * _EQUAL), None)
+            prices = [price for price in self.prices(unit, epsilon, delta, share) if self.limits.allow(price)]
+            least = min((self._weighted(unit, price) for price in prices), default=0.0)
+            good = [price for price in prices if self._weighted(unit, price) <= least * _AS_GOOD]
+            self._prices[key] = min(good, key=lambda price: (price.bytes, price.mechanism.evaluations), default=None)
         return self._prices[key]
 
-    def _priced(self, unit: Unit, epsilon: float, delta: float, share: float) -> Iterator[Price]:
-        """What the candidates cost, those that the budget suffices for."""
+    def prices(self, unit: Unit, epsilon: float, delta: float, share: float) -> Iterator[Price]:
+        """What the candidates cost, those that the budget suffices for; where too dear for the server, also cheaper."""
         for cls, parameters in self._offers(unit, epsilon, delta, share):
             try:
-                mechanism = cls.with_budget(parameters, epsilon, delta)
+                mechanism = self._with_budget(cls, parameters, epsilon, delta)
                 price = self.price_of(mechanism, unit, share)
-                cheaper = mechanism.affordable(min(price.variances), self.n * share, self.most_evaluations)
-                yield price if cheaper is mechanism else self.price_of(cheaper, unit, share)
+                yield price
+                if mechanism.evaluations > self.limits.evaluations:
+                    cheaper = mechanism.affordable(min(price.variances), self.n * share, self.limits.evaluations)
+                    if cheaper is not mechanism:
+                        yield self.price_of(cheaper, unit, share)
             except ParameterError:  # the budget is too small for it
                 continue
+
+    def _with_budget(
+        self, cls: type[Mechanism], parameters: Mapping[str, Any], epsilon: float, delta: float
+    ) -> Mechanism:
+        """A mechanism for all the shares of users who may be asked by it: to find its integers takes longest."""
+        key = (cls, repr(parameters), epsilon, delta)
+        if key not in self._mechanisms:
+            self._mechanisms[key] = cls.with_budget(parameters, epsilon, delta)
+        return self._mechanisms[key]
 
     def price_of(self, mechanism: Mechanism, unit: Unit, share: float) -> Price:
         """What a mechanism costs that asks this share of the users."""
         known = unit[0].variance(mechanism, self.n * share, self.n)
         moved = self.n * share * mechanism.displacement()  # which more reports do not make smaller
-        alone = variances(mechanism.reading, unit, self.users, share) if known is None else ()
+        alone = variances(mechanism.priced_reading, unit, self.users, share) if known is None else ()
         own = tuple(each + moved for each in alone) if known is None else (known,)
         damages = self._damages(mechanism, unit, share)
         return Price(mechanism, tuple(each + damage for each, damage in zip(own, damages, strict=True)))
@@ -282,7 +345,7 @@ class Chooser:
         self, unit: Unit, epsilon: float, delta: float, share: float
     ) -> Iterator[tuple[type[Mechanism], Mapping[str, Any]]]:
         """What the mechanisms of the registry offer for a unit, in its order: of equal ones the first is taken."""
-        workload = _workload(unit, epsilon, delta, self.n * share, self.most_evaluations)
+        workload = _workload(unit, epsilon, delta, self.n * share, self.limits.evaluations)
         for cls in registry.values():
             for parameters in cls.candidates(workload):
                 yield cls, parameters

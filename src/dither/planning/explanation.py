@@ -45,7 +45,7 @@ def explain_plan(plan: "Plan") -> str:
     lines += [
         f"{_listed([str(question) for question in asked if question.remark == remark])}: {remark}" for remark in remarks
     ]
-    lines += [*_weights(plan), _liars(plan), _whom(plan)]
+    lines += [*_weights(plan), *_server(plan), _liars(plan), _whom(plan)]
     return "\n".join(lines)
 
 
@@ -67,6 +67,20 @@ def _weights(plan: "Plan") -> list[str]:
 def _weight(plan: "Plan", name: str, number: str) -> float:
     weights = plan.prediction.weights[name]
     return weights.get(number, 1.0) if isinstance(weights, Mapping) else weights
+
+
+def _server(plan: "Plan") -> list[str]:
+    """What the reports cost the server, and what it would cost in error to spare it that."""
+    dearest = max(plan.parts, key=lambda part: part.mechanism.evaluations)
+    most, counted = dearest.mechanism.evaluations, plan.prediction.counted
+    if not most:
+        return ["The server counts every report at once."]
+    evaluations = f"{most:,} evaluation{'s' * (most > 1)}"
+    by = type(dearest.mechanism).__name__
+    told = f"A report costs the server at most {evaluations}, those about {dearest.name} by {by}"
+    if not counted or plan.rmse <= 0:
+        return [f"{told}; nothing cheaper can ask this."]
+    return [f"{told}; with most_evaluations=0 the error would be {counted / plan.rmse - 1:.1%} larger."]
 
 
 def _whom(plan: "Plan") -> str:

@@ -18,18 +18,17 @@ from dither.core.cell_weights import CellWeights
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.mechanism import Mechanism
 from dither.errors import BudgetWarning, ParameterError
-from dither.planning.choose import Chooser, Way
+from dither.planning.choose import Chooser, Limits, Way
 from dither.planning.importance import Weights, importances, told_weights
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
-from dither.planning.priors import refuse_unknown, users_like
+from dither.planning.priors import checked_mapping, known_users
 from dither.questions.catalogue import questions
 from dither.questions.question import Question
 from dither.schema import Schema
 from dither.utility.influence import checked_share
 from dither.utility.limits import Parameters, least_mse
-from dither.utility.population import Population
 
 _MOST_NAMED = 12  # numbers of a question whose errors are told apart
 
@@ -44,6 +43,7 @@ def plan(
     prior: Mapping[str, Any] | None = None,
     weights: Weights | None = None,
     most_evaluations: int = 500,
+    most_bytes: int | None = None,
     liars: float = 0.0,
 ) -> Plan:
     """The best plan for these attributes, this budget and this many users.
@@ -51,7 +51,8 @@ def plan(
     `ask` names the questions, as in `["mean(income)", "histogram(job)"]`; by default every attribute's first, and of
     a `KeyValue` both, which one report answers. `"ranges(age, income)"` asks for any ranges of these attributes: its
     result answers queries (`dither.ranges`), each about at most 16 of them. `prior` says what is publicly known
-    about attributes (`planning.priors`).
+    about attributes (`planning.priors`). A report costs the server at most `most_evaluations` (hashes, or items that
+    are looked at), and has at most `most_bytes`; `plan.compared()` shows what that leaves out.
 
     `weights` says how much questions matter, 1 if not named, and what of them (`planning.importance`): labels or keys
     as in `{"histogram(job)": {"nurse": 5}}`; of ranges how often queries will be asked, about the age alone or about
@@ -67,7 +68,8 @@ def plan(
     (['mean(income)', 'histogram(job)'], 1)
     """
     users = checked_count("users", users, 1, MOST_WHOLE)
-    chooser = chooser_of(schema, epsilon, users, delta, ask, prior, weights, most_evaluations, liars)
+    limits = checked_limits(most_evaluations, most_bytes)
+    chooser = chooser_of(schema, epsilon, users, delta, ask, prior, weights, limits, liars)
     made = _made(schema, chooser, kept_ways(schema, chooser, users), users, weights or {})
     _warn(made)
     return made
@@ -81,7 +83,7 @@ def chooser_of(
     ask: Iterable[str] | None,
     prior: Mapping[str, Any] | None,
     weights: Weights | None,
-    most_evaluations: int,
+    limits: Limits,
     liars: float = 0.0,
 ) -> Chooser:
     """What compares the ways to ask, with everything checked."""
@@ -91,47 +93,16 @@ def chooser_of(
         )
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta)
     asked = questions(schema, ask)
-    most = checked_count("most_evaluations", most_evaluations, 0)
-    known = _mapping(prior, 'prior maps names of attributes to what is known, as in prior={"age": "normal(40, 15)"}')
-    refuse_unknown(schema, known)
-    given = _mapping(weights, 'weights maps questions to numbers, as in weights={"mean(income)": 2.0}')
-    share = checked_share("liars", liars)
+    given = checked_mapping(weights, 'weights maps questions to numbers, as in weights={"mean(income)": 2.0}')
+    known, share = known_users(schema, asked, prior), checked_share("liars", liars)
     importance = importances(asked, given)
-    return Chooser(tuple(importance), importance, _known(asked, known), epsilon, delta, users, most, share)
+    return Chooser(tuple(importance), importance, known, epsilon, delta, users, limits, share)
 
 
-def _mapping(given: Mapping[str, Any] | None, usage: str) -> dict[str, Any]:
-    if given is not None and not isinstance(given, Mapping):
-        raise ParameterError(usage)
-    return dict(given or {})
-
-
-def _known(asked: tuple[Question, ...], prior: dict[str, Any]) -> dict[Question, Population]:
-    """For each question the users that its attribute's prior describes; one object for equal descriptions."""
-    _refuse_unused(asked, prior)
-    made: dict[Any, Population] = {}
-    known = {}
-    for each in asked:
-        if each.has_prior and each.name in prior:
-            about = prior[each.name]
-            # Questions that one report answers are about the same values.
-            key = (each.statistic, each.attribute, about) if isinstance(about, str) else each.together
-            if key not in made:
-                made[key] = users_like(each, about)
-            known[each] = made[key]
-    return known
-
-
-def _refuse_unused(asked: tuple[Question, ...], prior: dict[str, Any]) -> None:
-    """A prior of an attribute that only ranges are asked of: their errors are predicted without it."""
-    used = {each.name for each in asked if each.has_prior}
-    for each in asked:
-        unused = [name for name in each.names if name in prior and name not in used]
-        if unused:
-            raise ParameterError(
-                f"the prior of attribute {unused[0]} would change nothing: it is asked by {each} alone, whose error "
-                "is predicted for data that are far from smooth; leave that prior out"
-            )
+def checked_limits(most_evaluations: Any, most_bytes: Any) -> Limits:
+    """What a report may cost, if these are numbers."""
+    most = None if most_bytes is None else checked_count("most_bytes", most_bytes, 1)
+    return Limits(checked_count("most_evaluations", most_evaluations, 0), most)
 
 
 def kept_ways(schema: Schema, chooser: Chooser, users: int) -> list[Way]:
@@ -168,10 +139,18 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int, weights
         bool(chooser.users),
         tuple(str(each) for each in chooser.questions if each in chooser.users),
         float(chooser.liars),
+        _counted(chooser, best),
         told_weights(chooser.questions, weights),
         of_numbers,
     )
     return _plan(schema, chooser, best, users, prediction)
+
+
+def _counted(chooser: Chooser, way: Way) -> float:
+    """The error of the same way to ask if the server could only count reports; 0 if it cannot be asked then."""
+    poorer = replace(chooser, limits=chooser.limits._replace(evaluations=0))
+    cost = poorer.cost_of(way)
+    return 0.0 if cost is None else math.sqrt(cost / chooser.n)
 
 
 def _errors_of_named(

@@ -189,7 +189,21 @@ class Plan:
             found |= self.influence(liars).column(named["question"])
         return TextTable(found)
 
-    def compared(self) -> TextTable:
+    def compared(self, prior: Mapping[str, Any] | None = None) -> TextTable:
+        """For each question the mechanisms that might have asked it: their error, and what a report of each costs.
+
+        At the budget and for the share of the users that the plan gives to the question. `prior` is what `dither.plan`
+        was given as such: what is known about users is not stored.
+
+        >>> from dither import Categorical, plan
+        >>> best = plan(Schema({"job": Categorical(["nurse", "driver", "teacher", "other"])}), 1.0, users=100_000)
+        >>> best.compared()
+        """
+        from dither.planning.compared import compared_mechanisms  # a device has no use for it
+
+        return compared_mechanisms(self, prior)
+
+    def ways(self) -> TextTable:
         """The ways to ask that were compared, the best first; last, if known, the limit that no way can be below."""
         limit = {"limit for any plan": self.prediction.limit} if self.prediction.limit else {}
         found = {**self.prediction.compared, **limit}

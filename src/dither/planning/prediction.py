@@ -25,12 +25,13 @@ class Prediction(NamedTuple):
     informed: bool  # some are for users like those of a prior; otherwise all are for the worst
     known: tuple[str, ...] = ()  # the questions that a prior speaks of
     liars: float = 0.0  # the share of users whose lies `compared` covers, at their worst
+    counted: float = 0.0  # the error of this way where the server can only count; 0 where that is not known
     weights: Mapping[str, float | Mapping[str, float]] = _NONE  # what mattered more: `compared` is weighted by it
     named: Mapping[str, Mapping[str, float]] = _NONE  # the errors of numbers that weights name
 
     def stored(self) -> dict[str, Any]:
-        """For a file. Without liars and weights it is as it was before there were any."""
-        later = ("liars", "weights", "named")
+        """For a file. What is not known or was not said is left out, as it was before it could be."""
+        later = ("liars", "counted", "weights", "named")
         return {name: value for name, value in self._asdict().items() if value or name not in later}
 
 
@@ -41,6 +42,7 @@ class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
     informed: bool
     known: tuple[str, ...] = ()
     liars: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    counted: Size = 0.0
     weights: dict[str, Weight | dict[str, Weight]] = {}
     named: dict[str, dict[str, Size]] = {}
 
@@ -58,7 +60,7 @@ def checked_prediction(stored: PredictionFormat, asked: tuple[Question, ...]) ->
     elif wrong := _wrong_weights(stored, asked):
         reason = wrong
     else:
-        return Prediction(*msgspec.structs.astuple(stored))
+        return Prediction(**msgspec.structs.asdict(stored))
     raise ParameterError(f"this is not a plan: prediction.{reason}; make the plan again")
 
 
