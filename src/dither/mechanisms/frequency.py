@@ -36,7 +36,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +53,8 @@ from dither.core.tally import Tally
 from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.estimation.simplex import onto_simplex
+
+_KEPT = 1 << 10
 
 Counts = NDArray[np.int64]
 Shares = NDArray[np.float64]
@@ -88,6 +90,26 @@ class _Counted(NamedTuple):
     outside: Fraction
     inside_variance: Fraction
     outside_variance: Fraction
+
+
+@lru_cache(_KEPT)
+def _group_counts(p: Fraction, q: Fraction, pairs: PairSupport | None, c: int) -> _Counted:
+    """The moments of the cells of a group of c that a report supports; axes of one length have the same."""
+    inside, outside = p + (c - 1) * q, c * q
+    if c == 1:
+        return _Counted(inside, outside, p * (1 - p), q * (1 - q))
+    if pairs is None:
+        raise ParameterError("groups are read where it is known how a report supports two categories at once")
+    more = 2 * pairs.own + (c - 2) * pairs.other
+    inside_variance = inside + (c - 1) * more - inside**2
+    return _Counted(inside, outside, inside_variance, outside + c * (c - 1) * pairs.other - outside**2)
+
+
+@lru_cache(_KEPT)
+def _group_variances(p: Fraction, q: Fraction, pairs: PairSupport | None, c: int) -> tuple[float, float]:
+    """Of what a report adds to the share of a group of c, for a user inside and for one outside."""
+    counted = _group_counts(p, q, pairs, c)
+    return float(counted.inside_variance / (p - q) ** 2), float(counted.outside_variance / (p - q) ** 2)
 
 
 @dataclass(frozen=True)
@@ -129,29 +151,12 @@ class Frequencies:
 
     @cached_property
     def _counted(self) -> _Counted:
-        p, q, c = self.p, self.q, self.cells
-        inside, outside = p + (c - 1) * q, c * q
-        if c == 1:
-            return _Counted(inside, outside, p * (1 - p), q * (1 - q))
-        own, other = self._pairs
-        return _Counted(
-            inside,
-            outside,
-            inside + (c - 1) * (2 * own + (c - 2) * other) - inside**2,
-            outside + c * (c - 1) * other - outside**2,
-        )
-
-    @property
-    def _pairs(self) -> PairSupport:
-        if self.pairs is None:
-            raise ParameterError("groups are read where it is known how a report supports two categories at once")
-        return self.pairs
+        return _group_counts(self.p, self.q, self.pairs, self.cells)
 
     @cached_property
     def _variances(self) -> tuple[float, float]:
         """Of one report, for a user inside and for one outside."""
-        gap = (self.p - self.q) ** 2
-        return float(self._counted.inside_variance / gap), float(self._counted.outside_variance / gap)
+        return _group_variances(self.p, self.q, self.pairs, self.cells)
 
     def value(self, tally: Tally) -> Shares:
         """Unbiased frequencies."""
