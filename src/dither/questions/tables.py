@@ -19,10 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from dither.core.estimate import Estimate
 from dither.core.mechanism import MarginalReading, Mechanism
 from dither.errors import ParameterError
+from dither.estimation.proportional_fitting import raked
 from dither.questions.question import Column, Floats, Question, Whole
 from dither.questions.shares import SharesOf
 from dither.schema import Attribute, Schema
 
+_COMPLETE = 1e-6  # shares of everybody add up to one, but for rounding
 MOST_TABLED = 1 << 16  # a larger table does not come beside the questions: nobody reads so many shares
 
 
@@ -104,6 +106,16 @@ class TableOf(SharesOf):
 
     def select(self, own: Estimate, place: int, count: int) -> Estimate:
         return replace(own, value=own.value.reshape(self.shape), stderr=own.stderr.reshape(self.shape))
+
+    def agreed(self, estimate: Estimate, refined: Mapping[Question, Any]) -> Estimate:
+        """Refined, its sums along each axis are the refined shares of that axis, as they were before."""
+        sums = [np.asarray(refined[axis].value) for axis in self.axes if axis in refined]
+        shares = [*sums, np.ravel(estimate.value)]
+        complete = all((each >= 0).all() and abs(each.sum() - 1) < _COMPLETE for each in shares)
+        if estimate.original is None or len(sums) < len(self.axes) or not complete:
+            return estimate
+        note = "Raked: its sums along each axis are the refined shares of that axis."
+        return replace(estimate, value=raked(estimate.value, sums), notes=(*estimate.notes, note))
 
     def sums_of(self, columns: Mapping[str, Any]) -> Whole:
         codes = [axis.encode(columns[axis.name], "substitute") for axis in self.axes]
