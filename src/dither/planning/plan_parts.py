@@ -92,7 +92,7 @@ class Part(NamedTuple):
         """Columns as a mechanism takes them: one, those of records beside each other, or the cells of a table."""
         table = self.table
         if table is not None:
-            return table.cell(encoded)
+            return table.cells(encoded)
         return np.stack(encoded, axis=1) if self.takes_records else encoded[0]
 
     @property
@@ -144,8 +144,7 @@ class Part(NamedTuple):
             return
         axes = [mechanism.estimate(tally, reading, within=within) for reading in table.readings(mechanism)]
         read = list(zip(asked, axes, strict=True))
-        yield from ((question, question.select(axis, 0, 1)) for question, axis in read)
-        yield from ((each, each.select(axis, 0, 1)) for question, axis in read for each in question.beside)
+        yield from ((each, each.select(axis, 0, 1)) for question, axis in read for each in (question, *question.beside))
         if table in self.beside:
             yield table, table.select(mechanism.estimate(tally, within=within), 0, 1)
 
@@ -169,7 +168,7 @@ class DevicePart(NamedTuple):
         """What its mechanism takes from the record of one user; substitutes for what does not fit."""
         encoded = [_substituted(column, record_value(record, column.name)) for column in self.columns]
         if self.table is not None:
-            return self.table.cell(encoded)[None]
+            return np.array([self.table.cell(encoded)])
         return np.array([encoded] if self.takes_records else encoded)
 
     def reports(self, values: NDArray, tape: Stream, rows: NDArray[np.intp] | None = None) -> Reports:

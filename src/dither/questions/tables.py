@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dither.core.estimate import Estimate
 from dither.core.mechanism import MarginalReading, Mechanism
@@ -38,7 +38,7 @@ class TableOf(SharesOf):
     >>> table = TableOf.of((HistogramOf("job", job), HistogramOf("sex", sex)))
     >>> str(table), table.shape, table.labels[:3]
     ('table(job, sex)', (3, 2), ('nurse, f', 'nurse, m', 'driver, f'))
-    >>> int(table.cell([1, 0]))
+    >>> table.cell([1, 0])
     2
     """
 
@@ -89,12 +89,13 @@ class TableOf(SharesOf):
         named = (axis.labels or tuple(map(str, range(axis.size))) for axis in self.axes)
         return tuple(map(", ".join, product(*named)))
 
-    def cell(self, codes: Sequence[ArrayLike]) -> NDArray[np.int64]:
-        """The number of the cell for a number on each axis: of one user or, of arrays, of many."""
-        found = np.zeros((), dtype=np.int64)
-        for code, size in zip(codes, self.shape, strict=True):
-            found = found * size + np.asarray(code, dtype=np.int64)  # a narrow type of codes would overflow
-        return found
+    def cell(self, codes: Sequence[Any]) -> int:
+        """The number of the cell of one user, for a number on each axis."""
+        return _numbered([int(code) for code in codes], self.shape)
+
+    def cells(self, codes: Sequence[NDArray]) -> NDArray[np.int64]:
+        """The same for many users, an array for each axis."""
+        return _numbered([each.astype(np.int64) for each in codes], self.shape)  # narrow types would overflow
 
     def readings(self, mechanism: Mechanism) -> tuple[MarginalReading[Estimate], ...]:
         """How each axis is read off the reports of a mechanism about cells; an error, if that is not known of it."""
@@ -119,10 +120,18 @@ class TableOf(SharesOf):
 
     def sums_of(self, columns: Mapping[str, Any]) -> Whole:
         codes = [axis.encode(columns[axis.name], "substitute") for axis in self.axes]
-        return np.bincount(self.cell(codes), minlength=self.size)[None]
+        return np.bincount(self.cells(codes), minlength=self.size)[None]
 
     def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
         return {str(self): sums[0] / users}
+
+
+def _numbered(codes: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """By Horner's rule: of whole numbers, or of arrays of them."""
+    found: Any = 0
+    for code, size in zip(codes, shape, strict=True):
+        found = found * size + code
+    return found
 
 
 def crossed(questions: Sequence[Question]) -> TableOf | None:
