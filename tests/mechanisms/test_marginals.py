@@ -48,7 +48,7 @@ def reports(mechanism) -> tuple[list[Tally], np.ndarray]:
 
 
 def inside(shape: tuple[int, ...], axes: tuple[int, ...]) -> np.ndarray:
-    """For each cell (rows, the last axis fastest) which group along the axes it is in; written apart from the reading."""
+    """For each cell (rows, the last axis fastest) which group along the axes it is in, apart from the reading."""
     groups = list(product(*(range(shape[axis]) for axis in axes)))
     return np.array([[tuple(cell[axis] for axis in axes) == group for group in groups] for cell in np.ndindex(shape)])
 
@@ -59,7 +59,7 @@ def populations(k: int) -> list[np.ndarray]:
 
 
 def marginal(mechanism, shape, axes) -> Frequencies:
-    found = mechanism.marginal(shape, axes)
+    found = mechanism.along(shape, axes)
     assert found is not None
     return found
 
@@ -167,7 +167,7 @@ def test_axes_of_axes():
     mechanism = dither.GRR(k=12, epsilon=1.0)
     tally = mechanism.tally(mechanism.randomize(np.arange(600) % 12, seed=2))
     pair = marginal(mechanism, (2, 3, 2), (2, 1))
-    once, twice = marginal(mechanism, (2, 3, 2), (1,)), pair.marginal((2, 3), (1,))
+    once, twice = marginal(mechanism, (2, 3, 2), (1,)), pair.along((2, 3), (1,))
     assert twice is not None
     assert twice == once
     np.testing.assert_allclose(twice.value(tally), once.value(tally))
@@ -179,13 +179,13 @@ def test_axes_of_axes():
     ids=repr,
 )
 def test_where_the_variance_is_not_known_there_is_none(mechanism):
-    assert mechanism.marginal((2, 3), (0,)) is None
+    assert mechanism.along((2, 3), (0,)) is None
 
 
 @pytest.mark.parametrize(("shape", "axes"), [((2, 2), (0,)), ((2, 3), ()), ((2, 3), (0, 0))])
 def test_a_shape_that_does_not_fit_is_refused(shape, axes):
     with pytest.raises(ParameterError, match="table of 6 cells"):
-        dither.GRR(k=6, epsilon=1.0).marginal(shape, axes)
+        dither.GRR(k=6, epsilon=1.0).along(shape, axes)
 
 
 # Broken on purpose ---------------------------------------------------------------------------------------------------
@@ -200,7 +200,9 @@ MUTANTS: dict[str, Any] = {
     "q": lambda reading: replace(reading, q=reading.q * Fraction(101, 100)),
     "p": lambda reading: replace(reading, p=reading.p * Fraction(99, 100)),
     "own": lambda reading: replace(reading, pairs=reading.pairs._replace(own=reading.pairs.own + Fraction(1, 1000))),
-    "other": lambda reading: replace(reading, pairs=reading.pairs._replace(other=reading.pairs.other + Fraction(1, 1000))),
+    "other": lambda reading: replace(
+        reading, pairs=reading.pairs._replace(other=reading.pairs.other + Fraction(1, 1000))
+    ),
     "independent": lambda reading: replace(reading, pairs=PairSupport.independent(reading.p, reading.q)),
     "one cell less": lambda reading: replace(reading, cells=reading.cells - 1),
 }
@@ -216,7 +218,7 @@ def test_a_wrong_reading_is_noticed(mechanism, name):
 
 
 def test_cells_in_another_order_are_noticed(monkeypatch):
-    monkeypatch.setattr(frequency, "_along", wrong_order)
+    monkeypatch.setattr(frequency, "_summed", wrong_order)
     mechanism = MECHANISMS[0]
     with pytest.raises(AssertionError):
         agrees(marginal(mechanism, (2, 3), (0,)), mechanism, (2, 3), (0,))

@@ -298,7 +298,7 @@ class Mechanism(ABC, Generic[R]):
         """A reading of the same tally under which a forged report is worth less; None if there is no such thing."""
         return None
 
-    def marginal(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> MarginalReading[R] | None:
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> MarginalReading[R] | None:
         """Where categories are the cells of a table of this shape: the reading of the shares along some of its axes.
 
         With its exact variance, for every population; None if that is not known. The planner then crosses no

@@ -29,7 +29,7 @@ probabilities, for a user inside the group and for one outside:
 
 and so do the products of the counts of two groups: c a + c (c-1) b for a user in one of them, and c^2 b for others. So
 the sum of the cells of a group is an estimate like that of a category, with the same gap p - q, and all of the above
-holds for it with these moments: exactly, for every population. `marginal` is that reading; c = 1 is that of categories.
+holds for it with these moments: exactly, for every population. `along` is that reading; c = 1 is that of categories.
 """
 
 import math
@@ -133,7 +133,7 @@ class Frequencies:
         """The numbers of the categories, or of the groups."""
         return Categories(self.k)
 
-    def marginal(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> "Frequencies | None":
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> "Frequencies | None":
         """The reading of some axes of a table whose cells are the categories, in the order of `numpy.ravel`.
 
         None where it is not known how a report supports two categories at once.
@@ -144,10 +144,10 @@ class Frequencies:
             return None
         own, kept = self.supports, math.prod(shape[axis] for axis in axes)
 
-        def along(counts: Counts) -> Counts:
-            return _along(own(counts) if own else counts, shape, axes)
+        def summed(counts: Counts) -> Counts:
+            return _summed(own(counts) if own else counts, shape, axes)
 
-        return replace(self, k=kept, cells=self.cells * (self.k // kept), supports=along)
+        return replace(self, k=kept, cells=self.cells * (self.k // kept), supports=summed)
 
     @cached_property
     def _counted(self) -> _Counted:
@@ -243,7 +243,7 @@ class Frequencies:
         return Moments(np.zeros(own.shape), np.where(own, *second), np.where(own, *cubed))
 
 
-def _along(counts: Counts, shape: tuple[int, ...], axes: tuple[int, ...]) -> Counts:
+def _summed(counts: Counts, shape: tuple[int, ...], axes: tuple[int, ...]) -> Counts:
     """Counts of the cells of a table, summed over all axes but these, which come in this order."""
     others = tuple(axis for axis in range(len(shape)) if axis not in axes)
     summed = counts.reshape(shape).sum(axis=others)

@@ -65,8 +65,8 @@ class GRR(Mechanism[Estimate]):
         q = (1 - self.law.inside) / (self.k - 1)
         return Frequencies(self.k, self.law.inside, q, pairs=alone, supported=Supported(1, 1))
 
-    def marginal(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
-        return self.reading.marginal(shape, axes)
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
+        return self.reading.along(shape, axes)
 
     def report_worth(self) -> Worths:
         return self.reading.worths()

@@ -107,8 +107,8 @@ class LocalHash(Mechanism[Estimate]):
         pairs, supported = PairSupport.independent(p, q), Supported(0, self.k, free=False)  # a liar searches for a hash
         return Frequencies(self.k, p, q, pairs=pairs, supported=supported)
 
-    def marginal(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
-        return None if self.cohorts is not None else self._of_fresh_hashes.marginal(shape, axes)
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
+        return None if self.cohorts is not None else self._of_fresh_hashes.along(shape, axes)
 
     def report_worth(self) -> Worths:
         if self.cohorts is None:

@@ -113,8 +113,8 @@ class SubsetSelection(Mechanism[Estimate]):
         pairs = PairSupport(Fraction(size - 1, others) * p, neither)
         return Frequencies(self.k, p, q, pairs=pairs, supported=Supported(size, size))
 
-    def marginal(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
-        return self.reading.marginal(shape, axes)
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
+        return self.reading.along(shape, axes)
 
     def report_worth(self) -> Worths:
         return self.reading.worths()

@@ -144,8 +144,8 @@ class Unary(Mechanism[Estimate]):
         p, q = self.law.inside, Fraction(self._integers[2], self._integers[3])
         return Frequencies(self.k, p, q, pairs=PairSupport.independent(p, q), supported=Supported(0, self.k))
 
-    def marginal(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
-        return self.reading.marginal(shape, axes)
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
+        return self.reading.along(shape, axes)
 
     def report_worth(self) -> Worths:
         return self.reading.worths()

@@ -168,9 +168,10 @@ class Cards:
         """The most frequent combinations, and of two attributes a map of all."""
         estimate = self.estimates.single(str(question))
         body = self._top(self._items(str(question), estimate, _MOST_BARS), estimate)
-        axes = [Axis(name, self.plan.schema[name].k or 0, self.plan.schema[name]) for name in question.names]
+        attributes: dict[str, Any] = {name: self.plan.schema[name] for name in question.names}
+        axes = [Axis(name, attribute.k or 0, attribute) for name, attribute in attributes.items()]
         if estimate.n and len(axes) == 2 and question.shape == tuple(axis.size for axis in axes):
-            body.append(heat_map(*axes, estimate.value))
+            body.append(heat_map(axes[0], axes[1], estimate.value))
         body += self._refined(estimate, share=True)
         return self._card(question, question.title, estimate.n, body, estimate.notes)
 

@@ -10,7 +10,11 @@ Each user may spend epsilon once. With Q questions, each with the best mechanism
 
 Each of them is tried with the questions one by one and with **means in pairs**, which `Hypercube` asks for together:
 two numbers from one report, up to 14% better near epsilon 2. (More than two together are worse than pairs; Gaussian
-noise on all numbers together is worse at any epsilon, by a factor of log(1/delta).) Questions about the keys of one
+noise on all numbers together is worse at any epsilon, by a factor of log(1/delta).) And each is tried with
+**categories together**: one report about the cell of a table, of which each question reads the sums along its axis
+(`mechanisms.frequency`), where the search of `Crossings` finds tables that are cheaper than their questions one by
+one. From epsilon 1.4 on that is so for two questions with two answers, and for more and larger ones as epsilon grows:
+a table may have some e^epsilon cells. Questions about the keys of one
 attribute are always one unit: one report answers them all. So is a question about ranges of several attributes, which
 is asked by `Copula`: no other method for them comes near it (docs/ranges.md). What it costs is the predicted error of a
 query (`ranges.error_prediction`), which falls more slowly than with the number of users.
@@ -273,7 +277,7 @@ class Chooser:
         """What the candidates cost, those that the budget suffices for."""
         table = crossed(unit)
         for cls, parameters in self._offers(unit, epsilon, delta, share):
-            if table is not None and cls.marginal is Mechanism.marginal:
+            if table is not None and cls.along is Mechanism.along:
                 continue  # it reads no axis of a table
             try:
                 mechanism = self._made(cls, parameters, epsilon, delta)
@@ -389,11 +393,7 @@ class Crossings:
         for m in range(1, len(self._units)):
             share = m / len(self._units) if self._chooser.liars else 0.0
             fixed = [self._cost(unit, m, m / len(self._units)) for unit in self._fixed]
-            if m == 1:
-                groups = self._cheapest(lambda group: math.sqrt(self._group_cost(group, 1, share)))
-                total = sum(math.sqrt(cost) for cost in [*fixed, *self._costs(groups, 1, share)]) ** 2
-            else:
-                groups, total = self._of_even_units(m, share, fixed)
+            groups, total = (self._by_variance if m == 1 else self._even)(m, share, fixed)
             if not math.isfinite(total):
                 return
             yield groups
@@ -401,7 +401,11 @@ class Crossings:
             if total > _HOPELESS * min(costs):
                 return
 
-    def _of_even_units(self, m: int, share: float, fixed: list[float]) -> tuple[Counter[Group], float]:
+    def _by_variance(self, m: int, share: float, fixed: list[float]) -> tuple[Counter[Group], float]:
+        groups = self._cheapest(lambda group: math.sqrt(self._group_cost(group, m, share)))
+        return groups, sum(math.sqrt(cost) for cost in [*fixed, *self._costs(groups, m, share)]) ** 2
+
+    def _even(self, m: int, share: float, fixed: list[float]) -> tuple[Counter[Group], float]:
         groups: Counter[Group] = Counter({(kind,): count for kind, count in enumerate(self._counts)})
         for _ in range(_ROUNDS):
             costs = [*fixed, *self._costs(groups, m, share)]
@@ -479,9 +483,10 @@ class Crossings:
             yield tuple(next(left[kind]) for kind in group)
 
     def _partition(self, groups: Counter[Group]) -> tuple[Unit, ...]:
-        """Units in the order of their first questions."""
+        """As units, questions and units in the order in which they are asked for."""
         places = {unit[0]: place for place, unit in enumerate(self._units)}
-        return tuple(sorted([*self._fixed, *self._drawn(groups)], key=lambda unit: places[unit[0]]))
+        drawn = [tuple(sorted(unit, key=places.__getitem__)) for unit in self._drawn(groups)]
+        return tuple(sorted([*self._fixed, *drawn], key=lambda unit: places[unit[0]]))
 
 
 def _workload(unit: Unit, epsilon: float, delta: float, users: float, most_evaluations: int) -> Workload:

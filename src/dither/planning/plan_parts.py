@@ -77,7 +77,7 @@ class Part(NamedTuple):
             return told and asked == {domain} and len(self.columns) == 1
         table = self.table
         if domain.kind == CATEGORIES and table is not None:
-            return domain == table.domain and self.mechanism.marginal(table.shape, (0,)) is not None
+            return domain == table.domain and self.mechanism.along(table.shape, (0,)) is not None
         return asked == {domain} and len(self.questions) == 1
 
     def encode(self, columns: Mapping[str, Any], users: int, invalid: str) -> NDArray:

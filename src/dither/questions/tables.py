@@ -99,10 +99,10 @@ class TableOf(SharesOf):
 
     def readings(self, mechanism: Mechanism) -> tuple[MarginalReading[Estimate], ...]:
         """How each axis is read off the reports of a mechanism about cells; an error, if that is not known of it."""
-        found = [mechanism.marginal(self.shape, (place,)) for place in range(len(self.axes))]
+        found = [mechanism.along(self.shape, (place,)) for place in range(len(self.axes))]
         known = tuple(reading for reading in found if reading is not None)
         if len(known) < len(self.axes):
-            raise ParameterError(f"{type(mechanism).__name__} cannot cross questions: its marginal is not known")
+            raise ParameterError(f"{type(mechanism).__name__} cannot cross questions: it reads no axis of a table")
         return known
 
     def select(self, own: Estimate, place: int, count: int) -> Estimate:
