@@ -434,13 +434,14 @@ class Crossings:
         free = set(first.values())
         self._fixed = [unit for unit in units if unit not in free]
         self._members = self._alike(list(first.values()))
-        self._counts, self._cells = [len(each) for each in self._members], [each[0].size for each in self._members]
+        self._counts = [len(each) for each in self._members]
+        self._cells = [each[0].categories for each in self._members]
 
     def _alike(self, units: Sequence[Unit]) -> list[list[Question]]:
         """Questions that the search does not tell apart: of one kind or, if kinds are many, nearly of one."""
         kinds, step = [self._chooser.kind(unit)[1] for unit in units], 1 / 16
         while len(set(kinds)) > _MOST_KINDS:
-            traits = [(unit[0].size, self._cost(unit, 1, 1.0)) for unit in units]
+            traits = [(unit[0].categories, self._cost(unit, 1, 1.0)) for unit in units]
             kinds = [tuple(round(math.log2(trait) / step) for trait in each) for each in traits]
             step *= 2
         members: dict[Hashable, list[Question]] = {}
