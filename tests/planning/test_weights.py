@@ -231,7 +231,8 @@ def test_subset_selection_attains_nearly_the_limit_of_uneven_weights():
 
 
 def test_no_limit_is_known_with_a_prior_or_liars():
-    for more in ({"prior": {"job": "uniform"}}, {"liars": 0.01}, {"delta": 1e-6}):
+    known: list[dict[str, Any]] = [{"prior": {"job": "uniform"}}, {"liars": 0.01}, {"delta": 1e-6}]
+    for more in known:
         made = plan(SCHEMA, 1.0, users=9000, ask=["job"], weights={"job": {"nurse": 5.0}}, **more)
         assert made.prediction.limit == 0
 
@@ -274,6 +275,17 @@ def test_a_plan_with_weights_is_read_back():
         stored["prediction"][field] = wrong
         with pytest.raises(ParameterError, match=reason):
             Plan.from_json(json.dumps(stored))
+
+
+def test_what_lost_is_compared_by_the_errors_that_are_stated():
+    ask: Any = ["histogram(job)", "presence(items)", "ranges(age, job)"]
+    weights: Any = {"job": {"nurse": 50.0}, "presence(items)": {7: 9.0}, "ranges(age, job)": {"age": 1}}
+    made = plan(SCHEMA, 1.0, users=90_000, ask=ask, weights=weights)
+    table = made.compared().columns
+    taken = [place for place, mark in enumerate(table["against"]) if mark == "taken"]
+    assert {table["question"][place]: table["predicted error"][place] for place in taken} == pytest.approx(
+        dict(made.predicted)
+    )
 
 
 def test_weights_do_not_change_what_a_question_is():
