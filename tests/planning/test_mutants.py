@@ -180,10 +180,11 @@ def check_error_of_the_parts() -> None:
     for epsilon in (1.0, 4.0, 12.0):
         best = dither.plan(planning.SCHEMA, epsilon, users=10_000)
         costs = [
-            part.mechanism.reading.worst_variance(share) / share / 10_000
+            reading.worst_variance(share) / share / 10_000
             for part, share in zip(best.parts, best.shares, strict=True)
-            for _ in part.questions
+            for reading in (part.table.readings(part.mechanism) if part.table else [part.mechanism.reading])
         ]
+        assert len(costs) == len(best.questions)
         assert best.rmse == pytest.approx(math.sqrt(np.mean(costs)), rel=1e-9)
 
 

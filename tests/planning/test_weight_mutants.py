@@ -84,7 +84,7 @@ def test_prices_are_shared_by_questions_with_other_weights(monkeypatch):
         common = tuple((each.kind, id(self.users.get(each))) for each in unit)
         return self._first.setdefault(common, unit), common
 
-    monkeypatch.setattr(Chooser, "_kind", kind)
+    monkeypatch.setattr(Chooser, "kind", kind)
     assert caught(weights.test_questions_of_two_units_are_told_apart)
 
 

@@ -115,6 +115,14 @@ class Reading(Protocol[Read]):
         ...
 
 
+class MarginalReading(Reading[Read], Protocol[Read]):
+    """A reading of some axes of a table whose cells are categories."""
+
+    def worths(self) -> Worths:
+        """What a valid report is worth to each share along these axes (`core.worth`)."""
+        ...
+
+
 class Collection(NamedTuple):
     """What reports were a part of: what all together promise, how it is called, how many might have been asked.
 
@@ -292,6 +300,14 @@ class Mechanism(ABC, Generic[R]):
     @cached_property
     def robust(self) -> Reading[R] | None:
         """A reading of the same tally under which a forged report is worth less; None if there is no such thing."""
+        return None
+
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> MarginalReading[R] | None:
+        """Where categories are the cells of a table of this shape: the reading of the shares along some of its axes.
+
+        With its exact variance, for every population; None if that is not known. The planner then crosses no
+        attributes in its reports.
+        """
         return None
 
     @property

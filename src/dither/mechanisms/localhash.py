@@ -40,7 +40,7 @@ from dither.core.tally import Tally
 from dither.core.worth import Worths
 from dither.kernels.hashing import MOST_CATEGORIES, buckets
 from dither.mechanisms.cohorts import CohortFrequencies, collision_variance
-from dither.mechanisms.frequency import Frequencies, PairSupport
+from dither.mechanisms.frequency import Frequencies, PairSupport, Supported
 from dither.mechanisms.hash_seeds import HashedReports, HashSeeds, enough_cohorts
 
 MOST_BUCKETS = 1 << 16
@@ -111,16 +111,24 @@ class LocalHash(Mechanism[Estimate]):
 
     @cached_property
     def reading(self) -> Reading[Estimate]:
-        p, g = self.law.inside, self.g or 2
         if self.cohorts is None:
-            return Frequencies(self.k, p, Fraction(1, g), pairs=PairSupport.independent(p, Fraction(1, g)))
-        return CohortFrequencies(self.k, g, self.cohorts, p)
+            return self._of_fresh_hashes
+        return CohortFrequencies(self.k, self.g or 2, self.cohorts, self.law.inside)
+
+    @cached_property
+    def _of_fresh_hashes(self) -> Frequencies:
+        """The reading where every report has a hash function of its own."""
+        p, q = self.law.inside, Fraction(1, self.g or 2)
+        pairs, supported = PairSupport.independent(p, q), Supported(0, self.k, free=False)  # a liar searches for a hash
+        return Frequencies(self.k, p, q, pairs=pairs, supported=supported)
+
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
+        return None if self.cohorts is not None else self._of_fresh_hashes.along(shape, axes)
 
     def report_worth(self) -> Worths:
-        p, q = self.law.inside, Fraction(1, self.g or 2)
         if self.cohorts is None:
-            return Frequencies(self.k, p, q).worths(at_once=None)
-        return CohortFrequencies(self.k, self.g or 2, self.cohorts, p).worths()
+            return self._of_fresh_hashes.worths()
+        return CohortFrequencies(self.k, self.g or 2, self.cohorts, self.law.inside).worths()
 
     def honest_sums(self, tally: Tally) -> Sums:
         low, high = float((1 - self.law.inside) / (self.law.outputs - 1)), float(self.law.inside)

@@ -43,7 +43,7 @@ from dither.core.tally import Tally
 from dither.core.workload import Workload
 from dither.core.worth import Worths
 from dither.errors import ParameterError
-from dither.mechanisms.frequency import Frequencies, PairSupport
+from dither.mechanisms.frequency import Frequencies, PairSupport, Supported
 from dither.mechanisms.packing import as_bytes, bits_dtype, counted_bits, packed_bits, padding_is_clear
 
 MOST_CATEGORIES = 1 << 16
@@ -119,10 +119,14 @@ class SubsetSelection(Mechanism[Estimate]):
         q = Fraction(size - 1, others) * p + Fraction(size, others) * (1 - p)
         two = others * max(others - 1, 1)  # ways to choose two other categories, in order
         neither = Fraction((size - 1) * (size - 2), two) * p + Fraction(size * (size - 1), two) * (1 - p)
-        return Frequencies(self.k, p, q, pairs=PairSupport(Fraction(size - 1, others) * p, neither))
+        pairs = PairSupport(Fraction(size - 1, others) * p, neither)
+        return Frequencies(self.k, p, q, pairs=pairs, supported=Supported(size, size))
+
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
+        return self.reading.along(shape, axes)
 
     def report_worth(self) -> Worths:
-        return self.reading.worths(at_once=self._size)
+        return self.reading.worths()
 
     def honest_sums(self, tally: Tally) -> Sums:
         return self.reading.honest_sums(tally)

@@ -36,7 +36,7 @@ from dither.core.mechanism import Mechanism
 from dither.core.tally import Tally
 from dither.core.worth import Worths
 from dither.errors import ParameterError
-from dither.mechanisms.frequency import Frequencies, PairSupport
+from dither.mechanisms.frequency import Frequencies, PairSupport, Supported
 from dither.mechanisms.packing import (
     MOST_BITS,
     as_bytes,
@@ -142,10 +142,13 @@ class Unary(Mechanism[Estimate]):
     @cached_property
     def reading(self) -> Frequencies:
         p, q = self.law.inside, Fraction(self._integers[2], self._integers[3])
-        return Frequencies(self.k, p, q, pairs=PairSupport.independent(p, q))
+        return Frequencies(self.k, p, q, pairs=PairSupport.independent(p, q), supported=Supported(0, self.k))
+
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
+        return self.reading.along(shape, axes)
 
     def report_worth(self) -> Worths:
-        return self.reading.worths(at_once=self.k)
+        return self.reading.worths()
 
     def honest_sums(self, tally: Tally) -> Sums:
         """Support counts, and the ones of all words together, of which there are as many whatever users hold."""

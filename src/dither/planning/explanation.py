@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dither.display.significant_digits import size
+from dither.planning.choose import CROSSED
 from dither.utility.influence import percentage
 
 if TYPE_CHECKING:
@@ -34,9 +35,11 @@ def explain_plan(plan: "Plan") -> str:
             f"No plan with this epsilon and so many users can be below {plan.prediction.limit:.3g} for all users; "
             f"this one is {best / plan.prediction.limit:.2f} times that."
         )
-    pairs = [part.name for part in plan.parts if len(part.questions) > 1 and len(part.columns) > 1]
+    several = [part for part in plan.parts if len(part.questions) > 1 and len(part.columns) > 1]
+    pairs = [part.name for part in several if part.table is None]
     if pairs:
         lines.append(f"Asked together, two numbers in one report: {'; '.join(pairs[:3])}.")
+    lines += _tables(plan)
     keys = [part.name for part in plan.parts if len(part.questions) > len(part.columns)]
     if keys:
         lines.append(f"Answered by one report: {'; '.join(keys[:3])}.")
@@ -81,6 +84,19 @@ def _server(plan: "Plan") -> list[str]:
     if not counted or plan.rmse <= 0:
         return [f"{told}; nothing cheaper can ask this."]
     return [f"{told}; with most_evaluations=0 the error would be {counted / plan.rmse - 1:.1%} larger."]
+
+
+def _tables(plan: "Plan") -> list[str]:
+    """Which questions are crossed, and what that won."""
+    crossed = [(part.name, part.table) for part in plan.parts if part.table is not None]
+    if not crossed:
+        return []
+    listed = "; ".join(f"{name} ({table.size:,} cells)" for name, table in crossed[:3])
+    more = f"; and {len(crossed) - 3:,} tables more" if len(crossed) > 3 else ""
+    apart = [error for way, error in plan.prediction.compared.items() if not way.endswith(CROSSED)]
+    won = f" The best way without that has {min(apart):.3g}, {min(apart) / plan.rmse - 1:.1%} more." if apart else ""
+    beside = f" Their table comes beside them, as {plan.tables[0]}." if plan.tables else ""
+    return [f"Asked together, one report about all combinations: {listed}{more}.{won}{beside}"]
 
 
 def _whom(plan: "Plan") -> str:

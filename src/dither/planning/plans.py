@@ -104,6 +104,16 @@ class Plan:
         return tuple(importances(self.questions, self.prediction.weights))
 
     @property
+    def beside(self) -> tuple[Question, ...]:
+        """What is not asked, and may come with what is."""
+        return tuple(question for part in self.parts for question in part.beside)
+
+    @property
+    def tables(self) -> tuple[Question, ...]:
+        """Of these the tables of questions that are asked together."""
+        return tuple(part.table for part in self.parts if part.table is not None and part.table in part.beside)
+
+    @property
     def shares(self) -> NDArray[np.float64]:
         """For each part the share of users who answer it."""
         weights = np.array([part.weight for part in self.parts], dtype=np.float64)

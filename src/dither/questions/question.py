@@ -6,7 +6,7 @@ becomes a result in these units again (`decode`). Beside that it tells
 
 - what it is *asked of*: `asks` an attribute, and `read` from the text between the brackets of `mean(income)`;
 - what a mechanism *takes*: its `domain`, from which mechanisms are found; `together`, which questions one report
-  answers;
+  answers; whether it may be asked together with others, in `pairs`, or where it `crosses` them (`questions.tables`);
 - what it *costs*: from the reading of a mechanism, unless it knows better (`variance`); what no mechanism can be below
   (`limit`) and what a constant would miss (`unasked`);
 - what of it *matters*: `weighted`, which of its numbers count more, or which queries will be asked;
@@ -84,10 +84,11 @@ class Question(ABC, Generic[R]):
     ordered: ClassVar[bool] = False  # the numbers have an order of their own
     derived: ClassVar[bool] = False  # comes with other questions, and is not asked by itself
     pairs: ClassVar[bool] = False  # two may be asked by one report about both attributes
+    crosses: ClassVar[bool] = False  # several may be asked by one report about the cell of their table
     pooled: ClassVar[bool] = False  # is refined together with others of its kind
     has_prior: ClassVar[bool] = True  # what is known about users changes its prediction
     answers_conditions: ClassVar[bool] = False  # its result answers queries in the words of SQL
-    group: ClassVar[str] = "shares"  # of cards on a page: "means", "shares", "keys" or "ranges"
+    group: ClassVar[str] = "shares"  # of cards on a page: "means", "shares", "tables", "keys" or "ranges"
     title: ClassVar[str] = "shares of users"  # of its card
 
     def __str__(self) -> str:
@@ -347,11 +348,19 @@ class Question(ABC, Generic[R]):
         """A better estimate from the same reports, by the method that was chosen, or by the one that suits it best."""
         return apply(estimate)
 
+    def agreed(self, estimate: R, refined: Mapping["Question", Any]) -> R:
+        """The same in agreement with what else was refined from these reports: by default there is nothing to agree."""
+        return estimate
+
     # What is true, in a trial ----------------------------------------------------------------------------------
 
     @abstractmethod
     def sums(self, column: Any) -> Whole | None:
         """What is added up over batches, rows of integers; None where each answer has a truth of its own."""
+
+    def sums_of(self, columns: Mapping[str, Any]) -> Whole | None:
+        """The same of a table of records; by default of the one column that it is about."""
+        return self.sums(columns.get(self.name))
 
     @abstractmethod
     def truths(self, sums: Whole, users: int) -> dict[str, Floats]:

@@ -1,7 +1,7 @@
 """The shares of users in categories: what histograms and distributions have in common."""
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from dither.utility.limits import Parameters, frequencies
 
 class SharesOf(Question[Estimate]):
     """The share of users in each of the categories that `_encoded` numbers from 0."""
+
+    crosses: ClassVar[bool] = True
 
     @cached_property
     def domain(self) -> Categories:
