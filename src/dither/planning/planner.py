@@ -21,7 +21,7 @@ from dither.core.cell_weights import CellWeights
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.mechanism import Mechanism
 from dither.errors import BudgetWarning, ParameterError
-from dither.planning.choose import Chooser, Limits, Way
+from dither.planning.choose import Chooser, Limits, Unit, Way
 from dither.planning.importance import Weights, importances, told_weights
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
@@ -131,10 +131,10 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int, weights
     honest = replace(chooser, liars=Fraction(0))
     for unit, mechanism, share in zip(best.units, best.mechanisms, shares, strict=True):
         price = honest.price_of(mechanism, tuple(each.evenly() for each in unit), share)
-        for each, variance in zip(unit, price.variances, strict=True):
+        for place, (each, variance) in enumerate(zip(unit, price.variances, strict=True)):
             errors[str(each)] = math.sqrt(variance / (users * share)) * each.unit
             if each.cells is not None:
-                of_numbers[str(each)] = _errors_of_named(honest, mechanism, each, each.cells, share)
+                of_numbers[str(each)] = _errors_of_named(honest, mechanism, unit, place, share)
     prediction = Prediction(
         {str(each): errors[str(each)] for each in chooser.questions},
         dict(sorted(compared.items(), key=lambda pair: pair[1])),
@@ -155,16 +155,16 @@ def _counted(chooser: Chooser, way: Way) -> float:
     return math.sqrt(cost / chooser.n) if math.isfinite(cost) else 0.0
 
 
-def _errors_of_named(
-    chooser: Chooser, mechanism: Mechanism, question: Question, cells: CellWeights, share: float
-) -> dict[str, float]:
+def _errors_of_named(chooser: Chooser, mechanism: Mechanism, unit: Unit, place: int, share: float) -> dict[str, float]:
     """The error of each number that a weight names, the heaviest first, for the users who are worst for it alone."""
-    names = question.labels or range(cells.size)
+    question = unit[place]
+    named = {} if question.cells is None else question.cells.named
+    names = question.labels or range(question.size)
     found = {}
-    for place in sorted(cells.named, key=cells.named.__getitem__, reverse=True)[:_MOST_NAMED]:
-        alone = replace(question, workload=CellWeights.only(cells.size, place))
-        (variance,) = chooser.price_of(mechanism, (alone,), share).variances
-        found[str(names[place])] = math.sqrt(variance / (chooser.n * share)) * question.unit
+    for number in sorted(named, key=named.__getitem__, reverse=True)[:_MOST_NAMED]:
+        alone = replace(question, workload=CellWeights.only(question.size, number))
+        price = chooser.price_of(mechanism, (*unit[:place], alone, *unit[place + 1 :]), share)
+        found[str(names[number])] = math.sqrt(price.variances[place] / (chooser.n * share)) * question.unit
     return found
 
 
