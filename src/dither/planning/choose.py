@@ -20,7 +20,9 @@ of the domain for a mean and 1 for frequencies, averaged over cells or keys. It 
 like those of a prior.
 
 **Candidates** are what the mechanisms of the registry offer for a unit (`Mechanism.candidates`), so those of other
-packages too. Of equally good ones the first of the registry is taken.
+packages too. Of equally good ones the first of the registry is taken. A question that can be put in several forms
+(`Question.forms`) has candidates for each: shares below thresholds come from cells that are added up, or from numbers
+as they are, by whichever has the smaller error of *what is asked*.
 
 **Server cost.** A report of LocalHash costs the server k hash evaluations, one of Unary and SubsetSelection k bits.
 Questions with more categories than `most_evaluations` are asked by Hadamard or GRR, whose reports are counted at
@@ -47,7 +49,7 @@ from dither.core.mechanism import Mechanism, Reading
 from dither.core.workload import Workload
 from dither.errors import ParameterError
 from dither.mechanisms.lookup import registry
-from dither.questions.question import Question
+from dither.questions.question import Form, Question
 from dither.utility.population import Population
 
 SHARES = 1 << 20  # shares of users are rounded to this many parts
@@ -254,7 +256,7 @@ class Chooser:
 
     def price_of(self, mechanism: Mechanism, unit: Unit, share: float) -> Price:
         """What a mechanism costs that asks this share of the users."""
-        known = unit[0].variance(mechanism, self.n * share, self.n)
+        known = unit[0].form(mechanism).variance(mechanism, self.n * share, self.n)
         moved = self.n * share * mechanism.displacement()  # which more reports do not make smaller
         alone = variances(mechanism.reading, unit, self.users, share) if known is None else ()
         own = tuple(each + moved for each in alone) if known is None else (known,)
@@ -270,7 +272,8 @@ class Chooser:
         if not self.liars:
             return (0.0,) * len(unit)
         own = mechanism.report_worth()
-        worths = [None if own is None else each.worth(own, place, len(unit)) for place, each in enumerate(unit)]
+        forms = [each.form(mechanism) for each in unit]
+        worths = [None if own is None else each.worth(own, place, len(unit)) for place, each in enumerate(forms)]
         if None in worths:
             raise ParameterError(f"it is not known what a report of {type(mechanism).__name__} is worth to liars")
         shifts = [float(each.asked_of(Fraction(share)).worst_shift(self.liars)) for each in worths if each is not None]
@@ -280,18 +283,18 @@ class Chooser:
         self, unit: Unit, epsilon: float, delta: float, share: float
     ) -> Iterator[tuple[type[Mechanism], Mapping[str, Any]]]:
         """What the mechanisms of the registry offer for a unit, in its order: of equal ones the first is taken."""
-        workload = _workload(unit, epsilon, delta, self.n * share, self.most_evaluations)
-        for cls in registry.values():
-            for parameters in cls.candidates(workload):
-                yield cls, parameters
+        for form in unit[0].forms:
+            workload = _workload(unit, form, epsilon, delta, self.n * share, self.most_evaluations)
+            for cls in registry.values():
+                for parameters in cls.candidates(workload):
+                    yield cls, parameters
 
 
-def _workload(unit: Unit, epsilon: float, delta: float, users: float, most_evaluations: int) -> Workload:
-    """What a unit asks of a mechanism. Several means are one record."""
-    first = unit[0]
-    domain = Records(len(unit), (UnitInterval(),)) if first.pairs and len(unit) > 1 else first.domain
-    statistics = tuple(dict.fromkeys(question.needs for question in unit))
-    return Workload(domain, statistics, epsilon, delta, users, most_evaluations, first.nominal)
+def _workload(unit: Unit, form: Form, epsilon: float, delta: float, users: float, most_evaluations: int) -> Workload:
+    """What a unit asks of a mechanism, in one form. Several means are one record."""
+    domain = Records(len(unit), (UnitInterval(),)) if unit[0].pairs and len(unit) > 1 else form.domain
+    statistics = tuple(dict.fromkeys((form.needs, *(question.needs for question in unit[1:]))))
+    return Workload(domain, statistics, epsilon, delta, users, most_evaluations, form.nominal)
 
 
 def variances(reading: Reading, unit: Unit, users: Mapping[Question, Population], share: float) -> tuple[float, ...]:

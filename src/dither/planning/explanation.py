@@ -39,10 +39,10 @@ def explain_plan(plan: "Plan") -> str:
     keys = [part.name for part in plan.parts if len(part.questions) > len(part.columns)]
     if keys:
         lines.append(f"Answered by one report: {'; '.join(keys[:3])}.")
-    remarks = sorted({question.remark for question in plan.questions if question.remark})
+    put = [pair for part in plan.parts for pair in zip(part.questions, part.forms, strict=True)]
+    remarks = sorted({form.remark for _, form in put if form.remark})
     lines += [
-        f"{_listed([str(question) for question in plan.questions if question.remark == remark])}: {remark}"
-        for remark in remarks
+        f"{_listed([str(question) for question, form in put if form.remark == remark])}: {remark}" for remark in remarks
     ]
     lines += [_liars(plan), _whom(plan)]
     return "\n".join(lines)

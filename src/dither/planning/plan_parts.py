@@ -21,7 +21,7 @@ from dither.core.worth import Worth
 from dither.errors import DomainError, ParameterError, TallyError
 from dither.planning.choose import Unit
 from dither.planning.record_tables import record_value
-from dither.questions.question import Column, Encoded, Question
+from dither.questions.question import Column, Encoded, Form, Question
 
 
 class Part(NamedTuple):
@@ -37,9 +37,14 @@ class Part(NamedTuple):
         return " and ".join(map(str, self.questions))
 
     @property
+    def forms(self) -> tuple[Form, ...]:
+        """Its questions as they are put to its mechanism."""
+        return tuple(question.form(self.mechanism) for question in self.questions)
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """The attributes that its mechanism looks at."""
-        looked_at = (column for question in self.questions for column in question.columns)
+        looked_at = (column for form in self.forms for column in form.columns)
         return tuple({column.name: column for column in looked_at}.values())
 
     @property
@@ -51,14 +56,15 @@ class Part(NamedTuple):
     def fits(self) -> bool:
         """Whether its mechanism takes what its questions ask for."""
         reading: Any = self.mechanism.reading  # a domain of each kind has its own parameters
-        domain, asked = reading.domain, {question.domain for question in self.questions}
+        domain, asked = reading.domain, {form.domain for form in self.forms}
         if domain.kind == RECORDS:
             all_asked = domain.d == len(self.columns) == len(self.questions) > 1
             return domain.numeric and all_asked and asked == {UnitInterval()}
         if domain.kind == SPARSE:
             told = {question.statistic for question in self.questions} <= set(reading.statistics)
             return told and asked == {domain} and len(self.columns) == 1
-        return asked == {domain} and len(self.questions) == 1
+        told = self.forms[0].needs in self.mechanism.statistics
+        return told and asked == {domain} and len(self.questions) == 1
 
     def encode(self, columns: Mapping[str, Any], users: int, invalid: str) -> NDArray:
         """What its mechanism takes, for each row of a table."""
@@ -102,7 +108,7 @@ class Part(NamedTuple):
         """For each question what a report is worth, in its own units, where this share of the users is asked."""
         own = self.mechanism.report_worth()
         for place, question in enumerate(self.questions):
-            worth = None if own is None else question.worth(own, place, len(self.questions))
+            worth = None if own is None else self.forms[place].worth(own, place, len(self.questions))
             if worth is not None and question.averages:
                 worth = worth.scaled(Fraction(question.unit), Fraction(question.attribute.centre))
             yield question, None if worth is None else worth._replace(question=str(question)).asked_of(share)
@@ -115,8 +121,10 @@ class Part(NamedTuple):
         if unknown is not None and all(each is not None for each in unknown.values()):
             yield from unknown.items()
             return
-        own = mechanism.estimate(tally, within=Collection(guarantee, source, users))
-        yield from ((question, question.select(own, place, len(asked))) for place, question in enumerate(asked))
+        forms = self.forms
+        own = mechanism.estimate(tally, forms[0].reading_of(mechanism), within=Collection(guarantee, source, users))
+        for place, question in enumerate(asked):
+            yield question, forms[place].select(own, place, len(asked))
         yield from ((each, each.select(own, 0, 1)) for each in asked[0].beside if each.answered_by(own))
 
 
