@@ -20,10 +20,10 @@ are read off, and it is judged as such: its error is that of a share below a thr
 Refinement smooths cells by their neighbours, as that of a distribution does; what came from a window is smooth already.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -98,7 +98,7 @@ class CumulativeOf(Question[Cumulative]):
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
         """Of whole numbers, counted from the lowest: the first of each cell but the lowest."""
-        return -(-np.arange(1, self.cells) * self.attribute.k // self.cells)
+        return _starts(self.cells, self.attribute.k)
 
     @property
     def thresholds(self) -> Floats:
@@ -110,11 +110,7 @@ class CumulativeOf(Question[Cumulative]):
     @property
     def axis(self) -> Thresholds:
         """Where they are between -1 and 1, as a mechanism for numbers has them."""
-        if not self.whole:
-            return Thresholds.of_cells(self.cells)
-        if self.cells == self.attribute.k:
-            return Thresholds.between_places(self.cells)
-        return Thresholds(tuple(((2 * self._starts - 1) / (self.attribute.k - 1) - 1).tolist()))
+        return _axis(self.cells, self.attribute.k)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -123,8 +119,8 @@ class CumulativeOf(Question[Cumulative]):
         return tuple(f"{words} {end}" for end in written)
 
     @cached_property
-    def kind(self) -> tuple[Any, str]:
-        return (self.domain, self.axis), self.statistic
+    def kind(self) -> tuple[Hashable, str]:
+        return (self.cells, self.attribute.k), self.statistic
 
     # Cells ---------------------------------------------------------------------------------------------------------
 
@@ -335,3 +331,18 @@ class Placed:
 
     def worth(self, worths: Worths, place: int, count: int) -> None:
         """It is not known: what a fit makes of one report has no bound here."""
+
+
+def _starts(cells: int, k: int) -> NDArray[np.int64]:
+    """Of k whole numbers in cells as equal as can be, counted from 0: the first of each cell but the lowest."""
+    return -(-np.arange(1, cells) * k // cells)
+
+
+@lru_cache(maxsize=256)
+def _axis(cells: int, k: int | None) -> Thresholds:
+    """Thresholds between cells of k whole numbers, or of a number of any kind."""
+    if k is None:
+        return Thresholds.of_cells(cells)
+    if cells == k:
+        return Thresholds.between_places(k)
+    return Thresholds(tuple(((2 * _starts(cells, k) - 1) / (k - 1) - 1).tolist()))
