@@ -13,6 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import dither
 from dither import Categorical, Numeric, Ordinal, Schema
@@ -405,6 +406,19 @@ def ratio(question, count=400, users=640):
 
 def test_realised_errors_of_cells_are_the_predicted_ones():
     assert 0.72 < ratio(CumulativeOf("x", Numeric(0, 1))) < 1.28
+
+
+def test_intervals_of_cells_hold_at_each_threshold():
+    """300 collections; more misses than allowed at any of 31 thresholds come with probability 1e-6, at 5% each."""
+    question, mechanism = CumulativeOf("x", Numeric(0, 1)), dither.Unary(32, 2.0)
+    values = np.repeat([0, 1, 9, 31], [300, 200, 400, 100])
+    truth = np.array([np.mean(values < cell) for cell in range(1, 32)])
+    missed = np.zeros(31)
+    for seed in range(300):
+        own = mechanism.estimate(mechanism.tally(mechanism.randomize(values, seed=seed)))
+        low, high = question.select(own, 0, 1).interval(0.95)
+        missed += (low > truth) | (high < truth)
+    assert missed.max() <= binom.isf(1e-6 / 31, 300, 0.05)
 
 
 def test_the_mutant_that_forgets_that_all_shares_are_one_is_killed(monkeypatch):

@@ -5,7 +5,7 @@ on the users: little where they are spread smoothly, more where many are at one 
 some who are close to it. No bound holds for all users (everybody exactly at a threshold is half misplaced by any
 smooth curve, however many report), so the prediction is for *named* ones. It is **the error of the hardest of eight
 shapes**: a bell, two bells, beta(5, 2), an exponential, 40% at the lowest value, 30% at one value, a step, and half of
-all users at every twentieth of the range. Smooth data come out two to ten times better.
+all users at every twentieth of the range. Smooth data come out several times better.
 
 The tables are simulated, once and for all: for each budget and number of reports the root of the mean square over
 thresholds and 20 collections, of the hardest shape,
@@ -22,10 +22,11 @@ and reports. Beyond them:
   heaps and spikes, and cells are better there.
 - *few reports*: it grows with one over the square root of their number, to that of a half for every share.
 
-**How good it is.** Repeating the simulation moves the hardest error by up to 12%. Predicted over realised error is .9
-or more for the eight shapes and from .9 to 20 for others, real ones among them: docs/decisions/0029-ordered-numbers.md
-has the numbers. A table that is half or twice as large moves the choice between the square wave and cells where the two
-are within that of each other (`python benchmarks/constants.py mechanisms.cumulative_error.ANYWHERE`).
+**How good it is.** Repeating the simulation moves the hardest error by up to 12%. Predicted over realised error is .93
+or more for the eight shapes and from .84 to 9 for thirteen other populations, six real ones among them, and where the
+planner takes a square wave by this number its error was below that of cells each time (`python benchmarks/ordered.py`;
+docs/decisions/0029-ordered-numbers.md). With tables half as large the planner would take it half as often again, with
+tables twice as large a third as often (`python benchmarks/constants.py mechanisms.cumulative_error.ANYWHERE`).
 """
 
 import math
