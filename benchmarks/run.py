@@ -22,6 +22,7 @@ import alone
 import distribution
 import error
 import peers
+import projective
 import race
 from dither.display.table import TextTable
 from figures import README, Row, Target, keep, markdown, markdown_table, short, table, verdict
@@ -127,6 +128,9 @@ def measured(size: Size, step: Step) -> tuple[list[Row], list[str]]:
         rows += _record_rows(job)
     for name in dict.fromkeys(name for name, k in figures if k == MANY):
         rows += _flat_rows(name, {k: figures[name, k] for k in (FEW, K, MANY)})
+    for k, epsilon in projective.settings():
+        step(f"{projective.NAME}, k = {k:,}")
+        rows += projective.rows(k, epsilon, size.records)
     starts = [
         f"JIT start-up of dither, not in the table: {first:.1f} s to import Numba and build the loops "
         f"once, {later:.1f} s to import it and load them in every later process",
@@ -231,7 +235,7 @@ def _record_rows(job: Job) -> list[Row]:
 def _steps(size: Size) -> int:
     """How many steps the bar has."""
     alone_jobs = len(_jobs()) + len(_numeric_jobs()) + len(_record_jobs(size.records))
-    return 1 + 3 * len(race.contests()) + len(race.noises()) + alone_jobs + 2
+    return 1 + 3 * len(race.contests()) + len(race.noises()) + alone_jobs + len(projective.settings()) + 2
 
 
 @contextmanager

@@ -49,6 +49,7 @@ CATEGORIES: dict[str, tuple[str, Any]] = {
     "Unary": ("#009E73", (0, (5, 1.5, 1, 1.5))),
     "LocalHash": ("#D55E00", (0, (2.2, 1))),
     "Hadamard": ("#A0457E", (0, (8, 1.5, 1, 1.5, 1, 1.5))),
+    "ProjectiveGeometry": ("#56B4E9", (0, (9, 1.5))),
     "GRR": ("#000000", (0, (1, 1.2))),
 }
 APART = 0.048  # of an axis' height, between two labels
@@ -95,6 +96,32 @@ def categories() -> Figure:
     _lines(below, counts, {name: each / error["limit"] for name, each in error.items()}, CATEGORIES, broad="limit")
     above.set_title("Epsilon 1; averaged over the categories, whoever the users are", fontsize=10, loc="left")
     _tidy(above, below)
+    return figure
+
+
+def oracles() -> Figure:
+    """Of 1,000 categories, against epsilon: the variance of one report, as a multiple of the limit, and its bytes."""
+    k, epsilon = 1000, np.geomspace(0.1, 6.0, 50)
+    classes: dict[str, Any] = {name: dither.registry[name] for name in CATEGORIES if name != "limit"}
+    made = {name: [cls(k=k, epsilon=float(each)) for each in epsilon] for name, cls in classes.items()}
+    least = np.array([each.reading.worst_variance() for each in made["SubsetSelection"]])
+    variances = {name: np.array([each.reading.worst_variance() for each in found]) for name, found in made.items()}
+    sizes = {name: np.array([each.dtype.itemsize for each in found], dtype=float) for name, found in made.items()}
+    figure = Figure(figsize=(7.6, 10.4), layout="constrained")
+    above, middle, below = figure.subplots(3, 1, sharex=True, height_ratios=(3, 3, 2))
+    above.set(yscale="log", ylim=(1e-3, 1e3), ylabel="variance of one report")
+    middle.set(yscale="log", ylim=(0.97, 1.5), ylabel="the same, as a multiple of the limit")
+    middle.set_yticks([1, 1.1, 1.2, 1.3, 1.4], labels=["1", "1.1", "1.2", "1.3", "1.4"])
+    below.set(yscale="log", ylim=(1, 300), ylabel="bytes of a report")
+    below.set_yticks([1, 2, 5, 10, 20, 50, 125], labels=["1", "2", "5", "10", "20", "50", "125"])
+    below.set(xscale="log", xlim=(epsilon[0], epsilon[-1]), xlabel="epsilon")
+    below.set_xticks([0.1, 0.2, 0.5, 1, 2, 4, 6], labels=["0.1", "0.2", "0.5", "1", "2", "4", "6"])
+    _lines(above, epsilon, {**variances, "limit": least}, CATEGORIES, broad="limit")
+    ratios = {name: each / least for name, each in variances.items()}
+    _lines(middle, epsilon, {**ratios, "limit": np.ones_like(least)}, CATEGORIES, broad="limit")
+    _lines(below, epsilon, sizes, CATEGORIES, broad="limit")
+    above.set_title("1,000 categories; averaged over them, whoever the users are", fontsize=10, loc="left")
+    _tidy(above, middle, below)
     return figure
 
 
@@ -245,6 +272,7 @@ DRAWINGS: dict[str, Callable[[], Figure]] = {
     "amplification": amplification,
     "variance": variance,
     "categories": categories,
+    "oracles": oracles,
     "budget": budget,
     "learning": learning,
 }

@@ -51,18 +51,18 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 PLAN = """
 import sys, dither
-schema = dither.Schema({"day": dither.Ordinal(0, 6), "mood": dither.Categorical(["good", "bad"])})
-plan = dither.plan(schema, epsilon=1.0, users=100_000, most_evaluations=6)
+schema = dither.Schema({"day": dither.Ordinal(0, 10), "mood": dither.Categorical(["good", "bad"])})
+plan = dither.plan(schema, epsilon=0.5, users=100_000, most_evaluations=1)
 names = [type(part.mechanism).__name__ for part in plan.parts]
 assert "ResidueBlocks" in names and "dither_blocks" in sys.modules, names
-dear = dither.plan(schema, epsilon=1.0, users=100_000)
+dear = dither.plan(schema, epsilon=0.5, users=100_000)
 assert "ResidueBlocks" not in [type(part.mechanism).__name__ for part in dear.parts]
 again = dither.Plan.from_json(plan.to_json())
 assert again.fingerprint == plan.fingerprint and again == plan
-table = {"day": [0, 1, 2, 3, 4, 5, 6] * 1000, "mood": ["good", "bad"] * 3500}
+table = {"day": [*range(11)] * 1000, "mood": ["good", "bad"] * 5500}
 tally = again.tally(again.randomize(table, seed=1))
 estimate = again.estimate(tally)["distribution(day)"]
-assert abs(estimate.value - 1 / 7).max() < 6 * estimate.stderr.max()
+assert abs(estimate.value - 1 / 11).max() < 6 * estimate.stderr.max()
 print(plan.to_json())
 """
 
@@ -71,7 +71,7 @@ def test_it_is_planned_where_it_is_better_and_read_back(installed: Path, tmp_pat
     stored = tmp_path / "plan.json"
     stored.write_text(said(installed, "-W", "error", "-c", PLAN))
     read = "import sys, dither; print(dither.Plan.from_json(open(sys.argv[1]).read()).parts[0].mechanism)"
-    assert "ResidueBlocks(k=7, epsilon=" in said(installed, "-c", read, str(stored))
+    assert "ResidueBlocks(k=11, epsilon=" in said(installed, "-c", read, str(stored))
     without = run(None, "-c", read, str(stored))
     assert without.returncode != 0
     assert "no mechanism has this name; there are GRR, " in without.stderr

@@ -35,6 +35,7 @@ from .mechanisms import Unary as Unary
 from .mechanisms import LocalHash as LocalHash
 from .mechanisms import SubsetSelection as SubsetSelection
 from .mechanisms import Hadamard as Hadamard
+from .mechanisms import ProjectiveGeometry as ProjectiveGeometry
 
 # Numbers
 from .mechanisms import Duchi as Duchi

@@ -66,6 +66,24 @@ def test_plan_takes_questions_priors_and_weights(schema):
     assert made.predicted == expected.predicted
 
 
+def test_plan_takes_weights_of_labels_and_of_queries(schema):
+    labels = ["histogram(job)[nurse]=5", "job [ driver ] = 2", "mean(income)=3"]
+    queries = ["ranges(age, income)[age]=3", "ranges(age, income)[income, age]=2", "ranges(age, income)[2]=1"]
+    for given, expected in (
+        (labels[:1] + labels[2:], {"histogram(job)": {"nurse": 5.0}, "mean(income)": 3.0}),
+        (labels[1:], {"job": {"driver": 2.0}, "income": 3.0}),
+        (queries, {"ranges(age, income)": {"age": 3.0, ("age", "income"): 2.0, 2: 1.0}}),
+    ):
+        ask = ["mean(income)", "histogram(job)"] if given is not queries else ["ranges(age, income)"]
+        options = [part for text in ask for part in ("--ask", text)] + [
+            part for text in given for part in ("--weight", text)
+        ]
+        made = dither.Plan.from_json(printed("plan", schema, "--epsilon", "1", "--users", "100000", *options, "--json"))
+        usual = dither.plan(dither.Schema.read(schema), 1.0, users=100_000, ask=ask, weights=expected)
+        assert made == usual
+        assert made.prediction == usual.prediction
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
@@ -75,6 +93,16 @@ def test_plan_takes_questions_priors_and_weights(schema):
         (["--epsilon", "1", "--users", "10", "--prior", "income"], "NAME=VALUE"),
         (["--epsilon", "1", "--users", "10", "--prior", "income=cauchy(1)"], "attribute income"),
         (["--epsilon", "1", "--users", "10", "--weight", "mean(age)=much"], "number"),
+        (["--epsilon", "1", "--users", "10", "--weight", "job[nurse]"], "QUESTION[LABEL]=NUMBER"),
+        (["--epsilon", "1", "--users", "10", "--weight", "job[pilot]=2"], "there are nurse"),
+        (
+            ["--epsilon", "1", "--users", "10", "--weight", "job[nurse]=2", "--weight", "job=2"],
+            "one number, or numbers",
+        ),
+        (
+            ["--epsilon", "1", "--users", "10", "--weight", "job=2", "--weight", "job[nurse]=2"],
+            "one number, or numbers",
+        ),
         (["--epsilon", "1", "--users", "100000", "--plot", "error.doc"], ".png"),
         (["--epsilon", "1", "--users", "100000", "-o", "no/such/folder/plan.json"], "cannot write"),
     ],

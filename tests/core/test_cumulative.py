@@ -99,6 +99,6 @@ def test_items_keep_their_order_and_are_drawn_along_the_axis():
     assert WHOLE.table(most=2).columns["item"] == ["below 2", "below 4"]
     axes = NUMBER.plot()
     assert axes.get_xlim() == (0.0, 40.0)
-    assert axes.lines[0].get_xdata().tolist() == [10, 20, 30]
-    assert axes.lines[0].get_ydata().tolist() == [0.2, 0.2, 0.6]
+    assert np.array_equal(axes.lines[0].get_xdata(), [10, 20, 30])
+    assert np.array_equal(axes.lines[0].get_ydata(), [0.2, 0.2, 0.6])
     assert axes.get_ylabel() == "share of users below"

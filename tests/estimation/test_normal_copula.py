@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal, norm
 from dither.estimation.normal_copula import (
     LARGEST,
     at_scores,
+    completed,
     correlation_of,
     nearest,
     placed,
@@ -114,3 +115,27 @@ def test_values_that_nobody_has_are_never_placed():
     uniform = np.random.default_rng(1).random((10_000, 1))
     found = placed(uniform, np.eye(1), [np.array([0.0, 0.5, 0.0, 0.5, 0.0])])
     assert sorted(set(found[:, 0].tolist())) == [1, 3]
+
+
+def test_correlations_that_are_not_known_are_those_along_the_strongest_way():
+    told = np.eye(5)
+    known = np.eye(5, dtype=bool)
+    for j, k, value in ((0, 1, 0.9), (1, 2, -0.8), (0, 3, 0.5), (2, 3, -0.1)):
+        told[j, k] = told[k, j] = value
+        known[j, k] = known[k, j] = True
+    found = completed(told, known)
+    assert found[0, 2] == pytest.approx(0.9 * -0.8)
+    assert found[1, 3] == pytest.approx(0.9 * 0.5)  # not -.8 times -.1
+    assert (found[4, :4] == 0).all()  # of the last nothing is known at all
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_array_equal(found[known], told[known])
+    whole = np.corrcoef(np.random.default_rng(1).standard_normal((4, 50)))
+    np.testing.assert_array_equal(completed(whole, np.ones((4, 4), dtype=bool)), whole)
+
+
+def test_a_star_of_strong_correlations_stays_as_it_was_seen():
+    told, known = np.eye(5), np.eye(5, dtype=bool)
+    told[0, 1:] = told[1:, 0] = 0.9
+    known[0, :] = known[:, 0] = True
+    np.testing.assert_allclose(nearest(completed(told, known))[0], told[0], atol=1e-9)
+    assert nearest(told)[0, 1] < 0.75  # with zeros for what is not known it does not

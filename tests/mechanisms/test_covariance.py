@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dither
+from dither.core.counted_covariance import CountedCovariance
 from dither.core.covariance import Covariance
 from dither.core.estimate import SHARES, Estimate
 from dither.core.guarantee import Guarantee
@@ -198,7 +199,6 @@ def test_results_of_a_plan_have_it_in_their_own_units():
 @pytest.mark.parametrize(
     "mechanism",
     [
-        dither.Hadamard(k=5, epsilon=1.0),
         dither.LocalHash(k=5, epsilon=1.0, cohorts=4),
         dither.LGRR(k=5, epsilon=2.0, first=1.0),
     ],
@@ -257,3 +257,43 @@ def test_a_hundred_thousand_items_need_no_matrix():
     some = covariance.variance_of(np.arange(size) < 1000)
     assert 0 < some < covariance.variance[:1000].sum()
     assert covariance.variance_of(np.ones(size)) < 1e-9 * some
+
+
+COUNTED = [
+    dither.Hadamard(k=5, epsilon=1.0),
+    *(dither.ProjectiveGeometry(k=k, epsilon=0.7, q=q) for k, q in ((9, 3), (12, 2))),
+]
+
+
+def counted(mechanism, shares: np.ndarray, outputs: np.ndarray, unasked: float = 0.0) -> CountedCovariance:
+    reading, k = mechanism.reading, mechanism.k
+    p, q = float(reading.p), float(reading.q)
+    return CountedCovariance(reading.supported_by, p, q, outputs, shares, unasked, np.ones(k), np.arange(k))
+
+
+@pytest.mark.parametrize("mechanism", COUNTED, ids=repr)
+def test_covariances_from_counts_of_outputs_are_those_of_all_reports(mechanism):
+    rng, chance = np.random.default_rng(1), np.array(mechanism.channel().matrix(), dtype=np.float64)
+    for shares in (rng.dirichlet(np.ones(mechanism.k)), np.eye(mechanism.k)[0]):
+        wanted, found = by_enumeration(mechanism, shares), counted(mechanism, shares, shares @ chance)
+        np.testing.assert_allclose(found.dense(), wanted, atol=1e-9 * np.abs(wanted).max())
+        np.testing.assert_allclose(found.variance, np.diag(wanted), rtol=1e-9)
+        some = np.array([3, 1])
+        np.testing.assert_allclose(found.of(some).scaled(2.0).dense(), 4 * wanted[np.ix_(some, some)], atol=1e-9)
+        apart = np.diag(shares) - np.outer(shares, shares)
+        asked = counted(mechanism, shares, shares @ chance, unasked=0.3).dense()
+        np.testing.assert_allclose(asked, wanted + 0.3 * apart, atol=1e-9 * np.abs(wanted).max())
+        wrong = replace(mechanism.reading, supported_by=lambda weights: mechanism.reading.supported_by(weights)[::-1])
+        mutant = replace(found, supported=wrong.supported_by)
+        assert np.abs(mutant.dense() - wanted).max() > 1e-3
+
+
+@pytest.mark.parametrize("mechanism", COUNTED, ids=repr)
+def test_totals_of_counted_reports_have_the_error_that_they_state(mechanism):
+    """The square of 300 errors over the stated ones, each about 1: six standard deviations, false alarm 1e-8."""
+    values = np.arange(2000) % (mechanism.k - 2)
+    truth = np.mean(values < 3)
+    found = [mechanism.estimate(mechanism.tally(mechanism.randomize(values, seed=seed))) for seed in range(300)]
+    totals = [estimate.total([0, 1, 2]) for estimate in found]
+    squares = np.array([((total.value - truth) / total.stderr) ** 2 for total in totals])
+    assert abs(squares.mean() - 1) < 6 * np.sqrt(2 / 300)

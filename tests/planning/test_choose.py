@@ -12,6 +12,7 @@ from dither import Categorical, Numeric, Ordinal, Schema, plan
 from dither.errors import ParameterError
 from dither.planning.choose import Chooser
 from dither.planning.error_curves import LIMIT, error_curves
+from dither.questions.shares import SharesOf
 from dither.utility.limits import frequencies, least_mse, mean
 from marks import wide
 
@@ -116,7 +117,14 @@ def test_pairs_are_asked_together_where_that_is_best():
     assert (np.abs(np.mean(values, axis=0) - 2.0 * np.arange(5)) < 6 * stderr).all()  # each goes to its own question
 
 
+@pytest.fixture
+def apart(monkeypatch):
+    """Plans in which no questions are crossed (tests/planning/test_crossing.py has those in which some are)."""
+    monkeypatch.setattr(SharesOf, "crosses", False)
+
+
 @pytest.mark.wide
+@pytest.mark.usefixtures("apart")
 def test_budgets_by_variance():
     schema = Schema({"many": Categorical([str(i) for i in range(200)]), "two": Categorical(["yes", "no"])})
     best = plan(schema, 10.0, users=1000)
@@ -270,8 +278,8 @@ def test_the_limit_is_left_out_where_it_is_not_known(options):
     known, unknown = plan(ONE, 1.0, users=9000), plan(ONE, 1.0, users=9000, **options)
     assert known.prediction.limit > 0
     assert unknown.prediction.limit == 0
-    assert "limit for any plan" in str(known.compared())
-    assert "limit for any plan" not in str(unknown.compared())
+    assert "limit for any plan" in str(known.ways())
+    assert "limit for any plan" not in str(unknown.ways())
     assert "No plan with" in known.explain()
     assert "No plan with" not in unknown.explain()
     spots = [0.5, 1.0]
@@ -315,6 +323,7 @@ def test_every_plan_can_be_read_again(epsilon, delta):
         assert dither.Plan.from_json(made.to_json()) == made
 
 
+@pytest.mark.usefixtures("apart")
 def test_ways_that_do_not_keep_the_guarantee_are_not_taken(monkeypatch):
     schema = Schema({"many": Categorical([str(i) for i in range(200)]), "two": Categorical(["yes", "no"])})
     real = Chooser._budgets_by_variance

@@ -11,8 +11,10 @@ import pytest
 import dither
 from dither import Categorical, KeyValue, Numeric, Plan, Schema, plan
 from dither.errors import BudgetWarning, DomainError, ParameterError
-from dither.mechanisms.keycohorts import displacement, enough_cohorts
+from dither.mechanisms.hash_seeds import enough_cohorts
+from dither.mechanisms.keycohorts import displacement
 from dither.planning import PlanTally, plan_files
+from dither.planning.choose import USUAL
 from dither.planning.error_curves import error_curves
 from dither.planning.planner import chooser_of, kept_ways
 from dither.planning.plans import Part
@@ -159,7 +161,7 @@ def test_weights_decide_what_a_report_is_best_for():
 @pytest.mark.parametrize("epsilon", [2.0, *map(wide, (0.5, 12.0, 30.0))])
 def test_every_way_to_ask_takes_keys(epsilon):
     schema = Schema({**SCHEMA, "apps": KeyValue(40, 3), "more": Numeric(0, 1)})
-    chooser = chooser_of(schema, epsilon, 1000, 0.0, None, None, None, 500)
+    chooser = chooser_of(schema, epsilon, 1000, 0.0, None, None, None, USUAL)
     ways = kept_ways(schema, chooser, 1000)
     data = {**table(200), "apps": [{1: 0.5}] * 200, "more": [0.5] * 200}
     for way in ways:
@@ -303,17 +305,18 @@ def test_many_keys_are_not_looked_at_one_by_one():
 
 def test_enough_cohorts():
     d, s, t = 1000, 8, dither.CoCo(d=1000, s=8, epsilon=1.0).law.outputs
+    shift = displacement(s, t, 1)
     for reports in (1, 1000, 10**4, 10**5, 10**6):
-        found = enough_cohorts(d, s, t, 70.0, reports, 10**6)
+        found = enough_cohorts(shift, t, 2 * d, 70.0, reports, 10**6)
         assert found & (found - 1) == 0
         assert 64 <= found <= 65536
         if 64 < found < 65536:
             assert displacement(s, t, found) <= 0.05 * 70 / reports < displacement(s, t, found // 2)
-    assert enough_cohorts(d, s, t, 70.0, 1, 500) == 64
-    assert enough_cohorts(d, s, t, 70.0, 10**12, 500) == 65536
-    assert enough_cohorts(d, s, 60_000, 70.0, 10**15, 500) == 256  # a table of so many counts has 128 MB
+    assert enough_cohorts(shift, t, 2 * d, 70.0, 1, 500) == 64
+    assert enough_cohorts(shift, t, 2 * d, 70.0, 10**12, 500) == 65536
+    assert enough_cohorts(shift, 60_000, 2 * d, 70.0, 10**15, 500) == 256  # a table of so many counts has 128 MB
     for reports in (10**4, 10**5):  # reading the table costs no more than counting reports one by one may
-        assert 2 * d * enough_cohorts(d, s, t, 1.0, reports, 500) <= 500 * reports
+        assert 2 * d * enough_cohorts(shift, t, 2 * d, 1.0, reports, 500) <= 500 * reports
 
 
 def test_shared_functions_are_predicted_and_stated():

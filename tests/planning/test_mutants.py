@@ -24,7 +24,7 @@ from dither.core.composite_channels import Independent
 from dither.core.guarantee import Guarantee
 from dither.core.randomness import Stream
 from dither.errors import DitherError
-from dither.planning import choose, plan_files, plan_parts, plans
+from dither.planning import choose, plan_files, plan_parts, plans, priors
 from dither.planning import planner as make
 from dither.planning.choose import Chooser, variances
 from dither.planning.plans import Part
@@ -180,10 +180,11 @@ def check_error_of_the_parts() -> None:
     for epsilon in (1.0, 4.0, 12.0):
         best = dither.plan(planning.SCHEMA, epsilon, users=10_000)
         costs = [
-            part.mechanism.reading.worst_variance(share) / share / 10_000
+            reading.worst_variance(share) / share / 10_000
             for part, share in zip(best.parts, best.shares, strict=True)
-            for _ in part.questions
+            for reading in (part.table.readings(part.mechanism) if part.table else [part.mechanism.reading])
         ]
+        assert len(costs) == len(best.questions)
         assert best.rmse == pytest.approx(math.sqrt(np.mean(costs)), rel=1e-9)
 
 
@@ -456,23 +457,23 @@ def test_the_variance_of_who_is_asked_is_not_stated(monkeypatch):
 
 
 def test_a_prior_that_is_ignored(monkeypatch):
-    monkeypatch.setattr(make, "_known", lambda asked, prior: {})
+    monkeypatch.setattr(make, "known_users", lambda schema, asked, prior: {})
     assert caught(choosing.test_priors_make_predictions_kinder_and_change_no_promise, {"income": "uniform"})
 
 
 def test_a_prior_of_half_the_spread(monkeypatch):
-    real = make.users_like
+    real = priors._users_like
 
     def users_like(question, prior):
         users = real(question, prior)
         return users if question.shape else replace(users, values=users.values / 2)
 
-    monkeypatch.setattr(make, "users_like", users_like)
+    monkeypatch.setattr(priors, "_users_like", users_like)
     assert caught(choosing.test_a_prior_in_units_is_the_population_that_it_names)
 
 
 def test_weights_that_do_not_matter(monkeypatch):
-    monkeypatch.setattr(make, "_importance", lambda asked, weights: dict.fromkeys(asked, 1.0))
+    monkeypatch.setattr(make, "importances", lambda asked, weights: dict.fromkeys(asked, 1.0))
     assert caught(choosing.test_weights_move_users_to_what_matters)
 
 

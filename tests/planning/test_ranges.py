@@ -179,6 +179,79 @@ def test_bad_weights(weights, reason):
         plan(SCHEMA, 1.0, users=100_000, ask=["ranges(age, income)", "mean(income)"], weights=weights)
 
 
+QUERIES: Any = {"age": 3, ("age", "income"): 2, 2: 1.0}
+
+
+def test_queries_that_will_be_asked_change_who_is_asked_what():
+    usual = plan(SCHEMA, 1.0, users=100_000, ask=[ASK])
+    made = plan(SCHEMA, 1.0, users=100_000, ask=[ASK], weights={ASK: QUERIES})
+    for same in ({"any 2": 1}, {}, {2: 7}, 5.0):
+        assert plan(SCHEMA, 1.0, users=100_000, ask=[ASK], weights={ASK: same}) == usual
+    mechanism: Any = made.parts[0].mechanism
+    workload = made.weighted_questions[0].queries
+    assert made.predicted[ASK] == pytest.approx(predicted(mechanism, 100_000, queries=workload).rmse)
+    old: Any = usual.parts[0].mechanism
+    assert made.predicted[ASK] < predicted(old, 100_000, queries=workload).rmse
+    share = {each.grid.attributes: each.share for each in mechanism.groups}
+    assert share[0,] > share[1,] > share[2,]
+    assert share[0, 1] > share[0, 2] == share[1, 2]
+    assert made.guarantee == usual.guarantee
+    told = made.explain()
+    assert "what the weights name (age 50%; age and income 33%; any 2 attributes 17%)" in told
+    assert "Weights:" not in told
+    again = Plan.from_json(made.to_json())
+    assert (again, again.prediction, again.explain()) == (made, made.prediction, told)
+    assert made.prediction.limit == 0
+
+
+def test_queries_are_named_in_any_way_and_by_the_attribute():
+    made = plan(SCHEMA, 1.0, users=100_000, ask=[ASK], weights={ASK: QUERIES})
+    for weights in (
+        {"ranges(job,income,age)": {"age": 6, "income, age": 4, "2": 2}},
+        {"age": {("age",): 3, ("income", "age"): 2, "any 2": 1}},
+    ):
+        assert plan(SCHEMA, 1.0, users=100_000, ask=[ASK], weights=weights) == made
+
+
+def test_how_often_queries_are_asked_is_not_how_much_ranges_matter():
+    ask = [ASK, "mean(commute)"]
+    one, many = (
+        plan(
+            SCHEMA, 1.0, users=100_000, ask=ask, weights={ASK: {key: factor * often for key, often in QUERIES.items()}}
+        )
+        for factor in (1, 1000)
+    )
+    assert one == many
+    assert one.rmse == many.rmse
+
+
+@pytest.mark.parametrize(
+    ("queries", "reason"),
+    [
+        ({"commute": 1}, "queries are named by attributes of it: age, income, job"),
+        ({4: 1}, "a query is about 1 to 3 of these attributes"),
+        ({"age": 1, ("age",): 1}, "twice"),
+        ({"age": 0}, "a weight in ranges"),
+        ({"age": math.nan}, "a weight in ranges"),
+        ({"age": True}, "a weight in ranges"),
+        ({"age": 1e10}, "a weight in ranges"),
+    ],
+    ids=str,
+)
+def test_queries_that_do_not_fit_are_refused(queries, reason):
+    with pytest.raises(ParameterError, match=reason):
+        plan(SCHEMA, 1.0, users=100_000, ask=[ASK], weights={ASK: queries})
+
+
+def test_what_was_not_asked_about_is_answered_with_doubt():
+    made = plan(SCHEMA, 2.0, users=USERS, ask=[ASK], weights={ASK: {("age", "income"): 1}})
+    found = estimated(made, people()).ranges()
+    asked, guessed = found.answers(
+        [{"age": (18, 44), "income": (0, 45_000)}, {"age": (18, 44), "job": ["nurse"]}]
+    ).stderr
+    assert guessed > 2 * asked
+
+
 def test_one_attribute_is_not_two():
     alone = plan(SCHEMA, 1.0, users=100_000, ask=["ranges(age)"]).explain()
     assert "ranges(age): predicted is the error of a query about half of the values, for" in alone

@@ -100,6 +100,6 @@ def test_plans_are_saved_and_read(plan, tmp_path):
 
 def test_plans_are_certified(plan):
     assert dither.privacy.certify(plan) == plan.guarantee
-    small = dither.plan(Schema({"a": Categorical(["x", "y"]), "b": Categorical(["x", "y", "z"])}), 6.0, users=10_000)
+    small = dither.plan(Schema({"a": Numeric(0, 1), "b": Categorical(["x", "y", "z"])}), 9.0, users=10_000)
     assert small.questions_per_user == 2
     assert dither.privacy.certify(small) == small.guarantee

@@ -55,6 +55,7 @@ PLANS: dict[str, Callable[[], dither.Plan]] = {
     "ranges alone": lambda: made(2.0, RANGES),
     "keys": lambda: made(3.0, "films", "sites"),
     "numbers": lambda: made(0.5, "mean(income)", "mean(age)"),
+    "crossed": lambda: made(7.0, "histogram(job)", "distribution(income)", "mean(age)"),
 }
 
 

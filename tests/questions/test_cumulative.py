@@ -10,6 +10,7 @@ import math
 import warnings
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from dither import Categorical, Numeric, Ordinal, Schema
 from dither.core.cumulative import Cumulative
 from dither.core.domains import Categories, UnitInterval
 from dither.core.tally import Tally
+from dither.core.workload import Workload
 from dither.errors import DomainError, ParameterError, UnknownError
 from dither.mechanisms import cumulative_error
 from dither.page.html_page import html_page
@@ -27,6 +29,7 @@ from dither.planning.trial import truths
 from dither.questions import questions
 from dither.questions.cumulative import MOST_PLACES, CumulativeOf, Placed
 from dither.questions.distributions import BINS
+from dither.utility.limits import frequencies
 
 SCHEMA = Schema(
     {
@@ -109,7 +112,7 @@ def test_all_forms_and_labels_agree_on_who_is_below(k):
         assert (below == (places < axis.at[number])).all()
     assert (axis.places is None) == (k > MOST_PLACES)
     assert axis.places is None or np.array_equal(places, np.array(axis.places))
-    sizes = np.bincount(cells, minlength=question.cells)
+    sizes = np.bincount(cells, minlength=question.cell_count)
     assert sizes.max() - sizes.min() <= 1
 
 
@@ -151,7 +154,7 @@ def cells_error(k, epsilon, users):
     """The least error of cells that are added up, apart from the planner: V j (k - j) / k with no covariance."""
     errors = []
     for name in ("Unary", "LocalHash"):
-        own = dither.registry[name](k=k, epsilon=epsilon).reading
+        own: Any = dither.registry[name](k=k, epsilon=epsilon).reading
         j = np.arange(1, k)
         rare = float(own.q * (1 - own.q) / (own.p - own.q) ** 2)
         errors.append(math.sqrt(np.mean(rare * j * (k - j) / k) / users))
@@ -173,9 +176,9 @@ def cells_error(k, epsilon, users):
 def test_the_form_with_the_smaller_error_of_what_is_asked_is_taken(attribute, epsilon, users, wave):
     made, name = chosen(attribute, epsilon, users)
     assert (name == "SquareWave") == wave
-    question = made.questions[0]
+    question: Any = made.questions[0]
     waves = question._placed.reading_of(dither.SquareWave(epsilon)).predicted_mse(users, users) ** 0.5
-    cells = cells_error(question.cells, epsilon, users)
+    cells = cells_error(question.cell_count, epsilon, users)
     assert made.predicted["cumulative(x)"] <= waves * (1 + 1e-9)
     assert made.predicted["cumulative(x)"] <= cells * 1.05
     assert (made.predicted["cumulative(x)"] == pytest.approx(waves)) == wave
@@ -192,8 +195,8 @@ def test_a_distribution_is_still_asked_by_cells():
 def test_a_mean_is_never_asked_by_a_square_wave():
     made = dither.plan(Schema({"x": Numeric(0, 1)}), 1.0, users=10_000, ask=["mean(x)"])
     assert type(made.parts[0].mechanism).__name__ != "SquareWave"
-    assert not list(dither.SquareWave.candidates(dither.core.workload.Workload(UnitInterval(), ("mean",), 1.0)))
-    assert list(dither.SquareWave.candidates(dither.core.workload.Workload(UnitInterval(), ("distribution",), 1.0)))
+    assert not list(dither.SquareWave.candidates(Workload(UnitInterval(), ("mean",), 1.0)))
+    assert list(dither.SquareWave.candidates(Workload(UnitInterval(), ("distribution",), 1.0)))
 
 
 def test_with_liars_only_what_has_a_known_worth_is_taken():
@@ -213,6 +216,13 @@ def test_a_server_that_can_afford_no_bits_still_has_both_forms():
 def test_a_prior_would_change_nothing():
     with pytest.raises(ParameterError, match="would change nothing"):
         chosen(Numeric(0, 1), 1.0, 10_000, prior={"x": "uniform"})
+
+
+def test_thresholds_count_alike():
+    made, _ = chosen(Numeric(0, 1), 1.0, 10_000, weights={"cumulative(x)": 3.0})
+    assert made.prediction.weights
+    with pytest.raises(ParameterError, match=r"all thresholds of cumulative\(x\) count alike"):
+        chosen(Numeric(0, 1), 1.0, 10_000, weights={"cumulative(x)": {"below 0.5": 3.0}})
 
 
 def test_a_mechanism_of_others_that_cannot_tell_is_passed_over(monkeypatch):
@@ -391,8 +401,8 @@ def test_the_worth_of_a_report_that_may_support_anything_is_a_bound():
 
 
 def collections(mechanism, question, users, count):
-    truth = np.arange(1, question.cells) / question.cells
-    values = np.repeat(np.arange(question.cells), users // question.cells)
+    truth = np.arange(1, question.cell_count) / question.cell_count
+    values = np.repeat(np.arange(question.cell_count), users // question.cell_count)
     for seed in range(count):
         own = mechanism.estimate(mechanism.tally(mechanism.randomize(values, seed=seed)))
         yield question.select(own, 0, 1).value - truth
@@ -444,5 +454,5 @@ def test_errors_that_may_go_together_are_added():
 def test_limits_hold():
     question = asked("grade")
     assert question.unasked == 0.25
-    assert question.limit(1.0) == dither.utility.limits.frequencies(2, 1.0)
+    assert question.limit(1.0) == frequencies(2, 1.0)
     assert isinstance(question.domain, Categories)

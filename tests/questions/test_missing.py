@@ -31,7 +31,7 @@ def people():
 
 def test_the_share_of_the_label_is_its_own_result(plan, people):
     found = plan.estimate(plan.tally(plan.randomize(people, seed=1)))
-    assert list(found) == ["histogram(job)", "missing(job)", "histogram(town)"]
+    assert list(found) == ["histogram(job)", "missing(job)", "histogram(town)", "table(job, town)"]
     histogram, missing = found.single("histogram(job)"), found.single("missing(job)")
     assert (missing.value, missing.stderr) == (histogram.value[3], histogram.stderr[3])
     assert np.shape(missing.value) == ()

@@ -1,14 +1,15 @@
 """Granularities: the printed numbers of 004, all of them, and our own choice against an exhaustive search."""
 
 import math
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dither import GRR, Hadamard, LocalHash
+from dither import GRR, LocalHash, ProjectiveGeometry
 from dither.errors import ParameterError
 from dither.ranges.granularity import (
     ALPHA_1,
@@ -109,23 +110,27 @@ def test_noise_is_the_variance_of_what_is_sampled(epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.2, 1.0, 2.0, 4.0, 8.0])
 def test_many_cells_are_counted_at_once(epsilon):
-    """Above the limit Hadamard or randomized response, whichever is better; at the limit and below nothing changes."""
+    """Above the limit projective geometry or randomized response, whichever is better; else nothing changes."""
     for k in (2, 64, MOST_EVALUATIONS):
         assert oracle(k, epsilon, MOST_EVALUATIONS) == oracle(k, epsilon)
         assert noise(k, epsilon, MOST_EVALUATIONS) == noise(k, epsilon)
     for k in (MOST_EVALUATIONS + 1, 2000, MOST_CHOSEN):
-        variances = [made(k=k, epsilon=epsilon).reading.worst_variance() for made in (GRR, Hadamard)]
+        counted = ProjectiveGeometry(k=k, epsilon=epsilon)
+        variances = [GRR(k=k, epsilon=epsilon).reading.worst_variance(), counted.reading.worst_variance()]
         assert noise(k, epsilon, MOST_EVALUATIONS) == pytest.approx(min(variances), rel=1e-7)
-        better = "GRR" if variances[0] <= variances[1] else "Hadamard"
-        assert oracle(k, epsilon, MOST_EVALUATIONS) == f"{better}(k={k})"
+        better = f"GRR(k={k})" if variances[0] <= variances[1] else f"ProjectiveGeometry(k={k}, q={counted.q})"
+        assert oracle(k, epsilon, MOST_EVALUATIONS) == better
 
 
 @pytest.mark.parametrize("most", [None, MOST_EVALUATIONS])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 3.0, 9.0, 60.0])
 def test_more_cells_are_noisier(epsilon, most):
-    """The searches stop where noise alone is worse than the best so far."""
-    totals = [k * noise(k, epsilon, most) for k in range(2, MOST_CHOSEN + 1)]
-    assert all(a < b for a, b in pairwise(totals))
+    """The searches stop where noise alone is worse than the best so far.
+
+    Not by more than a few per cent less noisy, where one more cell needs a space with another field.
+    """
+    totals = np.array([k * noise(k, epsilon, most) for k in range(2, MOST_CHOSEN + 1)])
+    assert (np.diff(totals) > 0).all() if most is None else (totals > 0.97 * np.maximum.accumulate(totals)).all()
 
 
 def is_round(g, size):

@@ -94,6 +94,16 @@ def test_new_plans_follow(epsilon: float):
     assert follows("plan", json.loads(PLAN.to_json()))
 
 
+def test_plans_with_weights_follow():
+    schema = Schema({"age": Ordinal(18, 99), "job": Categorical(["nurse", "other"])})
+    weights: Any = {"histogram(job)": {"nurse": 5}, "age": 2, "ranges(age, job)": {"age": 1, ("age", "job"): 2, 1: 1}}
+    ask = ["distribution(age)", "histogram(job)", "ranges(age, job)"]
+    stored = json.loads(dither.plan(schema, 1.0, users=10_000, ask=ask, weights=weights).to_json())
+    assert follows("plan", stored)
+    for name, wrong in (("weights", {"age": 0}), ("weights", {"age": {"18": -1}}), ("named", {"age": 1})):
+        assert not follows("plan", {**stored, "prediction": {**stored["prediction"], name: wrong}})
+
+
 @pytest.mark.parametrize("name", one_in(4, dither.registry))
 def test_mechanisms_follow(name: str):
     cls = dither.registry[name]

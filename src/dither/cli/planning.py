@@ -148,7 +148,22 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
 @click.option(
     "--prior", multiple=True, metavar="NAME=SHAPE", help='As in "income=normal(40000, 15000)"; else the worst.'
 )
-@click.option("--weight", multiple=True, metavar="QUESTION=NUMBER", help='How much it matters, as in "mean(income)=2".')
+@click.option(
+    "--weight",
+    multiple=True,
+    metavar="QUESTION=NUMBER",
+    help='How much it matters, as in "mean(income)=2"; of its labels or keys one, as in "histogram(job)[nurse]=5"; of '
+    'ranges how often a query is asked, as in "ranges(age, income)[age]=3", "[age, income]=2" or "[2]=1".',
+)
+@click.option(
+    "--most-evaluations",
+    type=int,
+    default=500,
+    show_default=True,
+    help="What a report may cost the server: hashes, or items that are looked at.",
+)
+@click.option("--most-bytes", type=int, help="How large a report may be.")
+@click.option("--compare", is_flag=True, help="Also show the mechanisms that lost, question by question.")
 @click.option(
     "--liars",
     type=float,
@@ -168,6 +183,9 @@ def plan(
     ask: Sequence[str],
     prior: Sequence[str],
     weight: Sequence[str],
+    most_evaluations: int,
+    most_bytes: int | None,
+    compare: bool,
     liars: float | None,
     output: str | None,
     plot: str | None,
@@ -185,7 +203,9 @@ def plan(
         "delta": delta,
         "ask": ask or None,
         "prior": _pairs("--prior", prior) or None,
-        "weights": {name: _number("--weight", text) for name, text in _pairs("--weight", weight).items()} or None,
+        "weights": _weights(weight) or None,
+        "most_evaluations": most_evaluations,
+        "most_bytes": most_bytes,
     }
     checked_output(output, [schema], as_json=as_json)
     checked_output(plot, [schema])
@@ -198,7 +218,7 @@ def plan(
     if as_json:
         say(made.to_json())
     elif output != STREAM:
-        show(made.table(liars), made.explain(), made.compared())
+        show(made.table(liars), made.explain(), made.ways(), *([made.compared(options["prior"])] if compare else []))
     if output:
         tell(f"wrote {output}, plan {made.fingerprint[:12]}")
         if output != STREAM:
@@ -220,6 +240,24 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
             raise ParameterError(f"write {option} as NAME=VALUE, in quotes")
         pairs[name.strip()] = value.strip()
     return pairs
+
+
+def _weights(texts: Sequence[str]) -> dict[str, Any]:
+    """QUESTION=NUMBER, and QUESTION[NAME]=NUMBER for some of its numbers or queries."""
+    weights: dict[str, Any] = {}
+    for text in texts:
+        name, mark, value = (part.strip() for part in text.rpartition("="))  # a label may hold the sign
+        if not mark or not value:
+            raise ParameterError("write --weight as QUESTION=NUMBER or QUESTION[LABEL]=NUMBER, in quotes")
+        cut = name.find(")[") + 1 or name.find("[")  # an attribute's name may hold a bracket
+        question, label = (name[:cut].strip(), name[cut + 1 : -1]) if name.endswith("]") and cut > 0 else (name, None)
+        if question in weights and isinstance(weights[question], dict) == (label is None):
+            raise ParameterError("--weight: give a question one number, or numbers for what is in it")
+        if label is None:
+            weights[question] = _number("--weight", value)
+        else:
+            weights.setdefault(question, {})[label.strip()] = _number("--weight", value)
+    return weights
 
 
 def _number(option: str, text: str) -> float:

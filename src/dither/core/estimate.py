@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dither.core.checks import checked_count, is_string
 from dither.core.confidence import IntervalRule, beyond, plain_ends
+from dither.core.counted_covariance import CountedCovariance
 from dither.core.covariance import Covariance
 from dither.core.guarantee import Guarantee
 from dither.core.registry import Registry, declared
@@ -88,7 +89,7 @@ class Estimate(Tabular):
     original: "Estimate | None" = None
     ordered: bool = field(default=False, kw_only=True)
     edges: NDArray[np.float64] | None = field(default=None, kw_only=True)
-    correlation: Covariance | None = field(default=None, kw_only=True, repr=False)
+    correlation: Covariance | CountedCovariance | None = field(default=None, kw_only=True, repr=False)
     variance: Polynomial | None = field(default=None, kw_only=True, repr=False)
     rule: IntervalRule | None = field(default=None, kw_only=True, repr=False)
 
@@ -145,7 +146,7 @@ class Estimate(Tabular):
         return self.original is not None and self.rule is not None
 
     @property
-    def covariance(self) -> Covariance | None:
+    def covariance(self) -> Covariance | CountedCovariance | None:
         """The covariance of the errors of all items; None where it is not known how they go together.
 
         Refining moves every item by what all of them say: the covariance after it is not known.

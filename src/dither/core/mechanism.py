@@ -124,6 +124,14 @@ class PredictedReading(Reading[Read], Protocol[Read]):
         ...
 
 
+class MarginalReading(Reading[Read], Protocol[Read]):
+    """A reading of some axes of a table whose cells are categories."""
+
+    def worths(self) -> Worths:
+        """What a valid report is worth to each share along these axes (`core.worth`)."""
+        ...
+
+
 class Collection(NamedTuple):
     """What reports were a part of: what all together promise, how it is called, how many might have been asked.
 
@@ -223,11 +231,12 @@ class Mechanism(ABC, Generic[R]):
 
     # What the planner asks --------------------------------------------------------------------------------------
 
-    @classmethod
-    def evaluations(cls, domain: Domain, statistics: int = 1) -> int:
-        """What a report about this domain costs the server, where so many statistics are read off it.
+    @property
+    def evaluations(self) -> int:
+        """What a report costs the server: hash evaluations, or items that are looked at.
 
-        In hash evaluations, or bits that are looked at; 0 where a report is counted at once, however large the domain.
+        0 where a report is counted at once, however large the domain. What it takes to read the counts, once for all
+        reports, is no part of it.
         """
         return 0
 
@@ -236,11 +245,9 @@ class Mechanism(ABC, Generic[R]):
         """The mechanisms of this class that are worth pricing: each by its parameters, without the budget.
 
         By default one, made by the parameters of the domain, if the class takes such a domain and answers what is
-        asked, and if the server can afford its reports.
+        asked. The planner leaves out what the budget is too small for, or the server, or a report.
         """
-        asked = workload.statistics
-        able = cls.planned and workload.domain.kind == cls.takes and set(asked) <= set(cls.statistics)
-        if able and cls.evaluations(workload.domain, len(asked)) <= workload.most_evaluations:
+        if cls.planned and workload.domain.kind == cls.takes and set(workload.statistics) <= set(cls.statistics):
             yield workload.domain.parameters
 
     @classmethod
@@ -257,11 +264,16 @@ class Mechanism(ABC, Generic[R]):
         return any(field.name == "delta" for field in fields(cls))  # type: ignore[arg-type]
 
     def affordable(self, variance: float, reports: float, most_evaluations: int) -> Self:
-        """The same protocol, made cheaper for the server where a report costs more than that: by default itself.
+        """The same protocol, made cheaper for the server, since a report costs more than that: by default itself.
 
         `variance` is that of one report, and `reports` how many are expected: what is saved may add a little noise.
         """
         return self
+
+    @property
+    def priced_reading(self) -> Reading[R]:
+        """The reading whose variance the planner takes, beside the `displacement`: by default the one that there is."""
+        return self.reading
 
     def displacement(self) -> float:
         """The variance by which public choices that all users share move an estimate: no number of reports lowers it.
@@ -303,6 +315,14 @@ class Mechanism(ABC, Generic[R]):
         """How shares of users below thresholds are read off the same tally: of one that answers `"distribution"`.
 
         None where a report cannot tell them, or where it is not known how well it does.
+        """
+        return None
+
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> MarginalReading[R] | None:
+        """Where categories are the cells of a table of this shape: the reading of the shares along some of its axes.
+
+        With its exact variance, for every population; None if that is not known. The planner then crosses no
+        attributes in its reports.
         """
         return None
 
@@ -475,8 +495,8 @@ class Mechanism(ABC, Generic[R]):
             return self._count(rows[part][fine])
 
         self.check_size()
-        chunk = max(1024, 4 * _CHUNK_BYTES // self.dtype.itemsize)
-        counts = sum_chunks(count, len(rows), chunk)
+        many = min(self.contributions.size or 0, _CHUNK_BYTES)  # counts: a chunk of fewer rows would be spent on them
+        counts = sum_chunks(count, len(rows), max(1024, 4 * _CHUNK_BYTES // self.dtype.itemsize, 4 * many))
         if counts is None:
             counts = self._count(rows)
         n = len(rows) - sum(dropped)

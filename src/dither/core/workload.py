@@ -5,7 +5,7 @@ prices them. So a mechanism that another package registers is planned like any o
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dither.core.mechanism import Domain
@@ -16,7 +16,8 @@ class Workload:
     """A domain, the statistics of it that are asked for, and what there is to spend on them.
 
     `users` are those who are expected to answer, `most_evaluations` what a report may cost the server. Of records of
-    whole numbers, `nominal` lists the dimensions whose values have no order.
+    whole numbers, `nominal` lists the dimensions whose values have no order, and `queries` says which queries will be
+    asked, if that is known (`ranges.query_workload`).
     """
 
     domain: "Domain"
@@ -26,3 +27,4 @@ class Workload:
     users: float = 1.0
     most_evaluations: int = 1 << 62
     nominal: tuple[int, ...] = ()
+    queries: Any = None

@@ -106,6 +106,25 @@ def nearest(correlation: Floats) -> Floats:
     return lifted / np.outer(scale, scale)
 
 
+def completed(correlation: Floats, known: NDArray[np.bool_]) -> Floats:
+    """The matrix with what is not known filled in, so that what is known can stay as it is.
+
+    Two attributes of which nothing is known hang together as those on a way between them do, along which their
+    correlations are multiplied: along the strongest way (Floyd and Warshall). Of a tree of known pairs this is what
+    says least beyond them, of a star the product of two. With zeros instead, three attributes that all follow a fourth
+    would contradict it, and `nearest` would move what was seen.
+
+    >>> told = np.array([[1.0, 0.8, 0.5], [0.8, 1.0, 0.0], [0.5, 0.0, 1.0]])
+    >>> completed(told, told != 0)[1].round(3).tolist()
+    [0.8, 1.0, 0.4]
+    """
+    found = np.where(known, correlation, 0.0)
+    for between in range(len(found)):
+        through = np.outer(found[:, between], found[between])
+        found = np.where(~known & (np.abs(through) > np.abs(found)), through, found)
+    return found
+
+
 def points(correlation: Floats, shares: Sequence[Floats], count: int) -> NDArray[np.intp]:
     """`count` records of the copula with these marginals, evenly spread rather than random, one a row."""
     return placed(evenly(len(shares), count), correlation, shares)

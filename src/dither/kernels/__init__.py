@@ -11,11 +11,16 @@ import os
 import sys
 from functools import lru_cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-_MANY = 1 << 15  # draws of subsets: fewer are no reason to import Numba
+if TYPE_CHECKING:
+    from dither.kernels.finite_field import FiniteField
+    from dither.kernels.projective_space import ProjectiveSpace
+
+_MANY = 1 << 15  # draws of subsets, or of points: fewer are no reason to import Numba
 _MUCH = 1 << 24  # entries of codebooks, over all calls: likewise
 
 
@@ -45,6 +50,24 @@ def subsets(
     half first; where the value is held, one draw fewer is needed, and the first is not used.
     """
     return (_loops() if values.size * size >= _MANY else _loaded()).subsets(words, half, values, held, k, size)
+
+
+# Projective spaces (`kernels.projective_space`).
+
+
+def hyperplane_points(space: "ProjectiveSpace", hyperplanes: NDArray, positions: NDArray) -> NDArray[np.int64]:
+    """For each row the point at this position, where those of its hyperplane come first and the others follow."""
+    return (_loops() if len(positions) >= _MANY else _loaded()).hyperplane_points(space, hyperplanes, positions)
+
+
+def line_sums(field: "FiniteField", blocks: NDArray) -> NDArray:
+    """Sums along the lines of q by q blocks: of the numbers at d and s + x d, over all d, for every x and s.
+
+    Blocks come in two axes, and sums have four: x, the two, and s. Whole numbers have a compiled loop.
+    """
+    from dither.kernels import with_numpy
+
+    return (_loops() if blocks.dtype == np.int64 else with_numpy).line_sums(field, blocks)
 
 
 # Codebooks (`mechanisms.codebooks`). Codeword i below `size` is row i of a matrix that the seed defines, and size + i

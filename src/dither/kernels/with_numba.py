@@ -4,11 +4,17 @@ Every loop releases the interpreter lock and runs on one thread; `core.parallel`
 rows.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from dither.kernels import hashing
+
+if TYPE_CHECKING:
+    from dither.kernels.finite_field import FiniteField
+    from dither.kernels.projective_space import ProjectiveSpace
 
 _mixed = njit(hashing.mixed, inline="always")
 _ITEMS = 4096  # categories at a time: their counters stay in the first-level cache
@@ -157,6 +163,102 @@ def _subsets(words, half, values, held, tails, others, packed, accepted):
             packed[row, byte] = eights[byte] * _GATHER >> np.uint64(56)
             eights[byte] = 0
         accepted[row] = fine
+
+
+# Projective spaces --------------------------------------------------------------------------------------------------
+
+
+def hyperplane_points(space: "ProjectiveSpace", hyperplanes: NDArray, positions: NDArray) -> NDArray[np.int64]:
+    """See `kernels.hyperplane_points`. Numbers of points fit 32 bits, which are divided faster than 64."""
+    found = np.empty(len(positions), dtype=np.int64)
+    powers, starts = space.powers[:-1].astype(np.uint32), space.starts.astype(np.uint32)
+    negatives, q = space.field.negatives.astype(np.uint32), np.uint32(space.q)
+    sums, _ = space.field.tabled
+    _hyperplane_points(hyperplanes, positions, q, powers, starts, space.digit_products, sums, negatives, found)
+    return found
+
+
+@njit(nogil=True, cache=True)
+def _hyperplane_points(hyperplanes, positions, q, powers, starts, products, sums, negatives, found):
+    t, tabled = powers.size, products.shape[0] > 0
+    group = np.uint32(products.shape[0]) if tabled else q
+    inside, others = starts[t - 1], np.uint32(q - 1)
+    for row in range(found.size):
+        hyperplane, place = np.uint32(hyperplanes[row]), np.uint32(positions[row])
+        length = t - 1
+        while starts[length] > hyperplane:
+            length -= 1
+        x, r = np.uint32(hyperplane - starts[length]), t - 1 - length
+        unit, digit, low = powers[r], np.uint32(0), np.uint32(0)
+        if place < inside:
+            number = _point(place, t - 2, powers, starts)
+            high = number
+            if r:
+                high = np.uint32(number // unit)
+                low = np.uint32(number - high * unit)
+        else:
+            steps = np.uint32(place - inside)
+            if r:
+                low = steps
+                steps = np.uint32(steps // unit)
+                low = np.uint32(low - steps * unit)
+            high, digit = np.uint32(0), np.uint32(1)
+            if steps:
+                above = np.uint32(np.uint32(steps - 1) // others)
+                high, digit = _point(above, t - 1, powers, starts), np.uint32(steps - above * others)
+        product, rest = np.uint32(0), high
+        while x and rest:
+            next_x, next_rest = np.uint32(x // group), np.uint32(rest // group)
+            x, rest = np.uint32(x - next_x * group), np.uint32(rest - next_rest * group)
+            product = np.uint32(sums[product, products[x, rest]] if tabled else (product + x * rest) % q)
+            x, rest = next_x, next_rest
+        digit = np.uint32(sums[digit, negatives[product]] if tabled else (digit + negatives[product]) % q)
+        number = np.uint32((high * q + digit) * unit + low)
+        digits = t - 1
+        while powers[digits] > number:
+            digits -= 1
+        found[row] = np.uint32(number - powers[digits] + starts[digits])
+
+
+@njit(inline="always")
+def _point(place, most, powers, starts):
+    """The number of the point at this place, of at most so many digits after the first."""
+    digits = most
+    while starts[digits] > place:
+        digits -= 1
+    return np.uint32(place - starts[digits] + powers[digits])
+
+
+def line_sums(field: "FiniteField", blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """See `kernels.line_sums`."""
+    *many, q, _ = blocks.shape
+    sums = np.empty((q, *many, q), dtype=np.int64)
+    _line_sums(np.ascontiguousarray(blocks), *field.tabled, sums)
+    return sums
+
+
+@njit(nogil=True, cache=True)
+def _line_sums(blocks, plus, times, sums):
+    q, tabled = blocks.shape[-1], plus.shape[0] > 0
+    for i in range(blocks.shape[0]):
+        for j in range(blocks.shape[1]):
+            block = blocks[i, j]
+            for x in range(q):
+                line = sums[x, i, j]
+                line[:] = block[0]
+                shift = 0
+                for d in range(1, q):
+                    row = block[d]
+                    if tabled:
+                        places = plus[times[x, d]]
+                        for s in range(q):
+                            line[s] += row[places[s]]
+                    else:  # modulo q: the row, turned
+                        shift = shift + x - q if shift + x >= q else shift + x
+                        for s in range(q - shift):
+                            line[s] += row[s + shift]
+                        for s in range(q - shift, q):
+                            line[s] += row[s + shift - q]
 
 
 # Codebooks ----------------------------------------------------------------------------------------------------------

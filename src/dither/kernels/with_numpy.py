@@ -1,11 +1,16 @@
 """The loops in NumPy, in blocks that stay in the cache. The compiled twins must give the same integers."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.kernels.hashing import SPREAD, buckets, halves, mixed
+
+if TYPE_CHECKING:
+    from dither.kernels.finite_field import FiniteField
+    from dither.kernels.projective_space import ProjectiveSpace
 
 _BLOCK = 1 << 17
 _FACTOR = 32  # a Hadamard matrix is a product of ones of this size
@@ -116,6 +121,42 @@ def _repeated(draws: NDArray[np.intp], k: int) -> NDArray[np.bool_]:
     repeated = np.zeros(rows * size, dtype=bool)
     repeated[later - later % size + place] = True
     return repeated.reshape(rows, size)
+
+
+# Projective spaces --------------------------------------------------------------------------------------------------
+
+
+def hyperplane_points(space: "ProjectiveSpace", hyperplanes: NDArray, positions: NDArray) -> NDArray[np.int64]:
+    """See `kernels.hyperplane_points`, and the essay of `kernels.projective_space` for the letters."""
+    field, q, starts, powers = space.field, space.q, space.starts, space.powers
+    length = np.searchsorted(starts, hyperplanes, side="right") - 1
+    x, unit = hyperplanes.astype(np.int64) - starts[length], powers[space.t - 1 - length]
+    place = positions.astype(np.int64)
+    inside = place < space.on_hyperplane
+    steps, low = np.divmod(place - space.on_hyperplane, unit)
+    point, digit = np.divmod(steps - 1, q - 1)  # what stands above, and the digit less the one of the hyperplane
+    point, digit = np.where(inside, place, point), np.where(inside, 0, np.where(steps > 0, digit + 1, 1))
+    digits = np.searchsorted(starts, point, side="right") - 1
+    number = np.where(inside | (steps > 0), point - starts[digits] + powers[digits], 0)
+    high = np.where(inside, number // unit, number)
+    low = np.where(inside, number % unit, low)
+    product = np.zeros(len(place), dtype=np.int64)
+    for power in powers[: space.t - 1]:
+        product = field.plus(product, field.times(x // power % q, high // power % q))
+    found = (high * q + field.plus(digit, field.negatives[product])) * unit + low
+    digits = np.searchsorted(powers, found, side="right") - 1
+    return found - powers[digits] + starts[digits]
+
+
+def line_sums(field: "FiniteField", blocks: NDArray) -> NDArray:
+    """See `kernels.line_sums`."""
+    *many, q, _ = blocks.shape
+    elements, flat = np.arange(q), blocks.reshape(*many, q * q)
+    sums = np.empty((q, *many, q), dtype=blocks.dtype)
+    for x in range(q):
+        line = elements[:, None] * q + field.plus(elements, field.times(np.full(q, x), elements)[:, None])
+        sums[x] = flat[..., line].sum(axis=-2)
+    return sums
 
 
 # Codebooks ----------------------------------------------------------------------------------------------------------

@@ -54,6 +54,11 @@ _TIPPED = (
 Shares = NDArray[np.float64]
 
 
+def collision_variance(g: int, cohorts: int) -> float:
+    """The variance of K[v, u] over the choice of hash functions: by which one that everybody holds shifts another."""
+    return 1 / ((g - 1) * cohorts)
+
+
 @dataclass(frozen=True)
 class CohortFrequencies:
     """The reading of k categories from a table of C cohorts by g buckets."""
@@ -79,6 +84,9 @@ class CohortFrequencies:
             return self.plain.worst_variance(share)
         worst = float(self._decoded_moments.variance.mean(axis=1).max())
         return worst + (1 - share) * (1 - 1 / self.k) / self.k
+
+    def covariance(self, shares: Shares, unasked: float = 0.0) -> None:
+        """It is not known: categories that collide under a function go together."""
 
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
         """Frequencies with standard errors, by the better of the two readings."""
@@ -135,8 +143,7 @@ class CohortFrequencies:
 
     @property
     def _collision_variance(self) -> float:
-        """The variance of K[v, u] over the choice of hash functions."""
-        return 1 / ((self.g - 1) * self.cohorts)
+        return collision_variance(self.g, self.cohorts)
 
     def _partly_solved(self, tally: Tally) -> tuple[Shares, Shares]:
         plain = self.plain.value(tally)

@@ -52,12 +52,16 @@ from dither.core.workload import Workload
 from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.kernels.hashing import buckets
-from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
+from dither.mechanisms.hash_seeds import HashedReports, HashSeeds, enough_cohorts
 from dither.mechanisms.key_sampling import chosen, entry_at, number_outside
-from dither.mechanisms.keycohorts import LEAST_COHORTS, BucketPlaces, CohortKeyValues, displacement, enough_cohorts
+from dither.mechanisms.keycohorts import LEAST_COHORTS, BucketPlaces, CohortKeyValues, displacement
 from dither.mechanisms.keyvalue import STATISTICS, Hits, KeyValues, checked_goal
 
 MOST_BUCKETS = 1 << 16
+# From here on the best number of buckets does not change any more: it is the largest (or, where all items are held, the
+# least), as that grows with e^(epsilon/2), and is above `MOST_BUCKETS` at epsilon 24 for any d and s. What users hold
+# is then told to 1e-10, which floats still tell apart.
+_LARGEST_EXPONENT = 24.0
 ORDER = 4  # the lane of words that say whose turn it is in a pair
 
 
@@ -79,11 +83,16 @@ class _Bucketed(Mechanism[Estimates]):
     statistics = STATISTICS
     paired = False
 
+    @property
+    def evaluations(self) -> int:
+        """Two hashes for each key, where every report has a hash function of its own."""
+        return 2 * self.d if self.cohorts is None else 0
+
     def affordable(self, variance: float, reports: float, most_evaluations: int) -> Self:
-        """With shared hash functions, if the 2 d evaluations of a report are more than the server can afford."""
-        if 2 * self.d <= most_evaluations:
-            return self
-        shared = enough_cohorts(self.d, self.s, self.law.outputs, variance, reports, most_evaluations)
+        """With hash functions that users share."""
+        t = self.law.outputs
+        shift = displacement(self.s, t, 1)
+        shared = enough_cohorts(shift, t, 2 * self.d, variance, reports, most_evaluations)
         return replace(self, cohorts=shared, weights=None)
 
     def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
@@ -132,7 +141,7 @@ class _Bucketed(Mechanism[Estimates]):
 
     def _best_buckets(self, least: int, step: int) -> int:
         """The number of buckets with the smallest variance, by trying them all."""
-        ratio = float(np.exp(min(self.epsilon, 12.0)))
+        ratio = float(np.exp(min(self.epsilon, _LARGEST_EXPONENT)))
         most = int(min(MOST_BUCKETS, 4 * self.s * (ratio + 3) + 16))
         t = np.arange(least, max(most, least + 8) + 1, step, dtype=np.float64)
         return int(t[np.argmin(self._cost(self._hits(ratio, 1.0, t)))])

@@ -22,7 +22,7 @@ from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism
 from dither.core.tally import Tally
 from dither.core.worth import Worths
-from dither.mechanisms.frequency import Frequencies, PairSupport
+from dither.mechanisms.frequency import Frequencies, PairSupport, Supported
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,14 @@ class GRR(Mechanism[Estimate]):
     @cached_property
     def reading(self) -> Frequencies:
         alone = PairSupport(Fraction(0), Fraction(0))  # a report names one category
-        return Frequencies(self.k, self.law.inside, (1 - self.law.inside) / (self.k - 1), pairs=alone)
+        q = (1 - self.law.inside) / (self.k - 1)
+        return Frequencies(self.k, self.law.inside, q, pairs=alone, supported=Supported(1, 1))
+
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
+        return self.reading.along(shape, axes)
 
     def report_worth(self) -> Worths:
-        return self.reading.worths(at_once=1)
+        return self.reading.worths()
 
     def honest_sums(self, tally: Tally) -> Sums:
         return self.reading.honest_sums(tally)

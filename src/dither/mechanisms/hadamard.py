@@ -14,6 +14,7 @@ is right.
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +73,8 @@ class Hadamard(Mechanism[Estimate]):
 
     @cached_property
     def reading(self) -> Frequencies:
-        return Frequencies(self.k, self.law.inside, Fraction(1, 2), supports=self._supports)
+        half = Fraction(1, 2)
+        return Frequencies(self.k, self.law.inside, half, supports=self._supports, supported_by=self._supported_by)
 
     def report_worth(self) -> Worths:
         return self.reading.worths(at_once=self.k)  # code 0 is in the half of every category
@@ -89,6 +91,12 @@ class Hadamard(Mechanism[Estimate]):
 
     def _supports(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return (counts.sum() + walsh_hadamard(counts)[1 : self.k + 1]) // 2
+
+    def _supported_by(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """For each code the weights of the categories in whose half it is."""
+        rows = np.zeros(self.codes)
+        rows[1 : self.k + 1] = weights
+        return (weights.sum() + walsh_hadamard(rows)) / 2
 
     def channel(self) -> TwoLevel:
         return self.law
@@ -109,13 +117,13 @@ def _code(row: Words, index: Words, odd: NDArray[np.bool_]) -> Words:
     return np.where(wrong, code | pivot, code)
 
 
-def walsh_hadamard(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def walsh_hadamard(counts: NDArray[Any]) -> NDArray[Any]:
     """sum_j (-1)^popcount(r & j) counts[j] for every r, in K log2 K additions.
 
     >>> walsh_hadamard(np.array([1, 2, 3, 4])).tolist()
     [10, -2, -4, 0]
     """
-    spectrum = counts.astype(np.int64)
+    spectrum = counts.copy()
     step = 1
     while step < spectrum.size:
         pairs = spectrum.reshape(-1, 2, step)

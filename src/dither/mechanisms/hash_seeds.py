@@ -6,6 +6,7 @@ takes C evaluations a category to read, however many reports there are; but coll
 whoever reads the table has to own up to them (`mechanisms.cohorts`, `mechanisms.keycohorts`).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,27 @@ from dither.errors import ParameterError
 from dither.kernels.hashing import public_seeds
 
 MOST_COHORTS = 1 << 24
+_PLANNED = (1 << 6, 1 << 16)  # cohorts, at least and at most, where their number is chosen
+_MOST_COUNTS = 1 << 24  # of a tally: 128 MB
+_ADDED = 0.05  # of the noise, that sharing hash functions may add
 _MOST_LOOKED_AT = 1 << 21  # cells of a table that are compared with their bounds one by one
+
+
+def enough_cohorts(shift: float, buckets: int, read: int, variance: float, reports: float, evaluations: int) -> int:
+    """How many hash functions users share: so many that what that adds to the error is small beside the noise.
+
+    `shift` is the variance by which a single function for all would move an estimate, and `variance` that of a report.
+    But they are not so many that reading their table, `read` evaluations for each, costs more `evaluations` than so
+    many reports may cost each.
+
+    >>> enough_cohorts(1.0, 30, 2000, 70.0, 10_000, 500), enough_cohorts(1.0, 30, 2000, 70.0, 1, 500)
+    (2048, 64)
+    """
+    least, most = _PLANNED
+    affordable = min(_MOST_COUNTS / buckets, reports * evaluations / read)
+    most = min(most, 1 << max(int(affordable), 1).bit_length() - 1)
+    enough = shift * reports / (_ADDED * variance)
+    return max(min(1 << math.ceil(math.log2(max(enough, 1.0))), most), least)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ beyond the noise is averaged over keys, and added to each key's own noise. For o
 the cohorts are: these intervals cover on average over keys.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -30,9 +29,6 @@ from dither.mechanisms.hash_seeds import HashSeeds
 from dither.mechanisms.keyvalue import KeyStatistics, KeyValues, Numbers
 
 LEAST_COHORTS = 8
-_PLANNED = (1 << 6, 1 << 16)  # cohorts, at least and at most, where their number is chosen
-_MOST_COUNTS = 1 << 24  # of a tally: 128 MB
-_ADDED = 0.05  # of the noise, that sharing hash functions may add
 _BLOCK = 1 << 20
 
 Pair = tuple[str, str]
@@ -42,21 +38,6 @@ Line = tuple[Numbers, Numbers]  # what n is multiplied with, and what hits are
 def displacement(s: int, t: int, cohorts: float) -> float:
     """The variance, at most, by which sharing so many hash functions moves an estimate, for the two items of a key."""
     return 2 * s * (t - 1) / ((t - s) ** 2 * cohorts)
-
-
-def enough_cohorts(d: int, s: int, t: int, variance: float, reports: float, most_evaluations: int) -> int:
-    """How many hash functions users share: so many that what that adds to the error is small beside the noise.
-
-    But not so many that reading their table, 2 d evaluations for each, costs more than a report may.
-
-    >>> enough_cohorts(1000, 8, 30, 70.0, 10_000, most_evaluations=500), enough_cohorts(1000, 8, 30, 70.0, 1, 500)
-    (2048, 64)
-    """
-    least, most = _PLANNED
-    affordable = min(_MOST_COUNTS / t, reports * most_evaluations / (2 * d))
-    most = min(most, 1 << max(int(affordable), 1).bit_length() - 1)
-    enough = displacement(s, t, 1) * reports / (_ADDED * variance)
-    return max(min(1 << math.ceil(math.log2(max(enough, 1.0))), most), least)
 
 
 @dataclass(frozen=True, eq=False)

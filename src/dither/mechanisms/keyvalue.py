@@ -304,13 +304,21 @@ class KeyValues:
         Users have at most s keys. Of means, the hardest value is 0: rounded to a sign it varies as much as signs do
         between users. Of presence, a share h of users who have a key adds h (1 - h) for those who were not asked.
         """
-        own = self._covariances(self.about, self.about)
-        most, more = self.domain.s / self.d, float(own[1:].max() - own[0])
-        unasked = 0.0 if self.about == "mean" else 1 - share * self.law.asked
-        if self.about == "mean":
-            more += 1.0
+        most = self.domain.s / self.d
+        absent, more, unasked = self.worst_parts(share)
         held = most * (more > 0) if unasked == 0 else min(max((more + unasked) / (2 * unasked), 0.0), most)
-        return float(own[0] + held * more + unasked * held * (1 - held)) / self.law.asked
+        return float(absent + held * more + unasked * held * (1 - held)) / self.law.asked
+
+    def worst_parts(self, share: float) -> tuple[float, float, float]:
+        """Of the variance of a report about a key: of one who lacks it, what a holder adds, and the part of h (1 - h).
+
+        The latter is that of who was asked, where a share h holds the key; of means it is 0, as their hardest value is.
+        """
+        own = self._covariances(self.about, self.about)
+        more = float(own[1:].max() - own[0])
+        if self.about == "mean":
+            return float(own[0]), more + 1.0, 0.0
+        return float(own[0]), more, 1 - share * self.law.asked
 
     def moments(self, x: Any) -> Moments:
         """For each vector (rows) the moments of a report about each key (columns), of the statistic it is about.

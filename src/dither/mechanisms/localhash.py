@@ -19,10 +19,10 @@ hash functions, and the tally is a C x g table. `mechanisms.cohorts` reads it.
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,9 @@ from dither.core.mechanism import Mechanism, Reading
 from dither.core.tally import Tally
 from dither.core.worth import Worths
 from dither.kernels.hashing import MOST_CATEGORIES, buckets
-from dither.mechanisms.cohorts import CohortFrequencies
-from dither.mechanisms.frequency import Frequencies, PairSupport
-from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
+from dither.mechanisms.cohorts import CohortFrequencies, collision_variance
+from dither.mechanisms.frequency import Frequencies, PairSupport, Supported
+from dither.mechanisms.hash_seeds import HashedReports, HashSeeds, enough_cohorts
 
 MOST_BUCKETS = 1 << 16
 
@@ -74,10 +74,25 @@ class LocalHash(Mechanism[Estimate]):
         {"k": 5, "epsilon": 2.0, "delta": 1e-3, "cohorts": 4},
     )
 
-    @classmethod
-    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
+    @property
+    def evaluations(self) -> int:
         """A hash for each category, where every report has a hash function of its own."""
-        return domain.k * statistics
+        return self.k if self.cohorts is None else 0
+
+    def affordable(self, variance: float, reports: float, most_evaluations: int) -> Self:
+        """With hash functions that users share: enough of them, as far as their table can be read at that cost."""
+        g = self.law.outputs
+        shared = enough_cohorts(collision_variance(g, 1), g, self.k, variance, reports, most_evaluations)
+        return replace(self, cohorts=shared, weights=None)
+
+    def displacement(self) -> float:
+        """What categories that collide under a shared hash function do, in the same way for all who share it."""
+        return 0.0 if self.cohorts is None else collision_variance(self.law.outputs, self.cohorts)
+
+    @property
+    def priced_reading(self) -> Frequencies:
+        """As if hash functions were not shared: to solve for collisions takes seconds, and wins little on average."""
+        return Frequencies(self.k, self.law.inside, Fraction(1, self.law.outputs))
 
     @property
     def sampler(self) -> Hashable:
@@ -97,16 +112,24 @@ class LocalHash(Mechanism[Estimate]):
 
     @cached_property
     def reading(self) -> Reading[Estimate]:
-        p, g = self.law.inside, self.g or 2
         if self.cohorts is None:
-            return Frequencies(self.k, p, Fraction(1, g), pairs=PairSupport.independent(p, Fraction(1, g)))
-        return CohortFrequencies(self.k, g, self.cohorts, p)
+            return self._of_fresh_hashes
+        return CohortFrequencies(self.k, self.g or 2, self.cohorts, self.law.inside)
+
+    @cached_property
+    def _of_fresh_hashes(self) -> Frequencies:
+        """The reading where every report has a hash function of its own."""
+        p, q = self.law.inside, Fraction(1, self.g or 2)
+        pairs, supported = PairSupport.independent(p, q), Supported(0, self.k, free=False)  # a liar searches for a hash
+        return Frequencies(self.k, p, q, pairs=pairs, supported=supported)
+
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
+        return None if self.cohorts is not None else self._of_fresh_hashes.along(shape, axes)
 
     def report_worth(self) -> Worths:
-        p, q = self.law.inside, Fraction(1, self.g or 2)
         if self.cohorts is None:
-            return Frequencies(self.k, p, q).worths(at_once=None)
-        return CohortFrequencies(self.k, self.g or 2, self.cohorts, p).worths()
+            return self._of_fresh_hashes.worths()
+        return CohortFrequencies(self.k, self.g or 2, self.cohorts, self.law.inside).worths()
 
     def honest_sums(self, tally: Tally) -> Sums:
         low, high = float((1 - self.law.inside) / (self.law.outputs - 1)), float(self.law.inside)

@@ -274,10 +274,10 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
     structure = UNARY_ITEM
     weight_count = 4
 
-    @classmethod
-    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
-        """Two bits for each key, of which a statistic needs one."""
-        return domain.d * statistics
+    @property
+    def evaluations(self) -> int:
+        """Two bits for each key."""
+        return 2 * self.d
 
     def _validate(self) -> None:
         super()._validate()

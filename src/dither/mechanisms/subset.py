@@ -21,6 +21,7 @@ sum: see `docs/categorical.md` for the argument (after Ye and Barg 2018).
 """
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -39,9 +40,10 @@ from dither.core.estimate import Estimate
 from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism
 from dither.core.tally import Tally
+from dither.core.workload import Workload
 from dither.core.worth import Worths
 from dither.errors import ParameterError
-from dither.mechanisms.frequency import Frequencies, PairSupport
+from dither.mechanisms.frequency import Frequencies, PairSupport, Supported
 from dither.mechanisms.packing import as_bytes, bits_dtype, counted_bits, packed_bits, padding_is_clear
 
 MOST_CATEGORIES = 1 << 16
@@ -66,10 +68,17 @@ class SubsetSelection(Mechanism[Estimate]):
     statistics = ("frequency", "total")
     examples = ({"k": 5, "epsilon": 1.0, "size": 2}, {"k": 4, "epsilon": 0.2}, {"k": 3, "epsilon": 2.0})
 
+    @property
+    def evaluations(self) -> int:
+        """The categories that are in, or those that are left out if they are fewer."""
+        return self._drawn
+
     @classmethod
-    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
-        """A bit for each category."""
-        return domain.k * statistics
+    def candidates(cls, workload: Workload) -> Iterator[Mapping[str, Any]]:
+        """The subset of the best size, if the server can afford it: to make one of many categories takes long."""
+        for parameters in super().candidates(workload):
+            if parameters["k"] / (math.exp(min(workload.epsilon, 50.0)) + 1) <= workload.most_evaluations + 1:
+                yield parameters
 
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, MOST_CATEGORIES))
@@ -111,10 +120,14 @@ class SubsetSelection(Mechanism[Estimate]):
         q = Fraction(size - 1, others) * p + Fraction(size, others) * (1 - p)
         two = others * max(others - 1, 1)  # ways to choose two other categories, in order
         neither = Fraction((size - 1) * (size - 2), two) * p + Fraction(size * (size - 1), two) * (1 - p)
-        return Frequencies(self.k, p, q, pairs=PairSupport(Fraction(size - 1, others) * p, neither))
+        pairs = PairSupport(Fraction(size - 1, others) * p, neither)
+        return Frequencies(self.k, p, q, pairs=pairs, supported=Supported(size, size))
+
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
+        return self.reading.along(shape, axes)
 
     def report_worth(self) -> Worths:
-        return self.reading.worths(at_once=self._size)
+        return self.reading.worths()
 
     def honest_sums(self, tally: Tally) -> Sums:
         return self.reading.honest_sums(tally)

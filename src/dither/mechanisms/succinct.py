@@ -74,10 +74,10 @@ class _Summed(Mechanism[Estimates]):
     takes = SPARSE
     statistics = STATISTICS
 
-    @classmethod
-    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
+    @property
+    def evaluations(self) -> int:
         """A sign for each key or, where presence and mean are asked for, for each item."""
-        return domain.d * statistics
+        return 2 * self.d if self.goal == "frequency" else self.d
 
     @classmethod
     def candidates(cls, workload: Workload) -> Iterator[Mapping[str, Any]]:

@@ -36,7 +36,7 @@ from dither.core.mechanism import Mechanism
 from dither.core.tally import Tally
 from dither.core.worth import Worths
 from dither.errors import ParameterError
-from dither.mechanisms.frequency import Frequencies, PairSupport
+from dither.mechanisms.frequency import Frequencies, PairSupport, Supported
 from dither.mechanisms.packing import (
     MOST_BITS,
     as_bytes,
@@ -77,10 +77,10 @@ class Unary(Mechanism[Estimate]):
         {"k": 3, "epsilon": 1.0, "q": 0.1},
     )
 
-    @classmethod
-    def evaluations(cls, domain: Any, statistics: int = 1) -> int:
+    @property
+    def evaluations(self) -> int:
         """A bit for each category."""
-        return domain.k * statistics
+        return self.k
 
     def _validate(self) -> None:
         self._freeze(k=checked_count("k", self.k, 2, MOST_BITS))
@@ -143,10 +143,13 @@ class Unary(Mechanism[Estimate]):
     @cached_property
     def reading(self) -> Frequencies:
         p, q = self.law.inside, Fraction(self._integers[2], self._integers[3])
-        return Frequencies(self.k, p, q, pairs=PairSupport.independent(p, q))
+        return Frequencies(self.k, p, q, pairs=PairSupport.independent(p, q), supported=Supported(0, self.k))
+
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Frequencies | None:
+        return self.reading.along(shape, axes)
 
     def report_worth(self) -> Worths:
-        return self.reading.worths(at_once=self.k)
+        return self.reading.worths()
 
     def honest_sums(self, tally: Tally) -> Sums:
         """Support counts, and the ones of all words together, of which there are as many whatever users hold."""

@@ -41,6 +41,7 @@ _LISTED = 40  # pairs that are not drawn
 _HEADINGS = {
     "means": "Means",
     "shares": "Shares of users",
+    "tables": "Combinations",
     "keys": "Keys and their values",
     "ranges": "Several attributes together",
 }
@@ -63,13 +64,18 @@ class Cards:
 
     @cached_property
     def _questions(self) -> dict[str, Question]:
-        asked = [*self.plan.questions, *(each for question in self.plan.questions for each in question.beside)]
-        return {str(question): question for question in asked}
+        return {str(question): question for question in (*self.plan.questions, *self.plan.beside)}
 
     @cached_property
     def groups(self) -> list[tuple[str, str, dict[str, Markup]]]:
         """Headings, how their cards are set, and for each question its card."""
-        ways = {"means": self._shares, "shares": self._shares, "keys": self._keys, "ranges": self._ranges}
+        ways = {
+            "means": self._shares,
+            "shares": self._shares,
+            "tables": self._tables,
+            "keys": self._keys,
+            "ranges": self._ranges,
+        }
         found: dict[str, dict[str, Markup]] = {group: {} for group in ways}
         for question in map(self._questions.get, self.estimates):
             if question is not None and self._own_card(question):
@@ -79,6 +85,8 @@ class Cards:
 
     def _own_card(self, question: Question) -> bool:
         """Not for what stands beside who has which key, nor for its parts at the lower and the upper end."""
+        if question.group == "tables":
+            return True
         return not question.derived or (question.averages and f"presence({question.name})" not in self.estimates)
 
     # One card ----------------------------------------------------------------------------------------------------
@@ -168,6 +176,17 @@ class Cards:
         else:
             body = [distribution(axis, items)]
         body += self._refined(estimate, share=not question.averages)
+        return self._card(question, question.title, estimate.n, body, estimate.notes)
+
+    def _tables(self, question: Question) -> Markup:
+        """The most frequent combinations, and of two attributes a map of all."""
+        estimate = self.estimates.single(str(question))
+        body = self._top(self._items(str(question), estimate, _MOST_BARS), estimate)
+        attributes: dict[str, Any] = {name: self.plan.schema[name] for name in question.names}
+        axes = [Axis(name, attribute.k or 0, attribute) for name, attribute in attributes.items()]
+        if estimate.n and len(axes) == 2 and question.shape == tuple(axis.size for axis in axes):
+            body.append(heat_map(axes[0], axes[1], estimate.value))
+        body += self._refined(estimate, share=True)
         return self._card(question, question.title, estimate.n, body, estimate.notes)
 
     @staticmethod

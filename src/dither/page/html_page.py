@@ -250,8 +250,12 @@ def _errors(plan: Plan, estimates: PlanEstimates, truth: Mapping[str, Any] | Non
         + "Stated is what the reports themselves say. Where it is far above the prediction, fewer people reported than "
         "planned.",
     ]
-    remarks = {question.statistic: question.remark for question in plan.questions if question.remark}
-    told += [f"Of {statistic}, {remark}" for statistic, remark in remarks.items()]
+    remarks = {
+        question.statistic if question.workload is None else str(question): question.remark
+        for question in plan.weighted_questions
+        if question.remark
+    }
+    told += [f"Of {asked}, {remark}" for asked, remark in remarks.items()]
     if truth:
         told.append(
             "Real is the distance from the truth. About 95% of the intervals should hold it; of few numbers, all may, "

@@ -10,56 +10,71 @@ Each user may spend epsilon once. With Q questions, each with the best mechanism
 
 Each of them is tried with the questions one by one and with **means in pairs**, which `Hypercube` asks for together:
 two numbers from one report, up to 14% better near epsilon 2. (More than two together are worse than pairs; Gaussian
-noise on all numbers together is worse at any epsilon, by a factor of log(1/delta).) Questions about the keys of one
+noise on all numbers together is worse at any epsilon, by a factor of log(1/delta).) And each is tried with
+**categories together**: one report about the cell of a table, of which each question reads the sums along its axis
+(`mechanisms.frequency`), where the search of `Crossings` finds tables that are cheaper than their questions one by
+one. From epsilon 1.4 on that is so for two questions with two answers, and for more and larger ones as epsilon grows:
+a table may have some e^epsilon cells. Questions about the keys of one
 attribute are always one unit: one report answers them all. So is a question about ranges of several attributes, which
 is asked by `Copula`: no other method for them comes near it (docs/ranges.md). What it costs is the predicted error of a
 query (`ranges.error_prediction`), which falls more slowly than with the number of users.
 
 The measure is the mean over questions of MSE / scale^2, weighted by their importance, where scale is half the width
-of the domain for a mean and 1 for frequencies, averaged over cells or keys. It is that of the worst users, or of users
-like those of a prior.
+of the domain for a mean and 1 for frequencies, averaged over cells or keys, by their own weights where they have some
+(`importance`). It is that of the worst users, or of users like those of a prior.
 
 **Candidates** are what the mechanisms of the registry offer for a unit (`Mechanism.candidates`), so those of other
-packages too. Of equally good ones the first of the registry is taken. A question that can be put in several forms
-(`Question.forms`) has candidates for each: shares below thresholds come from cells that are added up, or from numbers
-as they are, by whichever has the smaller error of *what is asked*.
+packages too. Of those whose error is within one per cent of the smallest, which nobody notices, the one with the
+smallest reports is taken, then the one that costs the server least, then the first of the registry. A question that
+can be put in several forms (`Question.forms`) has candidates for each: shares below thresholds come from cells that are
+added up, or from numbers as they are, by whichever has the smaller error of *what is asked*.
 
-**Server cost.** A report of LocalHash costs the server k hash evaluations, one of Unary and SubsetSelection k bits.
-Questions with more categories than `most_evaluations` are asked by Hadamard or GRR, whose reports are counted at
-once. A report of Collision or CoCo about d keys costs 2d hash evaluations; where that is more, users share the hash
-functions of C cohorts, and the server evaluates those once. Keys that collide then do so for all who share a function,
-which moves an estimate by a variance of up to about 2 s (t - 1) / ((t - s)^2 C) (`mechanisms.keycohorts`, for the two
-items of a key). C is large enough for that to be a twentieth of the noise, as far as the cost of reading the table of
-C by t counts allows, and it is part of the price.
+**Limits.** A report of LocalHash costs the server k hash evaluations, one of Unary k bits, one of SubsetSelection as
+many items as it holds; those of GRR, Hadamard and ProjectiveGeometry are counted at once. What costs more than
+`most_evaluations`, or has more than `most_bytes`, is left out. A report of Collision or CoCo about d keys costs 2d hash
+evaluations; where that is too many, users share the hash functions of C cohorts, and the server evaluates those once;
+LocalHash likewise. Keys that collide then do so for all who share a function, which moves an estimate by a variance of
+up to about 2 s (t - 1) / ((t - s)^2 C) (`mechanisms.keycohorts`, for the two items of a key). C is large enough for
+that to be a twentieth of the noise, as far as the cost of reading the table of C by t counts allows, and it is part of
+the price.
 """
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from dither.core.cell_weights import CellWeights
 from dither.core.domains import CATEGORIES, SPARSE, Records, UnitInterval
 from dither.core.exact import share_below
-from dither.core.mechanism import Mechanism, Reading
+from dither.core.mechanism import MOST_COUNTED, Mechanism, Reading
 from dither.core.workload import Workload
+from dither.core.worth import Worth
 from dither.errors import ParameterError
 from dither.mechanisms.lookup import registry
+from dither.mechanisms.weighted_variance import weighted_variance, worst_weighted_variance
+from dither.planning.crossing import Group, cheapest_groups
 from dither.questions.question import Form, Question
+from dither.questions.tables import crossed
 from dither.utility.population import Population
 
 SHARES = 1 << 20  # shares of users are rounded to this many parts
 _HOPELESS = 1.5  # asking for one more will not help any more
 _BLOCK = 1 << 22  # numbers that are looked at together
 _STEPS = [2 ** (step / 3) for step in range(-8, 9)]  # of an equal budget, tried for each question
-_EQUAL = 1 + 1e-7
+_AS_GOOD = 1.02  # of the squared error: 1% of the error, which nobody notices
 _GRAIN = 2.0**-40  # budgets by variance are whole multiples of it, so that their sum is exact
 
 Unit = tuple[Question, ...]  # what one report answers
+CROSSED = ", categories together"  # what the label of such a way ends with
+_MOST_KINDS = 16  # that a search for tables tells apart: its steps grow with their square
+_ROUNDS = 4  # of a search whose price of one more unit follows from what it found
 
 
 class Price(NamedTuple):
@@ -67,6 +82,25 @@ class Price(NamedTuple):
 
     mechanism: Mechanism
     variances: tuple[float, ...]
+
+    @property
+    def bytes(self) -> int:
+        """The size of a report."""
+        return self.mechanism.dtype.itemsize
+
+
+class Limits(NamedTuple):
+    """What a report may cost: evaluations of the server (`Mechanism.evaluations`), and bytes."""
+
+    evaluations: int = 500
+    bytes: int | None = None
+
+    def allow(self, price: Price) -> bool:
+        """Whether a report costs no more."""
+        return price.mechanism.evaluations <= self.evaluations and (self.bytes is None or price.bytes <= self.bytes)
+
+
+USUAL = Limits()
 
 
 @dataclass(frozen=True)
@@ -91,35 +125,70 @@ class Chooser:
     epsilon: float
     delta: float
     n: int
-    most_evaluations: int
+    limits: Limits = USUAL
     liars: Fraction = Fraction(0)
 
     @cached_property
     def _prices(self) -> dict[Hashable, Price | None]:
         return {}
 
+    @cached_property
+    def _mechanisms(self) -> dict[Hashable, Mechanism]:
+        return {}
+
     def ways(self) -> list[Way]:
         """The best first."""
-        tried = [way for units, style in self._partitions() for way in self._of(units, style)]
-        found = [way for way in tried if way is not None]
+        found: list[Way] = []
+        for units, style in self._partitions(found):
+            found += [way for way in self._of(units, style) if way is not None]
         if not found:
-            for each in self.questions:
-                offers = list(self._offers((each,), self.epsilon, self.delta, 1.0))
-                if len(offers) == 1:  # it says what is wrong, if it is this
-                    offers[0][0].with_budget(offers[0][1], self.epsilon, self.delta)
-            raise ParameterError("epsilon is too small for these questions: no report would carry information")
+            self._refuse()
         return sorted(found, key=lambda way: way.cost)
 
-    def _partitions(self) -> Iterator[tuple[tuple[Unit, ...], str]]:
+    def _refuse(self) -> NoReturn:
+        """Say why there is no way to ask."""
+        for unit in self._reported_together():
+            offers = list(self._offers(unit, self.epsilon, self.delta, 1.0))
+            if len(offers) == 1:  # it says what is wrong, if it is this
+                offers[0][0].with_budget(offers[0][1], self.epsilon, self.delta)
+            prices = list(self.prices(unit, self.epsilon, self.delta, 1.0))
+            smallest = min(
+                (price for price in prices if self.limits._replace(bytes=None).allow(price)),
+                default=None,
+                key=lambda price: price.bytes,
+            )
+            if smallest is not None and not any(map(self.limits.allow, prices)):
+                raise ParameterError(
+                    f"most_bytes={self.limits.bytes} is too little for {' and '.join(map(str, unit))}: the smallest "
+                    f"report about it has {smallest.bytes} bytes ({type(smallest.mechanism).__name__})"
+                )
+        raise ParameterError("epsilon is too small for these questions: no report would carry information")
+
+    def _reported_together(self) -> tuple[Unit, ...]:
+        """The questions, those in one unit that one report always answers."""
         reported: dict[Hashable, list[Question]] = {}
         for each in self.questions:
             reported.setdefault(each.together, []).append(each)
-        units = tuple(map(tuple, reported.values()))
-        yield units, ""
+        return tuple(map(tuple, reported.values()))
+
+    def _partitions(self, found: Sequence[Way]) -> Iterator[tuple[tuple[Unit, ...], str]]:
+        """What one report answers, in the ways to put questions together; those found so far say what is hopeless."""
+        plain = self._reported_together()
+        tables = Crossings(self, plain).partitions(lambda: min((way.cost for way in found), default=0.0) * self._total)
+        for units in chain([plain], tables):
+            crossing = CROSSED * (units != plain)
+            yield units, crossing
+            paired = self._in_pairs(units)
+            if paired != units:
+                yield paired, ", means in pairs" + crossing
+
+    def _in_pairs(self, units: tuple[Unit, ...]) -> tuple[Unit, ...]:
+        """The same with means in pairs, if there are any."""
         means = sorted((each for each in self.questions if each.pairs), key=lambda each: self.importance[each])
-        if len(means) > 1:
-            pairs = [tuple(means[start : start + 2]) for start in range(0, len(means), 2)]
-            yield (*pairs, *(unit for unit in units if not unit[0].pairs)), ", means in pairs"
+        if len(means) < 2:
+            return units
+        pairs = [tuple(means[start : start + 2]) for start in range(0, len(means), 2)]
+        return (*pairs, *(unit for unit in units if not unit[0].pairs))
 
     def _of(self, units: tuple[Unit, ...], style: str) -> Iterator[Way | None]:
         """The ways to ask these units; None for one that has too small a budget for some."""
@@ -144,6 +213,10 @@ class Chooser:
             split = self._budgets_by_variance(units)
             if split is not None:
                 yield self._way("every question, budgets by variance" + style, units, split, [1] * count, count)
+
+    @cached_property
+    def _total(self) -> float:
+        return sum(self.importance[question] for question in self.questions)
 
     # One way ---------------------------------------------------------------------------------------------------
 
@@ -181,7 +254,7 @@ class Chooser:
 
         def chosen(slope: float) -> list[float]:
             best = {kind: min(curve, key=lambda at: at[1] + slope * at[0])[0] for kind, curve in tried.items()}
-            return [best[self._kind(unit)] for unit in units]
+            return [best[self.kind(unit)] for unit in units]
 
         low, high = -60.0, 60.0  # the slope's logarithm: a steep one buys little
         for _ in range(60):
@@ -211,8 +284,14 @@ class Chooser:
         if len(prices) < len(tried):
             return None
         costs = [self._weighted(unit, price) / share for unit, price, share in zip(units, prices, shares, strict=True)]
-        mean = sum(costs) / sum(self.importance[question] for question in self.questions)
+        mean = sum(costs) / self._total
         return Way(label, units, tuple(price.mechanism for price in prices), tuple(weights), m, mean)
+
+    def cost_of(self, way: Way) -> float | None:
+        """What the same units would cost at the same budgets, with the mechanisms that are allowed here."""
+        budgets = [(mechanism.epsilon, mechanism.delta) for mechanism in way.mechanisms]
+        again = self._way(way.label, way.units, budgets, list(way.weights), way.questions_per_user)
+        return None if again is None else again.cost
 
     # Prices ----------------------------------------------------------------------------------------------------
 
@@ -222,9 +301,14 @@ class Chooser:
     def _weighted(self, unit: Unit, price: Price) -> float:
         return sum(self.importance[each] * variance for each, variance in zip(unit, price.variances, strict=True))
 
-    def _kind(self, unit: Unit) -> tuple[Unit, Hashable]:
+    def unit_cost(self, unit: Unit, m: int, share: float) -> float:
+        """What a unit costs that is one of m a user, if this share of the users is asked; infinite if it cannot be."""
+        price = self._price(unit, *self._part(m), share)
+        return math.inf if price is None else self._weighted(unit, price)
+
+    def kind(self, unit: Unit) -> tuple[Unit, Hashable]:
         """A representative of the units with the same prices, and what they have in common."""
-        common = tuple((each.kind, self.importance[each], id(self.users.get(each))) for each in unit)
+        common = tuple((each.kind, self.importance[each], id(each.workload), id(self.users.get(each))) for each in unit)
         return self._first.setdefault(common, unit), common
 
     @cached_property
@@ -232,36 +316,63 @@ class Chooser:
         return {}
 
     def _counted(self, units: Sequence[Unit]) -> Counter[tuple[Unit, Hashable]]:
-        return Counter(map(self._kind, units))
+        return Counter(map(self.kind, units))
 
     def _price(self, unit: Unit, epsilon: float, delta: float, share: float) -> Price | None:
         """The best mechanism for a unit at a budget, if any fits, where this share of the users is asked."""
-        key = (self._kind(unit)[1], epsilon, delta, share)
+        key = (self.kind(unit)[1], epsilon, delta, share)
         if key not in self._prices:
-            fitting = list(self._priced(unit, epsilon, delta, share))
-            least = min((self._weighted(unit, price) for price in fitting), default=0.0)
-            self._prices[key] = next((each for each in fitting if self._weighted(unit, each) <= least * _EQUAL), None)
+            prices = [price for price in self.prices(unit, epsilon, delta, share) if self.limits.allow(price)]
+            least = min((self._weighted(unit, price) for price in prices), default=0.0)
+            good = [price for price in prices if self._weighted(unit, price) <= least * _AS_GOOD]
+            self._prices[key] = min(good, key=lambda price: (price.bytes, price.mechanism.evaluations), default=None)
         return self._prices[key]
 
-    def _priced(self, unit: Unit, epsilon: float, delta: float, share: float) -> Iterator[Price]:
-        """What the candidates cost, those that the budget suffices for."""
+    def prices(self, unit: Unit, epsilon: float, delta: float, share: float) -> Iterator[Price]:
+        """What the candidates cost, those that the budget suffices for; where too dear for the server, also cheaper."""
+        table = crossed(unit)
         for cls, parameters in self._offers(unit, epsilon, delta, share):
+            if table is not None and cls.along is Mechanism.along:
+                continue  # it reads no axis of a table
             try:
-                mechanism = cls.with_budget(parameters, epsilon, delta)
+                mechanism = self._with_budget(cls, parameters, epsilon, delta)
                 price = self.price_of(mechanism, unit, share)
-                cheaper = mechanism.affordable(min(price.variances), self.n * share, self.most_evaluations)
-                yield price if cheaper is mechanism else self.price_of(cheaper, unit, share)
+                yield price
+                if mechanism.evaluations > self.limits.evaluations:
+                    cheaper = mechanism.affordable(min(price.variances), self.n * share, self.limits.evaluations)
+                    if cheaper is not mechanism:
+                        yield self.price_of(cheaper, unit, share)
             except ParameterError:  # the budget is too small for it
                 continue
+
+    def _with_budget(
+        self, cls: type[Mechanism], parameters: Mapping[str, Any], epsilon: float, delta: float
+    ) -> Mechanism:
+        """A mechanism for all the shares of users who may be asked by it: to find its integers takes longest.
+
+        Tables of as many cells have the same, whatever their axes are.
+        """
+        key = (cls, repr(parameters), epsilon, delta)
+        if key not in self._mechanisms:
+            self._mechanisms[key] = cls.with_budget(parameters, epsilon, delta)
+        return self._mechanisms[key]
 
     def price_of(self, mechanism: Mechanism, unit: Unit, share: float) -> Price:
         """What a mechanism costs that asks this share of the users."""
         known = unit[0].form(mechanism).variance(mechanism, self.n * share, self.n)
         moved = self.n * share * mechanism.displacement()  # which more reports do not make smaller
-        alone = variances(mechanism.reading, unit, self.users, share) if known is None else ()
+        alone = self._noise(mechanism, unit, share) if known is None else ()
         own = tuple(each + moved for each in alone) if known is None else (known,)
         damages = self._damages(mechanism, unit, share)
         return Price(mechanism, tuple(each + damage for each, damage in zip(own, damages, strict=True)))
+
+    def _noise(self, mechanism: Mechanism, unit: Unit, share: float) -> tuple[float, ...]:
+        """The variance of one report about each question; of one about the cells of a table, about each of its axes."""
+        table = crossed(unit)
+        if table is None:
+            return variances(mechanism.priced_reading, unit, self.users, share)
+        axes = zip(unit, table.readings(mechanism), strict=True)
+        return tuple(variances(reading, (question,), self.users, share)[0] for question, reading in axes)
 
     def _damages(self, mechanism: Mechanism, unit: Unit, share: float) -> tuple[float, ...]:
         """What liars add to the squared error of each question, at their worst, as a variance of one report.
@@ -271,9 +382,7 @@ class Chooser:
         """
         if not self.liars:
             return (0.0,) * len(unit)
-        own = mechanism.report_worth()
-        forms = [each.form(mechanism) for each in unit]
-        worths = [None if own is None else each.worth(own, place, len(unit)) for place, each in enumerate(forms)]
+        worths = report_worths(mechanism, unit)
         if None in worths:
             raise ParameterError(f"it is not known what a report of {type(mechanism).__name__} is worth to liars")
         shifts = [float(each.asked_of(Fraction(share)).worst_shift(self.liars)) for each in worths if each is not None]
@@ -284,23 +393,189 @@ class Chooser:
     ) -> Iterator[tuple[type[Mechanism], Mapping[str, Any]]]:
         """What the mechanisms of the registry offer for a unit, in its order: of equal ones the first is taken."""
         for form in unit[0].forms:
-            workload = _workload(unit, form, epsilon, delta, self.n * share, self.most_evaluations)
+            workload = _workload(unit, form, epsilon, delta, self.n * share, self.limits.evaluations)
             for cls in registry.values():
                 for parameters in cls.candidates(workload):
                     yield cls, parameters
 
 
+class Crossings:
+    """Partitions in which questions about shares are crossed: one report about the cell of their table answers them.
+
+    What is best depends on the way to ask, and so on the budget of a report. With V the variance of one report and s
+    what is added where users are not asked, both weighted and summed over the questions of a unit, U units cost
+
+    - with one of them a user, by variance:    (sum of sqrt(V + s))^2 - sum of s
+    - with m of them a user:                   U/m (sum of V + s) - sum of s
+    - with all of them, equal budgets:         sum of V, at epsilon/U
+
+    The first is least where the sum of sqrt(V + s) is. The others are sums, too, once it is known what one unit more
+    costs: in the second (sum of V + s) / U, which is found in a few rounds; in the third whatever makes them so few.
+    """
+
+    def __init__(self, chooser: Chooser, units: tuple[Unit, ...]) -> None:
+        self._chooser, self._units = chooser, units
+        first: dict[str, Unit] = {}  # one question about each attribute, since a table has no axis twice
+        for unit in units:
+            if len(unit) == 1 and unit[0].crosses:
+                first.setdefault(unit[0].name, unit)
+        free = set(first.values())
+        self._fixed = [unit for unit in units if unit not in free]
+        self._members = self._alike(list(first.values()))
+        self._counts, self._cells = [len(each) for each in self._members], [each[0].size for each in self._members]
+
+    def _alike(self, units: Sequence[Unit]) -> list[list[Question]]:
+        """Questions that the search does not tell apart: of one kind or, if kinds are many, nearly of one."""
+        kinds, step = [self._chooser.kind(unit)[1] for unit in units], 1 / 16
+        while len(set(kinds)) > _MOST_KINDS:
+            traits = [(unit[0].size, self._cost(unit, 1, 1.0)) for unit in units]
+            kinds = [tuple(round(math.log2(trait) / step) for trait in each) for each in traits]
+            step *= 2
+        members: dict[Hashable, list[Question]] = {}
+        for kind, (question,) in zip(kinds, units, strict=True):
+            members.setdefault(kind, []).append(question)
+        return list(members.values())
+
+    def partitions(self, least: Callable[[], float]) -> Iterator[tuple[Unit, ...]]:
+        """Those that may be better than the `least` cost that is known by then, each once."""
+        if sum(self._counts) < 2 or not least():  # there is nothing to cross, or to compare with
+            return
+        known = {self._units}
+        for groups in chain(self._sampled(), self._everything(least)):
+            units = self._partition(groups)
+            if units not in known:
+                known.add(units)
+                yield units
+
+    def _sampled(self) -> Iterator[Counter[Group]]:
+        """The best for m of the units a user, as long as one more is not hopeless."""
+        costs: list[float] = []
+        for m in range(1, len(self._units)):
+            share = m / len(self._units) if self._chooser.liars else 0.0
+            fixed = [self._cost(unit, m, m / len(self._units)) for unit in self._fixed]
+            groups, total = (self._by_variance if m == 1 else self._even)(m, share, fixed)
+            if not math.isfinite(total):
+                return
+            yield groups
+            costs.append(total)
+            if total > _HOPELESS * min(costs):
+                return
+
+    def _by_variance(self, m: int, share: float, fixed: list[float]) -> tuple[Counter[Group], float]:
+        groups = self._cheapest(lambda group: math.sqrt(self._group_cost(group, m, share)))
+        return groups, sum(math.sqrt(cost) for cost in [*fixed, *self._costs(groups, m, share)]) ** 2
+
+    def _even(self, m: int, share: float, fixed: list[float]) -> tuple[Counter[Group], float]:
+        groups: Counter[Group] = Counter({(kind,): count for kind, count in enumerate(self._counts)})
+        for _ in range(_ROUNDS):
+            costs = [*fixed, *self._costs(groups, m, share)]
+            more = sum(costs) / len(costs)
+            before, groups = groups, self._cheapest(lambda group, more=more: self._group_cost(group, m, share) + more)
+            if groups == before:
+                break
+        costs = [*fixed, *self._costs(groups, m, share)]
+        return groups, len(costs) / m * sum(costs)
+
+    def _everything(self, least: Callable[[], float]) -> Iterator[Counter[Group]]:
+        """The best for m units of which everybody answers all, for those m that may be better than the least so far.
+
+        Every question costs at least as much as by itself, and one of the groups has as many members as are on
+        average in one: at least as much as the smallest so many.
+        """
+        smallest = sorted(range(len(self._cells)), key=self._cells.__getitem__)
+        members = [kind for kind in smallest for _ in range(self._counts[kind])]
+        kinds = Counter(self._chooser.kind(unit) for unit in self._units)
+        for m in range(len(self._fixed) + 1, len(self._units)):
+            wanted = m - len(self._fixed)
+            group = tuple(sorted(members[: -(-len(members) // wanted)]))
+            if math.prod(self._cells[kind] for kind in group) > MOST_COUNTED:
+                continue
+            if sum(times * self._cost(unit, m, 1.0) for (unit, _), times in kinds.items()) >= least():
+                return
+            if self._group_cost(group, m, 1.0) < least():
+                yield self._so_many(m, wanted)
+
+    def _so_many(self, m: int, wanted: int) -> Counter[Group]:
+        """The best at the budget of one of m units, for at most so many groups, if one more costs enough for that."""
+
+        def at(more: float) -> Counter[Group]:
+            return self._cheapest(lambda group: self._group_cost(group, m, 1.0) + more)
+
+        low, high = 0.0, self._group_cost((0,), m, 1.0)
+        groups = at(low)
+        for _ in range(2 * _ROUNDS):
+            if groups.total() <= wanted:
+                break
+            low, high, groups = high, 4 * high, at(high)
+        for _ in range(_ROUNDS):
+            middle = (low + high / 4) / 2
+            fewer = at(middle)
+            if fewer.total() <= wanted:
+                groups, high = fewer, 4 * middle
+            else:
+                low = middle
+        return groups
+
+    def _cheapest(self, cost: Callable[[Group], float]) -> Counter[Group]:
+        """The groups with the least cost whose tally fits, all of them together."""
+        most = MOST_COUNTED
+        while True:
+            groups = cheapest_groups(self._counts, self._cells, cost, most)
+            if most == 1 or sum(math.prod(self._cells[kind] for kind in group) for group in groups.elements()) <= most:
+                return groups
+            most //= 2
+
+    # Prices of groups ------------------------------------------------------------------------------------------
+
+    def _costs(self, groups: Counter[Group], m: int, share: float) -> list[float]:
+        return [self._group_cost(group, m, share) for group in groups.elements()]
+
+    def _group_cost(self, group: Group, m: int, share: float) -> float:
+        return self._cost(next(self._drawn(Counter([group]))), m, share)
+
+    def _cost(self, unit: Unit, m: int, share: float) -> float:
+        return self._chooser.unit_cost(unit, m, share)
+
+    def _drawn(self, groups: Counter[Group]) -> Iterator[Unit]:
+        """Groups as units: each kind's questions in their order."""
+        left = [iter(each) for each in self._members]
+        for group in sorted(groups.elements()):
+            yield tuple(next(left[kind]) for kind in group)
+
+    def _partition(self, groups: Counter[Group]) -> tuple[Unit, ...]:
+        """As units, questions and units in the order in which they are asked for."""
+        places = {unit[0]: place for place, unit in enumerate(self._units)}
+        drawn = [tuple(sorted(unit, key=places.__getitem__)) for unit in self._drawn(groups)]
+        return tuple(sorted([*self._fixed, *drawn], key=lambda unit: places[unit[0]]))
+
+
 def _workload(unit: Unit, form: Form, epsilon: float, delta: float, users: float, most_evaluations: int) -> Workload:
-    """What a unit asks of a mechanism, in one form. Several means are one record."""
-    domain = Records(len(unit), (UnitInterval(),)) if unit[0].pairs and len(unit) > 1 else form.domain
+    """What a unit asks of a mechanism, its first question in this form.
+
+    Several means are one record, and crossed questions the cell of a table.
+    """
+    first, table = unit[0], crossed(unit)
+    domain = Records(len(unit), (UnitInterval(),)) if first.pairs and len(unit) > 1 else (table or form).domain
     statistics = tuple(dict.fromkeys((form.needs, *(question.needs for question in unit[1:]))))
-    return Workload(domain, statistics, epsilon, delta, users, most_evaluations, form.nominal)
+    return Workload(domain, statistics, epsilon, delta, users, most_evaluations, form.nominal, first.queries)
+
+
+def report_worths(mechanism: Mechanism, unit: Unit) -> tuple[Worth | None, ...]:
+    """What a report is worth to each question of a unit, in the mechanism's units; None where that is not known."""
+    table = crossed(unit)
+    if table is not None:
+        axes = zip(unit, table.readings(mechanism), strict=True)
+        return tuple(question.worth(reading.worths(), 0, 1) for question, reading in axes)
+    own = mechanism.report_worth()
+    forms = enumerate(each.form(mechanism) for each in unit)
+    return tuple(None if own is None else form.worth(own, place, len(unit)) for place, form in forms)
 
 
 def variances(reading: Reading, unit: Unit, users: Mapping[Question, Population], share: float) -> tuple[float, ...]:
     """Of one report about each question of a unit, where a random share of the users is asked.
 
-    For the worst users where nothing is known about them; of frequencies and of keys it is averaged.
+    For the worst users where nothing is known about them; of frequencies and of keys it is averaged, by the weights of
+    the question if it has some.
     """
     return tuple(_variance(reading, unit, place, users.get(question), share) for place, question in enumerate(unit))
 
@@ -308,13 +583,16 @@ def variances(reading: Reading, unit: Unit, users: Mapping[Question, Population]
 def _variance(reading: Any, unit: Unit, place: int, users: Population | None, share: float) -> float:
     if reading.domain.kind == SPARSE:
         reading = replace(reading, about=unit[place].statistic)
+    cells = unit[place].cells
     if users is None:
-        return reading.worst_variance(share)
+        return reading.worst_variance(share) if cells is None else worst_weighted_variance(reading, cells, share)
     if reading.domain.kind == CATEGORIES:  # noise is the same for every population; who is asked is not
         shares = np.bincount(users.values, weights=users.weights, minlength=reading.domain.k)
+        if cells is not None:
+            return weighted_variance(reading, cells, shares.astype(np.float64), share)
         return reading.worst_variance(1.0) + (1 - share) * float(1 - shares @ shares) / reading.domain.k
     if reading.domain.kind == SPARSE:
-        return _of_keys(reading, users, share)
+        return _of_keys(reading, users, share, cells)
     return _of_numbers(reading, place, len(unit), users, share)
 
 
@@ -330,7 +608,7 @@ def _of_numbers(reading: Reading, place: int, count: int, users: Population, sha
     return float(weights @ noise) + (1 - share) * max(spread, 0.0)
 
 
-def _of_keys(reading: Any, users: Population, share: float) -> float:
+def _of_keys(reading: Any, users: Population, share: float, cells: CellWeights | None) -> float:
     """Averaged over keys. The moments of a vector are a table of its own, so it is some vectors at a time."""
     d = reading.domain.d
     noise, mean, square = np.zeros(d), np.zeros(d), np.zeros(d)
@@ -341,4 +619,5 @@ def _of_keys(reading: Any, users: Population, share: float) -> float:
         noise += weights @ (found.variance + found.bias**2)
         mean += weights @ truth
         square += weights @ truth**2
-    return float(np.mean(noise + (1 - share) * np.maximum(square - mean**2, 0.0)))
+    found = noise + (1 - share) * np.maximum(square - mean**2, 0.0)
+    return float(np.mean(found)) if cells is None else cells.mean(found)

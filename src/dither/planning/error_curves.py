@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from dither.core.checks import checked_count, checked_epsilon
 from dither.display.table import TextTable
 from dither.errors import ParameterError
-from dither.planning.planner import chooser_of, kept_ways, limit_of
+from dither.planning.importance import Weights
+from dither.planning.planner import checked_limits, chooser_of, kept_ways, limit_of
 from dither.schema import Schema
 
 if TYPE_CHECKING:
@@ -84,8 +85,9 @@ def error_curves(
     delta: float = 0.0,
     ask: Iterable[str] | None = None,
     prior: Mapping[str, Any] | None = None,
-    weights: Mapping[str, float] | None = None,
+    weights: Weights | None = None,
     most_evaluations: int = 500,
+    most_bytes: int | None = None,
     progress: Callable[[Any], Iterable[Any]] | None = None,
 ) -> ErrorCurves:
     """How the error of the best plan, and of other ways to ask, depends on epsilon and on users.
@@ -99,9 +101,10 @@ def error_curves(
     """
     epsilon, users = checked_epsilon(epsilon), checked_count("users", users, 1)
     spots = tuple(np.geomspace(epsilon / 10, epsilon * 10, 17)) if epsilons is None else _ascending(epsilons)
+    limits = checked_limits(most_evaluations, most_bytes)
     rows = []
     for spot in (progress or iter)(spots):
-        chooser = chooser_of(schema, float(spot), users, delta, ask, prior, weights, most_evaluations)
+        chooser = chooser_of(schema, float(spot), users, delta, ask, prior, weights, limits)
         found: dict[str, float] = {}
         for way in kept_ways(schema, chooser, users):
             name = EVERY if way.questions_per_user == len(way.units) else ONE if way.questions_per_user == 1 else SOME

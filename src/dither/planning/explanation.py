@@ -1,9 +1,10 @@
 """A plan in words: what is asked, of whom, how, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dither.display.significant_digits import size
+from dither.planning.choose import CROSSED
 from dither.utility.influence import percentage
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ def explain_plan(plan: "Plan") -> str:
     if others and best > 0:
         liars = plan.prediction.liars
         worst = f" at the worst that {percentage(liars)} of liars can do" if liars else ""
+        average = "by the weights" if plan.prediction.weights else "on average"
         lines.append(
-            f"Of the ways compared this one ({way}) has the smallest error{worst}: {best:.3g} of a scale, on average."
+            f"Of the ways compared this one ({way}) has the smallest error{worst}: {best:.3g} of a scale, {average}."
         )
         next_best = plan.prediction.compared[others[0]]
         lines.append(f"The next best ({others[0]}) has {next_best:.3g}, {next_best / best - 1:.1%} more.")
@@ -33,19 +35,67 @@ def explain_plan(plan: "Plan") -> str:
             f"No plan with this epsilon and so many users can be below {plan.prediction.limit:.3g} for all users; "
             f"this one is {best / plan.prediction.limit:.2f} times that."
         )
-    pairs = [part.name for part in plan.parts if len(part.questions) > 1 and len(part.columns) > 1]
+    several = [part for part in plan.parts if len(part.questions) > 1 and len(part.columns) > 1]
+    pairs = [part.name for part in several if part.table is None]
     if pairs:
         lines.append(f"Asked together, two numbers in one report: {'; '.join(pairs[:3])}.")
+    lines += _tables(plan)
     keys = [part.name for part in plan.parts if len(part.questions) > len(part.columns)]
     if keys:
         lines.append(f"Answered by one report: {'; '.join(keys[:3])}.")
-    put = [pair for part in plan.parts for pair in zip(part.questions, part.forms, strict=True)]
-    remarks = sorted({form.remark for _, form in put if form.remark})
-    lines += [
-        f"{_listed([str(question) for question, form in put if form.remark == remark])}: {remark}" for remark in remarks
-    ]
-    lines += [_liars(plan), _whom(plan)]
+    mechanisms = {question: part.mechanism for part in plan.parts for question in part.questions}
+    remarked = {str(question): question.form(mechanisms[question]).remark for question in plan.weighted_questions}
+    remarks = sorted({remark for remark in remarked.values() if remark})
+    lines += [f"{_listed([name for name in remarked if remarked[name] == remark])}: {remark}" for remark in remarks]
+    lines += [*_weights(plan), *_server(plan), _liars(plan), _whom(plan)]
     return "\n".join(lines)
+
+
+def _weights(plan: "Plan") -> list[str]:
+    """What counted more, and the errors of numbers that were named."""
+    weights, named = plan.prediction.weights, plan.prediction.named
+    of_questions = [f"{name} counts {weight:g}" for name, weight in weights.items() if not isinstance(weight, Mapping)]
+    of_numbers = [
+        f"{number} in {name} counts {_weight(plan, name, number):g} (predicted error {size(error)})"
+        for name, errors in named.items()
+        for number, error in errors.items()
+    ]
+    if not of_questions and not of_numbers:
+        return []
+    more = ". The predicted error of a question is that of its numbers on average" if of_numbers else ""
+    return [f"Weights: {_listed([*of_questions, *of_numbers], 6)}; what is not named counts 1{more}."]
+
+
+def _weight(plan: "Plan", name: str, number: str) -> float:
+    weights = plan.prediction.weights[name]
+    return weights.get(number, 1.0) if isinstance(weights, Mapping) else weights
+
+
+def _server(plan: "Plan") -> list[str]:
+    """What the reports cost the server, and what it would cost in error to spare it that."""
+    dearest = max(plan.parts, key=lambda part: part.mechanism.evaluations)
+    most, counted = dearest.mechanism.evaluations, plan.prediction.counted
+    if not most:
+        return ["The server counts every report at once."]
+    evaluations = f"{most:,} evaluation{'s' * (most > 1)}"
+    by = type(dearest.mechanism).__name__
+    told = f"A report costs the server at most {evaluations}, those about {dearest.name} by {by}"
+    if not counted or plan.rmse <= 0:
+        return [f"{told}; nothing cheaper can ask this."]
+    return [f"{told}; with most_evaluations=0 the error would be {counted / plan.rmse - 1:.1%} larger."]
+
+
+def _tables(plan: "Plan") -> list[str]:
+    """Which questions are crossed, and what that won."""
+    crossed = [(part.name, part.table) for part in plan.parts if part.table is not None]
+    if not crossed:
+        return []
+    listed = "; ".join(f"{name} ({table.size:,} cells)" for name, table in crossed[:3])
+    more = f"; and {len(crossed) - 3:,} tables more" if len(crossed) > 3 else ""
+    apart = [error for way, error in plan.prediction.compared.items() if not way.endswith(CROSSED)]
+    won = f" The best way without that has {min(apart):.3g}, {min(apart) / plan.rmse - 1:.1%} more." if apart else ""
+    beside = f" Their table comes beside them, as {plan.tables[0]}." if plan.tables else ""
+    return [f"Asked together, one report about all combinations: {listed}{more}.{won}{beside}"]
 
 
 def _whom(plan: "Plan") -> str:

@@ -2,6 +2,8 @@
 
 A part knows how the columns of its attributes become what its mechanism takes, whether the mechanism fits its
 questions, and how what the mechanism estimates becomes an estimate for each of them, still in the mechanism's units.
+
+Questions that are crossed have a `table`: a report is about its cell, and each question reads its own axis.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.domains import RECORDS, SPARSE, WHOLE_NUMBERS, UnitInterval
+from dither.core.domains import CATEGORIES, RECORDS, SPARSE, WHOLE_NUMBERS, UnitInterval
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Collection, Mechanism
 from dither.core.randomness import Stream
@@ -19,9 +21,10 @@ from dither.core.reports import Reports
 from dither.core.tally import Tally
 from dither.core.worth import Worth
 from dither.errors import DomainError, ParameterError, TallyError
-from dither.planning.choose import Unit
+from dither.planning.choose import Unit, report_worths
 from dither.planning.record_tables import record_value
 from dither.questions.question import Column, Encoded, Form, Question
+from dither.questions.tables import MOST_TABLED, TableOf, crossed
 
 
 class Part(NamedTuple):
@@ -48,6 +51,20 @@ class Part(NamedTuple):
         return tuple({column.name: column for column in looked_at}.values())
 
     @property
+    def table(self) -> TableOf | None:
+        """The table whose cells its reports are about, if its questions are crossed."""
+        return crossed(self.questions)
+
+    @property
+    def beside(self) -> tuple[Question, ...]:
+        """What was not asked, and may come with its questions."""
+        table = self.table
+        if table is None:
+            return self.questions[0].beside
+        own = (each for question in self.questions for each in question.beside)
+        return *own, *([table] if table.size <= MOST_TABLED else ())
+
+    @property
     def keys(self) -> str | None:
         """The attribute whose keys it asks for, if it does."""
         return self.questions[0].name if self.mechanism.reading.domain.kind == SPARSE else None
@@ -63,6 +80,9 @@ class Part(NamedTuple):
         if domain.kind == SPARSE:
             told = {question.statistic for question in self.questions} <= set(reading.statistics)
             return told and asked == {domain} and len(self.columns) == 1
+        table = self.table
+        if domain.kind == CATEGORIES and table is not None:
+            return domain == table.domain and self.mechanism.along(table.shape, (0,)) is not None
         told = self.forms[0].needs in self.mechanism.statistics
         return told and asked == {domain} and len(self.questions) == 1
 
@@ -75,7 +95,10 @@ class Part(NamedTuple):
         return self._joined(encoded)
 
     def _joined(self, encoded: Sequence[NDArray]) -> NDArray:
-        """Columns as a mechanism takes them: one, or those of records beside each other."""
+        """Columns as a mechanism takes them: one, those of records beside each other, or the cells of a table."""
+        table = self.table
+        if table is not None:
+            return table.cell_numbers(encoded)
         return np.stack(encoded, axis=1) if self.takes_records else encoded[0]
 
     @property
@@ -106,9 +129,7 @@ class Part(NamedTuple):
 
     def worths(self, share: Fraction) -> Iterator[tuple[Question, Worth | None]]:
         """For each question what a report is worth, in its own units, where this share of the users is asked."""
-        own = self.mechanism.report_worth()
-        for place, question in enumerate(self.questions):
-            worth = None if own is None else self.forms[place].worth(own, place, len(self.questions))
+        for question, worth in zip(self.questions, report_worths(self.mechanism, self.questions), strict=True):
             if worth is not None and question.averages:
                 worth = worth.scaled(Fraction(question.unit), Fraction(question.attribute.centre))
             yield question, None if worth is None else worth._replace(question=str(question)).asked_of(share)
@@ -121,11 +142,19 @@ class Part(NamedTuple):
         if unknown is not None and all(each is not None for each in unknown.values()):
             yield from unknown.items()
             return
-        forms = self.forms
-        own = mechanism.estimate(tally, forms[0].reading_of(mechanism), within=Collection(guarantee, source, users))
-        for place, question in enumerate(asked):
-            yield question, forms[place].select(own, place, len(asked))
-        yield from ((each, each.select(own, 0, 1)) for each in asked[0].beside if each.answered_by(own))
+        within, table = Collection(guarantee, source, users), self.table
+        if table is None:
+            forms = self.forms
+            own = mechanism.estimate(tally, forms[0].reading_of(mechanism), within=within)
+            for place, question in enumerate(asked):
+                yield question, forms[place].select(own, place, len(asked))
+            yield from ((each, each.select(own, 0, 1)) for each in self.beside if each.answered_by(own))
+            return
+        axes = [mechanism.estimate(tally, reading, within=within) for reading in table.readings(mechanism)]
+        read = list(zip(asked, axes, strict=True))
+        yield from ((each, each.select(axis, 0, 1)) for question, axis in read for each in (question, *question.beside))
+        if table in self.beside:
+            yield table, table.select(mechanism.estimate(tally, within=within), 0, 1)
 
 
 class DevicePart(NamedTuple):
@@ -136,15 +165,18 @@ class DevicePart(NamedTuple):
     mechanism: Mechanism
     columns: tuple[Column, ...]
     takes_records: bool
+    table: TableOf | None = None
 
     @classmethod
     def of(cls, part: Part, tag: str) -> "DevicePart":
         """For a part whose reports carry this tag."""
-        return cls(part.name, tag, part.mechanism, part.columns, part.takes_records)
+        return cls(part.name, tag, part.mechanism, part.columns, part.takes_records, part.table)
 
     def encode(self, record: Any) -> NDArray:
         """What its mechanism takes from the record of one user; substitutes for what does not fit."""
         encoded = [_substituted(column, record_value(record, column.name)) for column in self.columns]
+        if self.table is not None:
+            return np.array([self.table.cell_number(encoded)])
         return np.array([encoded] if self.takes_records else encoded)
 
     def reports(self, values: NDArray, tape: Stream, rows: NDArray[np.intp] | None = None) -> Reports:

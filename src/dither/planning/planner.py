@@ -14,21 +14,23 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from dither.core.checks import as_float, checked_count, checked_delta, checked_epsilon
+from dither.core.cell_weights import CellWeights
+from dither.core.checks import checked_count, checked_delta, checked_epsilon
+from dither.core.mechanism import Mechanism
 from dither.errors import BudgetWarning, ParameterError
-from dither.planning.choose import Chooser, Way
+from dither.planning.choose import Chooser, Limits, Way
+from dither.planning.importance import Weights, importances, told_weights
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
-from dither.planning.priors import refuse_unknown, users_like
-from dither.questions.catalogue import named, questions
+from dither.planning.priors import checked_mapping, known_users
+from dither.questions.catalogue import questions
 from dither.questions.question import Question
 from dither.schema import Schema
 from dither.utility.influence import checked_share
-from dither.utility.limits import least_mse
-from dither.utility.population import Population
+from dither.utility.limits import Parameters, least_mse
 
-_WEIGHTS = (1e-9, 1e9)  # in sums of them none is lost, and none is infinite
+_MOST_NAMED = 12  # numbers of a question whose errors are told apart
 
 
 def plan(
@@ -39,8 +41,9 @@ def plan(
     delta: float = 0.0,
     ask: Iterable[str] | None = None,
     prior: Mapping[str, Any] | None = None,
-    weights: Mapping[str, float] | None = None,
+    weights: Weights | None = None,
     most_evaluations: int = 500,
+    most_bytes: int | None = None,
     liars: float = 0.0,
 ) -> Plan:
     """The best plan for these attributes, this budget and this many users.
@@ -48,7 +51,12 @@ def plan(
     `ask` names the questions, as in `["mean(income)", "histogram(job)"]`; by default every attribute's first, and of
     a `KeyValue` both, which one report answers. `"ranges(age, income)"` asks for any ranges of these attributes: its
     result answers queries (`dither.ranges`), each about at most 16 of them. `prior` says what is publicly known
-    about attributes (`planning.priors`); `weights` how much questions matter, 1 if not named.
+    about attributes (`planning.priors`). A report costs the server at most `most_evaluations` (hashes, or items that
+    are looked at), and has at most `most_bytes`; `plan.compared()` shows what that leaves out.
+
+    `weights` says how much questions matter, 1 if not named, and what of them (`planning.importance`): labels or keys
+    as in `{"histogram(job)": {"nurse": 5}}`; of ranges how often queries will be asked, about the age alone or about
+    any two attributes, as in `{"ranges(age, income)": {"age": 3, 2: 1}}`.
 
     `liars` is the share of users who may send what they like, as in 0.01. The plan then minimises the error at the
     worst that they can do: to the variance of each question comes the square of how far they can move a number.
@@ -60,8 +68,9 @@ def plan(
     (['mean(income)', 'histogram(job)'], 1)
     """
     users = checked_count("users", users, 1, MOST_WHOLE)
-    chooser = chooser_of(schema, epsilon, users, delta, ask, prior, weights, most_evaluations, liars)
-    made = _made(schema, chooser, kept_ways(schema, chooser, users), users)
+    limits = checked_limits(most_evaluations, most_bytes)
+    chooser = chooser_of(schema, epsilon, users, delta, ask, prior, weights, limits, liars)
+    made = _made(schema, chooser, kept_ways(schema, chooser, users), users, weights or {})
     _warn(made)
     return made
 
@@ -73,8 +82,8 @@ def chooser_of(
     delta: float,
     ask: Iterable[str] | None,
     prior: Mapping[str, Any] | None,
-    weights: Mapping[str, float] | None,
-    most_evaluations: int,
+    weights: Weights | None,
+    limits: Limits,
     liars: float = 0.0,
 ) -> Chooser:
     """What compares the ways to ask, with everything checked."""
@@ -84,70 +93,16 @@ def chooser_of(
         )
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta)
     asked = questions(schema, ask)
-    most = checked_count("most_evaluations", most_evaluations, 0)
-    known = _mapping(prior, 'prior maps names of attributes to what is known, as in prior={"age": "normal(40, 15)"}')
-    refuse_unknown(schema, known)
-    given = _mapping(weights, 'weights maps questions to numbers, as in weights={"mean(income)": 2.0}')
-    share = checked_share("liars", liars)
-    return Chooser(asked, _importance(asked, given), _known(asked, known), epsilon, delta, users, most, share)
+    given = checked_mapping(weights, 'weights maps questions to numbers, as in weights={"mean(income)": 2.0}')
+    known, share = known_users(schema, asked, prior), checked_share("liars", liars)
+    importance = importances(asked, given)
+    return Chooser(tuple(importance), importance, known, epsilon, delta, users, limits, share)
 
 
-def _mapping(given: Mapping[str, Any] | None, usage: str) -> dict[str, Any]:
-    if given is not None and not isinstance(given, Mapping):
-        raise ParameterError(usage)
-    return dict(given or {})
-
-
-def _importance(asked: tuple[Question, ...], weights: Mapping[str, float]) -> dict[Question, float]:
-    known = {str(each) for each in asked}
-    meant = [(first_of(asked, name), weight) for name, weight in weights.items()]
-    given: dict[str, float] = dict(meant)
-    if len(given) < len(meant):
-        raise ParameterError("weights: the same question has two; an attribute's name means its first question")
-    least, most = _WEIGHTS
-    for name, weight in given.items():
-        if name not in known:
-            raise ParameterError(f"weights: no such question is asked; there are {', '.join(map(str, asked[:12]))}")
-        if not least <= as_float(weight) <= most:
-            raise ParameterError(
-                f"the weight of {name} must be a number from {least:g} to {most:g}; leave out what does not matter"
-            )
-    return {each: float(given.get(str(each), 1.0)) for each in asked}
-
-
-def first_of(asked: tuple[Question, ...], name: str) -> str:
-    """The name of an attribute stands for the first question about it; of a question, any way to write it will do."""
-    first = next((each for each in asked if name in each.names), None)
-    meant = named(asked, str(name)) if first is None else first
-    return name if meant is None else str(meant)
-
-
-def _known(asked: tuple[Question, ...], prior: dict[str, Any]) -> dict[Question, Population]:
-    """For each question the users that its attribute's prior describes; one object for equal descriptions."""
-    _refuse_unused(asked, prior)
-    made: dict[Any, Population] = {}
-    known = {}
-    for each in asked:
-        if each.has_prior and each.name in prior:
-            about = prior[each.name]
-            # Questions that one report answers are about the same values.
-            key = (each.statistic, each.attribute, about) if isinstance(about, str) else each.together
-            if key not in made:
-                made[key] = users_like(each, about)
-            known[each] = made[key]
-    return known
-
-
-def _refuse_unused(asked: tuple[Question, ...], prior: dict[str, Any]) -> None:
-    """A prior of an attribute that only ranges are asked of: their errors are predicted without it."""
-    used = {each.name for each in asked if each.has_prior}
-    for each in asked:
-        unused = [name for name in each.names if name in prior and name not in used]
-        if unused:
-            raise ParameterError(
-                f"the prior of attribute {unused[0]} would change nothing: it is asked by {each} alone, whose error "
-                "is predicted for data that are far from smooth; leave that prior out"
-            )
+def checked_limits(most_evaluations: Any, most_bytes: Any) -> Limits:
+    """What a report may cost, if these are numbers."""
+    most = None if most_bytes is None else checked_count("most_bytes", most_bytes, 1)
+    return Limits(checked_count("most_evaluations", most_evaluations, 0), most)
 
 
 def kept_ways(schema: Schema, chooser: Chooser, users: int) -> list[Way]:
@@ -159,21 +114,24 @@ def kept_ways(schema: Schema, chooser: Chooser, users: int) -> list[Way]:
 
 
 def _plan(schema: Schema, chooser: Chooser, way: Way, users: int, prediction: Prediction) -> Plan:
-    parts = tuple(Part(*part) for part in zip(way.units, way.mechanisms, way.weights, strict=True))
+    units = [tuple(replace(each, workload=None) for each in unit) for unit in way.units]  # no part of what is stored
+    parts = tuple(Part(*part) for part in zip(units, way.mechanisms, way.weights, strict=True))
     return Plan(schema, chooser.epsilon, chooser.delta, users, parts, way.questions_per_user, prediction)
 
 
-def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int) -> Plan:
+def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int, weights: Weights) -> Plan:
     best = ways[0]
     compared = {way.label: math.sqrt(way.cost / users) for way in reversed(ways)}
-    parts = _plan(schema, chooser, best, users, NOTHING).parts
-    shares = [best.questions_per_user * part.weight / sum(best.weights) for part in parts]
+    shares = [best.questions_per_user * weight / sum(best.weights) for weight in best.weights]
     errors: dict[str, float] = {}
+    of_numbers: dict[str, dict[str, float]] = {}
     honest = replace(chooser, liars=Fraction(0))
-    for part, share in zip(parts, shares, strict=True):
-        price = honest.price_of(part.mechanism, part.questions, share)
-        for each, variance in zip(part.questions, price.variances, strict=True):
+    for unit, mechanism, share in zip(best.units, best.mechanisms, shares, strict=True):
+        price = honest.price_of(mechanism, tuple(each.evenly() for each in unit), share)
+        for each, variance in zip(unit, price.variances, strict=True):
             errors[str(each)] = math.sqrt(variance / (users * share)) * each.unit
+            if each.cells is not None:
+                of_numbers[str(each)] = _errors_of_named(honest, mechanism, each, each.cells, share)
     prediction = Prediction(
         {str(each): errors[str(each)] for each in chooser.questions},
         dict(sorted(compared.items(), key=lambda pair: pair[1])),
@@ -181,8 +139,31 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int) -> Plan
         bool(chooser.users),
         tuple(str(each) for each in chooser.questions if each in chooser.users),
         float(chooser.liars),
+        _counted(chooser, best),
+        told_weights(chooser.questions, weights),
+        of_numbers,
     )
     return _plan(schema, chooser, best, users, prediction)
+
+
+def _counted(chooser: Chooser, way: Way) -> float:
+    """The error of the same way to ask if the server could only count reports; 0 if it cannot be asked then."""
+    poorer = replace(chooser, limits=chooser.limits._replace(evaluations=0))
+    cost = poorer.cost_of(way)
+    return 0.0 if cost is None else math.sqrt(cost / chooser.n)
+
+
+def _errors_of_named(
+    chooser: Chooser, mechanism: Mechanism, question: Question, cells: CellWeights, share: float
+) -> dict[str, float]:
+    """The error of each number that a weight names, the heaviest first, for the users who are worst for it alone."""
+    names = question.labels or range(cells.size)
+    found = {}
+    for place in sorted(cells.named, key=cells.named.__getitem__, reverse=True)[:_MOST_NAMED]:
+        alone = replace(question, workload=CellWeights.only(cells.size, place))
+        (variance,) = chooser.price_of(mechanism, (alone,), share).variances
+        found[str(names[place])] = math.sqrt(variance / (chooser.n * share)) * question.unit
+    return found
 
 
 def limit_of(chooser: Chooser, users: int) -> float:
@@ -191,13 +172,14 @@ def limit_of(chooser: Chooser, users: int) -> float:
     It is known for delta = 0 and for all users: with a delta, a prior or liars it is 0, and so it is where ranges are
     asked for, of which no limit is known. It is one of many users. With few,
     it is better to answer some questions without asking anybody, which costs at most `unasked`; so they are left
-    out one kind after the other, those that cost least first, as far as that makes the limit smaller.
+    out one kind after the other, those that cost least first, as far as that makes the limit smaller. Where some
+    numbers of a question matter more, that is as if all had the smallest weight: it may cost more.
     """
     if (
         chooser.delta > 0
         or chooser.users
         or chooser.liars
-        or any(each.limit(1.0) is None for each in chooser.questions)
+        or any(_limit(each, 1.0) is None for each in chooser.questions)
     ):
         return 0.0
     total = sum(chooser.importance[each] for each in chooser.questions)
@@ -207,8 +189,16 @@ def limit_of(chooser: Chooser, users: int) -> float:
     for kind in sorted(kinds, key=kinds.__getitem__):
         least = min(least, _asked(left, chooser.epsilon) / users + constant)
         dropped = [each for each in left if each.kind == kind]
-        constant += sum(left.pop(each) for each in dropped) * kinds[kind]
+        constant += sum(left.pop(each) * _least_weight(each) for each in dropped) * kinds[kind]
     return math.sqrt(min(least, constant))
+
+
+def _limit(question: Question, weight: float) -> tuple[Parameters, ...] | None:
+    return question.limit(weight) if question.cells is None else question.weighted_limit(weight, question.cells)
+
+
+def _least_weight(question: Question) -> float:
+    return 1.0 if question.cells is None else question.cells.least
 
 
 def _asked(weights: Mapping[Question, float], epsilon: float) -> float:
@@ -218,8 +208,8 @@ def _asked(weights: Mapping[Question, float], epsilon: float) -> float:
     known of independent ones alone does not bound them together, and is used without the presence.
     """
     also = [each for each in weights if any(map(each.follows_from, weights))]
-    alone = [block for each, weight in weights.items() if each not in also for block in each.limit(weight) or ()]
-    joined = [replace(block, cells=None, signs=False) for each in also for block in each.limit(weights[each]) or ()]
+    alone = [block for each, weight in weights.items() if each not in also for block in _limit(each, weight) or ()]
+    joined = [replace(block, cells=None, signs=False) for each in also for block in _limit(each, weights[each]) or ()]
     return max(least_mse(alone + joined, epsilon), least_mse(alone, epsilon))
 
 

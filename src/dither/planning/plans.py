@@ -47,6 +47,7 @@ from dither.mechanisms import load
 from dither.planning import plan_files
 from dither.planning.device_reports import DeviceReports
 from dither.planning.explanation import explain_plan
+from dither.planning.importance import importances
 from dither.planning.plan_files import CertificateFormat, PartFormat
 from dither.planning.plan_parts import DevicePart, Part
 from dither.planning.plan_poisoning import goodness_of_tally, influence_on_plan
@@ -97,6 +98,21 @@ class Plan:
         """What is asked."""
         return tuple(question for part in self.parts for question in part.questions)
 
+    @cached_property
+    def weighted_questions(self) -> tuple[Question, ...]:
+        """The same, with what of them mattered more when the plan was made."""
+        return tuple(importances(self.questions, self.prediction.weights))
+
+    @property
+    def beside(self) -> tuple[Question, ...]:
+        """What is not asked, and may come with what is."""
+        return tuple(question for part in self.parts for question in part.beside)
+
+    @property
+    def tables(self) -> tuple[Question, ...]:
+        """Of these the tables of questions that are asked together."""
+        return tuple(part.table for part in self.parts if part.table is not None and part.table in part.beside)
+
     @property
     def shares(self) -> NDArray[np.float64]:
         """For each part the share of users who answer it."""
@@ -139,14 +155,18 @@ class Plan:
 
     @property
     def predicted(self) -> Mapping[str, float]:
-        """The standard error of each question, in its own units (of a cell, on average)."""
+        """The standard error of each question, in its own units; of a cell or key on average, whatever the weights.
+
+        Of ranges it is that of a query: a typical one, or one of those that the weights name.
+        """
         return self.prediction.errors
 
     @property
     def rmse(self) -> float:
-        """What the plan minimises: the square root of the mean over questions of MSE / scale^2.
+        """What the plan minimises: the square root of the mean over questions of MSE / scale^2, by their weights.
 
-        Of a plan that was made for a share of liars, MSE is that of the worst they can do.
+        Where cells or keys have weights of their own, MSE is their weighted mean. Of a plan that was made for a share
+        of liars, it is that of the worst they can do.
         """
         return next(iter(self.prediction.compared.values()))
 
@@ -179,7 +199,21 @@ class Plan:
             found |= self.influence(liars).column(named["question"])
         return TextTable(found)
 
-    def compared(self) -> TextTable:
+    def compared(self, prior: Mapping[str, Any] | None = None) -> TextTable:
+        """For each question the mechanisms that might have asked it: their error, and what a report of each costs.
+
+        At the budget and for the share of the users that the plan gives to the question. `prior` is what `dither.plan`
+        was given as such: what is known about users is not stored.
+
+        >>> from dither import Categorical, plan
+        >>> best = plan(Schema({"job": Categorical(["nurse", "driver", "teacher", "other"])}), 1.0, users=100_000)
+        >>> best.compared()
+        """
+        from dither.planning.compared import compared_mechanisms  # a device has no use for it
+
+        return compared_mechanisms(self, prior)
+
+    def ways(self) -> TextTable:
         """The ways to ask that were compared, the best first; last, if known, the limit that no way can be below."""
         limit = {"limit for any plan": self.prediction.limit} if self.prediction.limit else {}
         found = {**self.prediction.compared, **limit}

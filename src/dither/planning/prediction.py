@@ -7,9 +7,13 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from dither.errors import ParameterError
+from dither.planning.importance import LARGEST_WEIGHT, LEAST_WEIGHT, importances
 from dither.questions.question import Question
 
+_NONE: Mapping[str, Any] = {}
+
 Size = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
+Weight = Annotated[float, msgspec.Meta(ge=LEAST_WEIGHT, le=LARGEST_WEIGHT)]
 
 
 class Prediction(NamedTuple):
@@ -21,11 +25,14 @@ class Prediction(NamedTuple):
     informed: bool  # some are for users like those of a prior; otherwise all are for the worst
     known: tuple[str, ...] = ()  # the questions that a prior speaks of
     liars: float = 0.0  # the share of users whose lies `compared` covers, at their worst
+    counted: float = 0.0  # the error of this way where the server can only count; 0 where that is not known
+    weights: Mapping[str, float | Mapping[str, float]] = _NONE  # what mattered more: `compared` is weighted by it
+    named: Mapping[str, Mapping[str, float]] = _NONE  # the errors of numbers that weights name
 
     def stored(self) -> dict[str, Any]:
-        """For a file. Without liars it is as it was before there were any."""
-        fields = self._asdict()
-        return fields if self.liars else {name: value for name, value in fields.items() if name != "liars"}
+        """For a file. What is not known or was not said is left out, as it was before it could be."""
+        later = ("liars", "counted", "weights", "named")
+        return {name: value for name, value in self._asdict().items() if value or name not in later}
 
 
 class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
@@ -35,6 +42,9 @@ class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
     informed: bool
     known: tuple[str, ...] = ()
     liars: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    counted: Size = 0.0
+    weights: dict[str, Weight | dict[str, Weight]] = {}
+    named: dict[str, dict[str, Size]] = {}
 
 
 NOTHING = Prediction({}, {}, 0.0, False)
@@ -47,6 +57,19 @@ def checked_prediction(stored: PredictionFormat, asked: tuple[Question, ...]) ->
         reason = "errors: expected one number for each question"
     elif not set(stored.known) <= names or (stored.known and not stored.informed):
         reason = "known: expected questions of the plan, and none where informed is false"
+    elif wrong := _wrong_weights(stored, asked):
+        reason = wrong
     else:
-        return Prediction(stored.errors, stored.compared, stored.limit, stored.informed, stored.known, stored.liars)
+        return Prediction(**msgspec.structs.asdict(stored))
     raise ParameterError(f"this is not a plan: prediction.{reason}; make the plan again")
+
+
+def _wrong_weights(stored: PredictionFormat, asked: tuple[Question, ...]) -> str | None:
+    """What is wrong with stored weights, if they are not what somebody could have given for these questions."""
+    try:
+        weighted = importances(asked, stored.weights)
+    except ParameterError as error:
+        return f"weights: {error}"
+    places = {str(question): question.place_of for question in weighted if question.shape}
+    known = all(name in places and None not in map(places[name], own) for name, own in stored.named.items())
+    return None if known else "named: expected numbers of questions that have several"

@@ -27,14 +27,55 @@ from dither.utility.population import Population, population
 _NORMAL = re.compile(r"normal\((.+),(.+)\)")
 
 
-def refuse_unknown(schema: Schema, prior: Mapping[str, Any]) -> None:
+def checked_mapping(given: Mapping[str, Any] | None, usage: str) -> dict[str, Any]:
+    """A mapping as a dictionary; an empty one if there is none."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ParameterError(usage)
+    return dict(given or {})
+
+
+def known_users(
+    schema: Schema, asked: tuple[Question, ...], prior: Mapping[str, Any] | None
+) -> dict[Question, Population]:
+    """For each question the users that its attribute's prior describes; one object for equal descriptions."""
+    prior = checked_mapping(
+        prior, 'prior maps names of attributes to what is known, as in prior={"age": "normal(40, 15)"}'
+    )
+    _refuse_unknown(schema, prior)
+    _refuse_unused(asked, prior)
+    made: dict[Any, Population] = {}
+    known = {}
+    for each in asked:
+        if each.has_prior and each.name in prior:
+            about = prior[each.name]
+            # Questions that one report answers are about the same values.
+            key = (each.statistic, each.attribute, about) if isinstance(about, str) else each.together
+            if key not in made:
+                made[key] = _users_like(each, about)
+            known[each] = made[key]
+    return known
+
+
+def _refuse_unused(asked: tuple[Question, ...], prior: dict[str, Any]) -> None:
+    """A prior of an attribute that only ranges are asked of: their errors are predicted without it."""
+    used = {each.name for each in asked if each.has_prior}
+    for each in asked:
+        unused = [name for name in each.names if name in prior and name not in used]
+        if unused:
+            raise ParameterError(
+                f"the prior of attribute {unused[0]} would change nothing: it is asked by {each} alone, whose error "
+                "is predicted for data that are far from smooth; leave that prior out"
+            )
+
+
+def _refuse_unknown(schema: Schema, prior: Mapping[str, Any]) -> None:
     """Refuse what is said of no attribute."""
     unknown = [name for name in prior if name not in schema]
     if unknown:
         raise ParameterError(f"prior speaks of {unknown[0]}, which is no attribute; there are {', '.join(schema)}")
 
 
-def users_like(question: Question, prior: Any) -> Population:
+def _users_like(question: Question, prior: Any) -> Population:
     """What a mechanism for this question is given by users like these, and how often."""
     try:
         return _users(question, prior)

@@ -28,7 +28,8 @@ def refine_estimates(found: dict[Question, Estimate], method: str) -> dict[Quest
         for question, each in known.items()
         if question not in better
     }
-    return {**found, **alone, **better}
+    refined = {**found, **alone, **better}
+    return {question: question.agreed(each, refined) for question, each in refined.items()}
 
 
 def _shrunk_together(means: dict[Question, Estimate]) -> dict[Question, Estimate]:

@@ -206,7 +206,8 @@ def _asked(plan: "Plan") -> Section:
 
 
 def _computed(plan: "Plan") -> Section:
-    found = (each.sought for question in plan.questions for each in (question, *question.beside))
+    found = [each.sought for question in plan.questions for each in (question, *question.beside)]
+    found += [part.table.sought for part in plan.parts if part.table is not None]
     return Section(
         "What can be computed from it",
         ("From the reports of many people, about all of them together:",),

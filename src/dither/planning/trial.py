@@ -154,8 +154,9 @@ def truths(plan: Plan, batches: Iterable[Any]) -> dict[str, NDArray[np.float64]]
     """For each question what estimates should be, from the records themselves, a batch at a time.
 
     Values that do not fit count as their substitutes, as they do in a collection. Of keys there is also the mean among
-    those who hold one. Ranges are left out: each query has a truth of its own. Sums are of integers (numbers in steps
-    of 2^-52 of half their domain), so that the cut into batches does not matter.
+    those who hold one, and of questions that are asked together their table. Ranges are left out: each query has a
+    truth of its own. Sums are of integers (numbers in steps of 2^-52 of half their domain), so that the cut into
+    batches does not matter.
 
     >>> from dither import Numeric, Schema, plan
     >>> made = plan(Schema({"income": Numeric(0, 100)}), 1.0, users=1000)
@@ -167,8 +168,8 @@ def truths(plan: Plan, batches: Iterable[Any]) -> dict[str, NDArray[np.float64]]
     for batch in batches:
         columns, rows = columns_of(batch, plan.attributes)
         users += rows
-        for question in plan.questions:
-            counted = question.sums(columns.get(question.name))
+        for question in (*plan.questions, *plan.tables):
+            counted = question.sums_of(columns)
             if counted is not None:
                 sums[question] = sums.get(question, 0) + counted
     if users == 0:

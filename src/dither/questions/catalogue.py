@@ -13,12 +13,13 @@ from dither.questions.keys import ConditionalMeanOf, FrequencyOf, KeyMeanOf, Pre
 from dither.questions.means import MeanOf
 from dither.questions.question import Question
 from dither.questions.ranges import RangesOf
+from dither.questions.tables import TableOf
 from dither.schema import Schema
 
 _KNOWN: list[type[Question]] = [
     *(MeanOf, DistributionOf, CumulativeOf, HistogramOf, MissingOf),
     *(PresenceOf, KeyMeanOf, ConditionalMeanOf, FrequencyOf),
-    RangesOf,
+    *(RangesOf, TableOf),
 ]
 _LISTED = 12
 Q = TypeVar("Q", bound=Question)

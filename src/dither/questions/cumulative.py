@@ -20,11 +20,11 @@ are read off, and it is judged as such: its error is that of a share below a thr
 Refinement smooths cells by their neighbours, as that of a distribution does; what came from a window is smooth already.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,30 +87,30 @@ class CumulativeOf(Question[Cumulative]):
         return self.attribute.kind == "ordinal"
 
     @cached_property
-    def cells(self) -> int:
+    def cell_count(self) -> int:
         """How many cells its thresholds lie between."""
         return self.attribute.k if self.whole and self.attribute.k <= MOST_PLACES else BINS
 
     @property
     def shape(self) -> tuple[int]:
-        return (self.cells - 1,)
+        return (self.cell_count - 1,)
 
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
         """Of whole numbers, counted from the lowest: the first of each cell but the lowest."""
-        return _starts(self.cells, self.attribute.k)
+        return _starts(self.cell_count, self.attribute.k)
 
     @property
     def thresholds(self) -> Floats:
         """In its own units; of whole numbers the largest that counts as below."""
         if self.whole:
             return (self.attribute.low + self._starts - 1).astype(np.float64)
-        return np.linspace(self.attribute.low, self.attribute.high, self.cells + 1)[1:-1]
+        return np.linspace(self.attribute.low, self.attribute.high, self.cell_count + 1)[1:-1]
 
     @property
     def axis(self) -> Thresholds:
         """Where they are between -1 and 1, as a mechanism for numbers has them."""
-        return _axis(self.cells, self.attribute.k)
+        return _axis(self.cell_count, self.attribute.k)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -120,13 +120,13 @@ class CumulativeOf(Question[Cumulative]):
 
     @cached_property
     def kind(self) -> tuple[Hashable, str]:
-        return (self.cells, self.attribute.k), self.statistic
+        return (self.cell_count, self.attribute.k), self.statistic
 
     # Cells ---------------------------------------------------------------------------------------------------------
 
     @cached_property
     def domain(self) -> Categories:
-        return Categories(self.cells)
+        return Categories(self.cell_count)
 
     @cached_property
     def _finest(self) -> DistributionOf:
@@ -140,12 +140,12 @@ class CumulativeOf(Question[Cumulative]):
 
     def _cell(self, finest: Any) -> Any:
         """Of a bin or a whole number, counted from the lowest: the cell that it is in."""
-        return finest if self._finest.size == self.cells else finest * self.cells // self._finest.size
+        return finest if self._finest.size == self.cell_count else finest * self.cell_count // self._finest.size
 
     @cached_property
     def _sums(self) -> Floats:
         """What each cell (column) counts for below each threshold (row)."""
-        below = np.tri(self.cells - 1, self.cells)
+        below = np.tri(self.cell_count - 1, self.cell_count)
         return below - below.mean(axis=1, keepdims=True)
 
     def variance(self, mechanism: Mechanism, reports: float, users: float) -> float:
@@ -156,8 +156,8 @@ class CumulativeOf(Question[Cumulative]):
         """
         reading: Any = mechanism.reading  # of categories, which knows how the errors of totals go together
         noise = []
-        for held in (0, self.cells // 2, self.cells - 1):
-            spread = reading.covariance(np.eye(self.cells)[held])
+        for held in (0, self.cell_count // 2, self.cell_count - 1):
+            spread = reading.covariance(np.eye(self.cell_count)[held])
             if spread is None:
                 raise ParameterError("it is not known how the errors of these categories go together")
             factor = self._sums @ spread.factor
@@ -165,14 +165,12 @@ class CumulativeOf(Question[Cumulative]):
         return max(map(float, noise)) + max(0.0, 1 - reports / users) / 4
 
     def select(self, own: Estimate, place: int, count: int) -> Cumulative:
-        start = np.arange(1, self.cells) / self.cells
+        start = np.arange(1, self.cell_count) / self.cell_count
         spread = own.covariance
         if spread is None:  # then at most as if all errors went the same way
             error = np.abs(self._sums) @ own.stderr
         else:
-            factor = self._sums @ spread.factor
-            variance = self._sums**2 @ spread.diagonal + ((factor @ spread.core) * factor).sum(axis=1)
-            error = np.sqrt(np.maximum(variance, 0.0))
+            error = np.sqrt([spread.variance_of(row) for row in self._sums])
         note = "Added up from the shares of cells, which together are one: without bias."
         return Cumulative(
             start + self._sums @ own.value,
@@ -193,16 +191,23 @@ class CumulativeOf(Question[Cumulative]):
         whether some report does so exactly is left open.
         """
         [own] = worths
-        most_at_once = self.cells if own.at_once is None else own.at_once
+        most_at_once = self.cell_count if own.at_once is None else own.at_once
         least, most = Fraction(1), Fraction(0)
-        for below in range(1, self.cells):
-            start = Fraction(below, self.cells)
+        for below in range(1, self.cell_count):
+            start = Fraction(below, self.cell_count)
             most = max(most, start + min(most_at_once, below) * (1 - start) * own.swing)
-            least = min(least, start - min(most_at_once, self.cells - below) * start * own.swing)
+            least = min(least, start - min(most_at_once, self.cell_count - below) * start * own.swing)
         exact = own.exact and own.at_once == 1
         return own._replace(least=least, most=most, items=self.size, at_once=self.size, exact=exact)
 
     # What it costs ---------------------------------------------------------------------------------------------------
+
+    def weighted(self, given: Mapping[Any, float]) -> tuple[Self, float]:
+        """All thresholds count alike: of a smooth curve no error of a single one is predicted."""
+        raise ParameterError(
+            f"weights: all thresholds of {self} count alike; give the question one weight, as in "
+            f"weights={{{str(self)!r}: 2.0}}"
+        )
 
     def limit(self, weight: float) -> tuple[Parameters, ...]:
         """Of users at the two ends alone: all shares are then one, that of those at the lower end."""
@@ -242,8 +247,8 @@ class CumulativeOf(Question[Cumulative]):
         if not auto:
             return estimate
         with small_matrices():
-            found = smoothed(self.cells, None, [NoisySums(np.eye(self.cells), cells.value, cells.stderr**2)])
-        added = np.tri(self.cells - 1, self.cells)
+            found = smoothed(self.cell_count, None, [NoisySums(np.eye(self.cell_count), cells.value, cells.stderr**2)])
+        added = np.tri(self.cell_count - 1, self.cell_count)
         variance = ((added @ found.covariance) * added).sum(axis=1)
         return replace(
             estimate,
@@ -257,7 +262,7 @@ class CumulativeOf(Question[Cumulative]):
     # What is true, in a trial ----------------------------------------------------------------------------------------
 
     def sums(self, column: Any) -> Whole:
-        return np.bincount(self.encode(column, "substitute"), minlength=self.cells)[None]
+        return np.bincount(self.encode(column, "substitute"), minlength=self.cell_count)[None]
 
     def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
         return {str(self): np.cumsum(sums[0])[:-1] / users}

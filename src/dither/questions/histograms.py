@@ -54,6 +54,7 @@ class MissingOf(SharesOf):
 
     statistic: ClassVar[str] = "missing"
     derived: ClassVar[bool] = True
+    crosses: ClassVar[bool] = False
     title: ClassVar[str] = "no answer"
 
     @property

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from dither.core.cell_weights import CellWeights
 from dither.core.estimate import Estimate
 from dither.core.sparse_domain import Sparse
 from dither.core.worth import Worth, Worths
@@ -87,6 +88,9 @@ class KeyQuestion(Question[Estimate]):
 
     def limit(self, weight: float) -> tuple[Parameters, ...]:
         return sparse(self.domain.d, self.domain.s, self.statistic, weight)
+
+    def weighted_limit(self, weight: float, cells: CellWeights) -> tuple[Parameters, ...]:
+        return sparse(self.domain.d, self.domain.s, self.statistic, weight, cells)
 
     def select(self, own: Mapping[str, Estimate], place: int, count: int) -> Estimate:
         return own[self.statistic]

@@ -6,10 +6,12 @@ becomes a result in these units again (`decode`). Beside that it tells
 
 - what it is *asked of*: `asks` an attribute, and `read` from the text between the brackets of `mean(income)`;
 - what a mechanism *takes*: its `domain`, from which mechanisms are found; `together`, which questions one report
-  answers; `forms`, where it can be put in several ways (a number as itself, or as a cell), each with a domain of its
-  own: the mechanism that is chosen says which of them devices encode;
+  answers; whether it may be asked together with others, in `pairs`, or where it `crosses` them (`questions.tables`);
+  `forms`, where it can be put in several ways (a number as itself, or as a cell), each with a domain of its own: the
+  mechanism that is chosen says which of them devices encode;
 - what it *costs*: from the reading of a mechanism, unless it knows better (`variance`); what no mechanism can be below
   (`limit`) and what a constant would miss (`unasked`);
+- what of it *matters*: `weighted`, which of its numbers count more, or which queries will be asked;
 - what is *won back* after collection: `refine`, alone or pooled with others (`pooled`);
 - what the *truth* is, in a trial: `sums` that add up over batches, and `truths` of them;
 - how it is *shown*: numbers of `shape`, of which () is one number, `labels`, `ends`, on the page in a `group` of cards.
@@ -20,7 +22,7 @@ makes it known to plans. docs/extending.md builds one.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self
@@ -28,17 +30,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.cell_weights import CellWeights
+from dither.core.checks import as_text, whole_number
 from dither.core.confidence import InUnits
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Domain, Mechanism, Reading
 from dither.core.worth import Worth, Worths
-from dither.errors import DomainError, RowError
+from dither.errors import DomainError, ParameterError, RowError
 from dither.schema import Attribute, Schema
 from dither.utility.limits import Parameters
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
+_LISTED = 12
 Encoded = float | np.generic  # one of what a mechanism takes: a number, a row
 if TYPE_CHECKING:  # a `Question` alone is one with any result
     from typing_extensions import TypeVar
@@ -118,6 +123,7 @@ class Question(ABC, Generic[R]):
 
     name: str
     attribute: Any = field(hash=False)  # labels may be many, and names suffice to tell questions apart
+    workload: Any = field(default=None, kw_only=True, compare=False, repr=False)  # what of it matters more: `weighted`
 
     statistic: ClassVar[str]
     needs: ClassVar[str] = "frequency"  # what a mechanism must answer
@@ -125,10 +131,11 @@ class Question(ABC, Generic[R]):
     ordered: ClassVar[bool] = False  # the numbers have an order of their own
     derived: ClassVar[bool] = False  # comes with other questions, and is not asked by itself
     pairs: ClassVar[bool] = False  # two may be asked by one report about both attributes
+    crosses: ClassVar[bool] = False  # several may be asked by one report about the cell of their table
     pooled: ClassVar[bool] = False  # is refined together with others of its kind
     has_prior: ClassVar[bool] = True  # what is known about users changes its prediction
     answers_conditions: ClassVar[bool] = False  # its result answers queries in the words of SQL
-    group: ClassVar[str] = "shares"  # of cards on a page: "means", "shares", "keys" or "ranges"
+    group: ClassVar[str] = "shares"  # of cards on a page: "means", "shares", "tables", "keys" or "ranges"
     title: ClassVar[str] = "shares of users"  # of its card
 
     def __str__(self) -> str:
@@ -257,6 +264,69 @@ class Question(ABC, Generic[R]):
         """What must be known about its predicted error."""
         return None
 
+    # What of it matters ----------------------------------------------------------------------------------------
+
+    def weighted(self, given: Mapping[Any, float]) -> tuple[Self, float]:
+        """The question where some of its numbers matter more, and how much it matters as a whole.
+
+        `given` maps names of its numbers to checked weights; one that is not named has weight 1. The question counts as
+        much as its numbers do on average.
+        """
+        if not self.shape:
+            raise ParameterError(
+                f"weights: {self} is one number and has one weight: weights={{{str(self)!r}: 2.0}}; only the numbers "
+                "of a histogram, a distribution or keys have weights of their own"
+            )
+        places = {name: self.place_of(name) for name in given}
+        if None in places.values():
+            raise ParameterError(f"weights: nothing in {self} is called so; {self._some_names()}")
+        cells = CellWeights(self.size, {place: given[name] for name, place in places.items() if place is not None})
+        if len(cells.named) < len(given):
+            raise ParameterError(f"weights: a number in {self} has two weights; name it once")
+        return replace(self, workload=None if cells.even else cells), cells.importance
+
+    def place_of(self, name: Any) -> int | None:
+        """The place of the number with this name: a label, or where there are none, and for whole numbers, a number."""
+        number = whole_number(name)
+        text = as_text(name) if number is None else str(number)
+        if self._places is not None:
+            return self._places.get(text)
+        place = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
+        return place if 0 <= place < self.size else None
+
+    @cached_property
+    def _places(self) -> dict[str, int] | None:
+        return None if self.labels is None else {label: place for place, label in enumerate(self.labels)}
+
+    def _some_names(self) -> str:
+        """What its numbers are called, for a refusal."""
+        if self.labels is None:
+            return f"they are numbered from 0 to {self.size - 1}"
+        rest = len(self.labels) - _LISTED
+        return f"there are {', '.join(self.labels[:_LISTED])}" + (f" and {rest:,} more" if rest > 0 else "")
+
+    def names_of(self, given: Mapping[Any, float]) -> dict[str, float]:
+        """The same weights by names that are texts, for a file."""
+        return {as_text(name) or str(name): float(weight) for name, weight in given.items()}
+
+    @property
+    def cells(self) -> CellWeights | None:
+        """The weights of its numbers, if they do not matter alike."""
+        return self.workload
+
+    @property
+    def queries(self) -> Any:
+        """Which queries will be asked, where it answers any; None if nothing is said."""
+        return None
+
+    def evenly(self) -> Self:
+        """The question whose error is told: that of its numbers on average, whichever of them matter."""
+        return replace(self, workload=None)
+
+    def weighted_limit(self, weight: float, cells: CellWeights) -> tuple[Parameters, ...] | None:
+        """`limit` where some numbers matter more; None where it is not known."""
+        return None
+
     # What it gives ---------------------------------------------------------------------------------------------
 
     @property
@@ -345,11 +415,19 @@ class Question(ABC, Generic[R]):
         """A better estimate from the same reports, by the method that was chosen, or by the one that suits it best."""
         return apply(estimate)
 
+    def agreed(self, estimate: R, refined: Mapping["Question", Any]) -> R:
+        """The same in agreement with what else was refined from these reports: by default there is nothing to agree."""
+        return estimate
+
     # What is true, in a trial ----------------------------------------------------------------------------------
 
     @abstractmethod
     def sums(self, column: Any) -> Whole | None:
         """What is added up over batches, rows of integers; None where each answer has a truth of its own."""
+
+    def sums_of(self, columns: Mapping[str, Any]) -> Whole | None:
+        """The same of a table of records; by default of the one column that it is about."""
+        return self.sums(columns.get(self.name))
 
     @abstractmethod
     def truths(self, sums: Whole, users: int) -> dict[str, Floats]:

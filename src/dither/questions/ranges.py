@@ -5,8 +5,9 @@ Its `attribute` is the `Axes` of all of them; numbers are cut into `CELLS` cells
 method comes near it (docs/ranges.md).
 """
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -20,12 +21,14 @@ from dither.questions.question import Column, Floats, Question, Whole, encoded_b
 from dither.ranges.axes import Axes, Axis
 from dither.ranges.collection import WholeNumberRecords
 from dither.ranges.error_prediction import predicted
+from dither.ranges.query_workload import QueryWorkload, written
 from dither.schema import Attribute, Schema
 
 if TYPE_CHECKING:
     from dither.ranges.range_estimate import RangeEstimate  # a device has no use for it
 
 CELLS = 64  # of a number; stored plans rely on it
+_LISTED = 4
 
 
 @dataclass(frozen=True)
@@ -111,15 +114,58 @@ class RangesOf(Question["RangeEstimate"]):
 
     def variance(self, mechanism: Any, reports: float, users: float) -> float:
         """That would have the predicted error, which falls more slowly than with the number of users."""
-        return reports * predicted(mechanism, reports, users).mse
+        return reports * predicted(mechanism, reports, users, queries=self.queries).mse
 
     def limit(self, weight: float) -> None:
         return None
 
+    # What of it matters ----------------------------------------------------------------------------------------
+
+    def weighted(self, given: Mapping[Any, float]) -> tuple[Self, float]:
+        """The question where these queries will be asked, each so often; as a whole it matters as it does without."""
+        try:
+            queries = QueryWorkload.of(self.names, given)
+        except ParameterError as error:
+            raise ParameterError(f"weights of {self}: {error}") from None
+        return replace(self, workload=None if queries.usual else queries), 1.0
+
+    def names_of(self, given: Mapping[Any, float]) -> dict[str, float]:
+        return {written(self.names, key): float(often) for key, often in given.items()}
+
+    @property
+    def queries(self) -> QueryWorkload | None:
+        return self.workload
+
+    @property
+    def cells(self) -> None:
+        return None
+
+    def evenly(self) -> Self:
+        """Its error is that of the queries that will be asked."""
+        return self
+
     @property
     def remark(self) -> str:
-        about = "half of the values" + (" of two attributes" if len(self.names) > 1 else "")
-        return f"predicted is the error of a query about {about}, for data that are far from smooth."
+        hard = "for data that are far from smooth"
+        if self.queries is None:
+            about = "half of the values" + (" of two attributes" if len(self.names) > 1 else "")
+            return f"predicted is the error of a query about {about}, {hard}."
+        often = sorted(self.queries.asked, key=lambda each: -each[1])
+        listed = [f"{self._queries(kind)} {size:.0%}" for kind, size in often[:_LISTED]]
+        rest = len(often) - _LISTED
+        more = f" and {rest:,} more" if rest > 0 else ""
+        estimate = "; of three attributes or more, an estimate from all their pairs" if self.queries.largest > 2 else ""
+        some = len(self.queries.pairs) < math.comb(len(self.names), 2)
+        left_out = " Few users are asked about what they leave out, or none." if some else ""
+        return (
+            f"predicted is the error of a query about half of the values of what the weights name ({'; '.join(listed)}"
+            f"{more}), {hard}{estimate}.{left_out}"
+        )
+
+    def _queries(self, kind: tuple[int, ...] | int) -> str:
+        if isinstance(kind, tuple):
+            return " and ".join(self.names[j] for j in kind)
+        return f"any {kind} attribute{'s' * (kind > 1)}"
 
     def worth(self, worths: Worths, place: int, count: int) -> Worth:
         """To what answers are fitted to and can be moved farthest: a cell, or a mean on an axis from 0 to 1."""

@@ -1,10 +1,11 @@
 """The shares of users in categories: what histograms and distributions have in common."""
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from dither.core.cell_weights import CellWeights
 from dither.core.domains import Categories
 from dither.core.estimate import Estimate
 from dither.questions.question import Floats, Question, Whole
@@ -14,12 +15,17 @@ from dither.utility.limits import Parameters, frequencies
 class SharesOf(Question[Estimate]):
     """The share of users in each of the categories that `_encoded` numbers from 0."""
 
+    crosses: ClassVar[bool] = True
+
     @cached_property
     def domain(self) -> Categories:
         return Categories(self.size)
 
     def limit(self, weight: float) -> tuple[Parameters, ...]:
         return frequencies(self.size, weight)
+
+    def weighted_limit(self, weight: float, cells: CellWeights) -> tuple[Parameters, ...]:
+        return frequencies(self.size, weight, cells)
 
     @property
     def unasked(self) -> float:

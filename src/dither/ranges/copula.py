@@ -3,7 +3,9 @@
 The planner's default for range queries. In one round:
 
 - **Asked.** Two users in three report one attribute, through the square wave (an attribute without an order, or with
-  few values, through the better frequency oracle); the others report their cell in a coarse grid of one pair.
+  few values, through the better frequency oracle); the others report their cell in a coarse grid of one pair. Where it
+  is known which queries will be asked, users are divided by it (`shares_for`), and a pair that none of them is about is
+  not asked for.
 - **Marginals** (`estimation.density`). All that was heard about an attribute, its own reports and the sums of its
   pairs' grids, is put into one posterior of a smooth distribution.
 - **Pairs** (`interaction`). A correlation for each pair, shrunk towards those of the others; and what a normal copula
@@ -16,11 +18,11 @@ best (clusters). Grids with cuts at the quantiles, which need a first round to l
 little over it (docs/decisions/0015-ranges.md).
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from math import log2, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +30,8 @@ from dither.core.workload import Workload
 from dither.ranges.collection import Ranges
 from dither.ranges.granularity import MOST_EVALUATIONS, cells_of_pair, checked_nominal, noise, oracle
 from dither.ranges.grid import Grid
-from dither.ranges.groups import WAVE, Collected, Readable, UserGroup
+from dither.ranges.groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
+from dither.ranges.query_workload import QueryWorkload
 
 if TYPE_CHECKING:
     from dither.ranges.query_model import Model
@@ -41,6 +44,8 @@ _COARSEST, _FINEST = 1, 4  # powers of two
 # the error is 7% and 14% larger for two attributes, the same and 23% larger for four (`python benchmarks/constants.py
 # ranges.copula._PACE`).
 _PACE = 1.5
+_UNASKED = 0.05  # of its usual share, for an attribute that no query is about: every one must be heard of
+_FINE = 64  # the usual share of a pair, where shares are divided by what will be asked
 _MOST_EXPECTED = 1 << 50  # users; grids do not get finer long before
 
 
@@ -74,44 +79,100 @@ class Copula(Ranges):
 
     @classmethod
     def candidates(cls, workload: Workload) -> Iterator[Mapping[str, Any]]:
-        """Which grids are asked depends on how many will answer."""
+        """Which grids are asked depends on how many will answer; and, if that is known, on which queries will be asked.
+
+        The usual groups are offered, too: where users are divided nearly as usual they may have the smaller error.
+        """
         expected = min(max(1, round(workload.users)), _MOST_EXPECTED)
         for parameters in super().candidates(workload):
-            yield {**parameters, "n": expected, "nominal": workload.nominal}
+            made = {**parameters, "n": expected, "nominal": workload.nominal}
+            if workload.queries is not None:
+                asked = _groups(**made, epsilon=workload.epsilon, shares=shares_for(workload.queries))
+                yield {**made, "asked": [each.stored() for each in asked]}
+            yield made
 
     def _options(self) -> None:
         self._freeze(nominal=checked_nominal(self.nominal, len(self.shape)))
 
-    def _ordered(self, j: int) -> bool:
-        return j not in self.nominal or self.shape[j] == 2  # two values are in order either way
-
     def _chosen(self) -> Sequence[UserGroup]:
         d, single = len(self.shape), max(1, len(self.shape) - 1)
-        pairs = d * (d - 1) // 2
-        self._enough(d + pairs)
-        groups = []
-        for j, size in enumerate(self.shape):
-            smooth = self._ordered(j) and size > FEW_VALUES
-            recipe = WAVE if smooth else oracle(size, self.epsilon, MOST_EVALUATIONS)
-            groups.append(UserGroup(Grid.equal((j,), self.shape, (size,)), recipe, single))
-        # In pairs, attributes without an order have a cell for each value, as long as there are not too many.
-        g = pair_cells(self.epsilon, self.n * PAIR / (d * single + PAIR * pairs))
-        cells = [min(size, g) if self._ordered(j) else size for j, size in enumerate(self.shape)]
-        for j, k in combinations(range(d), 2):
-            grid = Grid.equal((j, k), self.shape, cells_of_pair(cells[j], cells[k], _MOST_CELLS))
-            groups.append(UserGroup(grid, oracle(grid.size, self.epsilon, MOST_EVALUATIONS), PAIR))
-        return groups
+        self._enough(d + d * (d - 1) // 2)
+        shares = GroupShares((single,) * d, dict.fromkeys(combinations(range(d), 2), PAIR))
+        return _groups(self.shape, self.n, self.nominal, self.epsilon, shares)
 
     def _model(self, collected: list[Collected], n: int) -> "Model":
         from dither.ranges.fit import copula  # a device has no use for it
 
-        return copula(self.shape, collected, [self._ordered(j) for j in range(len(self.shape))])
+        return copula(self.shape, collected, _ordered(self.shape, self.nominal))
 
     def _notes(self) -> tuple[str, ...]:
         return (
             "Marginals are smoothed, and pairs shrunk towards a normal copula, as far as the reports support it; error "
             "bars are those of the posterior.",
         )
+
+
+class GroupShares(NamedTuple):
+    """How often the users of each group are drawn, compared with the others."""
+
+    singles: tuple[int, ...]
+    pairs: Mapping[tuple[int, int], int]
+
+
+def _ordered(shape: Sequence[int], nominal: Sequence[int]) -> list[bool]:
+    return [j not in nominal or size == 2 for j, size in enumerate(shape)]  # two values are in order either way
+
+
+def _groups(
+    shape: Sequence[int], n: int, nominal: Sequence[int], epsilon: float, shares: GroupShares
+) -> list[UserGroup]:
+    """An oracle for each attribute, and for each pair a grid that is as fine as its users can tell."""
+    groups, ordered = [], _ordered(shape, nominal)
+    for j, size in enumerate(shape):
+        recipe = WAVE if ordered[j] and size > FEW_VALUES else oracle(size, epsilon, MOST_EVALUATIONS)
+        groups.append(UserGroup(Grid.equal((j,), shape, (size,)), recipe, shares.singles[j]))
+    total = sum(shares.singles) + sum(shares.pairs.values())
+    for (j, k), share in shares.pairs.items():
+        # In pairs, attributes without an order have a cell for each value, as long as there are not too many.
+        g = pair_cells(epsilon, n * share / total)
+        cells = [min(shape[i], g) if ordered[i] else shape[i] for i in (j, k)]
+        grid = Grid.equal((j, k), shape, cells_of_pair(cells[0], cells[1], _MOST_CELLS))
+        groups.append(UserGroup(grid, oracle(grid.size, epsilon, MOST_EVALUATIONS), share))
+    return groups
+
+
+def shares_for(queries: QueryWorkload) -> GroupShares:
+    """How users are divided where these queries will be asked.
+
+    A group of a share m adds c r / m to the squared error of a query, where r says how much more often it is needed
+    than for any two attributes: an answer about a pair has the error of its grid, and a quarter of that of each margin
+    (`error_prediction`). The usual shares are best where all r are 1 (they were found by simulation), so c is in
+    proportion to their squares, and the sum is least for each usual share times the root of its r (Cauchy and Schwarz).
+    With the c of `error_prediction` instead, which takes nothing to be shrunk, more users would report pairs; that was
+    tried, and is no better (docs/decisions/0030-workloads.md).
+
+    >>> shares_for(QueryWorkload.of("abc", {"any 2": 1}))
+    GroupShares(singles=(2, 2, 2), pairs={(0, 1): 1, (0, 2): 1, (1, 2): 1})
+    >>> shares_for(QueryWorkload.of("abc", {"a": 1, ("a", "b"): 1}))
+    GroupShares(singles=(351, 157, 6), pairs={(0, 1): 111})
+    """
+    d, number = queries.d, queries.d * (queries.d - 1) // 2
+    all_pairs = (
+        math.fsum(queries.pairs.values()) or 1.0
+    )  # only ratios count: any two, three or more are the usual shares
+    needed = [each / all_pairs for each in queries.singles]
+    for pair, often in queries.pairs.items():
+        for j in pair:
+            needed[j] += often / all_pairs / 4
+    usual = 1 / (2 * d) if number else 1.0
+    singles = [max(1, d - 1) * max(math.sqrt(each / usual), _UNASKED) for each in needed]
+    pairs = {pair: PAIR * math.sqrt(often / all_pairs * number) for pair, often in queries.pairs.items()}
+    total = sum(singles) + sum(pairs.values())
+    scale = min(_FINE, (MOST_SHARES - len(singles) - len(pairs)) / total)
+    whole = [max(1, round(scale * each)) for each in (*singles, *pairs.values())]
+    divisor = math.gcd(*whole)
+    whole = [each // divisor for each in whole]
+    return GroupShares(tuple(whole[:d]), dict(zip(pairs, whole[d:], strict=True)))
 
 
 def pair_cells(epsilon: float, users: float) -> int:
@@ -123,5 +184,5 @@ def pair_cells(epsilon: float, users: float) -> int:
     >>> [pair_cells(epsilon, 22_222) for epsilon in (0.05, 0.2, 0.5, 1.0, 2.0)]
     [2, 4, 4, 8, 8]
     """
-    error = sqrt(noise(16, epsilon) / max(users, 1.0))
-    return 1 << int(np.clip(round(log2(_PACE * error ** (-1 / 3))), _COARSEST, _FINEST))
+    error = math.sqrt(noise(16, epsilon) / max(users, 1.0))
+    return 1 << int(np.clip(round(math.log2(_PACE * error ** (-1 / 3))), _COARSEST, _FINEST))

@@ -1,7 +1,8 @@
 """What a method for range queries will cost: the error of a typical query, before anything is collected.
 
 The query is that of 004 section 4.6: two attributes, drawn at random, and half of the values of each (of one attribute,
-if there is only one). Its squared error has three parts (004 section 4.5), each averaged over the pairs:
+if there is only one). Where it is known which queries will be asked (`query_workload`), it is one of those. Its squared
+error has three parts (004 section 4.5), each averaged over the pairs:
 
 - **Noise** of the reports, from the exact variance V of every oracle, for the m users that its group will have.
 - **Sampling**: a group stands for all users. Of a share p = 1/4 it misses p (1 - p) (1 - s) / m, where m users are the
@@ -33,7 +34,6 @@ has fewer than 5,000 users in a group, and the removal of negative cells moves i
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +43,7 @@ from dither.errors import ParameterError
 from dither.ranges.collection import Ranges
 from dither.ranges.granularity import ALPHA_2, MOST_EVALUATIONS, cut_share, noise
 from dither.ranges.groups import UserGroup
+from dither.ranges.query_workload import QueryWorkload
 
 HARD, TYPICAL = 0.1, ALPHA_2
 # Cells of local hashing that are as noisy as half a range of a smoothed margin. Chosen by simulation: half or twice of
@@ -69,8 +70,17 @@ class Predicted(NamedTuple):
         return self.mse**0.5
 
 
-def predicted(mechanism: Ranges, reports: float, users: float | None = None, *, alpha: float = HARD) -> Predicted:
+def predicted(
+    mechanism: Ranges,
+    reports: float,
+    users: float | None = None,
+    *,
+    alpha: float = HARD,
+    queries: QueryWorkload | None = None,
+) -> Predicted:
     """The error of a query about half of each of two attributes, where `reports` of all `users` report.
+
+    With `queries`, it is that of one of them: of half of an attribute, or of each of two; for more the sum over pairs.
 
     >>> from dither.ranges import HDG
     >>> found = predicted(HDG(shape=(64,) * 6, epsilon=1.0, n=10**6, granularity="guideline"), 10**6, alpha=TYPICAL)
@@ -78,16 +88,18 @@ def predicted(mechanism: Ranges, reports: float, users: float | None = None, *, 
     0.0229
     """
     d = len(mechanism.shape)
-    wanted = list(combinations(range(d), 2)) if d > 1 else [(0,)]
+    wanted = queries or QueryWorkload(d, ((min(d, 2), 1.0),))
+    singles = {(j,): often for j, often in enumerate(wanted.singles) if often > 0}
     groups = {each.grid.attributes: each for each in mechanism.groups} if mechanism.structure == GRIDS else {}
-    if any(each not in groups for each in wanted):
+    if any(each not in groups for each in [*singles, *wanted.pairs]):
         raise ParameterError(
             f"{type(mechanism).__name__} does not ask for every pair, so its error depends on the data; it is known "
             "for Copula, HDG, TDG and CALM"
         )
     crowd = _Crowd(mechanism, groups, reports / sum(each.share for each in mechanism.groups), users or reports)
-    parts = [crowd.pair(each[0], each[-1], alpha) if d > 1 else crowd.single() for each in wanted]
-    noisy, sampling, guessed = np.mean(np.array(parts), axis=0).tolist()
+    parts = np.array([crowd.single(j) for (j,) in singles] + [crowd.pair(j, k, alpha) for j, k in wanted.pairs])
+    often = np.array([*singles.values(), *wanted.pairs.values()])
+    noisy, sampling, guessed = (parts.mean(axis=0) if queries is None else often @ parts).tolist()
     return Predicted(noisy, sampling, guessed)
 
 
@@ -100,9 +112,9 @@ class _Crowd:
     each: float
     users: float
 
-    def single(self) -> Predicted:
-        """Of a query about the only attribute."""
-        asked = self.groups[0,]
+    def single(self, j: int) -> Predicted:
+        """Of a query about one attribute."""
+        asked = self.groups[j,]
         return Predicted(self._half(asked), self._sampled(asked, 0.25), self._cut(asked, 0) ** 2)
 
     def pair(self, j: int, k: int, alpha: float) -> Predicted:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dither.core.parallel import each_chunk
 from dither.estimation.density import NoisySums, smoothed
-from dither.estimation.normal_copula import nearest, scores, slope, tables
+from dither.estimation.normal_copula import completed, nearest, scores, slope, tables
 from dither.estimation.output_counts import OutputCounts
 from dither.estimation.simplex import onto_simplex
 from dither.mechanisms.window_evidence import window_evidence
@@ -48,10 +48,11 @@ def copula(shape: Sequence[int], collected: Sequence[Collected], ordered: Sequen
         return Pairwise(margins, {})
     seen = {pair: _seen(margins, each, ordered) for pair, each in grids.items()}
     found = correlations(list(seen.values()))
-    matrix = np.eye(len(shape))
+    matrix, known = np.eye(len(shape)), np.eye(len(shape), dtype=bool)
     for (j, k), value in zip(seen, found.value, strict=True):
         matrix[j, k] = matrix[k, j] = value
-    matrix = nearest(matrix)
+        known[j, k] = known[k, j] = True
+    matrix = nearest(completed(matrix, known))
     bases = [pair.base(matrix[key]) for key, pair in seen.items()]
     blocks = [_blocks(j, size, collected) for j, size in enumerate(shape)]
     pairs = {}

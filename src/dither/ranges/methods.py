@@ -9,7 +9,7 @@
 | `Uniform` | none that is used: all answers are those of uniform data |
 
 Each frequency oracle is randomized response or local hashing, whichever has the smaller exact variance for the number
-of cells at this epsilon; `HDG` and `TDG` replace local hashing by Hadamard response where cells are very many
+of cells at this epsilon; `HDG` and `TDG` replace local hashing by projective geometry where cells are very many
 (`granularity`). All groups have the same share of the users.
 
 Which grids were asked may be given, since a stored plan is never chosen again. What a method could not put together in

@@ -29,6 +29,13 @@ proportion to sqrt(a_j / lambda_j) as far as the sharper bounds allow: (sum sqrt
 The local asymptotic minimax theorem (Hajek, Le Cam; by van Trees' inequality also if users are asked in turn, knowing
 the reports before) makes this the least n MSE near the population, for n large and any estimator.
 
+**Numbers that do not matter alike.** Categories with weights w_v have the errors of a quadratic form: near the even
+population its parameters may be turned so that both it and the information are diagonal, and their weights a_j are the
+eigenvalues of diag(w) without the direction in which all shares move together. A question's part T of the budget is
+best shared in proportion to sqrt(a_j), so it costs (sum sqrt(a_j))^2 / (lambda T): as if each had the weight of their
+mean root, squared. That no t_j exceeds one is left out there, which makes the limit smaller, never larger. Keys are
+their own directions, where means are asked for; presences of one share of keys are categories.
+
 **Whose mean?** This was about the distribution that users are drawn from (`of="population"`). Given the values, reports
 tell nothing more about theta, so MSE about theta = MSE about E[theta|values] + Var(theta|values). The first is,
 for n large, that about the users' own mean (`of="users"`, what the standard errors of dither are about): the limit
@@ -42,10 +49,13 @@ Several questions are bounded together, not exactly: between E = 3 and very larg
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from sys import maxsize
 from typing import Any
 
+import numpy as np
+
+from dither.core.cell_weights import CellWeights, Floats
 from dither.core.checks import checked_count, checked_epsilon, checked_list, checked_real
 from dither.core.domains import (
     BALL,
@@ -65,6 +75,7 @@ from dither.errors import ParameterError
 _LARGEST = 710.0  # of an epsilon whose K is a float; long before, what users know themselves is the limit
 _TARGETS = ("users", "population")
 _STATISTICS = ("mean", "presence", "frequency")
+_MOST_DIFFERENT = 512  # weights, whose eigenvalues take some tens of milliseconds
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,9 @@ class Parameters:
     """`count` parameters of a population: the information that one user has about each, and the weight of each.
 
     `cells` is the number of equally likely answers to one question (the parameters may be those of several equal
-    questions), if it is known. `signs` says that the scores change sign with the values, as for any two answers.
+    questions), if it is known. `signs` says that the scores change sign with the values, as for any two answers. Where
+    parameters do not matter alike, `weight` is the square of their mean root, and `uneven` how much more they have on
+    average.
     """
 
     count: int
@@ -80,11 +93,13 @@ class Parameters:
     weight: float = 1.0
     cells: int | None = None
     signs: bool = False
+    uneven: float = 0.0
 
     def __post_init__(self) -> None:
         checked_count("count", self.count, 1)
         _checked_number("information", self.information, zero=False)
         _checked_weight(self.weight)
+        _checked_weight(self.uneven)
         if self.cells is not None:
             checked_count("cells", self.cells, 2)
             if (self.signs and self.cells % 2) or self.count % self._each:
@@ -104,6 +119,11 @@ class Parameters:
         """The weighted sum of variances if users hide nothing: what is left is which users were drawn."""
         return self.count * self.weight / self.information
 
+    def least_error(self, lost: float, drawn: float) -> float:
+        """The weighted sum of squared errors where a report loses so much, of a sample if `drawn` is one."""
+        more = self.count * self.uneven / self.information
+        return max(self.sampling * (drawn + lost) - (1 - drawn) * more, drawn * (self.sampling + more))
+
 
 def mean(weight: float = 1.0) -> tuple[Parameters, ...]:
     """The mean of one number in [-1, 1]: users at -1 and +1.
@@ -116,22 +136,25 @@ def mean(weight: float = 1.0) -> tuple[Parameters, ...]:
     return (Parameters(1, 1.0, _checked_weight(weight), cells=2, signs=True),)
 
 
-def frequencies(k: int, weight: float = 1.0) -> tuple[Parameters, ...]:
-    """The frequencies of k categories, all equally likely; the weight is spread over the categories.
+def frequencies(k: int, weight: float = 1.0, among: CellWeights | None = None) -> tuple[Parameters, ...]:
+    """The frequencies of k categories, all equally likely; the weight is spread over them, evenly or as `among` says.
 
     >>> round(64 * least_mse(frequencies(64), 1.0), 4)
     227.4166
     """
     k = checked_count("k", k, 2)
-    return (Parameters(k - 1, float(k), _checked_weight(weight) / k, cells=k, signs=k == 2),)
+    (one,) = (Parameters(k - 1, float(k), _checked_weight(weight) / k, cells=k, signs=k == 2),)
+    return (one if among is None else _unevenly(one, [_roots(*among.levels)], weight / among.total),)
 
 
-def sparse(d: int, s: int, statistic: str = "mean", weight: float = 1.0) -> tuple[Parameters, ...]:
+def sparse(
+    d: int, s: int, statistic: str = "mean", weight: float = 1.0, among: CellWeights | None = None
+) -> tuple[Parameters, ...]:
     """Users who hold s of d keys, each with a value in [-1, 1] (003 section 4): one key out of each of s equal shares.
 
     `statistic` is the `"mean"` of each key over all users, where a key that is not held counts 0 (among its holders it
     is d/s times that); the `"presence"` of each key; or the `"frequency"` of each of the 2d keys with a sign. The
-    weight is spread over them.
+    weight is spread over them, of means and presences as `among` says.
 
     The sum over keys of the squared errors of means is at least d s / (n K): 003 Theorem 2 with its constant.
 
@@ -145,11 +168,64 @@ def sparse(d: int, s: int, statistic: str = "mean", weight: float = 1.0) -> tupl
     each = _checked_weight(weight) / (2 * d if statistic == "frequency" else d)
     small, larger = divmod(d, s)  # where s does not divide d, some shares have one key more
     shares = [(small, s - larger), (small + 1, larger)]
-    return tuple(_share(keys, times, statistic, each) for keys, times in shares if _learns(keys, times, statistic))
+    asked = [(keys, times) for keys, times in shares if _learns(keys, times, statistic)]
+    blocks = [_share(keys, times, statistic, each) for keys, times in asked]
+    if among is None:
+        return tuple(blocks)
+    if statistic == "frequency":
+        raise ParameterError("keys have weights of their own in means and presences; leave among out")
+    # Any keys may be in one share: those with the largest weights are in the smallest, where there is most to learn.
+    values, counts = among.levels
+    parts = _cut(values[::-1], counts[::-1], [keys for keys, times in shares for _ in range(times)])
+    roots = _plain_roots if statistic == "mean" else _roots
+    found = []
+    for block, (keys, times) in zip(blocks, asked, strict=True):
+        own = [roots(*part) for part in parts if part[1].sum() == keys][:times]
+        found.append(_unevenly(block, own, weight / among.total))
+    return tuple(found)
 
 
 def _learns(keys: int, times: int, statistic: str) -> bool:
     return times > 0 and (keys > 1 or statistic != "presence")  # that a share's only key is held is known before
+
+
+def _cut(values: Floats, counts: Floats, sizes: Sequence[int]) -> list[tuple[Floats, Floats]]:
+    """Numbers that come `counts` times each, dealt out in their order to parts of these sizes."""
+    ends, starts = np.cumsum(counts), np.cumsum(counts) - counts
+    found, first = [], 0
+    for size in sizes:
+        inside = np.minimum(ends, first + size) - np.maximum(starts, first)
+        found.append((values[inside > 0], inside[inside > 0]))
+        first += size
+    return found
+
+
+def _plain_roots(values: Floats, counts: Floats) -> tuple[float, float]:
+    """The sums of the square roots of some weights, and of the weights."""
+    return float(counts @ np.sqrt(values)), float(counts @ values)
+
+
+def _roots(values: Floats, counts: Floats) -> tuple[float, float]:
+    """The same of the eigenvalues of a diagonal matrix without the direction of equal entries.
+
+    A weight that is there several times is an eigenvalue, once less often; between two that follow each other there is
+    one more. Of very many different weights the lower ends of these gaps stand in.
+    """
+    size = counts.sum()
+    roots, trace = _plain_roots(values, counts - 1)[0], float(counts @ values) * (1 - 1 / size)
+    if len(values) > _MOST_DIFFERENT:
+        return roots + float(np.sqrt(np.sort(values)[:-1]).sum()), trace
+    direction = np.sqrt(counts / size)
+    apart = np.eye(len(values)) - np.outer(direction, direction)
+    between = np.sort(np.linalg.eigvalsh(apart * values @ apart))[1:]
+    return roots + float(np.sqrt(np.maximum(between, 0.0)).sum()), trace
+
+
+def _unevenly(block: Parameters, roots: Sequence[tuple[float, float]], scale: float) -> Parameters:
+    """A block whose parameters have other weights, of which these are the sums of roots and of weights."""
+    weight = scale * (math.fsum(root for root, _ in roots) / block.count) ** 2
+    mean_weight = scale * math.fsum(each for _, each in roots) / block.count
+    return replace(block, weight=weight, uneven=max(0.0, mean_weight - weight))
 
 
 def _share(keys: int, times: int, statistic: str, weight: float) -> Parameters:
@@ -180,7 +256,7 @@ def least_mse(parameters: Sequence[Parameters], epsilon: float, *, of: str = "us
     floors = [_lost(block, epsilon) for block in blocks]
     drawn = 0.0 if of == "users" else 1.0
     return max(
-        math.fsum(block.sampling * (drawn + share) for block, share in zip(blocks, lost, strict=True))
+        math.fsum(block.least_error(share, drawn) for block, share in zip(blocks, lost, strict=True))
         for lost in (_by_variance(blocks, floors, epsilon), _by_entropy(blocks, floors, epsilon))
     )
 

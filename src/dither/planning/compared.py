@@ -1,0 +1,65 @@
+"""The mechanisms that a plan did not take: what they would have cost, question by question.
+
+Each part of a plan is priced again with everything that the registry offers for its questions, at the part's own budget
+and share of the users, whatever a report would cost the server. So the table can be made of a stored plan too, and by a
+reader who doubts the choice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from dither.core.mechanism import Mechanism
+from dither.display.table import TextTable
+from dither.planning.choose import Chooser, Limits, Price
+from dither.planning.priors import known_users
+
+if TYPE_CHECKING:
+    from dither.planning.plans import Plan
+
+_ANY_SERVER = Limits(1 << 62)
+_BUDGET = ("epsilon", "delta", "weights")
+
+
+def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) -> TextTable:
+    """One row for each question and mechanism, the best first: its predicted error, and what a report costs.
+
+    That of a question is the one that the plan states: of its numbers on average, of ranges for the queries that will
+    be asked.
+    """
+    asked = tuple(question.evenly() for question in plan.weighted_questions)
+    users = known_users(plan.schema, asked, prior)
+    chooser = Chooser(asked, dict.fromkeys(asked, 1.0), users, plan.epsilon, plan.delta, plan.users, _ANY_SERVER)
+    stated = {str(question): question for question in asked}
+    rows: list[tuple[Any, ...]] = []
+    for part, share in zip(plan.parts, plan.shares.tolist(), strict=True):
+        unit = tuple(stated[str(question)] for question in part.questions)
+        taken = chooser.price_of(part.mechanism, unit, share)
+        offered = chooser.prices(unit, part.mechanism.epsilon, part.mechanism.delta, share)
+        prices = [taken, *(price for price in offered if price.mechanism != part.mechanism)]
+        for place, question in enumerate(part.questions):
+            scale, own = question.unit / (plan.users * share) ** 0.5, taken.variances[place] ** 0.5
+            errors = [price.variances[place] ** 0.5 for price in prices]
+            for error, price in sorted(zip(errors, prices, strict=True), key=lambda pair: pair[0]):
+                mark = "taken" if price is taken else f"{error / own - 1:+.1%}"
+                rows.append((str(question), described(price.mechanism), error * scale, mark, *_costs(price)))
+    names = ("question", "mechanism", "predicted error", "against", "bytes", "evaluations", "counts")
+    return TextTable({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)})
+
+
+def _costs(price: Price) -> tuple[int, int, int]:
+    """Of a report: its bytes, and the evaluations of the server; of a tally: its counts."""
+    return price.bytes, price.mechanism.evaluations, price.mechanism.contributions.size or 0
+
+
+def described(mechanism: Mechanism) -> str:
+    """A mechanism by its name and the choices that were made for it, without its domain and its budget.
+
+    >>> from dither import GRR, LocalHash
+    >>> described(GRR(k=4, epsilon=1.0)), described(LocalHash(k=1000, epsilon=1.0))
+    ('GRR', 'LocalHash(g=4)')
+    """
+    stored, given = mechanism.to_dict(), {*mechanism.reading.domain.parameters, *_BUDGET}
+    chosen = {each.name: stored[each.name] for each in fields(mechanism) if each.name not in given}  # type: ignore[arg-type]
+    told = [f"{name}={value}" for name, value in chosen.items() if type(value) in (int, str)]
+    return type(mechanism).__name__ + (f"({', '.join(told)})" if told else "")

@@ -1,0 +1,141 @@
+"""The cross table of several attributes: `table(job, sex)`, the share of users with each combination of their values.
+
+Questions about shares may be *crossed*: one report about the cell of a table, an axis for each of them, answers all.
+The sums of its cells along an axis are the shares that the question about this axis asked for, with an exact variance
+(`mechanisms.frequency`, groups of categories), and the table comes beside them: nobody need ask for it. Whether that is
+better than to ask one by one, `planning.choose` finds by price.
+
+Cells are numbered as `numpy.ravel` does: the last axis varies fastest. Devices and servers rely on it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.estimate import Estimate
+from dither.core.mechanism import MarginalReading, Mechanism
+from dither.errors import ParameterError
+from dither.estimation.proportional_fitting import raked
+from dither.questions.question import Column, Floats, Question, Whole
+from dither.questions.shares import SharesOf
+from dither.schema import Attribute, Schema
+
+_COMPLETE = 1e-6  # shares of everybody add up to one, but for rounding
+MOST_TABLED = 1 << 16  # a larger table does not come beside the questions: nobody reads so many shares
+
+
+@dataclass(frozen=True)
+class TableOf(SharesOf):
+    """The share of users in each cell of a table, with an axis for each of some questions about shares.
+
+    >>> from dither.questions.histograms import HistogramOf
+    >>> from dither.schema import Categorical
+    >>> job, sex = Categorical(["nurse", "driver", "other"]), Categorical(["f", "m"])
+    >>> table = TableOf.of((HistogramOf("job", job), HistogramOf("sex", sex)))
+    >>> str(table), table.shape, table.labels[:3]
+    ('table(job, sex)', (3, 2), ('nurse, f', 'nurse, m', 'driver, f'))
+    >>> table.cell_number([1, 0])
+    2
+    """
+
+    axes: tuple[Question, ...] = ()
+
+    statistic: ClassVar[str] = "table"
+    derived: ClassVar[bool] = True
+    crosses: ClassVar[bool] = False
+    group: ClassVar[str] = "tables"
+    title: ClassVar[str] = "shares of combinations"
+
+    @classmethod
+    def of(cls, axes: Sequence[Question]) -> Self:
+        """The table with these axes, in this order."""
+        return cls(", ".join(axis.name for axis in axes), tuple(axis.attribute for axis in axes), tuple(axes))
+
+    @classmethod
+    def asks(cls, attribute: Attribute) -> bool:
+        """Of no attribute alone."""
+        return False
+
+    @classmethod
+    def read(cls, schema: Schema, inside: str) -> Self | None:
+        names = [name.strip() for name in inside.split(",")]
+        if all(name in schema for name in names):
+            raise ParameterError(
+                f"table({', '.join(names)}) comes with the questions about these attributes, where one report answers "
+                "all of them: ask for those, and the plan says which it asks together"
+            )
+        return None
+
+    @property
+    def sought(self) -> str:
+        *names, last = self.names
+        return f"the share of people with each combination of {', '.join(names)} and {last}"
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(column for axis in self.axes for column in axis.columns)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(axis.size for axis in self.axes)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """As in "nurse, f", in the order of the cells."""
+        named = (axis.labels or tuple(map(str, range(axis.size))) for axis in self.axes)
+        return tuple(map(", ".join, product(*named)))
+
+    def cell_number(self, codes: Sequence[Any]) -> int:
+        """The number of the cell of one user, for a number on each axis."""
+        return _numbered([int(code) for code in codes], self.shape)
+
+    def cell_numbers(self, codes: Sequence[NDArray]) -> NDArray[np.int64]:
+        """The same for many users, an array for each axis."""
+        return _numbered([each.astype(np.int64) for each in codes], self.shape)  # narrow types would overflow
+
+    def readings(self, mechanism: Mechanism) -> tuple[MarginalReading[Estimate], ...]:
+        """How each axis is read off the reports of a mechanism about cells; an error, if that is not known of it."""
+        found = [mechanism.along(self.shape, (place,)) for place in range(len(self.axes))]
+        known = tuple(reading for reading in found if reading is not None)
+        if len(known) < len(self.axes):
+            raise ParameterError(f"{type(mechanism).__name__} cannot cross questions: it reads no axis of a table")
+        return known
+
+    def select(self, own: Estimate, place: int, count: int) -> Estimate:
+        return replace(own, value=own.value.reshape(self.shape), stderr=own.stderr.reshape(self.shape))
+
+    def agreed(self, estimate: Estimate, refined: Mapping[Question, Any]) -> Estimate:
+        """Refined, its sums along each axis are the refined shares of that axis, as they were before."""
+        sums = [np.asarray(refined[axis].value) for axis in self.axes if axis in refined]
+        shares = [*sums, np.ravel(estimate.value)]
+        complete = all((each >= 0).all() and abs(each.sum() - 1) < _COMPLETE for each in shares)
+        if estimate.original is None or len(sums) < len(self.axes) or not complete:
+            return estimate
+        note = "Raked: its sums along each axis are the refined shares of that axis."
+        return replace(estimate, value=raked(estimate.value, sums), notes=(*estimate.notes, note))
+
+    def sums_of(self, columns: Mapping[str, Any]) -> Whole:
+        codes = [axis.encode(columns[axis.name], "substitute") for axis in self.axes]
+        return np.bincount(self.cell_numbers(codes), minlength=self.size)[None]
+
+    def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
+        return {str(self): sums[0] / users}
+
+
+def _numbered(codes: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """By Horner's rule: of whole numbers, or of arrays of them."""
+    found: Any = 0
+    for code, size in zip(codes, shape, strict=True):
+        found = found * size + code
+    return found
+
+
+def crossed(questions: Sequence[Question]) -> TableOf | None:
+    """The table that one report about several questions is about, if they are crossed."""
+    several = len(questions) > 1 and all(question.crosses for question in questions)
+    apart = len({question.name for question in questions}) == len(questions)
+    return TableOf.of(questions) if several and apart else None
