@@ -11,6 +11,9 @@ A constant is measured where it acts, on data that it was not derived from:
   the share of 95% intervals that hold the truth. For `_SMOOTHED` the predicted error over that which came out.
 - **shrink**: the mean squared error of `refine.shrink` over that of doing nothing, as a geometric mean over the shapes
   of benchmarks/refine.py, the largest of all, and the coverage.
+- **cumulative**: of shares below thresholds, over eight shapes and three budgets, the predicted error of a square wave
+  over that which came out, the geometric mean and the least for the hardest shape; and how often the planner takes it,
+  of combinations of cells, users and epsilon.
 - **linear**: misclassification above that of the true coefficients, of logistic regressions with 10 and 40 features, at
   epsilon 1 and 4.
 """
@@ -24,10 +27,13 @@ from typing import Any
 import click
 import numpy as np
 
+import ordered
 import ranges
 import refine
+from dither import SquareWave
 from dither.display.table import TextTable
 from dither.learn.linear import LogisticRegression
+from dither.mechanisms.cumulative_error import hardest_error
 from dither.ranges.error_prediction import predicted
 from dither.refine import shrink
 
@@ -87,6 +93,24 @@ def over_shapes(users: int) -> Figures:
     return {"mse ratio": float(np.exp(np.mean(np.log(ratios)))), "largest": max(ratios), "inside": float(np.mean(held))}
 
 
+def over_thresholds(whole: bool, users: int) -> Figures:
+    """The predicted error of shares below thresholds over what came out, and how often a square wave is planned."""
+    ratios, least = [], []
+    for epsilon in (0.5, 1.0, 2.0):
+        errors = [crowd.error(SquareWave(epsilon), 4) for crowd in ordered.crowds(users, whole=whole).values()]
+        expected = hardest_error(epsilon, users, places=whole)
+        ratios += [expected / error for error in errors]
+        least.append(expected / max(errors))
+    sizes = (10, 20, 40, 80, 128) if whole else (ordered.CELLS,)
+    settings = [(k, n, e) for k in sizes for n in (10**4, 10**6) for e in (0.25, 1.0, 2.0, 4.0)]
+    taken = [ordered.chosen(k, n, e, whole=whole) == "SquareWave" for k, n, e in settings]
+    return {
+        "predicted / realised": float(np.exp(np.mean(np.log(ratios)))),
+        "least": min(least),
+        "square wave planned": float(np.mean(taken)),
+    }
+
+
 def over_models(users: int) -> Figures:
     """What private logistic regressions miss beyond the true coefficients."""
     found: Figures = {}
@@ -117,6 +141,8 @@ CONSTANTS: dict[str, Callable[[int], Figures]] = {
     "ranges.granularity.OWN_ALONE": partial(over_ranges, "TDG"),
     "ranges.granularity.ODD": partial(over_ranges, "HDG"),
     "ranges.error_prediction._SMOOTHED": prediction,
+    "mechanisms.cumulative_error.ANYWHERE": partial(over_thresholds, False),
+    "mechanisms.cumulative_error.AT_PLACES": partial(over_thresholds, True),
     "refine.shrink.AMBITION": over_shapes,
     "refine.shrink._TEMPERATURE": over_shapes,
     "refine.shrink._CLUSTERED": over_shapes,

@@ -44,6 +44,7 @@ from dither.core.worth import Worths
 from dither.errors import EmptyError, InvalidReportError, ParameterError, ReportError, TallyError
 
 if TYPE_CHECKING:
+    from dither.core.cumulative import Cumulative, Thresholds
     from dither.core.honest_sums import Sums
 
 R = TypeVar("R")
@@ -118,6 +119,14 @@ class Reading(Protocol[Read]):
         ...
 
 
+class PredictedReading(Reading[Read], Protocol[Read]):
+    """A reading that is no average of reports, so that what it costs follows from no variance of one."""
+
+    def predicted_mse(self, reports: float, users: float) -> float:
+        """The mean over its numbers of the squared error, where `reports` of all `users` report."""
+        ...
+
+
 class MarginalReading(Reading[Read], Protocol[Read]):
     """A reading of some axes of a table whose cells are categories."""
 
@@ -174,7 +183,7 @@ class Mechanism(ABC, Generic[R]):
     weight_count: ClassVar[int] = 2
 
     takes: ClassVar[str] = CATEGORIES  # the kind of its domain
-    statistics: ClassVar[tuple[str, ...]] = ("frequency",)  # what can be asked of its estimate
+    statistics: ClassVar[tuple[str, ...]] = ("frequency",)  # what can be asked of its estimate; "total": sums of these
     planned: ClassVar[bool] = True  # whether the planner looks at it
     needs_delta: ClassVar[bool] = False  # whether it promises nothing at delta = 0
     for_vectors: ClassVar[bool] = False  # whether learners try it for gradients and updates
@@ -303,6 +312,13 @@ class Mechanism(ABC, Generic[R]):
     @cached_property
     def robust(self) -> Reading[R] | None:
         """A reading of the same tally under which a forged report is worth less; None if there is no such thing."""
+        return None
+
+    def cumulative_reading(self, thresholds: "Thresholds") -> "PredictedReading[Cumulative] | None":
+        """How shares of users below thresholds are read off the same tally: of one that answers `"distribution"`.
+
+        None where a report cannot tell them, or where it is not known how well it does.
+        """
         return None
 
     def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> MarginalReading[R] | None:

@@ -83,6 +83,25 @@ def draw_cells(
     return _titled(ax, title)
 
 
+def draw_rising(
+    ax: "Axes | None",
+    places: Floats,
+    ends: tuple[float, float],
+    value: Floats,
+    low: Floats,
+    high: Floats,
+    labels: tuple[str, str],
+    title: str,
+) -> "Axes":
+    """Shares that rise from 0 to 1 along an axis, known at some places: a line with a band."""
+    ax = new_axes() if ax is None else ax
+    tidy(ax)
+    ax.fill_between(places, low, high, color=ALONE, alpha=0.25, linewidth=0)
+    ax.plot(places, value, color=ALONE, linewidth=1.6, marker="o" if len(value) <= _MOST_POINTS else None, markersize=3)
+    ax.set(xlabel=labels[0], ylabel=labels[1], xlim=ends, ylim=(-0.02, 1.02))
+    return _titled(ax, title)
+
+
 def draw_items(
     ax: "Axes | None",
     names: Sequence[str],

@@ -91,6 +91,28 @@ def truth_steps(edges: Floats, truth: Floats, top: float) -> Markup:
     return element("path", class_="truth", d=f"M{_path(_stairs(x, _heights(truth, top)))}")
 
 
+def curve(
+    places: Floats, ends: tuple[float, float], value: Floats, low: Floats, high: Floats, lines: Sequence[float]
+) -> list[Markup]:
+    """Shares along an axis, known at some places, with a band; `lines` are the heights of a light grid."""
+    above, below = _line(places, ends, high), _line(places, ends, low)
+    return [
+        *(element("line", class_="grid", x1=0, x2=_WIDE, y1=y, y2=y) for y in _heights(np.array(lines), 1.0)),
+        element("path", class_="shade", d=f"M{_path(above)}L{_path(below[::-1])}Z"),
+        element("path", class_="line", d=f"M{_path(_line(places, ends, value))}"),
+    ]
+
+
+def truth_curve(places: Floats, ends: tuple[float, float], truth: Floats) -> Markup:
+    """The true shares along an axis, over the estimated ones."""
+    return element("path", class_="truth", d=f"M{_path(_line(places, ends, truth))}")
+
+
+def _line(places: Floats, ends: tuple[float, float], shares: Floats) -> list[tuple[int, int]]:
+    x = np.rint((places - ends[0]) / (ends[1] - ends[0]) * _WIDE).astype(int).tolist()
+    return list(zip(x, _heights(shares, 1.0), strict=True))
+
+
 def field(shapes: Sequence[Markup], told: str) -> Markup:
     """A drawing that fills its place, whatever its shape, and says what it shows."""
     return element(

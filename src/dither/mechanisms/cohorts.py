@@ -85,6 +85,9 @@ class CohortFrequencies:
         worst = float(self._decoded_moments.variance.mean(axis=1).max())
         return worst + (1 - share) * (1 - 1 / self.k) / self.k
 
+    def covariance(self, shares: Shares, unasked: float = 0.0) -> None:
+        """It is not known: categories that collide under a function go together."""
+
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
         """Frequencies with standard errors, by the better of the two readings."""
         (value, variance), solved = self._partly_solved(tally), self._solved(tally)

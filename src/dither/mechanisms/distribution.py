@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 MOST_BINS = 1024
-_CELLS = 128  # of a smooth density
+SMOOTH_CELLS = 128  # of a smooth density
 _MOST_OUTPUTS = 2048  # groups of outputs; of a smooth density, twice as many as cells
 _HOLD = "Intervals do not come from these: they hold whatever the distribution is, and are wide where bins are narrow."
 _NO_AVERAGE = "a distribution is not an average of reports, so one report has no moments and no variance for it"
@@ -183,7 +183,7 @@ class DistributionReading:
 
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Distribution:
         """The shares of the bins; of the `among` users from whom the reports were drawn, if more."""
-        heard = self.evidence(tally, _CELLS, 2 * _CELLS) if self.smooth else self.evidence(tally, self.bins)
+        heard = self.evidence(tally, SMOOTH_CELLS, 2 * SMOOTH_CELLS) if self.smooth else self.evidence(tally, self.bins)
         if self.smooth:
             found, covariance, likelihood, cells = self._smooth(heard, tally.n, among or tally.n)
             stderr = np.sqrt(np.maximum(covariance.variance, 0.0))
@@ -212,16 +212,8 @@ class DistributionReading:
 
     def _smooth(self, heard: OutputCounts, n: int, among: int) -> tuple[Floats, Covariance, float, Floats]:
         """Shares of the bins, the covariance of their errors, the log-likelihood, and the shares of cells."""
-        with small_matrices():
-            drawn = smoothed(_CELLS, heard, [])
-            users = of_users(drawn, heard, n / among)
-            ends, cuts = np.linspace(0.0, 1.0, _CELLS + 1), np.linspace(0.0, 1.0, self.bins + 1)[:, None]
-            # The part of each cell (column) that lies in each bin.
-            part = np.diff(np.clip((cuts - ends[:-1]) * _CELLS, 0.0, 1.0), axis=0)
-        # Users in a cell that bins cut are in each of these by chance: diag(part v) - part diag(v) part', over all.
-        value = part @ users.value
-        covariance = Covariance(value / among, part, users.covariance - np.diag(users.value) / among)
-        return value, covariance, heard.log_likelihood(drawn.value), drawn.value
+        value, covariance, cells = smooth_bins(heard, np.linspace(0.0, 1.0, self.bins + 1), n, among)
+        return value, covariance, heard.log_likelihood(cells), cells
 
     def moments(self, x: Any) -> Moments:
         """There are none: a share in the distribution is no average of calibrated reports."""
@@ -230,6 +222,22 @@ class DistributionReading:
     def worst_variance(self, share: float = 1.0) -> float:
         """There is none, as there are no moments."""
         raise ParameterError(_NO_AVERAGE)
+
+
+def smooth_bins(heard: OutputCounts, edges: Floats, n: int, among: int) -> tuple[Floats, Covariance, Floats]:
+    """Of n of `among` users the shares in the bins between edges, the covariance of their errors; the shares of cells.
+
+    Edges are in shares of the domain; what was heard is about `SMOOTH_CELLS` equal cells of it.
+    """
+    with small_matrices():
+        drawn = smoothed(SMOOTH_CELLS, heard, [])
+        users = of_users(drawn, heard, n / among)
+        ends, cuts = np.linspace(0.0, 1.0, SMOOTH_CELLS + 1), edges[:, None]
+        # The part of each cell (column) that lies in each bin.
+        part = np.diff(np.clip((cuts - ends[:-1]) * SMOOTH_CELLS, 0.0, 1.0), axis=0)
+    # Users in a cell that bins cut are in each of these by chance: diag(part v) - part diag(v) part', over all.
+    value = part @ users.value
+    return value, Covariance(value / among, part, users.covariance - np.diag(users.value) / among), drawn.value
 
 
 def _labels(edges: NDArray[np.float64]) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 A bin is asked about with both of its edges for the upper end and without them for the lower end. So it does not matter
 to which of two bins a value on the edge between them belongs, and an interval is honest about the users it cannot
-place: those who are nearer to an edge than reports can tell.
+place: those who are nearer to an edge than reports can tell. Where values can be at some places only, as whole numbers
+are, nobody is nearer to an edge than the next of them: intervals are narrower, often by far.
 """
 
 from dataclasses import dataclass, field, replace
@@ -28,21 +29,30 @@ _GROUPS = 96  # of outputs; with 128 a million reports at epsilon 4 have interva
 
 @dataclass(frozen=True, eq=False)
 class StrictIntervals(IntervalRule):
-    """Of stretches from `start` to `stop`, in shares of the domain; `cells` is what is believed of its equal cells."""
+    """Of stretches from `start` to `stop`, in shares of the domain; `cells` is what is believed of its equal cells.
+
+    Where values can be at some `places` only, it is what is believed of these.
+    """
 
     window: "Window"
     counts: Floats
     start: Floats
     stop: Floats
     cells: Floats
+    places: Floats | None = None
     _known: dict[float, Ends] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of_bins(cls, window: "Window", tally: "Tally", edges: Floats, cells: Floats) -> "StrictIntervals":
         """For the bins between edges."""
-        limits = output_groups(window.law.outputs, _GROUPS)
-        counts = np.add.reduceat(tally.counts, limits[:-1]).astype(np.float64)
-        return cls(window, counts, edges[:-1], edges[1:], cells)
+        return cls(window, _grouped(window, tally), edges[:-1], edges[1:], cells)
+
+    @classmethod
+    def below(
+        cls, window: "Window", tally: "Tally", ends: Floats, cells: Floats, places: Floats | None = None
+    ) -> "StrictIntervals":
+        """For all that lies below each of some ends."""
+        return cls(window, _grouped(window, tally), np.zeros_like(ends), ends, cells, places)
 
     def between(self, start: Floats, stop: Floats) -> "StrictIntervals":
         """For other stretches, from the same reports."""
@@ -64,6 +74,8 @@ class StrictIntervals(IntervalRule):
     @cached_property
     def _places(self) -> Floats:
         """Where the chance of an output bends, and the ends of the stretches: between them it is a line."""
+        if self.places is not None:
+            return self.places
         limits = output_groups(self.window.law.outputs, _GROUPS)
         bends = np.concatenate([limits, limits - self.window.width]) / self.window.steps
         bends = np.concatenate([bends, self.start, self.stop, [0.0, 1.0]])
@@ -78,7 +90,15 @@ class StrictIntervals(IntervalRule):
     @cached_property
     def _guess(self) -> Floats:
         """What is believed of cells, laid on the places: each holds what is nearer to it than to the others."""
+        if self.places is not None:
+            return np.maximum(self.cells, 1e-12) / np.maximum(self.cells, 1e-12).sum()
         middle = np.concatenate([[0.0], (self._places[1:] + self._places[:-1]) / 2, [1.0]])
         below = np.concatenate([[0.0], np.cumsum(self.cells)])
         shares = np.diff(np.interp(middle, np.linspace(0.0, 1.0, below.size), below / below[-1]))
         return np.maximum(shares, 1e-12) / np.maximum(shares, 1e-12).sum()
+
+
+def _grouped(window: "Window", tally: "Tally") -> Floats:
+    """The counts of groups of outputs."""
+    limits = output_groups(window.law.outputs, _GROUPS)
+    return np.add.reduceat(tally.counts, limits[:-1]).astype(np.float64)

@@ -45,6 +45,7 @@ class GRR(Mechanism[Estimate]):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "categorical"
+    statistics = ("frequency", "total")
     examples = (
         {"k": 4, "epsilon": 1.0},
         {"k": 2, "epsilon": 0.1},

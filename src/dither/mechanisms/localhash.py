@@ -66,6 +66,7 @@ class LocalHash(Mechanism[Estimate]):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "categorical"
+    statistics = ("frequency", "total")
     examples = (
         {"k": 6, "epsilon": 1.0},
         {"k": 5, "epsilon": 1.0, "cohorts": 7},

@@ -65,6 +65,7 @@ class SubsetSelection(Mechanism[Estimate]):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "categorical"
+    statistics = ("frequency", "total")
     examples = ({"k": 5, "epsilon": 1.0, "size": 2}, {"k": 4, "epsilon": 0.2}, {"k": 3, "epsilon": 2.0})
 
     @property

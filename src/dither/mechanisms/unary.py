@@ -68,6 +68,7 @@ class Unary(Mechanism[Estimate]):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "categorical"
+    statistics = ("frequency", "total")
     weight_count = 4
     examples = (
         {"k": 3, "epsilon": 1.0},

@@ -20,7 +20,7 @@ within 0.05% of the continuum's at the ends, the middle and between lattice poin
 up to an epsilon of about 16 for piecewise and 9 for square wave.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from functools import cached_property, lru_cache
@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
+from dither.core.cumulative import Thresholds
 from dither.core.domains import NUMBERS
 from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
@@ -38,7 +39,9 @@ from dither.core.honest_sums import HonestSums, Sums, tails
 from dither.core.lattice import MOST_STEPS, rounded
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
+from dither.core.workload import Workload
 from dither.core.worth import Worth, Worths
+from dither.mechanisms.cumulative import CumulativeReading
 from dither.mechanisms.distribution import Distribution, DistributionReading
 from dither.mechanisms.mean import Mean
 
@@ -320,13 +323,21 @@ class SquareWave(_WindowMechanism):
     """
 
     statistics = ("mean", "distribution")
-    planned = False  # of a mean it is the worse one
     shares_note = (
         "A distribution is fitted to the shares of the outputs, and is no average of reports: one report moves these "
         "shares by 1/n, and what the fit makes of it has no bound here."
     )
     examples = ({"epsilon": 1.0}, {"epsilon": 0.1}, {"epsilon": 3.0})
     lattice = staticmethod(lambda epsilon: fine_enough(epsilon, square_wave_share(epsilon)))
+
+    @classmethod
+    def candidates(cls, workload: Workload) -> Iterator[Mapping[str, Any]]:
+        """For what is read off a distribution; of a mean it is the worse one."""
+        if "mean" not in workload.statistics:
+            yield from super().candidates(workload)
+
+    def cumulative_reading(self, thresholds: Thresholds) -> CumulativeReading:
+        return CumulativeReading(self.window, self.epsilon, thresholds)
 
     @cached_property
     def naive(self) -> Mean:

@@ -15,7 +15,17 @@ from dither.display.markup import Markup, element, given, joined
 from dither.display.significant_digits import number, percent, percent_size, plain_number, plus_minus, size, span
 from dither.errors import ParameterError
 from dither.page.export import LEVEL, names, rms
-from dither.page.figures import ErrorBars, bars, bars_and_whiskers, between, distribution, domain, heat_map, whiskers
+from dither.page.figures import (
+    ErrorBars,
+    bars,
+    bars_and_whiskers,
+    between,
+    cumulative,
+    distribution,
+    domain,
+    heat_map,
+    whiskers,
+)
 from dither.planning import Plan
 from dither.planning.plan_estimates import PlanEstimates
 from dither.questions.question import Question
@@ -159,8 +169,12 @@ class Cards:
             body = self._top(items, estimate)
         elif not axis.continuous and question.size <= _FEW_VALUES:
             body = [bars(items, range(question.size))]
+        elif not estimate.n:
+            body = []
+        elif question.thresholds is not None:
+            body = [cumulative(axis, question.thresholds, items)]
         else:
-            body = [distribution(axis, items)] if estimate.n else []
+            body = [distribution(axis, items)]
         body += self._refined(estimate, share=not question.averages)
         return self._card(question, question.title, estimate.n, body, estimate.notes)
 

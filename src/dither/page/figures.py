@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dither.display.markup import Markup, element, given, joined
 from dither.display.significant_digits import UNKNOWN, number, percent, plain_number, span
-from dither.display.svg import at, bar, field, picture, steps, ticks, truth_steps, whisker
+from dither.display.svg import at, bar, curve, field, picture, steps, ticks, truth_curve, truth_steps, whisker
 from dither.ranges.axes import Axis
 
 Floats = NDArray[np.float64]
@@ -153,6 +153,23 @@ def distribution(axis: Axis, items: ErrorBars) -> Markup:
         shapes.append(truth_steps(edges, true, top))
     grid = [(height / top, percent(height)) for height in heights]
     return _placed(field(shapes, told), _number_ticks(axis, edges), grid, "plot")
+
+
+def cumulative(axis: Axis, thresholds: Floats, items: ErrorBars) -> Markup:
+    """The shares of users below thresholds of a number: a curve with a band, over an axis in its own units."""
+    ends = float(axis.edges[0]), float(axis.edges[-1])
+    value, low, high = (np.clip(np.nan_to_num(each), 0.0, 1.0) for each in (items.value, items.low, items.high))
+    half = int(np.argmin(np.abs(value - 0.5)))
+    told = (
+        f"The share of users below values of {axis.name}, with 95% intervals. Nearest to a half is "
+        f"{percent(float(items.value[half]), float(items.error[half]))}: {items.names[half]}."
+    )
+    heights = ticks(0.0, 1.0, 6)
+    shapes = curve(thresholds, ends, value, low, high, heights)
+    if items.truth is not None:
+        shapes.append(truth_curve(thresholds, ends, items.truth))
+    grid = [(height, percent(height)) for height in heights]
+    return _placed(field(shapes, told), _number_ticks(axis, axis.edges), grid, "plot")
 
 
 def _number_ticks(axis: Axis, edges: Floats, letters: int = _LETTERS) -> Words:

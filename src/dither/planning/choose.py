@@ -25,7 +25,9 @@ of the domain for a mean and 1 for frequencies, averaged over cells or keys, by 
 
 **Candidates** are what the mechanisms of the registry offer for a unit (`Mechanism.candidates`), so those of other
 packages too. Of those whose error is within one per cent of the smallest, which nobody notices, the one with the
-smallest reports is taken, then the one that costs the server least, then the first of the registry.
+smallest reports is taken, then the one that costs the server least, then the first of the registry. A question that
+can be put in several forms (`Question.forms`) has candidates for each: shares below thresholds come from cells that are
+added up, or from numbers as they are, by whichever has the smaller error of *what is asked*.
 
 **Limits.** A report of LocalHash costs the server k hash evaluations, one of Unary k bits, one of SubsetSelection as
 many items as it holds; those of GRR, Hadamard and ProjectiveGeometry are counted at once. What costs more than
@@ -58,7 +60,7 @@ from dither.errors import ParameterError
 from dither.mechanisms.lookup import registry
 from dither.mechanisms.weighted_variance import weighted_variance, worst_weighted_variance
 from dither.planning.crossing import Group, cheapest_groups
-from dither.questions.question import Question
+from dither.questions.question import Form, Question
 from dither.questions.tables import crossed
 from dither.utility.population import Population
 
@@ -372,7 +374,7 @@ class Chooser:
 
     def price_of(self, mechanism: Mechanism, unit: Unit, share: float) -> Price:
         """What a mechanism costs that asks this share of the users."""
-        known = unit[0].variance(mechanism, self.n * share, self.n)
+        known = unit[0].form(mechanism).variance(mechanism, self.n * share, self.n)
         moved = self.n * share * mechanism.displacement()  # which more reports do not make smaller
         alone = self._noise(mechanism, unit, share) if known is None else ()
         own = tuple(each + moved for each in alone) if known is None else (known,)
@@ -405,10 +407,11 @@ class Chooser:
         self, unit: Unit, epsilon: float, delta: float, share: float
     ) -> Iterator[tuple[type[Mechanism], Mapping[str, Any]]]:
         """What the mechanisms of the registry offer for a unit, in its order: of equal ones the first is taken."""
-        workload = _workload(unit, epsilon, delta, self.n * share, self.limits.evaluations)
-        for cls in registry.values():
-            for parameters in cls.candidates(workload):
-                yield cls, parameters
+        for form in unit[0].forms:
+            workload = _workload(unit, form, epsilon, delta, self.n * share, self.limits.evaluations)
+            for cls in registry.values():
+                for parameters in cls.candidates(workload):
+                    yield cls, parameters
 
 
 class Crossings:
@@ -562,12 +565,15 @@ class Crossings:
         return tuple(sorted([*self._fixed, *drawn], key=lambda unit: places[unit[0]]))
 
 
-def _workload(unit: Unit, epsilon: float, delta: float, users: float, most_evaluations: int) -> Workload:
-    """What a unit asks of a mechanism. Several means are one record, and crossed questions the cell of a table."""
+def _workload(unit: Unit, form: Form, epsilon: float, delta: float, users: float, most_evaluations: int) -> Workload:
+    """What a unit asks of a mechanism, its first question in this form.
+
+    Several means are one record, and crossed questions the cell of a table.
+    """
     first, table = unit[0], crossed(unit)
-    domain = Records(len(unit), (UnitInterval(),)) if first.pairs and len(unit) > 1 else (table or first).domain
-    statistics = tuple(dict.fromkeys(question.needs for question in unit))
-    return Workload(domain, statistics, epsilon, delta, users, most_evaluations, first.nominal, first.queries)
+    domain = Records(len(unit), (UnitInterval(),)) if first.pairs and len(unit) > 1 else (table or form).domain
+    statistics = tuple(dict.fromkeys((form.needs, *(question.needs for question in unit[1:]))))
+    return Workload(domain, statistics, epsilon, delta, users, most_evaluations, form.nominal, first.queries)
 
 
 def report_worths(mechanism: Mechanism, unit: Unit) -> tuple[Worth | None, ...]:
@@ -577,7 +583,8 @@ def report_worths(mechanism: Mechanism, unit: Unit) -> tuple[Worth | None, ...]:
         axes = zip(unit, table.readings(mechanism), strict=True)
         return tuple(question.worth(reading.worths(), 0, 1) for question, reading in axes)
     own = mechanism.report_worth()
-    return tuple(None if own is None else each.worth(own, place, len(unit)) for place, each in enumerate(unit))
+    forms = enumerate(each.form(mechanism) for each in unit)
+    return tuple(None if own is None else form.worth(own, place, len(unit)) for place, form in forms)
 
 
 def variances(reading: Reading, unit: Unit, users: Mapping[Question, Population], share: float) -> tuple[float, ...]:

@@ -2,9 +2,8 @@
 
 For each epsilon the ways to ask are compared anew, so the curves show where another way takes over. The error is
 the measure that a plan minimises, the square root of the mean over questions of MSE / scale^2. It falls with
-1 / sqrt(users), but more slowly for ranges, and where users share hash functions, which the picture does not show. The
-limit for any
-plan is shown where it is known: for delta = 0, and without a prior.
+1 / sqrt(users), but more slowly for ranges, for cumulative shares and where users share hash functions, which the
+picture does not show. The limit for any plan is shown where it is known: for delta = 0, and without a prior.
 """
 
 import math

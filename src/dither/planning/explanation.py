@@ -43,11 +43,10 @@ def explain_plan(plan: "Plan") -> str:
     keys = [part.name for part in plan.parts if len(part.questions) > len(part.columns)]
     if keys:
         lines.append(f"Answered by one report: {'; '.join(keys[:3])}.")
-    asked = plan.weighted_questions
-    remarks = sorted({question.remark for question in asked if question.remark})
-    lines += [
-        f"{_listed([str(question) for question in asked if question.remark == remark])}: {remark}" for remark in remarks
-    ]
+    mechanisms = {question: part.mechanism for part in plan.parts for question in part.questions}
+    remarked = {str(question): question.form(mechanisms[question]).remark for question in plan.weighted_questions}
+    remarks = sorted({remark for remark in remarked.values() if remark})
+    lines += [f"{_listed([name for name in remarked if remarked[name] == remark])}: {remark}" for remark in remarks]
     lines += [*_weights(plan), *_server(plan), _liars(plan), _whom(plan)]
     return "\n".join(lines)
 

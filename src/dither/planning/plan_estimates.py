@@ -3,12 +3,13 @@
 Most questions are about one attribute, and their result is an `Estimate`. One about several at once has a
 `RangeEstimate`, which answers any query about them. Both are results (`core.results`): a loop over all of them finds a
 table, a picture, intervals and words on each. `single` gives a result of the first kind and `ranges` one of the second,
-with their types.
+with their types; `cumulative` gives shares below thresholds, which have quantiles.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dither.core.cumulative import Cumulative
 from dither.core.estimate import Estimate, Estimates
 from dither.core.reports import left_out_in_words
 from dither.errors import UnknownError
@@ -33,6 +34,13 @@ class PlanEstimates(Estimates[str, Estimate | RangeEstimate]):
         found = self[question]
         if isinstance(found, RangeEstimate):
             raise UnknownError("this result is about several attributes: estimates.ranges(...) gives it")
+        return found
+
+    def cumulative(self, attribute: str) -> Cumulative:
+        """The shares of users below thresholds of an attribute, with the quantiles that can be read off them."""
+        found = self.parts.get(f"cumulative({attribute})")
+        if not isinstance(found, Cumulative):
+            raise UnknownError(f'this plan did not ask for it: plan with ask=["cumulative({attribute})"]')
         return found
 
     def ranges(self, *attributes: str) -> RangeEstimate:

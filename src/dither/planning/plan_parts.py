@@ -23,7 +23,7 @@ from dither.core.worth import Worth
 from dither.errors import DomainError, ParameterError, TallyError
 from dither.planning.choose import Unit, report_worths
 from dither.planning.record_tables import record_value
-from dither.questions.question import Column, Encoded, Question
+from dither.questions.question import Column, Encoded, Form, Question
 from dither.questions.tables import MOST_TABLED, TableOf, crossed
 
 
@@ -40,9 +40,14 @@ class Part(NamedTuple):
         return " and ".join(map(str, self.questions))
 
     @property
+    def forms(self) -> tuple[Form, ...]:
+        """Its questions as they are put to its mechanism."""
+        return tuple(question.form(self.mechanism) for question in self.questions)
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """The attributes that its mechanism looks at."""
-        looked_at = (column for question in self.questions for column in question.columns)
+        looked_at = (column for form in self.forms for column in form.columns)
         return tuple({column.name: column for column in looked_at}.values())
 
     @property
@@ -68,7 +73,7 @@ class Part(NamedTuple):
     def fits(self) -> bool:
         """Whether its mechanism takes what its questions ask for."""
         reading: Any = self.mechanism.reading  # a domain of each kind has its own parameters
-        domain, asked = reading.domain, {question.domain for question in self.questions}
+        domain, asked = reading.domain, {form.domain for form in self.forms}
         if domain.kind == RECORDS:
             all_asked = domain.d == len(self.columns) == len(self.questions) > 1
             return domain.numeric and all_asked and asked == {UnitInterval()}
@@ -78,7 +83,8 @@ class Part(NamedTuple):
         table = self.table
         if domain.kind == CATEGORIES and table is not None:
             return domain == table.domain and self.mechanism.along(table.shape, (0,)) is not None
-        return asked == {domain} and len(self.questions) == 1
+        told = self.forms[0].needs in self.mechanism.statistics
+        return told and asked == {domain} and len(self.questions) == 1
 
     def encode(self, columns: Mapping[str, Any], users: int, invalid: str) -> NDArray:
         """What its mechanism takes, for each row of a table."""
@@ -138,8 +144,10 @@ class Part(NamedTuple):
             return
         within, table = Collection(guarantee, source, users), self.table
         if table is None:
-            own = mechanism.estimate(tally, within=within)
-            yield from ((question, question.select(own, place, len(asked))) for place, question in enumerate(asked))
+            forms = self.forms
+            own = mechanism.estimate(tally, forms[0].reading_of(mechanism), within=within)
+            for place, question in enumerate(asked):
+                yield question, forms[place].select(own, place, len(asked))
             yield from ((each, each.select(own, 0, 1)) for each in self.beside if each.answered_by(own))
             return
         axes = [mechanism.estimate(tally, reading, within=within) for reading in table.readings(mechanism)]

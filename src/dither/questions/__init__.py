@@ -1,7 +1,8 @@
 """What can be asked, one file a question: how it is encoded, priced, estimated, refined and named.
 
 - `question`: what every question says of itself; `catalogue`: the questions that there are, and how a text is read
-- `means`, `histograms`, `distributions`: of one attribute; `shares`: what the last two have in common
+- `means`, `histograms`, `distributions`, `cumulative`: of one attribute; `shares`: what histograms and distributions
+  have in common
 - `keys`: of keys that users hold some of, with a value each
 - `ranges`: of several attributes together
 """

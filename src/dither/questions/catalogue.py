@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from dither.errors import ParameterError
+from dither.questions.cumulative import CumulativeOf
 from dither.questions.distributions import DistributionOf
 from dither.questions.histograms import HistogramOf, MissingOf
 from dither.questions.keys import ConditionalMeanOf, FrequencyOf, KeyMeanOf, PresenceOf
@@ -16,7 +17,7 @@ from dither.questions.tables import TableOf
 from dither.schema import Schema
 
 _KNOWN: list[type[Question]] = [
-    *(MeanOf, DistributionOf, HistogramOf, MissingOf),
+    *(MeanOf, DistributionOf, CumulativeOf, HistogramOf, MissingOf),
     *(PresenceOf, KeyMeanOf, ConditionalMeanOf, FrequencyOf),
     *(RangesOf, TableOf),
 ]

@@ -7,6 +7,8 @@ becomes a result in these units again (`decode`). Beside that it tells
 - what it is *asked of*: `asks` an attribute, and `read` from the text between the brackets of `mean(income)`;
 - what a mechanism *takes*: its `domain`, from which mechanisms are found; `together`, which questions one report
   answers; whether it may be asked together with others, in `pairs`, or where it `crosses` them (`questions.tables`);
+  `forms`, where it can be put in several ways (a number as itself, or as a cell), each with a domain of its own: the
+  mechanism that is chosen says which of them devices encode;
 - what it *costs*: from the reading of a mechanism, unless it knows better (`variance`); what no mechanism can be below
   (`limit`) and what a constant would miss (`unasked`);
 - what of it *matters*: `weighted`, which of its numbers count more, or which queries will be asked;
@@ -33,7 +35,7 @@ from dither.core.checks import as_text, whole_number
 from dither.core.confidence import InUnits
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import Guarantee
-from dither.core.mechanism import Domain, Mechanism
+from dither.core.mechanism import Domain, Mechanism, Reading
 from dither.core.worth import Worth, Worths
 from dither.errors import DomainError, ParameterError, RowError
 from dither.schema import Attribute, Schema
@@ -67,6 +69,51 @@ class Column(Protocol):
 
     def encode_value(self, value: Any) -> Encoded:
         """What the mechanism takes for the value of one user; a substitute, if it does not fit."""
+        ...
+
+
+class Form(Protocol):
+    """One way to put a question: what a mechanism takes, and how what it estimates becomes the answer.
+
+    A question is a form of itself. What is not explained here is as `Question` says.
+    """
+
+    needs: ClassVar[str]  # what a mechanism must answer
+
+    @cached_property
+    def domain(self) -> Domain:
+        """What its mechanism takes."""
+        ...
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What it looks at, one for each attribute."""
+        ...
+
+    @property
+    def nominal(self) -> tuple[int, ...]:
+        """Of several attributes those without an order, by their places."""
+        ...
+
+    @property
+    def remark(self) -> str | None:
+        """What must be known about its predicted error."""
+        ...
+
+    def reading_of(self, mechanism: Mechanism) -> Reading | None:
+        """How a tally of the mechanism is read, where not as the mechanism itself reads it."""
+        ...
+
+    def variance(self, mechanism: Mechanism, reports: float, users: float) -> float | None:
+        """Of one report, where that is not what the mechanism's reading says."""
+        ...
+
+    def select(self, own: Any, place: int, count: int) -> Any:
+        """Of what was read, what the question asked for as one of `count`."""
+        ...
+
+    def worth(self, worths: Worths, place: int, count: int) -> Worth | None:
+        """Of what a report is worth to what a mechanism estimates, what it is to the question."""
         ...
 
 
@@ -157,6 +204,21 @@ class Question(ABC, Generic[R]):
         super().__init_subclass__(**options)
         if {"encode", "_encoded"} & set(vars(cls)) and "encode_value" not in vars(cls):
             cls.encode_value = Question.encode_value  # a column's own way does not go with another's way of a value
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """The ways to put it, each for mechanisms that take another domain; of equally good ones the first."""
+        return (self,)
+
+    def form(self, mechanism: Mechanism) -> Form:
+        """The way to put it that this mechanism takes; the first, if it takes none of them."""
+        first, *others = self.forms
+        taken = mechanism.reading.domain if others else None
+        return next((form for form in others if form.domain == taken), first)
+
+    def reading_of(self, mechanism: Mechanism) -> Reading | None:
+        """How a tally of the mechanism is read, where not as the mechanism itself reads it."""
+        return None
 
     @cached_property
     def kind(self) -> tuple[Hashable, str]:
@@ -300,6 +362,11 @@ class Question(ABC, Generic[R]):
     @property
     def edges(self) -> Floats | None:
         """Where its numbers begin and end on an axis, if they are shares along one."""
+        return None
+
+    @property
+    def thresholds(self) -> Floats | None:
+        """Where its numbers stand on an axis, if they are shares below places of one."""
         return None
 
     def select(self, own: Any, place: int, count: int) -> R:

@@ -1,0 +1,353 @@
+"""The shares of users below thresholds of a number: `cumulative(income)`.
+
+Of whole numbers the share of users with at most each of them; of other numbers the share below each edge of `BINS` bins
+of equal width, and so of whole numbers that are more than `MOST_PLACES`. It is the curve that medians and quantiles
+are read off, and it is judged as such: its error is that of a share below a threshold, averaged over thresholds.
+
+**Two forms.** It can be asked in two ways, and the planner takes the one with the smaller error of what is asked:
+
+- *cells* that are added up. A mechanism for categories tells the share of each cell without bias, and sums of k cells
+  have an exact variance: with F_j the sum of the first j, and all of them adding up to one,
+
+      F_j = j/k + sum_i a_ji f_i,      a_ji = [i <= j] - j/k,
+
+  so that what the noise adds to all cells alike is taken out. The variance is about V j (k - j) / k, where V is that of
+  one cell: it grows with the number of cells.
+- *the number itself*, blurred by a window (`SquareWave`) and read as a smooth density (`mechanisms.cumulative`). The
+  error depends on the users, and what is predicted is that of the hardest of some shapes. It does not grow with the
+  number of thresholds, and is the smaller one where cells are many, reports few or epsilon small.
+
+Refinement smooths cells by their neighbours, as that of a distribution does; what came from a window is smooth already.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.cumulative import Cumulative, Thresholds
+from dither.core.domains import Categories, UnitInterval
+from dither.core.estimate import Bounds, Estimate
+from dither.core.guarantee import Guarantee
+from dither.core.mechanism import Mechanism, PredictedReading
+from dither.core.parallel import small_matrices
+from dither.core.worth import Worth, Worths
+from dither.display.significant_digits import plain_number
+from dither.errors import ParameterError
+from dither.estimation.density import NoisySums, smoothed
+from dither.questions.distributions import BINS, DistributionOf
+from dither.questions.question import Column, Floats, Form, Question, Whole, encoded_by
+from dither.schema import Attribute
+from dither.utility.limits import Parameters, frequencies
+
+MOST_PLACES = 128  # whole numbers with a threshold between each two; stored plans rely on it
+_SHARE = Bounds(0.0, 1.0)
+_SMOOTH = "As smooth as the reports allow already: refining has nothing to win back."
+
+
+class CumulativeOf(Question[Cumulative]):
+    """The share of users below each threshold; in the form of cells, unless a mechanism takes numbers.
+
+    >>> from dither.schema import Numeric, Ordinal
+    >>> CumulativeOf("age", Ordinal(0, 99)).labels[17], CumulativeOf("income", Numeric(0, 200_000)).labels[0]
+    ('at most 17', 'below 6250')
+    """
+
+    statistic: ClassVar[str] = "cumulative"
+    needs: ClassVar[str] = "total"
+    ordered: ClassVar[bool] = True
+    has_prior: ClassVar[bool] = False
+    title: ClassVar[str] = "cumulative distribution"
+
+    @property
+    def sought(self) -> str:
+        return f"the share of people {'at or ' * self.whole}below values of {self.name}"
+
+    @classmethod
+    def asks(cls, attribute: Attribute) -> bool:
+        return attribute.kind in ("numeric", "ordinal")
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        return self, self._placed
+
+    @cached_property
+    def _placed(self) -> "Placed":
+        return Placed(self)
+
+    # Where it cuts -----------------------------------------------------------------------------------------------
+
+    @property
+    def whole(self) -> bool:
+        """Whether its values are whole numbers."""
+        return self.attribute.kind == "ordinal"
+
+    @cached_property
+    def cell_count(self) -> int:
+        """How many cells its thresholds lie between."""
+        return self.attribute.k if self.whole and self.attribute.k <= MOST_PLACES else BINS
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self.cell_count - 1,)
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        """Of whole numbers, counted from the lowest: the first of each cell but the lowest."""
+        return _starts(self.cell_count, self.attribute.k)
+
+    @property
+    def thresholds(self) -> Floats:
+        """In its own units; of whole numbers the largest that counts as below."""
+        if self.whole:
+            return (self.attribute.low + self._starts - 1).astype(np.float64)
+        return np.linspace(self.attribute.low, self.attribute.high, self.cell_count + 1)[1:-1]
+
+    @property
+    def axis(self) -> Thresholds:
+        """Where they are between -1 and 1, as a mechanism for numbers has them."""
+        return _axis(self.cell_count, self.attribute.k)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        words = "at most" if self.whole else "below"
+        written = (plain_number(end) if self.whole else f"{end:g}" for end in self.thresholds.tolist())
+        return tuple(f"{words} {end}" for end in written)
+
+    @cached_property
+    def kind(self) -> tuple[Hashable, str]:
+        return (self.cell_count, self.attribute.k), self.statistic
+
+    # Cells ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def domain(self) -> Categories:
+        return Categories(self.cell_count)
+
+    @cached_property
+    def _finest(self) -> DistributionOf:
+        return DistributionOf(self.name, self.attribute)
+
+    def _encoded(self, column: Any, invalid: str) -> NDArray:
+        return self._cell(self._finest._encoded(column, invalid))
+
+    def encode_value(self, value: Any) -> int:
+        return self._cell(self._finest.encode_value(value))
+
+    def _cell(self, finest: Any) -> Any:
+        """Of a bin or a whole number, counted from the lowest: the cell that it is in."""
+        return finest if self._finest.size == self.cell_count else finest * self.cell_count // self._finest.size
+
+    @cached_property
+    def _sums(self) -> Floats:
+        """What each cell (column) counts for below each threshold (row)."""
+        below = np.tri(self.cell_count - 1, self.cell_count)
+        return below - below.mean(axis=1, keepdims=True)
+
+    def variance(self, mechanism: Mechanism, reports: float, users: float) -> float:
+        """The mean over thresholds, for the worst users.
+
+        Given their values it is an average over users, so it is largest where all hold one. Which, is decided by how
+        often their cell counts: least in the middle, most at the ends.
+        """
+        reading: Any = mechanism.reading  # of categories, which knows how the errors of totals go together
+        noise = []
+        for held in (0, self.cell_count // 2, self.cell_count - 1):
+            spread = reading.covariance(np.eye(self.cell_count)[held])
+            if spread is None:
+                raise ParameterError("it is not known how the errors of these categories go together")
+            factor = self._sums @ spread.factor
+            noise.append(np.mean(self._sums**2 @ spread.diagonal + ((factor @ spread.core) * factor).sum(axis=1)))
+        return max(map(float, noise)) + max(0.0, 1 - reports / users) / 4
+
+    def select(self, own: Estimate, place: int, count: int) -> Cumulative:
+        start = np.arange(1, self.cell_count) / self.cell_count
+        spread = own.covariance
+        if spread is None:  # then at most as if all errors went the same way
+            error = np.abs(self._sums) @ own.stderr
+        else:
+            error = np.sqrt([spread.variance_of(row) for row in self._sums])
+        note = "Added up from the shares of cells, which together are one: without bias."
+        return Cumulative(
+            start + self._sums @ own.value,
+            error,
+            own.n,
+            own.guarantee,
+            source=own.source,
+            notes=(*own.notes, note),
+            bounds=_SHARE,
+            **self.on_axis,
+            cells=own,
+        )
+
+    def worth(self, worths: Worths, place: int, count: int) -> Worth:
+        """A report adds 1 / (p - q) for each category that it supports, times what that counts for.
+
+        At most it supports as many as it can below the threshold, or as many above. Unless it names one category alone,
+        whether some report does so exactly is left open.
+        """
+        [own] = worths
+        most_at_once = self.cell_count if own.at_once is None else own.at_once
+        least, most = Fraction(1), Fraction(0)
+        for below in range(1, self.cell_count):
+            start = Fraction(below, self.cell_count)
+            most = max(most, start + min(most_at_once, below) * (1 - start) * own.swing)
+            least = min(least, start - min(most_at_once, self.cell_count - below) * start * own.swing)
+        exact = own.exact and own.at_once == 1
+        return own._replace(least=least, most=most, items=self.size, at_once=self.size, exact=exact)
+
+    # What it costs ---------------------------------------------------------------------------------------------------
+
+    def weighted(self, given: Mapping[Any, float]) -> tuple[Self, float]:
+        """All thresholds count alike: of a smooth curve no error of a single one is predicted."""
+        raise ParameterError(
+            f"weights: all thresholds of {self} count alike; give the question one weight, as in "
+            f"weights={{{str(self)!r}: 2.0}}"
+        )
+
+    def limit(self, weight: float) -> tuple[Parameters, ...]:
+        """Of users at the two ends alone: all shares are then one, that of those at the lower end."""
+        return frequencies(2, weight)
+
+    @property
+    def unasked(self) -> float:
+        """Of a half for each: all users may be at one end."""
+        return 0.25
+
+    @property
+    def useless(self) -> float:
+        """No share is farther than a half from a half."""
+        return 0.5 / 1.96
+
+    @property
+    def remark(self) -> str:
+        return "predicted is the error of a share below a threshold, averaged over thresholds."
+
+    # What it gives ---------------------------------------------------------------------------------------------------
+
+    @property
+    def on_axis(self) -> dict[str, Any]:
+        """What a result knows of its thresholds."""
+        ends = float(self.attribute.low), float(self.attribute.high)
+        return {"thresholds": self.thresholds, "ends": ends, "whole": self.whole}
+
+    def unknown(self, guarantee: Guarantee, source: str) -> Cumulative:
+        nothing = np.full(self.shape, np.nan), np.full(self.shape, np.inf)
+        return Cumulative(*nothing, 0, guarantee, source=source, bounds=_SHARE, **self.on_axis)
+
+    def refine(self, estimate: Cumulative, apply: Callable[[Cumulative], Cumulative], auto: bool) -> Cumulative:
+        """Cells learn from their neighbours, and are added up again. Methods for items without an order do nothing."""
+        cells = estimate.cells
+        if cells is None:
+            return replace(estimate, notes=(*estimate.notes, _SMOOTH))
+        if not auto:
+            return estimate
+        with small_matrices():
+            found = smoothed(self.cell_count, None, [NoisySums(np.eye(self.cell_count), cells.value, cells.stderr**2)])
+        added = np.tri(self.cell_count - 1, self.cell_count)
+        variance = ((added @ found.covariance) * added).sum(axis=1)
+        return replace(
+            estimate,
+            value=np.clip(added @ found.value, 0.0, 1.0),
+            stderr=np.sqrt(np.maximum(variance, 0.0)),
+            notes=(*estimate.notes, "Smoothed: each cell has learned from its neighbours."),
+            original=estimate,
+            cells=None,
+        )
+
+    # What is true, in a trial ----------------------------------------------------------------------------------------
+
+    def sums(self, column: Any) -> Whole:
+        return np.bincount(self.encode(column, "substitute"), minlength=self.cell_count)[None]
+
+    def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
+        return {str(self): np.cumsum(sums[0])[:-1] / users}
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Cumulative shares asked for by the number itself, as a place from -1 to 1; whole numbers from end to end."""
+
+    question: CumulativeOf
+
+    needs: ClassVar[str] = "distribution"
+
+    @property
+    def name(self) -> str:
+        """The attribute."""
+        return self.question.name
+
+    @cached_property
+    def domain(self) -> UnitInterval:
+        """Numbers from -1 to 1."""
+        return UnitInterval()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Itself: it is of one attribute."""
+        return (self,)
+
+    @property
+    def nominal(self) -> tuple[()]:
+        """Numbers have an order."""
+        return ()
+
+    @property
+    def remark(self) -> str:
+        """What must be known about its predicted error."""
+        return (
+            "predicted is the error of a share below a threshold, averaged over thresholds, for the hardest of eight "
+            "shapes, with spikes and heaps; smooth data are kinder. Intervals hold for any data, and are wider than "
+            "this error would give."
+        )
+
+    def encode(self, column: Any, invalid: str = "error") -> NDArray[np.float64]:
+        """The places of the values; errors name the attribute and quote no value."""
+        return encoded_by(self._encoded, self.name, column, invalid)
+
+    def _encoded(self, column: Any, invalid: str) -> NDArray[np.float64]:
+        return self._place(self.question.attribute.encode(column, invalid))
+
+    def encode_value(self, value: Any) -> float:
+        """The place of the value of one user."""
+        return self._place(self.question.attribute.encode_value(value))
+
+    def _place(self, encoded: Any) -> Any:
+        return 2 * encoded / (self.question.attribute.k - 1) - 1 if self.question.whole else encoded
+
+    def reading_of(self, mechanism: Mechanism) -> PredictedReading[Cumulative]:
+        """That of shares below thresholds."""
+        reading = mechanism.cumulative_reading(self.question.axis)
+        if reading is None:
+            raise ParameterError(f"it is not known how to read shares below thresholds off {type(mechanism).__name__}")
+        return reading
+
+    def variance(self, mechanism: Mechanism, reports: float, users: float) -> float:
+        """That would have the predicted error, which falls more slowly than with the number of reports."""
+        return reports * self.reading_of(mechanism).predicted_mse(reports, users)
+
+    def select(self, own: Cumulative, place: int, count: int) -> Cumulative:
+        """What was read, in the attribute's units."""
+        return replace(own, **self.question.on_axis)
+
+    def worth(self, worths: Worths, place: int, count: int) -> None:
+        """It is not known: what a fit makes of one report has no bound here."""
+
+
+def _starts(cells: int, k: int) -> NDArray[np.int64]:
+    """Of k whole numbers in cells as equal as can be, counted from 0: the first of each cell but the lowest."""
+    return -(-np.arange(1, cells) * k // cells)
+
+
+@lru_cache(maxsize=256)
+def _axis(cells: int, k: int | None) -> Thresholds:
+    """Thresholds between cells of k whole numbers, or of a number of any kind."""
+    if k is None:
+        return Thresholds.of_cells(cells)
+    if cells == k:
+        return Thresholds.between_places(k)
+    return Thresholds(tuple(((2 * _starts(cells, k) - 1) / (k - 1) - 1).tolist()))
