@@ -129,7 +129,7 @@ def test_correlations_that_are_not_known_are_those_along_the_strongest_way():
     assert (found[4, :4] == 0).all()  # of the last nothing is known at all
     np.testing.assert_array_equal(found, found.T)
     np.testing.assert_array_equal(found[known], told[known])
-    whole = np.corrcoef(np.random.default_rng(1).standard_normal((4, 50)))
+    whole = np.asarray(np.corrcoef(np.random.default_rng(1).standard_normal((4, 50))), dtype=np.float64)
     np.testing.assert_array_equal(completed(whole, np.ones((4, 4), dtype=bool)), whole)
 
 

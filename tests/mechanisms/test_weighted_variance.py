@@ -150,12 +150,13 @@ class Own:
 @pytest.mark.parametrize("share", [1.0, 0.2])
 def test_a_reading_of_somebody_else_is_read_through_its_moments(share):
     reading = dither.GRR(k=20, epsilon=1.0).reading
+    own: Any = Own(reading)
     weights = CellWeights(20, {3: 7.0, 4: 0.1})
     shares = np.random.default_rng(1).dirichlet(np.ones(20))
-    assert worst_weighted_variance(Own(reading), weights, share) == pytest.approx(
+    assert worst_weighted_variance(own, weights, share) == pytest.approx(
         worst_weighted_variance(reading, weights, share), rel=1e-12
     )
-    assert weighted_variance(Own(reading), weights, shares, share) == pytest.approx(
+    assert weighted_variance(own, weights, shares, share) == pytest.approx(
         weighted_variance(reading, weights, shares, share), rel=1e-12
     )
 

@@ -10,9 +10,10 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -28,9 +29,11 @@ from dither.planning.plan_files import BESIDE, digest
 from dither.planning.plans import Part
 from dither.planning.prediction import NOTHING
 from dither.planning.trial import truths
-from dither.questions import questions
+from dither.questions import questions, register
+from dither.questions.catalogue import restored
 from dither.questions.tables import MOST_TABLED, TableOf, crossed
 from marks import wide
+from questions.above import AboveOf
 
 pytestmark = pytest.mark.filterwarnings("ignore::dither.errors.BudgetWarning")
 
@@ -560,6 +563,32 @@ def test_a_table_is_not_asked_for_by_itself(three):
         questions(three.schema, ["table(job, sex)"])
     with pytest.raises(ParameterError, match="no such question"):
         questions(three.schema, ["table(job, age)"])
+
+
+def test_somebody_elses_question_may_be_crossed():
+    @dataclass(frozen=True)
+    class CrossedAbove(AboveOf):
+        crosses: ClassVar[bool] = True
+
+        @property
+        def categories(self) -> int:
+            return 2
+
+    schema = Schema({"income": Numeric(0, 100), "job": Categorical(["nurse", "driver", "other"])})
+    with restored():
+        register(CrossedAbove)
+        best = plan(schema, 4.0, users=20_000, ask=["above(income, 60)", "histogram(job)"])
+        assert len(best.parts) == 1
+        assert Plan.from_json(best.to_json()) == best
+    records = {"income": np.arange(20_000) % 100, "job": np.array(["nurse", "driver"])[np.arange(20_000) % 2]}
+    found = best.estimate(best.tally(best.randomize(records, seed=1)), refine="auto")
+    above, table = found.single(str(best.questions[0])), found.single("table(income, job)")
+    assert np.shape(above.value) == ()
+    assert abs(float(above.value) - 0.39) < 6 * float(above.stderr)  # a false alarm has probability 2e-9
+    assert table.value.shape == (2, 3)
+    assert table.labels is not None
+    assert table.labels[-1] == "1, other"
+    assert truths(best, [records])["table(income, job)"].reshape(2, 3).sum(axis=1).tolist() == [0.61, 0.39]
 
 
 def test_one_attribute_is_no_axis_twice():

@@ -74,7 +74,7 @@ def test_the_weights_of_others_are_forgotten(monkeypatch):
 
 
 def test_the_next_label_has_the_weight(monkeypatch):
-    real = Question.place_of
+    real: Any = Question.place_of
     monkeypatch.setattr(Question, "place_of", lambda self, name: (real(self, name) + 1) % self.size)
     assert caught(weights.test_a_label_that_matters_brings_users_to_its_question)
 

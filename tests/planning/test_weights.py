@@ -13,6 +13,7 @@ from dither.core.cell_weights import CellWeights
 from dither.errors import ParameterError
 from dither.planning.choose import USUAL
 from dither.planning.planner import chooser_of, limit_of
+from dither.questions.tables import crossed
 from dither.utility import limits
 from dither.utility.limits import frequencies, least_mse, sparse
 from marks import wide
@@ -231,7 +232,8 @@ def test_subset_selection_attains_nearly_the_limit_of_uneven_weights():
 
 
 def test_no_limit_is_known_with_a_prior_or_liars():
-    for more in ({"prior": {"job": "uniform"}}, {"liars": 0.01}, {"delta": 1e-6}):
+    known: list[dict[str, Any]] = [{"prior": {"job": "uniform"}}, {"liars": 0.01}, {"delta": 1e-6}]
+    for more in known:
         made = plan(SCHEMA, 1.0, users=9000, ask=["job"], weights={"job": {"nurse": 5.0}}, **more)
         assert made.prediction.limit == 0
 
@@ -274,6 +276,17 @@ def test_a_plan_with_weights_is_read_back():
         stored["prediction"][field] = wrong
         with pytest.raises(ParameterError, match=reason):
             Plan.from_json(json.dumps(stored))
+
+
+def test_what_lost_is_compared_by_the_errors_that_are_stated():
+    ask: Any = ["histogram(job)", "presence(items)", "ranges(age, job)"]
+    weights: Any = {"job": {"nurse": 50.0}, "presence(items)": {7: 9.0}, "ranges(age, job)": {"age": 1}}
+    made = plan(SCHEMA, 1.0, users=90_000, ask=ask, weights=weights)
+    table = made.compared().columns
+    taken = [place for place, mark in enumerate(table["against"]) if mark == "taken"]
+    assert {table["question"][place]: table["predicted error"][place] for place in taken} == pytest.approx(
+        dict(made.predicted)
+    )
 
 
 def test_weights_do_not_change_what_a_question_is():
@@ -327,3 +340,24 @@ def test_questions_of_two_units_are_told_apart():
     schema = Schema({"a": Categorical(JOBS), "b": Categorical(JOBS)})
     made = plan(schema, 1.0, users=9000, weights={"a": {"nurse": 33.0}})
     assert 3.0 < made.shares[0] / made.shares[1] < 3.6
+
+
+def test_crossed_questions_keep_their_weights():
+    # One report about a cell of the table answers all; each axis is read with a variance of its own.
+    labels = ["yes", "no", "perhaps"]
+    schema = Schema({name: Categorical(labels) for name in "abc"})
+    made = plan(schema, 3.0, users=9000, weights={"b": {"yes": 2.0}})
+    part = next(part for part in made.parts if "histogram(b)" in part.name)
+    assert len(part.questions) > 1
+    table = crossed(part.questions)
+    assert table is not None
+    place = [str(question) for question in part.questions].index("histogram(b)")
+    reading: Any = table.readings(part.mechanism)[place]
+    reports = 9000 * float(made.shares[made.parts.index(part)])
+    unasked = 1 - reports / 9000
+    none, all_ = (float(reading.variance(held)) for held in (0.0, 1.0))
+    worst = max(none + h * (all_ - none) + unasked * h * (1 - h) for h in np.linspace(0, 1, 10_001))
+    assert made.prediction.named == {"histogram(b)": {"yes": pytest.approx(math.sqrt(worst / reports), rel=1e-6)}}
+    assert Plan.from_json(made.to_json()).prediction == made.prediction
+    fives = {"b": dict.fromkeys(labels, 5.0)}
+    assert plan(schema, 3.0, users=9000, weights=fives) == plan(schema, 3.0, users=9000, weights={"b": 5.0})

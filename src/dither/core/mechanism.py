@@ -19,6 +19,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, overload
 
@@ -31,6 +32,7 @@ from dither.core.contributions import Contributions, one_of
 from dither.core.decoding import MOST_WHOLE, decoded_parameters, integers, plain, portable
 from dither.core.domains import CATEGORIES, SPARSE
 from dither.core.draw import Rows, Tape
+from dither.core.exact import exp_below
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.parallel import each_chunk, sum_chunks
 from dither.core.randomness import Stream
@@ -51,6 +53,7 @@ Read = TypeVar("Read", covariant=True)
 
 _CHUNK_BYTES = 1 << 20
 _KEPT_BYTES = 1 << 24
+_NEARLY = 1 + Fraction(1, 10**40)  # certificates are rounded up, by less than that
 _FEW = 64  # reports: so many are one chunk, and need no memory to speak of
 MOST_COUNTED = 1 << 30  # counts of eight bytes
 
@@ -594,8 +597,13 @@ class Mechanism(ABC, Generic[R]):
             self._freeze(weights=self._checked_weights(self.weights))
         if self.channel().ratio() == 1:
             raise ParameterError("these weights treat all outputs alike: no report would carry information")
-        if self.guarantee.epsilon > self.epsilon or self.guarantee.delta > self.delta:
+        if not self._clearly_kept and (self.guarantee.epsilon > self.epsilon or self.guarantee.delta > self.delta):
             raise ParameterError("these weights do not keep the declared guarantee; leave them out to have them chosen")
+
+    @property
+    def _clearly_kept(self) -> bool:
+        """Whether no ratio comes near e^epsilon: the planner makes thousands, and a logarithm takes longest of all."""
+        return self.lifetime_channel().ratio() * _NEARLY <= exp_below(self.epsilon)
 
     def _checked_weights(self, weights: Any) -> tuple[Any, ...]:
         """Integers from outside, checked for their form; the certificate checks what they promise."""

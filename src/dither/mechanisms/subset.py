@@ -22,7 +22,7 @@ sum: see `docs/categorical.md` for the argument (after Ye and Barg 2018).
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -86,11 +86,10 @@ class SubsetSelection(Mechanism[Estimate]):
         self._freeze(size=checked_count("size", size, 1, self.k - 1))
 
     def _best_size(self) -> int:
-        about = int(self.k / (math.exp(min(self.epsilon, 50.0)) + 1))
-        return min((size for size in (about, about + 1) if 1 <= size < self.k), key=self._cost)
-
-    def _cost(self, size: int) -> float:
-        return replace(self, size=size).reading.total_variance
+        ratio = math.exp(min(self.epsilon, 50.0))
+        about = int(self.k / (ratio + 1))
+        sizes = (size for size in (about, about + 1) if 1 <= size < self.k)
+        return min(sizes, key=lambda size: (size * ratio + self.k - size) ** 2 / (size * (self.k - size)))
 
     @cached_property
     def law(self) -> TwoLevel:

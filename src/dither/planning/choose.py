@@ -41,7 +41,7 @@ the price.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -66,6 +66,7 @@ from dither.utility.population import Population
 
 SHARES = 1 << 20  # shares of users are rounded to this many parts
 _HOPELESS = 1.5  # asking for one more will not help any more
+_SHOWN = 16.0  # times the best: asking for everything is not worth showing
 _BLOCK = 1 << 22  # numbers that are looked at together
 _STEPS = [2 ** (step / 3) for step in range(-8, 9)]  # of an equal budget, tried for each question
 _AS_GOOD = 1.02  # of the squared error: 1% of the error, which nobody notices
@@ -192,14 +193,18 @@ class Chooser:
 
     def _of(self, units: tuple[Unit, ...], style: str) -> Iterator[Way | None]:
         """The ways to ask these units; None for one that has too small a budget for some."""
-        count = len(units)
+        count, hopeless = len(units), False
         costs: dict[int, float] = {}
-        for m in [*range(1, count), count]:
-            if m < count and costs and costs[max(costs)] > _HOPELESS * min(costs.values()):
-                continue
-            cost = self._even_cost(units, m)
-            if cost is not None:
+        for m in range(1, count):
+            if hopeless:
+                break
+            cost = self._even_cost(units, m, _HOPELESS * min(costs.values(), default=math.inf))
+            if cost < math.inf:
                 costs[m] = cost
+            hopeless = bool(costs) and cost == math.inf
+        every_cost = self._even_cost(units, count, _SHOWN * min(costs.values(), default=math.inf))
+        if every_cost < math.inf:
+            costs[count] = every_cost
         between = [m for m in costs if 1 < m < count]
         for m in sorted({1, count, *sorted(between, key=costs.__getitem__)[:1]} & set(costs)):
             every = "every question, equal budgets" if count > 1 else f"the question{'s' * (len(units[0]) > 1)}"
@@ -220,14 +225,14 @@ class Chooser:
 
     # One way ---------------------------------------------------------------------------------------------------
 
-    def _even_cost(self, units: Sequence[Unit], m: int) -> float | None:
-        """What m units a user, with equal budgets, cost; None if a part of the budget is too small."""
+    def _even_cost(self, units: Sequence[Unit], m: int, most: float) -> float:
+        """What m units a user, with equal budgets, cost; infinite if that is more than `most`, or not enough budget."""
         total = 0.0
-        for (unit, _), times in self._counted(units).items():
+        for (unit, _), times in self._counted(units).most_common():
             price = self._price(unit, *self._part(m), m / len(units))
-            if price is None:
-                return None
-            total += times * self._weighted(unit, price) * len(units) / m
+            total += math.inf if price is None else times * self._weighted(unit, price) * len(units) / m
+            if total > most:
+                return math.inf
         return total
 
     def _even(self, units: tuple[Unit, ...], m: int, label: str) -> Way | None:
@@ -287,11 +292,17 @@ class Chooser:
         mean = sum(costs) / self._total
         return Way(label, units, tuple(price.mechanism for price in prices), tuple(weights), m, mean)
 
-    def cost_of(self, way: Way) -> float | None:
-        """What the same units would cost at the same budgets, with the mechanisms that are allowed here."""
-        budgets = [(mechanism.epsilon, mechanism.delta) for mechanism in way.mechanisms]
-        again = self._way(way.label, way.units, budgets, list(way.weights), way.questions_per_user)
-        return None if again is None else again.cost
+    def cost_of(self, way: Way, limits: Limits) -> float:
+        """What a way costs where units that these limits do not allow are asked otherwise; infinite if they cannot."""
+        cost, share = way.cost * self._total, way.questions_per_user / sum(way.weights)
+        for unit, mechanism, weight in zip(way.units, way.mechanisms, way.weights, strict=True):
+            here = share * weight
+            taken = self.price_of(mechanism, unit, here)
+            if not limits.allow(taken):
+                other = self._best(unit, self.prices(unit, mechanism.epsilon, mechanism.delta, here), limits)
+                more = math.inf if other is None else self._weighted(unit, other) - self._weighted(unit, taken)
+                cost += more / here
+        return cost / self._total
 
     # Prices ----------------------------------------------------------------------------------------------------
 
@@ -322,11 +333,15 @@ class Chooser:
         """The best mechanism for a unit at a budget, if any fits, where this share of the users is asked."""
         key = (self.kind(unit)[1], epsilon, delta, share)
         if key not in self._prices:
-            prices = [price for price in self.prices(unit, epsilon, delta, share) if self.limits.allow(price)]
-            least = min((self._weighted(unit, price) for price in prices), default=0.0)
-            good = [price for price in prices if self._weighted(unit, price) <= least * _AS_GOOD]
-            self._prices[key] = min(good, key=lambda price: (price.bytes, price.mechanism.evaluations), default=None)
+            self._prices[key] = self._best(unit, self.prices(unit, epsilon, delta, share), self.limits)
         return self._prices[key]
+
+    def _best(self, unit: Unit, prices: Iterable[Price], limits: Limits) -> Price | None:
+        """Of those that a limit allows and whose error is next to the smallest, the one that costs least otherwise."""
+        allowed = [price for price in prices if limits.allow(price)]
+        least = min((self._weighted(unit, price) for price in allowed), default=0.0)
+        good = [price for price in allowed if self._weighted(unit, price) <= least * _AS_GOOD]
+        return min(good, key=lambda price: (price.bytes, price.mechanism.evaluations), default=None)
 
     def prices(self, unit: Unit, epsilon: float, delta: float, share: float) -> Iterator[Price]:
         """What the candidates cost, those that the budget suffices for; where too dear for the server, also cheaper."""
@@ -422,13 +437,14 @@ class Crossings:
         free = set(first.values())
         self._fixed = [unit for unit in units if unit not in free]
         self._members = self._alike(list(first.values()))
-        self._counts, self._cells = [len(each) for each in self._members], [each[0].size for each in self._members]
+        self._counts = [len(each) for each in self._members]
+        self._cells = [each[0].categories for each in self._members]
 
     def _alike(self, units: Sequence[Unit]) -> list[list[Question]]:
         """Questions that the search does not tell apart: of one kind or, if kinds are many, nearly of one."""
         kinds, step = [self._chooser.kind(unit)[1] for unit in units], 1 / 16
         while len(set(kinds)) > _MOST_KINDS:
-            traits = [(unit[0].size, self._cost(unit, 1, 1.0)) for unit in units]
+            traits = [(unit[0].categories, self._cost(unit, 1, 1.0)) for unit in units]
             kinds = [tuple(round(math.log2(trait) / step) for trait in each) for each in traits]
             step *= 2
         members: dict[Hashable, list[Question]] = {}

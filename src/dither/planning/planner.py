@@ -9,16 +9,19 @@ proved, is never taken: what `dither.plan` returns is what `Plan.from_json` read
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from dither.core.cell_weights import CellWeights
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.mechanism import Mechanism
 from dither.errors import BudgetWarning, ParameterError
-from dither.planning.choose import Chooser, Limits, Way
+from dither.planning.choose import Chooser, Limits, Unit, Way
 from dither.planning.importance import Weights, importances, told_weights
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
@@ -128,10 +131,10 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int, weights
     honest = replace(chooser, liars=Fraction(0))
     for unit, mechanism, share in zip(best.units, best.mechanisms, shares, strict=True):
         price = honest.price_of(mechanism, tuple(each.evenly() for each in unit), share)
-        for each, variance in zip(unit, price.variances, strict=True):
+        for place, (each, variance) in enumerate(zip(unit, price.variances, strict=True)):
             errors[str(each)] = math.sqrt(variance / (users * share)) * each.unit
             if each.cells is not None:
-                of_numbers[str(each)] = _errors_of_named(honest, mechanism, each, each.cells, share)
+                of_numbers[str(each)] = _errors_of_named(honest, mechanism, unit, place, share)
     prediction = Prediction(
         {str(each): errors[str(each)] for each in chooser.questions},
         dict(sorted(compared.items(), key=lambda pair: pair[1])),
@@ -148,21 +151,20 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int, weights
 
 def _counted(chooser: Chooser, way: Way) -> float:
     """The error of the same way to ask if the server could only count reports; 0 if it cannot be asked then."""
-    poorer = replace(chooser, limits=chooser.limits._replace(evaluations=0))
-    cost = poorer.cost_of(way)
-    return 0.0 if cost is None else math.sqrt(cost / chooser.n)
+    cost = chooser.cost_of(way, chooser.limits._replace(evaluations=0))
+    return math.sqrt(cost / chooser.n) if math.isfinite(cost) else 0.0
 
 
-def _errors_of_named(
-    chooser: Chooser, mechanism: Mechanism, question: Question, cells: CellWeights, share: float
-) -> dict[str, float]:
+def _errors_of_named(chooser: Chooser, mechanism: Mechanism, unit: Unit, place: int, share: float) -> dict[str, float]:
     """The error of each number that a weight names, the heaviest first, for the users who are worst for it alone."""
-    names = question.labels or range(cells.size)
+    question = unit[place]
+    named = {} if question.cells is None else question.cells.named
+    names = question.labels or range(question.size)
     found = {}
-    for place in sorted(cells.named, key=cells.named.__getitem__, reverse=True)[:_MOST_NAMED]:
-        alone = replace(question, workload=CellWeights.only(cells.size, place))
-        (variance,) = chooser.price_of(mechanism, (alone,), share).variances
-        found[str(names[place])] = math.sqrt(variance / (chooser.n * share)) * question.unit
+    for number in sorted(named, key=named.__getitem__, reverse=True)[:_MOST_NAMED]:
+        alone = replace(question, workload=CellWeights.only(question.size, number))
+        price = chooser.price_of(mechanism, (*unit[:place], alone, *unit[place + 1 :]), share)
+        found[str(names[number])] = math.sqrt(price.variances[place] / (chooser.n * share)) * question.unit
     return found
 
 
@@ -183,14 +185,40 @@ def limit_of(chooser: Chooser, users: int) -> float:
     ):
         return 0.0
     total = sum(chooser.importance[each] for each in chooser.questions)
-    left = {each: chooser.importance[each] / total for each in chooser.questions}
-    least, constant = math.inf, 0.0
-    kinds = {each.kind: each.unasked for each in left}
-    for kind in sorted(kinds, key=kinds.__getitem__):
-        least = min(least, _asked(left, chooser.epsilon) / users + constant)
-        dropped = [each for each in left if each.kind == kind]
-        constant += sum(left.pop(each) * _least_weight(each) for each in dropped) * kinds[kind]
-    return math.sqrt(min(least, constant))
+    weights = {each: chooser.importance[each] / total for each in chooser.questions}
+    found = _independent(weights)
+    of_kind: dict[Hashable, list[Question]] = {}
+    for each in weights:
+        of_kind.setdefault(each.kind, []).append(each)
+    order = sorted(of_kind, key=lambda kind: of_kind[kind][0].unasked)
+    costs = [sum(weights[each] * _least_weight(each) * each.unasked for each in of_kind[kind]) for kind in order]
+    unasked = [0.0, *accumulate(costs)]
+
+    @lru_cache(None)
+    def asked(first: int) -> float:
+        """The least error of the questions that are left, without so many kinds."""
+        left = [found[each] for kind in order[first:] for each in of_kind[kind]]
+        return _least_of(left, chooser.epsilon) / users if left else 0.0
+
+    return math.sqrt(_least_sum(asked, unasked, 0, len(order)))
+
+
+def _least_sum(falling: Callable[[int], float], rising: Sequence[float], first: int, last: int) -> float:
+    """The least of the sums of two sequences from one place to another, one falling and one rising.
+
+    Between two places no sum is below that of the last of one and the first of the other: most need not be looked at.
+
+    >>> _least_sum([9.0, 4.0, 3.5, 0.0].__getitem__, [0.0, 1.0, 2.0, 8.0], 0, 3)
+    5.0
+    """
+    least, open_ = min(falling(place) + rising[place] for place in (first, last)), [(first, last)]
+    while open_:
+        low, high = open_.pop()
+        if high - low > 1 and falling(high) + rising[low + 1] < least:
+            middle = (low + high) // 2
+            least = min(least, falling(middle) + rising[middle])
+            open_ += [(low, middle), (middle, high)]
+    return least
 
 
 def _limit(question: Question, weight: float) -> tuple[Parameters, ...] | None:
@@ -201,16 +229,44 @@ def _least_weight(question: Question) -> float:
     return 1.0 if question.cells is None else question.cells.least
 
 
-def _asked(weights: Mapping[Question, float], epsilon: float) -> float:
-    """The least error of these questions together.
+class _Asked(NamedTuple):
+    """What is asked for by a question, and whether it follows from what another one asks for."""
+
+    blocks: tuple[Parameters, ...]
+    follows: bool
+
+
+def _independent(weights: Mapping[Question, float]) -> dict[Question, _Asked]:
+    """What each question asks for.
 
     The mean of keys tells apart all that their presence does, so these two are not independent questions: what is
     known of independent ones alone does not bound them together, and is used without the presence.
     """
-    also = [each for each in weights if any(map(each.follows_from, weights))]
-    alone = [block for each, weight in weights.items() if each not in also for block in _limit(each, weight) or ()]
-    joined = [replace(block, cells=None, signs=False) for each in also for block in _limit(each, weights[each]) or ()]
-    return max(least_mse(alone + joined, epsilon), least_mse(alone, epsilon))
+    of_name: dict[str, list[Question]] = {}
+    for each in weights:
+        of_name.setdefault(each.name, []).append(each)
+    found = {}
+    for each, weight in weights.items():
+        blocks, follows = _limit(each, weight) or (), any(map(each.follows_from, of_name[each.name]))
+        told = tuple(replace(block, cells=None, signs=False) for block in blocks) if follows else blocks
+        found[each] = _Asked(told, follows)
+    return found
+
+
+def _least_of(asked: Sequence[_Asked], epsilon: float) -> float:
+    """The least error of these questions together."""
+    every = _merged(block for each in asked for block in each.blocks)
+    if not any(each.follows for each in asked):
+        return least_mse(every, epsilon)
+    alone = _merged(block for each in asked if not each.follows for block in each.blocks)
+    return max(least_mse(every, epsilon), least_mse(alone, epsilon))
+
+
+def _merged(blocks: Iterable[Parameters]) -> list[Parameters]:
+    """Equal questions as one block of more parameters: the same, and less to look at."""
+    times = Counter(blocks)
+    apart = [block for block in times.elements() if block.cells is None]
+    return apart + [replace(block, count=block.count * times[block]) for block in times if block.cells is not None]
 
 
 def _warn(made: Plan) -> None:

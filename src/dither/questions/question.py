@@ -231,6 +231,11 @@ class Question(ABC, Generic[R]):
         return self
 
     @property
+    def categories(self) -> int:
+        """Where it `crosses`: into how many categories it puts users, which it numbers from 0 when it encodes them."""
+        return self.size
+
+    @property
     def nominal(self) -> tuple[int, ...]:
         """Of several attributes those without an order, by their places."""
         return ()

@@ -81,12 +81,14 @@ class TableOf(SharesOf):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(axis.size for axis in self.axes)
+        return tuple(axis.categories for axis in self.axes)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """As in "nurse, f", in the order of the cells."""
-        named = (axis.labels or tuple(map(str, range(axis.size))) for axis in self.axes)
+        own = [axis.labels or () for axis in self.axes]
+        numbers = [tuple(map(str, range(size))) for size in self.shape]
+        named = (labels if len(labels) == len(each) else each for labels, each in zip(own, numbers, strict=True))
         return tuple(map(", ".join, product(*named)))
 
     def cell_number(self, codes: Sequence[Any]) -> int:
