@@ -66,7 +66,8 @@ from dither.utility.population import Population
 
 SHARES = 1 << 20  # shares of users are rounded to this many parts
 _HOPELESS = 1.5  # asking for one more will not help any more
-_SHOWN = 16.0  # times the best: asking for everything is not worth showing
+_SHOWN = 16.0  # times the best: what costs more is not worth showing
+_FEW_KINDS = 32  # of units
 _BLOCK = 1 << 22  # numbers that are looked at together
 _STEPS = [2 ** (step / 3) for step in range(-8, 9)]  # of an equal budget, tried for each question
 _AS_GOOD = 1.02  # of the squared error: 1% of the error, which nobody notices
@@ -193,15 +194,15 @@ class Chooser:
 
     def _of(self, units: tuple[Unit, ...], style: str) -> Iterator[Way | None]:
         """The ways to ask these units; None for one that has too small a budget for some."""
-        count, hopeless = len(units), False
+        count, kinds = len(units), len(self._counted(units))
+        seen = _SHOWN if kinds <= _FEW_KINDS else _HOPELESS  # what is hopeless is told, where that takes no time
         costs: dict[int, float] = {}
         for m in range(1, count):
-            if hopeless:
-                break
-            cost = self._even_cost(units, m, _HOPELESS * min(costs.values(), default=math.inf))
+            cost = self._even_cost(units, m, seen * min(costs.values(), default=math.inf))
             if cost < math.inf:
                 costs[m] = cost
-            hopeless = bool(costs) and cost == math.inf
+            if costs and cost > _HOPELESS * min(costs.values()):
+                break
         every_cost = self._even_cost(units, count, _SHOWN * min(costs.values(), default=math.inf))
         if every_cost < math.inf:
             costs[count] = every_cost
@@ -210,7 +211,7 @@ class Chooser:
             every = "every question, equal budgets" if count > 1 else f"the question{'s' * (len(units[0]) > 1)}"
             label = every if m == count else f"{m} question{'s' if m > 1 else ''} a user"
             yield self._even(units, m, label + style)
-        alike = len(self._counted(units)) == 1  # by variance is evenly then
+        alike = kinds == 1  # by variance is evenly then
         if not alike and 1 in costs:
             yield self._by_variance(units, "1 question a user, by variance" + style)
         near = costs.get(count, math.inf) < 4 * min(costs.values(), default=0.0)

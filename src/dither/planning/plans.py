@@ -206,8 +206,12 @@ class Plan:
         was given as such: what is known about users is not stored.
 
         >>> from dither import Categorical, plan
-        >>> best = plan(Schema({"job": Categorical(["nurse", "driver", "teacher", "other"])}), 1.0, users=100_000)
-        >>> best.compared()
+        >>> best = plan(Schema({"job": Categorical(["nurse", "driver", "other"])}), 1.0, users=100_000)
+        >>> print("\n".join(str(best.compared()).splitlines()[:4]))
+        question        mechanism                predicted error  against  bytes  evaluations  counts
+        histogram(job)  GRR                            0.0038123  taken        1            0       3
+        histogram(job)  SubsetSelection(size=1)        0.0038123  +0.0%        1            1       3
+        histogram(job)  ProjectiveGeometry(q=2)        0.0053864  +41.3%       1            0       7
         """
         from dither.planning.compared import compared_mechanisms  # a device has no use for it
 
