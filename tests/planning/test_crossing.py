@@ -24,7 +24,7 @@ from dither.errors import ParameterError
 from dither.estimation.proportional_fitting import raked
 from dither.mechanisms.frequency import Frequencies
 from dither.page.export import compared, flat_columns, write_estimates
-from dither.planning.crossing import cheapest_groups
+from dither.planning.partition_search import cheapest_groups
 from dither.planning.plan_files import BESIDE, digest
 from dither.planning.plans import Part
 from dither.planning.prediction import NOTHING
