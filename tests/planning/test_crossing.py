@@ -651,6 +651,12 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         "only once",
     ),
     "the table itself": (lambda s: s["parts"][0].update(questions=["table(job, sex, children)"]), "comes with"),
+    "asked twice": (
+        lambda s: s["parts"].append(
+            {"questions": ["histogram(sex)"], "weight": 1, "mechanism": dither.GRR(k=2, epsilon=5.0).to_dict()}
+        ),
+        "do not fit",
+    ),
     "too few cells": (other_mechanism(dither.GRR(k=31, epsilon=5.0)), "do not fit"),
     "no reading of axes": (other_mechanism(dither.Hadamard(k=32, epsilon=5.0)), "do not fit"),
     "shared hash functions": (other_mechanism(dither.LocalHash(k=32, epsilon=5.0, cohorts=64)), "do not fit"),
