@@ -260,6 +260,10 @@ def test_no_table_is_larger_than_a_tally_may_be():
     assert max(2 ** len(group) for group in found) <= 1 << 10
     best = plan(Schema({f"a{i}": Ordinal(0, 2**11 - 1) for i in range(6)}), 60.0, users=1000)
     assert sum(part.counts for part in best.parts) <= 1 << 30
+    for users in (1000, 200_000):
+        best = plan(labelled(*[2] * 30), 40.0, users=users)
+        largest = max(part.table.size for part in best.parts if part.table)
+        assert 1 << 14 < largest <= max(users, MOST_TABLED)
 
 
 def test_many_attributes_of_many_kinds_are_planned():
@@ -547,7 +551,7 @@ def test_nobody_was_asked(three, data):
 
 
 def test_a_table_beyond_reading_does_not_come_beside():
-    best = plan(Schema({"a": Ordinal(0, 400), "b": Ordinal(0, 400)}), 14.0, users=1000)
+    best = plan(Schema({"a": Ordinal(0, 400), "b": Ordinal(0, 400)}), 14.0, users=200_000)
     assert best.parts[0].table is not None
     assert best.parts[0].table.size > MOST_TABLED
     assert not best.tables

@@ -16,6 +16,10 @@ partition with the least sum of costs (`planning.partition_search`). The chooser
 answers: every question costs at least as much as by itself at this budget, and one of the groups has at least as many
 members as there are on average, and costs at least as much as the smallest so many; where either is more than the best
 way found so far, there is nothing to be won. (With weights that differ much, the second is no bound but nearly one.)
+
+**How large a table may be** is a matter of price, up to what a server would keep. The counts of a table that has more
+cells than there are users take more room than their reports: such a table is not made, beyond half a megabyte. That
+matters from epsilon 11 on. All tables together are at most half of what the tally of a plan may be.
 """
 
 import math
@@ -30,6 +34,7 @@ from typing import Protocol
 from dither.core.mechanism import MOST_COUNTED
 from dither.planning.partition_search import Group, cheapest_groups
 from dither.questions.question import Question
+from dither.questions.tables import MOST_TABLED
 
 Unit = tuple[Question, ...]  # what one report answers
 
@@ -41,6 +46,11 @@ _ROUNDS = 4
 
 class Prices(Protocol):
     """What units cost."""
+
+    @property
+    def n(self) -> int:
+        """How many users are expected."""
+        ...
 
     @property
     def liars(self) -> Fraction:
@@ -182,7 +192,8 @@ class Crossings:
 
     def _cheapest(self, cost: Callable[[Group], float]) -> Counter[Group]:
         """The groups with the least cost whose tallies fit, all of them together and beside others."""
-        most = room = MOST_COUNTED // 2
+        room = MOST_COUNTED // 2
+        most = min(max(self.prices.n, MOST_TABLED), room)
         while True:
             groups = cheapest_groups(self._counts, self._cells, cost, most)
             cells = sum(math.prod(self._cells[kind] for kind in group) for group in groups.elements())
