@@ -75,6 +75,13 @@ def test_what_a_report_is_worth(mechanism: Mechanism):
     checks.check_influence(mechanism)
 
 
+@every
+def test_axes_of_a_table(mechanism: Mechanism):
+    done = checks.check_axes(mechanism)
+    if type(mechanism) in (dither.GRR, dither.Unary, dither.SubsetSelection) and mechanism.k == 4:  # type: ignore[attr-defined]
+        assert done
+
+
 @first
 def test_what_honest_reports_keep_within_bounds(mechanism: Mechanism):
     checks.check_honest_sums(mechanism)

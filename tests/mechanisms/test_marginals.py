@@ -20,6 +20,7 @@ from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.mechanisms import frequency
 from dither.mechanisms.frequency import Frequencies, PairSupport
+from dither.testing import check_axes
 
 SHAPES = {6: [(2, 3), (3, 2)], 8: [(2, 2, 2), (4, 2)]}
 MECHANISMS = [
@@ -215,6 +216,15 @@ def test_a_wrong_reading_is_noticed(mechanism, name):
     agrees(right, mechanism, (2, 3), (0,))
     with pytest.raises(AssertionError):
         agrees(MUTANTS[name](right), mechanism, (2, 3), (0,))
+
+
+@pytest.mark.parametrize("name", ["q", "p", "own", "other", "one cell less"])
+def test_the_contract_notices_a_wrong_reading(monkeypatch, name):
+    mechanism, right = dither.SubsetSelection(k=6, epsilon=1.0, size=2), Frequencies.along
+    assert check_axes(mechanism)
+    monkeypatch.setattr(Frequencies, "along", lambda self, shape, axes: MUTANTS[name](right(self, shape, axes)))
+    with pytest.raises(AssertionError):
+        check_axes(mechanism)
 
 
 def test_cells_in_another_order_are_noticed(monkeypatch):

@@ -24,7 +24,7 @@ from dither.errors import ParameterError
 from dither.estimation.proportional_fitting import raked
 from dither.mechanisms.frequency import Frequencies
 from dither.page.export import compared, flat_columns, write_estimates
-from dither.planning.crossing import cheapest_groups
+from dither.planning.partition_search import cheapest_groups
 from dither.planning.plan_files import BESIDE, digest
 from dither.planning.plans import Part
 from dither.planning.prediction import NOTHING
@@ -260,6 +260,10 @@ def test_no_table_is_larger_than_a_tally_may_be():
     assert max(2 ** len(group) for group in found) <= 1 << 10
     best = plan(Schema({f"a{i}": Ordinal(0, 2**11 - 1) for i in range(6)}), 60.0, users=1000)
     assert sum(part.counts for part in best.parts) <= 1 << 30
+    for users in (1000, 200_000):
+        best = plan(labelled(*[2] * 30), 40.0, users=users)
+        largest = max(part.table.size for part in best.parts if part.table)
+        assert 1 << 14 < largest <= max(users, MOST_TABLED)
 
 
 def test_many_attributes_of_many_kinds_are_planned():
@@ -547,7 +551,7 @@ def test_nobody_was_asked(three, data):
 
 
 def test_a_table_beyond_reading_does_not_come_beside():
-    best = plan(Schema({"a": Ordinal(0, 400), "b": Ordinal(0, 400)}), 14.0, users=1000)
+    best = plan(Schema({"a": Ordinal(0, 400), "b": Ordinal(0, 400)}), 14.0, users=200_000)
     assert best.parts[0].table is not None
     assert best.parts[0].table.size > MOST_TABLED
     assert not best.tables
@@ -651,6 +655,12 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         "only once",
     ),
     "the table itself": (lambda s: s["parts"][0].update(questions=["table(job, sex, children)"]), "comes with"),
+    "asked twice": (
+        lambda s: s["parts"].append(
+            {"questions": ["histogram(sex)"], "weight": 1, "mechanism": dither.GRR(k=2, epsilon=5.0).to_dict()}
+        ),
+        "do not fit",
+    ),
     "too few cells": (other_mechanism(dither.GRR(k=31, epsilon=5.0)), "do not fit"),
     "no reading of axes": (other_mechanism(dither.Hadamard(k=32, epsilon=5.0)), "do not fit"),
     "shared hash functions": (other_mechanism(dither.LocalHash(k=32, epsilon=5.0, cohorts=64)), "do not fit"),

@@ -26,6 +26,7 @@ from dither.core.reports import Reports
 from dither.errors import DomainError, ParameterError, ReportError
 from dither.privacy.ledger import BudgetError, Ledger, LedgerError, store
 from dither.privacy.ledger.prompt import Prompt, canonical
+from dither.questions.shares import SharesOf
 
 WIDE = Unary(k=64, epsilon=1.0)  # two reports are equal by chance with probability below 1e-6, for any two values
 SCHEMA = Schema({"age": Ordinal(0, 99), "income": Numeric(0, 200_000), "job": Categorical(["nurse", "other"])})
@@ -135,7 +136,8 @@ def test_devices_draw_for_themselves(tmp_path):
     assert len(drawn) > 1
 
 
-def test_a_round_is_paid_for_once_however_many_answers_change(path):
+def test_a_round_is_paid_for_once_however_many_answers_change(path, monkeypatch):
+    monkeypatch.setattr(SharesOf, "crosses", False)  # a report for each answer
     schema = Schema({name: Categorical(["a", "b", "c"]) for name in "xyz"})
     plan = dither.plan(schema, 12.0, users=100_000)
     assert plan.questions_per_user == 3
@@ -148,6 +150,19 @@ def test_a_round_is_paid_for_once_however_many_answers_change(path):
     assert sent(ledger.report(plan, {"x": "c", "y": "c", "z": "c"})) == sent(last)
     assert rounds(ledger) == 2
     assert set(first) == set(last)
+
+
+def test_answers_that_one_report_is_about_are_one_answer(path):
+    schema = Schema({name: Categorical(["a", "b", "c"]) for name in "xyz"})
+    plan = dither.plan(schema, 12.0, users=100_000)
+    assert len(plan.parts) == 1
+    ledger = Ledger(path, epsilon=36.0)
+    seen = []
+    for number, record in enumerate(({"x": "a"}, {"x": "b"}, {"x": "b", "y": "b"}, {"x": "b", "y": "b", "z": "b"})):
+        seen.append(sent(ledger.report(plan, record)))
+        assert seen[-1] == sent(ledger.report(plan, record))  # and only if one of them changes
+        assert rounds(ledger) == min(number + 1, 3)
+    assert seen[3] == seen[2]  # beyond the budget the last is repeated
 
 
 def test_periods_are_fresh_whatever_the_value_does(path):

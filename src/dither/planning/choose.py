@@ -41,7 +41,7 @@ the price.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -53,13 +53,13 @@ import numpy as np
 from dither.core.cell_weights import CellWeights
 from dither.core.domains import CATEGORIES, SPARSE, Records, UnitInterval
 from dither.core.exact import share_below
-from dither.core.mechanism import MOST_COUNTED, Mechanism, Reading
+from dither.core.mechanism import Mechanism, Reading
 from dither.core.workload import Workload
 from dither.core.worth import Worth
 from dither.errors import ParameterError
 from dither.mechanisms.lookup import registry
 from dither.mechanisms.weighted_variance import weighted_variance, worst_weighted_variance
-from dither.planning.crossing import Group, cheapest_groups
+from dither.planning.crossing import Crossings, Unit
 from dither.questions.question import Form, Question
 from dither.questions.tables import crossed
 from dither.utility.population import Population
@@ -73,10 +73,7 @@ _STEPS = [2 ** (step / 3) for step in range(-8, 9)]  # of an equal budget, tried
 _AS_GOOD = 1.02  # of the squared error: 1% of the error, which nobody notices
 _GRAIN = 2.0**-40  # budgets by variance are whole multiples of it, so that their sum is exact
 
-Unit = tuple[Question, ...]  # what one report answers
 CROSSED = ", categories together"  # what the label of such a way ends with
-_MOST_KINDS = 16  # that a search for tables tells apart: its steps grow with their square
-_ROUNDS = 4  # of a search whose price of one more unit follows from what it found
 
 
 class Price(NamedTuple):
@@ -413,157 +410,6 @@ class Chooser:
             for cls in registry.values():
                 for parameters in cls.candidates(workload):
                     yield cls, parameters
-
-
-class Crossings:
-    """Partitions in which questions about shares are crossed: one report about the cell of their table answers them.
-
-    What is best depends on the way to ask, and so on the budget of a report. With V the variance of one report and s
-    what is added where users are not asked, both weighted and summed over the questions of a unit, U units cost
-
-    - with one of them a user, by variance:    (sum of sqrt(V + s))^2 - sum of s
-    - with m of them a user:                   U/m (sum of V + s) - sum of s
-    - with all of them, equal budgets:         sum of V, at epsilon/U
-
-    The first is least where the sum of sqrt(V + s) is. The others are sums, too, once it is known what one unit more
-    costs: in the second (sum of V + s) / U, which is found in a few rounds; in the third whatever makes them so few.
-    """
-
-    def __init__(self, chooser: Chooser, units: tuple[Unit, ...]) -> None:
-        self._chooser, self._units = chooser, units
-        first: dict[str, Unit] = {}  # one question about each attribute, since a table has no axis twice
-        for unit in units:
-            if len(unit) == 1 and unit[0].crosses:
-                first.setdefault(unit[0].name, unit)
-        free = set(first.values())
-        self._fixed = [unit for unit in units if unit not in free]
-        self._members = self._alike(list(first.values()))
-        self._counts = [len(each) for each in self._members]
-        self._cells = [each[0].categories for each in self._members]
-
-    def _alike(self, units: Sequence[Unit]) -> list[list[Question]]:
-        """Questions that the search does not tell apart: of one kind or, if kinds are many, nearly of one."""
-        kinds, step = [self._chooser.kind(unit)[1] for unit in units], 1 / 16
-        while len(set(kinds)) > _MOST_KINDS:
-            traits = [(unit[0].categories, self._cost(unit, 1, 1.0)) for unit in units]
-            kinds = [tuple(round(math.log2(trait) / step) for trait in each) for each in traits]
-            step *= 2
-        members: dict[Hashable, list[Question]] = {}
-        for kind, (question,) in zip(kinds, units, strict=True):
-            members.setdefault(kind, []).append(question)
-        return list(members.values())
-
-    def partitions(self, least: Callable[[], float]) -> Iterator[tuple[Unit, ...]]:
-        """Those that may be better than the `least` cost that is known by then, each once."""
-        if sum(self._counts) < 2 or not least():  # there is nothing to cross, or to compare with
-            return
-        known = {self._units}
-        for groups in chain(self._sampled(), self._everything(least)):
-            units = self._partition(groups)
-            if units not in known:
-                known.add(units)
-                yield units
-
-    def _sampled(self) -> Iterator[Counter[Group]]:
-        """The best for m of the units a user, as long as one more is not hopeless."""
-        costs: list[float] = []
-        for m in range(1, len(self._units)):
-            share = m / len(self._units) if self._chooser.liars else 0.0
-            fixed = [self._cost(unit, m, m / len(self._units)) for unit in self._fixed]
-            groups, total = (self._by_variance if m == 1 else self._even)(m, share, fixed)
-            if not math.isfinite(total):
-                return
-            yield groups
-            costs.append(total)
-            if total > _HOPELESS * min(costs):
-                return
-
-    def _by_variance(self, m: int, share: float, fixed: list[float]) -> tuple[Counter[Group], float]:
-        groups = self._cheapest(lambda group: math.sqrt(self._group_cost(group, m, share)))
-        return groups, sum(math.sqrt(cost) for cost in [*fixed, *self._costs(groups, m, share)]) ** 2
-
-    def _even(self, m: int, share: float, fixed: list[float]) -> tuple[Counter[Group], float]:
-        groups: Counter[Group] = Counter({(kind,): count for kind, count in enumerate(self._counts)})
-        for _ in range(_ROUNDS):
-            costs = [*fixed, *self._costs(groups, m, share)]
-            more = sum(costs) / len(costs)
-            before, groups = groups, self._cheapest(lambda group, more=more: self._group_cost(group, m, share) + more)
-            if groups == before:
-                break
-        costs = [*fixed, *self._costs(groups, m, share)]
-        return groups, len(costs) / m * sum(costs)
-
-    def _everything(self, least: Callable[[], float]) -> Iterator[Counter[Group]]:
-        """The best for m units of which everybody answers all, for those m that may be better than the least so far.
-
-        Every question costs at least as much as by itself, and one of the groups has as many members as are on
-        average in one: at least as much as the smallest so many.
-        """
-        smallest = sorted(range(len(self._cells)), key=self._cells.__getitem__)
-        members = [kind for kind in smallest for _ in range(self._counts[kind])]
-        kinds = Counter(self._chooser.kind(unit) for unit in self._units)
-        for m in range(len(self._fixed) + 1, len(self._units)):
-            wanted = m - len(self._fixed)
-            group = tuple(sorted(members[: -(-len(members) // wanted)]))
-            if math.prod(self._cells[kind] for kind in group) > MOST_COUNTED:
-                continue
-            if sum(times * self._cost(unit, m, 1.0) for (unit, _), times in kinds.items()) >= least():
-                return
-            if self._group_cost(group, m, 1.0) < least():
-                yield self._so_many(m, wanted)
-
-    def _so_many(self, m: int, wanted: int) -> Counter[Group]:
-        """The best at the budget of one of m units, for at most so many groups, if one more costs enough for that."""
-
-        def at(more: float) -> Counter[Group]:
-            return self._cheapest(lambda group: self._group_cost(group, m, 1.0) + more)
-
-        low, high = 0.0, self._group_cost((0,), m, 1.0)
-        groups = at(low)
-        for _ in range(2 * _ROUNDS):
-            if groups.total() <= wanted:
-                break
-            low, high, groups = high, 4 * high, at(high)
-        for _ in range(_ROUNDS):
-            middle = (low + high / 4) / 2
-            fewer = at(middle)
-            if fewer.total() <= wanted:
-                groups, high = fewer, 4 * middle
-            else:
-                low = middle
-        return groups
-
-    def _cheapest(self, cost: Callable[[Group], float]) -> Counter[Group]:
-        """The groups with the least cost whose tally fits, all of them together."""
-        most = MOST_COUNTED
-        while True:
-            groups = cheapest_groups(self._counts, self._cells, cost, most)
-            if most == 1 or sum(math.prod(self._cells[kind] for kind in group) for group in groups.elements()) <= most:
-                return groups
-            most //= 2
-
-    # Prices of groups ------------------------------------------------------------------------------------------
-
-    def _costs(self, groups: Counter[Group], m: int, share: float) -> list[float]:
-        return [self._group_cost(group, m, share) for group in groups.elements()]
-
-    def _group_cost(self, group: Group, m: int, share: float) -> float:
-        return self._cost(next(self._drawn(Counter([group]))), m, share)
-
-    def _cost(self, unit: Unit, m: int, share: float) -> float:
-        return self._chooser.unit_cost(unit, m, share)
-
-    def _drawn(self, groups: Counter[Group]) -> Iterator[Unit]:
-        """Groups as units: each kind's questions in their order."""
-        left = [iter(each) for each in self._members]
-        for group in sorted(groups.elements()):
-            yield tuple(next(left[kind]) for kind in group)
-
-    def _partition(self, groups: Counter[Group]) -> tuple[Unit, ...]:
-        """As units, questions and units in the order in which they are asked for."""
-        places = {unit[0]: place for place, unit in enumerate(self._units)}
-        drawn = [tuple(sorted(unit, key=places.__getitem__)) for unit in self._drawn(groups)]
-        return tuple(sorted([*self._fixed, *drawn], key=lambda unit: places[unit[0]]))
 
 
 def _workload(unit: Unit, form: Form, epsilon: float, delta: float, users: float, most_evaluations: int) -> Workload:

@@ -1,168 +1,223 @@
-"""Which questions to cross: a partition of them into groups, each asked by one report, that costs as little as can be.
+"""Which questions are asked together: partitions in which some questions about shares are crossed.
 
-What a group costs is its price (`planning.choose`), and the cost of a partition is the sum over its groups; a group of
-one is a question by itself. Questions of one kind cost the same, so a partition is a count of groups by the kinds of
-their members, and a thousand questions of ten kinds are no harder than ten.
+One report about the cell of a table answers a question for each of its axes (`questions.tables`). Which tables are
+worth it depends on the way to ask, and so on the budget of a report. With V the variance of one report and s what is
+added where users are not asked, both weighted and summed over the questions of a unit, U units cost
 
-It starts with every question by itself and takes, again and again, the step that saves most, in as many places at once
-as there are, until none saves anything:
+- with one of them a user, by variance:    (sum of sqrt(V + s))^2 - sum of s
+- with m of them a user:                   U/m (sum of V + s) - sum of s
+- with all of them, equal budgets:         sum of V, at epsilon/U
 
-- two groups become one, or exchange a member, or one gives a member to the other;
-- a group is dissolved, and its members go where they cost least. So pairs become triples.
+The first is least where the sum of sqrt(V + s) is. The others are sums, too, once it is known what one unit more costs:
+in the second (sum of V + s) / U, which is found in a few rounds; in the third whatever makes them so few. So each is a
+partition with the least sum of costs (`planning.partition_search`). The chooser then prices all ways to ask it.
 
-**How good it is.** Of 500 sets of 3 to 7 questions with 2 to 10 answers, weights from 1 to 9 and epsilon from 1 to 8,
-it finds the best of all partitions but for 7, and the error is never more than 4% above that of the best (`pytest
-tests/planning/test_crossing.py` compares them again). Steps that save less than `_LITTLE` of the whole are not taken:
-of a thousand questions of ten kinds they would save 1% of the error at epsilon 8, and 3% at 12, in twenty times the
-time.
+**What is not looked at.** Of m units a user, one more is not tried once it is hopeless. Of m units that everybody
+answers: every question costs at least as much as by itself at this budget, and one of the groups has at least as many
+members as there are on average, and costs at least as much as the smallest so many; where either is more than the best
+way found so far, there is nothing to be won. (With weights that differ much, the second is no bound but nearly one.)
 
-**What is not looked at.** More cells make all sums over them noisier, so that beyond a table that is far too expensive
-none needs a price. Two groups are hopeless together if they cost `_HOPELESS` times what they do apart. From the
-smallest on they are looked at until `_TRIED` are hopeless, and groups of up to `_FURTHER` times as many cells as the
-last that was not are priced.
+**How large a table may be** is a matter of price, up to what a server would keep. The counts of a table that has more
+cells than there are users take more room than their reports: such a table is not made, beyond half a megabyte. That
+matters from epsilon 11 on. All tables together are at most half of what the tally of a plan may be.
 """
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from itertools import combinations_with_replacement
-from math import inf, prod
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import chain
+from typing import Protocol
 
-Group = tuple[int, ...]  # the kinds of its members, in ascending order
-Step = tuple[float, Counter[Group], Counter[Group]]  # what it saves; the groups before and after
+from dither.core.mechanism import MOST_COUNTED
+from dither.planning.partition_search import Group, cheapest_groups
+from dither.questions.question import Question
+from dither.questions.tables import MOST_TABLED
 
-_HOPELESS = 1.25
-_FURTHER = 4
-_TRIED = 3
-_LITTLE = 1e-3  # of the whole cost: what is not worth a step
+Unit = tuple[Question, ...]  # what one report answers
 
-
-def cheapest_groups(
-    counts: Sequence[int], cells: Sequence[int], cost: Callable[[Group], float], most_cells: int
-) -> Counter[Group]:
-    """The groups of a cheap partition, where there are so many questions of each kind, with so many `cells` each.
-
-    No group has more than `most_cells`. `cost` is infinite for what cannot be asked.
-
-    >>> found = cheapest_groups([6], [2], lambda group: 1 + 0.1 * len(group) ** 3, 1 << 30)
-    >>> dict(found)
-    {(0, 0): 3}
-    """
-    search = _Search(cells, cache(cost), most_cells)
-    groups: Counter[Group] = Counter({(kind,): count for kind, count in enumerate(counts) if count})
-    total = sum(search.cost(group) * times for group, times in groups.items())
-    while True:
-        times, saved, before, after = max(
-            ((_times(groups, before), saved, before, after) for saved, before, after in search.steps(groups)),
-            key=lambda step: step[0] * step[1],
-            default=(0, 0.0, Counter(), Counter()),
-        )
-        if not times * saved > _LITTLE * total:
-            return groups
-        total -= times * saved
-        for group, count in before.items():
-            groups[group] -= times * count
-        for group, count in after.items():
-            groups[group] += times * count
-        groups = +groups
+_HOPELESS = 1.5  # one unit more will not help any more
+_RARELY = 2.0**-20  # a share of the users: hardly anybody is asked
+_MOST_KINDS = 16  # that a search tells apart: its steps grow with their square
+_ROUNDS = 4
 
 
-def _times(groups: Counter[Group], before: Counter[Group]) -> int:
-    """In how many places a step can be taken at once."""
-    return min(groups[group] // count for group, count in before.items())
+class Prices(Protocol):
+    """What units cost."""
+
+    @property
+    def n(self) -> int:
+        """How many users are expected."""
+        ...
+
+    @property
+    def liars(self) -> Fraction:
+        """The share of users who send what they like."""
+        ...
+
+    def kind(self, unit: Unit) -> tuple[Unit, Hashable]:
+        """A representative of the units with the same prices, and what they have in common."""
+        ...
+
+    def unit_cost(self, unit: Unit, m: int, share: float) -> float:
+        """What a unit costs that is one of m a user, if this share of the users is asked; infinite if it cannot be."""
+        ...
 
 
-class _Search:
-    """The steps of one search: what two groups can do is worked out once."""
+@dataclass(frozen=True)
+class Crossings:
+    """Ways to cross the questions of some units, each of which is one question or stays as it is."""
 
-    def __init__(self, cells: Sequence[int], cost: Callable[[Group], float], most_cells: int) -> None:
-        self._cells, self._priced, self._most = cells, cost, most_cells
-        self._frontier = 0  # beyond so many cells nobody needs to know the price
-        self._pairs: dict[tuple[Group, Group], Step] = {}
+    prices: Prices
+    units: tuple[Unit, ...]
 
-    def size(self, group: Group) -> int:
-        return prod(self._cells[kind] for kind in group)
+    def partitions(self, least: Callable[[], float]) -> Iterator[tuple[Unit, ...]]:
+        """Those that may be better than the `least` cost that is known by then, each once."""
+        if sum(len(unit) == 1 and unit[0].crosses for unit in self.units) < 2 or not least():
+            return  # there is nothing to cross, or to compare with
+        known = {self.units}
+        for groups in chain(self._sampled(), self._everything(least)):
+            units = self._partition(groups)
+            if units not in known:
+                known.add(units)
+                yield units
 
-    def cost(self, group: Group) -> float:
-        return self._priced(group) if len(group) < 2 or self.size(group) <= self._frontier else inf
+    # Questions by their kinds ----------------------------------------------------------------------------------
 
-    def steps(self, groups: Counter[Group]) -> Iterator[Step]:
-        """All that can be done."""
-        pairs = [pair for pair in combinations_with_replacement(groups, 2) if pair[0] != pair[1] or groups[pair[0]] > 1]
-        self._reach(max((self.size(group) for group in groups if len(group) > 1), default=0))
-        self._look_further(pairs)
-        yield from (self._rearranged(*pair) for pair in pairs)
-        for group in groups:
-            if len(group) > 1:
-                yield self._dissolved(group, groups)
-                yield self._dissolved(group[::-1], groups)
+    @cached_property
+    def _free(self) -> tuple[Unit, ...]:
+        """Questions that may be crossed: one about each attribute, since a table has no axis twice."""
+        first: dict[str, Unit] = {}
+        for unit in self.units:
+            if len(unit) == 1 and unit[0].crosses:
+                first.setdefault(unit[0].name, unit)
+        return tuple(first.values())
 
-    def _look_further(self, pairs: Sequence[tuple[Group, Group]]) -> None:
-        """Move the frontier, as long as one of the smallest beyond it is not hopeless."""
-        joined = ((self.size(one) * self.size(other), one, other) for one, other in pairs)
-        hopeless = 0
-        for size, one, other in sorted(each for each in joined if self._frontier < each[0] <= self._most):
-            if size <= self._frontier:
-                continue
-            if self._priced(_joined(one, other)) < _HOPELESS * (self._priced(one) + self._priced(other)):
-                self._reach(size)
-                hopeless = 0
-            else:
-                hopeless += 1
-            if hopeless == _TRIED:
+    @cached_property
+    def _fixed(self) -> tuple[Unit, ...]:
+        free = set(self._free)
+        return tuple(unit for unit in self.units if unit not in free)
+
+    @cached_property
+    def _members(self) -> list[list[Question]]:
+        """Questions that the search does not tell apart: of one kind or, if kinds are many, nearly of one."""
+        kinds, step = [self.prices.kind(unit)[1] for unit in self._free], 1 / 16
+        while len(set(kinds)) > _MOST_KINDS:
+            traits = [(unit[0].categories, self.prices.unit_cost(unit, 1, 1.0)) for unit in self._free]
+            kinds = [tuple(round(math.log2(trait) / step) for trait in each) for each in traits]
+            step *= 2
+        members: dict[Hashable, list[Question]] = {}
+        for kind, (question,) in zip(kinds, self._free, strict=True):
+            members.setdefault(kind, []).append(question)
+        return list(members.values())
+
+    @cached_property
+    def _counts(self) -> list[int]:
+        return [len(each) for each in self._members]
+
+    @cached_property
+    def _cells(self) -> list[int]:
+        return [each[0].categories for each in self._members]
+
+    # Which are best --------------------------------------------------------------------------------------------------
+
+    def _sampled(self) -> Iterator[Counter[Group]]:
+        """The best for m of the units a user, as long as one more is not hopeless."""
+        costs: list[float] = []
+        for m in range(1, len(self.units)):
+            share = m / len(self.units) if self.prices.liars else _RARELY
+            fixed = [self.prices.unit_cost(unit, m, m / len(self.units)) for unit in self._fixed]
+            groups, total = (self._by_variance if m == 1 else self._even)(m, share, fixed)
+            if not math.isfinite(total):
+                return
+            yield groups
+            costs.append(total)
+            if total > _HOPELESS * min(costs):
+                return
+
+    def _by_variance(self, m: int, share: float, fixed: list[float]) -> tuple[Counter[Group], float]:
+        groups = self._cheapest(lambda group: math.sqrt(self._group_cost(group, m, share)))
+        return groups, sum(math.sqrt(cost) for cost in [*fixed, *self._costs(groups, m, share)]) ** 2
+
+    def _even(self, m: int, share: float, fixed: list[float]) -> tuple[Counter[Group], float]:
+        groups: Counter[Group] = Counter({(kind,): count for kind, count in enumerate(self._counts)})
+        for _ in range(_ROUNDS):
+            costs = [*fixed, *self._costs(groups, m, share)]
+            more = sum(costs) / len(costs)
+            before, groups = groups, self._cheapest(lambda group, more=more: self._group_cost(group, m, share) + more)
+            if groups == before:
                 break
+        costs = [*fixed, *self._costs(groups, m, share)]
+        return groups, len(costs) / m * sum(costs)
 
-    def _reach(self, size: int) -> None:
-        """A group of so many cells is not hopeless, so larger ones are priced, too."""
-        further = min(_FURTHER * size, self._most)
-        if further > self._frontier:
-            self._frontier = further
-            self._pairs.clear()  # more can be done now
+    def _everything(self, least: Callable[[], float]) -> Iterator[Counter[Group]]:
+        """The best for m units of which everybody answers all, for those m that may be better than the least so far."""
+        smallest = sorted(range(len(self._cells)), key=self._cells.__getitem__)
+        members = [kind for kind in smallest for _ in range(self._counts[kind])]
+        kinds = Counter(self.prices.kind(unit) for unit in self.units)
+        for m in range(len(self._fixed) + 1, len(self.units)):
+            wanted = m - len(self._fixed)
+            group = tuple(sorted(members[: -(-len(members) // wanted)]))
+            if math.prod(self._cells[kind] for kind in group) > MOST_COUNTED:
+                continue
+            if sum(times * self.prices.unit_cost(unit, m, 1.0) for (unit, _), times in kinds.items()) >= least():
+                return
+            if self._group_cost(group, m, 1.0) < least():
+                yield self._so_many(m, wanted)
 
-    def _rearranged(self, one: Group, other: Group) -> Step:
-        """The best that two groups can do with each other."""
-        found = self._pairs.get((one, other))
-        if found is None:
-            apart = self.cost(one) + self.cost(other)
-            choices = [(apart - self.cost(a) - (self.cost(b) if b else 0.0), a, b) for a, b in _exchanges(one, other)]
-            saved, a, b = max(choices)
-            after = Counter(group for group in (a, b) if group)
-            found = self._pairs[one, other] = saved, Counter((one, other)), after
-        return found
+    def _so_many(self, m: int, wanted: int) -> Counter[Group]:
+        """The best at the budget of one of m units, for at most so many groups, if one more costs enough for that."""
 
-    def _dissolved(self, members: Group, groups: Counter[Group]) -> Step:
-        """Each member of a group in turn goes where it adds least, or stays by itself."""
-        before, after = Counter([_joined(members)]), Counter[Group]()
-        left = groups - before
-        for member in members:
-            alone = self.cost((member,)), ()
-            added = ((self.cost(_joined(into, (member,))) - self.cost(into), into) for into in {*left, *after})
-            _, into = min((alone, *added))
-            if after[into] and not left[into]:
-                after[into] -= 1
-            elif into:
-                left, before = left - Counter([into]), before + Counter([into])
-            after[_joined(into, (member,))] += 1
-            after = +after
-        saved = sum(self.cost(each) * times for each, times in before.items())
-        return saved - sum(self.cost(each) * times for each, times in after.items()), before, after
+        def at(more: float) -> Counter[Group]:
+            return self._cheapest(lambda group: self._group_cost(group, m, 1.0) + more)
 
+        low, high = 0.0, self._group_cost((0,), m, 1.0)
+        groups = at(low)
+        if groups.total() <= wanted:
+            return groups
+        for _ in range(2 * _ROUNDS):
+            groups = at(high)
+            if groups.total() <= wanted:
+                break
+            low, high = high, 4 * high
+        for _ in range(_ROUNDS):
+            middle = (low + high) / 2
+            more = at(middle)
+            if more.total() <= wanted:
+                groups, high = more, middle
+            else:
+                low = middle
+        return groups
 
-def _joined(*groups: Group) -> Group:
-    return tuple(sorted(kind for group in groups for kind in group))
+    def _cheapest(self, cost: Callable[[Group], float]) -> Counter[Group]:
+        """The groups with the least cost whose tallies fit, all of them together and beside others."""
+        room = MOST_COUNTED // 2
+        most = min(max(self.prices.n, MOST_TABLED), room)
+        while True:
+            groups = cheapest_groups(self._counts, self._cells, cost, most)
+            cells = sum(math.prod(self._cells[kind] for kind in group) for group in groups.elements())
+            if cells <= room or most == 1:
+                return groups
+            most //= 2
 
+    # Prices of groups ------------------------------------------------------------------------------------------
 
-def _without(group: Group, member: int) -> Group:
-    place = group.index(member)
-    return group[:place] + group[place + 1 :]
+    def _costs(self, groups: Counter[Group], m: int, share: float) -> list[float]:
+        return [self._group_cost(group, m, share) for group in groups.elements()]
 
+    def _group_cost(self, group: Group, m: int, share: float) -> float:
+        return self.prices.unit_cost(next(self._drawn(Counter([group]))), m, share)
 
-def _exchanges(one: Group, other: Group) -> Iterator[tuple[Group, Group]]:
-    """What can become of two groups: one, or both with a member moved, or with two exchanged."""
-    yield _joined(one, other), ()
-    for a, b in ((one, other), (other, one)):
-        if len(a) > 1:
-            yield from ((_without(a, member), _joined(b, (member,))) for member in set(a))
-    for mine in set(one):
-        for theirs in set(other) - {mine}:
-            yield _joined(_without(one, mine), (theirs,)), _joined(_without(other, theirs), (mine,))
+    def _drawn(self, groups: Counter[Group]) -> Iterator[Unit]:
+        """Groups as units: each kind's questions in their order."""
+        left = [iter(each) for each in self._members]
+        for group in sorted(groups.elements()):
+            yield tuple(next(left[kind]) for kind in group)
+
+    def _partition(self, groups: Counter[Group]) -> tuple[Unit, ...]:
+        """As units, questions and units in the order in which they are asked for."""
+        places = {unit[0]: place for place, unit in enumerate(self.units)}
+        drawn = [tuple(sorted(unit, key=places.__getitem__)) for unit in self._drawn(groups)]
+        return tuple(sorted([*self._fixed, *drawn], key=lambda unit: places[unit[0]]))

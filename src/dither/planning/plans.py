@@ -611,7 +611,8 @@ class Plan:
         uneven = len({part.weight for part in parts}) > 1
         fitting = all(part.fits for part in parts) and (reported in (1, len(parts)) or not uneven)
         keys = [part.keys for part in parts if part.keys is not None]
-        if not fitting or len({part.name for part in parts}) < len(parts) or len(set(keys)) < len(keys):
+        asked = [str(question) for part in parts for question in part.questions]
+        if not fitting or len(set(asked)) < len(asked) or len(set(keys)) < len(keys):
             raise ParameterError("this is not a plan: its mechanisms do not fit its questions")
         epsilon, delta = checked_epsilon(stored.epsilon), checked_delta(stored.delta)
         plan = cls(schema, epsilon, delta, stored.users, parts, reported, NOTHING)

@@ -13,6 +13,7 @@ from .certificates import check_channel as check_channel
 from .contract import CHECKS as CHECKS
 from .contract import Contract as Contract
 from .contract import check_mechanism as check_mechanism
+from .estimators import check_axes as check_axes
 from .estimators import check_estimator as check_estimator
 from .estimators import check_groups as check_groups
 from .estimators import check_records as check_records

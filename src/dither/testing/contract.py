@@ -20,7 +20,7 @@ from dither.testing.behaviour import (
     population,
 )
 from dither.testing.certificates import check_certificate, check_channel
-from dither.testing.estimators import check_estimator
+from dither.testing.estimators import check_axes, check_estimator
 from dither.testing.poisoning import check_honest_sums, check_influence
 from dither.testing.samplers import check_sampler
 from dither.testing.seeded_collections import check_coverage, check_merging, check_plumbing
@@ -39,6 +39,7 @@ CHECKS: dict[str, Callable[[Mechanism], Any]] = {
     "channel": check_channel,
     "sampler": check_sampler,
     "estimator": check_estimator,
+    "axes": check_axes,
     "influence": check_influence,
     "honest sums": check_honest_sums,
     "outputs": check_outputs,

@@ -77,6 +77,34 @@ def check_estimator(mechanism: Mechanism) -> None:
     assert (stated >= true * (1 - 1e-6)).all() if signs_only else np.allclose(stated, true, rtol=1e-6)
 
 
+def check_axes(mechanism: Mechanism) -> bool:
+    """Along the axes of a table of its categories, by enumeration: unbiased, with the stated variances and worths."""
+    domain: Any = mechanism.reading.domain
+    channel = mechanism.channel()
+    if domain.kind != CATEGORIES or channel.tagged or channel.shape[1] > LARGEST_LISTED:
+        return False
+    first = next(divisor for divisor in range(2, domain.k + 1) if domain.k % divisor == 0)
+    shape = first, domain.k // first
+    readings = [mechanism.along(shape, (axis,)) for axis in (0, 1)]
+    if None in readings or 1 in shape:
+        return False
+    cells, law = np.indices(shape).reshape(2, -1), channel.matrix().astype(float)
+    tallies = [mechanism.tally(report) for report in mechanism.outputs()]
+    for axis, (own, reading) in enumerate(zip(cells, readings, strict=True)):
+        assert reading is not None
+        worth = np.array([mechanism.estimate(tally, reading).value for tally in tallies])
+        truth = np.eye(shape[axis])[own]
+        np.testing.assert_allclose(law @ worth, truth, atol=1e-9)
+        variance = np.einsum("xy,xyv->xv", law, (worth[None] - truth[:, None]) ** 2)
+        np.testing.assert_allclose(reading.moments(own).variance, variance, rtol=1e-9)
+        np.testing.assert_allclose(reading.worst_variance(), variance.mean(axis=1).max(), rtol=1e-9)
+        for stated in reading.worths():
+            near = 1e-9 * float(stated.swing)
+            assert worth.min() >= stated.least - near, "a report is worth less than declared to a share along an axis"
+            assert worth.max() <= stated.most + near, "a report is worth more than declared to a share along an axis"
+    return True
+
+
 def check_directions(mechanism: Any, seeds: int = 400, alarm: float = 1e-8) -> None:
     """A report decodes to its codeword over kappa; over many seeds, the exact means given each are right.
 
