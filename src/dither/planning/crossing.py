@@ -28,7 +28,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Protocol
 
 from dither.core.mechanism import MOST_COUNTED
@@ -162,7 +162,8 @@ class Crossings:
             group = tuple(sorted(members[: -(-len(members) // wanted)]))
             if math.prod(self._cells[kind] for kind in group) > MOST_COUNTED:
                 continue
-            if sum(times * self.prices.unit_cost(unit, m, 1.0) for (unit, _), times in kinds.items()) >= least():
+            alone = accumulate(times * self.prices.unit_cost(unit, m, 1.0) for (unit, _), times in kinds.most_common())
+            if any(cost >= least() for cost in alone):  # already a few of them cost too much
                 return
             if self._group_cost(group, m, 1.0) < least():
                 yield self._so_many(m, wanted)
