@@ -183,9 +183,9 @@ class Crossings:
             low, high = high, 4 * high
         for _ in range(_ROUNDS):
             middle = (low + high) / 2
-            more = at(middle)
-            if more.total() <= wanted:
-                groups, high = more, middle
+            found = at(middle)
+            if found.total() <= wanted:
+                groups, high = found, middle
             else:
                 low = middle
         return groups
