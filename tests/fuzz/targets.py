@@ -146,6 +146,7 @@ def _collected() -> tuple[tuple[Plan, PlanTally], ...]:
             (("income", "job"), 9.0, None),
             (("films",), 4.0, None),
             (("age", "job"), 1.0, ["ranges(age, job)"]),
+            (("age", "income", "job"), 5.0, None),  # two of them crossed
         ):
             schema = dither.Schema({name: columns[name][0] for name in names})
             made = dither.plan(schema, epsilon=epsilon, users=1000, ask=ask)

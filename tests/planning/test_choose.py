@@ -83,10 +83,14 @@ def truth(question, data) -> Any:
 
 @pytest.mark.wide
 @pytest.mark.parametrize("epsilon", [wide(1.0), 2.5, wide(20.0)])
-def test_twelve_attributes_realised_error_agrees(epsilon):
+def test_twelve_attributes_realised_error_agrees(epsilon, monkeypatch):
     # For each of 60 collections the sum over questions of squared error over scale^2; a collection's sum has about
     # the spread of a chi-square with some 10 degrees of freedom, 0.45 of its mean, so the average of 60 is within 6
-    # standard errors, 35%, but for a false alarm of 1e-8. The prediction is for these very users.
+    # standard errors, 35%, but for a false alarm of 1e-8. The prediction is for these very users. At epsilon 20, with
+    # categories together, 15 users are asked for a mean, and one report in 20,000 that is far out would be all of the
+    # error: these are asked apart.
+    if epsilon == 20:
+        monkeypatch.setattr(SharesOf, "crosses", False)
     users = 4000
     data = people(users)
     best = plan(TWELVE, epsilon, users=users, prior=data)

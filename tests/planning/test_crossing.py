@@ -355,7 +355,8 @@ def test_with_a_delta():
 def people(best: Plan, users: int, seed: int = 5) -> dict[str, np.ndarray]:
     """Attributes that depend on each other: each is, for half of the users, the same number as the one before."""
     rng, made_up, before = np.random.default_rng(seed), {}, np.zeros(users, dtype=np.int64)
-    for name, attribute in best.attributes.items():
+    attributes: dict[str, Any] = best.attributes
+    for name, attribute in attributes.items():
         size = attribute.k or 10
         codes = np.where(rng.random(users) < 0.5, before % size, rng.integers(0, size, users))
         made_up[name] = np.array(attribute.labels)[codes] if attribute.kind == "categorical" else codes
@@ -543,7 +544,7 @@ def test_it_is_stated_shown_and_exported(three, data, tally, tmp_path):
 def test_nobody_was_asked(three, data):
     best = plan(Schema({**labelled(2, 2), "x": Numeric(0, 1)}), 3.0, users=1000)
     part = best.parts[0]
-    reports = best.randomize({**people(made(3.0, 2, 2), 20), "x": np.full(20, 0.5)}, seed=1)
+    reports: dict[str, Any] = best.randomize({**people(made(3.0, 2, 2), 20), "x": np.full(20, 0.5)}, seed=1)
     reports[part.name] = reports[part.name][:0]
     found = best.estimate(best.tally(reports))
     assert np.isnan(found.single("histogram(a0)").value).all()

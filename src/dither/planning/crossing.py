@@ -38,7 +38,7 @@ from dither.questions.tables import MOST_TABLED
 
 Unit = tuple[Question, ...]  # what one report answers
 
-_HOPELESS = 1.5  # one unit more will not help any more
+_HOPELESS = 1.2  # one unit more will not help any more
 _RARELY = 2.0**-20  # a share of the users: hardly anybody is asked
 _MOST_KINDS = 16  # that a search tells apart: its steps grow with their square
 _ROUNDS = 4
@@ -126,10 +126,11 @@ class Crossings:
     def _sampled(self) -> Iterator[Counter[Group]]:
         """The best for m of the units a user, as long as one more is not hopeless."""
         costs: list[float] = []
+        groups: Counter[Group] = Counter()
         for m in range(1, len(self.units)):
             share = m / len(self.units) if self.prices.liars else _RARELY
             fixed = [self.prices.unit_cost(unit, m, m / len(self.units)) for unit in self._fixed]
-            groups, total = (self._by_variance if m == 1 else self._even)(m, share, fixed)
+            groups, total = self._even(m, share, fixed, groups) if groups else self._by_variance(m, share, fixed)
             if not math.isfinite(total):
                 return
             yield groups
@@ -141,8 +142,8 @@ class Crossings:
         groups = self._cheapest(lambda group: math.sqrt(self._group_cost(group, m, share)))
         return groups, sum(math.sqrt(cost) for cost in [*fixed, *self._costs(groups, m, share)]) ** 2
 
-    def _even(self, m: int, share: float, fixed: list[float]) -> tuple[Counter[Group], float]:
-        groups: Counter[Group] = Counter({(kind,): count for kind, count in enumerate(self._counts)})
+    def _even(self, m: int, share: float, fixed: list[float], groups: Counter[Group]) -> tuple[Counter[Group], float]:
+        """From any groups on: what one unit more costs is not far from what it costs with them."""
         for _ in range(_ROUNDS):
             costs = [*fixed, *self._costs(groups, m, share)]
             more = sum(costs) / len(costs)
@@ -185,9 +186,9 @@ class Crossings:
             low, high = high, 4 * high
         for _ in range(_ROUNDS):
             middle = (low + high) / 2
-            more = at(middle)
-            if more.total() <= wanted:
-                groups, high = more, middle
+            found = at(middle)
+            if found.total() <= wanted:
+                groups, high = found, middle
             else:
                 low = middle
         return groups

@@ -20,7 +20,7 @@ from dither.core.estimate import Estimate
 from dither.core.mechanism import MarginalReading, Mechanism
 from dither.errors import ParameterError
 from dither.estimation.proportional_fitting import raked
-from dither.questions.question import Column, Floats, Question, Whole
+from dither.questions.question import Column, Question, Whole
 from dither.questions.shares import SharesOf
 from dither.schema import Attribute, Schema
 
@@ -123,9 +123,6 @@ class TableOf(SharesOf):
     def sums_of(self, columns: Mapping[str, Any]) -> Whole:
         codes = [axis.encode(columns[axis.name], "substitute") for axis in self.axes]
         return np.bincount(self.cell_numbers(codes), minlength=self.size)[None]
-
-    def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
-        return {str(self): sums[0] / users}
 
 
 def _numbered(codes: Sequence[Any], shape: tuple[int, ...]) -> Any:

@@ -84,11 +84,11 @@ def check_axes(mechanism: Mechanism) -> bool:
     if domain.kind != CATEGORIES or channel.tagged or channel.shape[1] > LARGEST_LISTED:
         return False
     first = next(divisor for divisor in range(2, domain.k + 1) if domain.k % divisor == 0)
-    shape = first, domain.k // first
-    readings = [mechanism.along(shape, (axis,)) for axis in (0, 1)]
-    if None in readings or 1 in shape:
+    shape = (first, domain.k // first) if first < domain.k else (first,)
+    readings = [mechanism.along(shape, (axis,)) for axis in range(len(shape))]
+    if None in readings:
         return False
-    cells, law = np.indices(shape).reshape(2, -1), channel.matrix().astype(float)
+    cells, law = np.indices(shape).reshape(len(shape), -1), channel.matrix().astype(float)
     tallies = [mechanism.tally(report) for report in mechanism.outputs()]
     for axis, (own, reading) in enumerate(zip(cells, readings, strict=True)):
         assert reading is not None
