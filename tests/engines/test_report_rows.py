@@ -272,12 +272,12 @@ def test_the_schema_names_the_plan_and_a_new_number_each_time():
 
 
 def test_bytes_are_little_endian():
-    chosen = made("mixed, large budget")
+    chosen = made("mixed")
     part = next(part for part in chosen.parts if part.name == "histogram(city)")  # of one number in two bytes
-    sent = np.asarray(reports("mixed, large budget", USERS)[part.name])
+    sent = np.asarray(reports("mixed", USERS)[part.name])
     assert sent.dtype.names == ("value",)
     assert sent.dtype.itemsize == 2
-    batch = rows("mixed, large budget", USERS)
+    batch = rows("mixed", USERS)
     own = np.asarray(batch[TAG]) == codes(chosen).tags[2 * chosen.parts.index(part) + 1]
     stored = batch.filter(pa.array(own))[REPORT].to_pylist()
     assert stored == [int(value).to_bytes(2, "little") for value in sent["value"]]
