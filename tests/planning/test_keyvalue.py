@@ -329,7 +329,7 @@ def test_shared_functions_are_predicted_and_stated():
     made: Any = part.mechanism
     assert made.cohorts > 64
     few = replace(made, cohorts=64)
-    chooser = chooser_of(schema, 1.0, users, 0.0, None, None, None, 500)
+    chooser = chooser_of(schema, 1.0, users, 0.0, None, None, None, USUAL)
     (presence, mean) = chooser.price_of(few, part.questions, 1.0).variances
     rows = schema["a"].encode([{0: 1.0, 1: -1.0, 2: 1.0, 3: -1.0}])  # type: ignore[union-attr]
     found = few.estimate(few.tally(few.randomize(np.repeat(rows, users), seed=1)))
