@@ -186,7 +186,8 @@ Local().tally(plan, folder)  # compiles; a process with threads should not fork
 
 def run(told):
     total = Local().tally(plan, folder, journal=path, progress=lambda rows: os.write(told, b"."))
-    Path(output).write_bytes(total.to_bytes())
+    Path(output + ".part").write_bytes(total.to_bytes())  # it may be killed while it writes
+    os.replace(output + ".part", output)
     os._exit(0)
 
 killed = 0

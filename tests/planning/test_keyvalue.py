@@ -145,7 +145,7 @@ def test_no_mechanism_is_better(epsilon, ask):
                 costs = [of(made, statistic).worst_variance() for statistic in statistics]
             except (TypeError, ParameterError, KeyError):  # no goal, or another
                 continue
-            assert best.rmse**2 <= np.mean(costs) / 1000 * (1 + 1e-6), name
+            assert best.rmse**2 <= np.mean(costs) / 1000 * 1.02, name  # among errors within 1% the smallest report
 
 
 def test_weights_decide_what_a_report_is_best_for():
