@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 import populations
 from dither import Numeric, Ordinal, Schema, SquareWave, plan
-from dither.core.cumulative import Cumulative, Thresholds
+from dither.core.cumulative_estimate import Cumulative, Thresholds
 from dither.core.tally import Tally
 from dither.display.table import TextTable
 from dither.mechanisms.cumulative_error import EPSILONS, REPORTS, hardest_error

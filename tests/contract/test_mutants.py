@@ -15,19 +15,25 @@ import dither
 from dither import testing as checks
 from dither.core import draw, mechanism
 from dither.core.channel import TwoLevel
-from dither.mechanisms import grr, hadamard, localhash, packing, subset
+from dither.mechanisms import grr, hadamard, localhash, packing, projective_geometry, subset
 from dither.mechanisms import hash_seeds as functions
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.packing import as_bytes
 
 GRR = dither.GRR(k=4, epsilon=1.0)
 HADAMARD = dither.Hadamard(k=3, epsilon=1.0)
+PROJECTIVE = dither.ProjectiveGeometry(k=7, epsilon=1.0, q=2)
 HASH = dither.LocalHash(k=5, epsilon=1.0, cohorts=7)
 SUBSET = dither.SubsetSelection(k=4, epsilon=0.2)
 UNARY = dither.Unary(k=3, epsilon=1.0)
-MODULES = {"GRR": grr, "Hadamard": hadamard, "LocalHash": localhash}
+MODULES = {
+    "GRR": grr,
+    "Hadamard": hadamard,
+    "LocalHash": localhash,
+    "ProjectiveGeometry": projective_geometry,
+}
 
-one_word = pytest.mark.parametrize("victim", [GRR, HADAMARD, HASH], ids=checks.label)
+one_word = pytest.mark.parametrize("victim", [GRR, HADAMARD, HASH, PROJECTIVE], ids=checks.label)
 
 
 def caught(check: Any, victim: Any) -> bool:
@@ -98,7 +104,7 @@ def test_certificate_of_another_law(monkeypatch):
     assert caught(checks.check_sampler, victim)
 
 
-@pytest.mark.parametrize("victim", [GRR, HADAMARD, SUBSET], ids=checks.label)
+@pytest.mark.parametrize("victim", [GRR, HADAMARD, SUBSET, PROJECTIVE], ids=checks.label)
 def test_estimator_with_a_wrong_p(victim):
     right = victim.reading
     mutant = replace(victim)

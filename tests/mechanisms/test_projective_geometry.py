@@ -80,15 +80,15 @@ def test_reports_do_not_depend_on_rows_beside_them_on_threads_or_on_numba(monkey
 
 @pytest.mark.parametrize(("k", "epsilon"), [(20, 1.0), (1000, 3.0), (66_000, 6.0), (10**6, 1.0)])
 def test_shares_come_out(k: int, epsilon: float):
-    """Two of the numbers, each within 6 standard errors, and chi-squared of up to 5,000 numbers: false alarm 1e-8."""
+    """Each of up to 10,000 numbers within 7.2 standard errors: false alarm 1e-8 for all; and not all of them near 0."""
     mechanism = ProjectiveGeometry(k, epsilon)
     values = np.where(np.arange(200_000) % 4 == 0, k - 1, np.arange(200_000) * 31 % k)
     truth = np.bincount(values, minlength=k) / values.size
     found = mechanism.estimate(mechanism.tally(mechanism.randomize(values, seed=3)))
     away = (found.value - truth) / found.stderr
-    assert max(abs(away[k - 1]), abs(away[0])) < 6
-    some = away[:: max(1, k // 5000)]
-    assert abs((some**2).sum() - some.size) < 8 * math.sqrt(2 * some.size * 3)
+    some = np.append(away[:: max(1, k // 5000)], away[k - 1])
+    assert np.abs(some).max() < 7.2
+    assert 0.4 < np.median(np.abs(some)) < 1.0  # of a normal law .67
 
 
 def test_one_report_supports_a_hyperplane_of_categories():

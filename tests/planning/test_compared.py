@@ -54,7 +54,7 @@ def test_the_best_is_taken_that_the_limits_allow(k, epsilon, most_evaluations, m
 
 
 def test_limits_that_are_ignored_are_noticed(monkeypatch):
-    monkeypatch.setattr(choose.Limits, "allow", lambda self, price: True)
+    monkeypatch.setattr(choose.ReportLimits, "allow", lambda self, price: True)
     assert not all(is_best(*setting) for setting in SETTINGS if setting[0] == 30)
 
 

@@ -18,7 +18,7 @@ from scipy.stats import binom
 
 import dither
 from dither import Categorical, Numeric, Ordinal, Schema
-from dither.core.cumulative import Cumulative
+from dither.core.cumulative_estimate import Cumulative
 from dither.core.domains import Categories, UnitInterval
 from dither.core.tally import Tally
 from dither.core.workload import Workload

@@ -236,8 +236,7 @@ def test_what_will_be_asked_is_answered_better(given, most):
     records = np.clip((z + 4) * 8, 0, 63).astype(np.int64)
     workload = QueryWorkload.of(NAMES, given)
     (kind,) = (kind for kind, _ in workload.asked)
-    assert isinstance(kind, tuple)
-    queries: list[Any] = [dict.fromkeys(kind, (start, start + 31)) for start in range(4, 24)]
+    queries: list[Any] = [dict.fromkeys(kind.attributes, (start, start + 31)) for start in range(4, 24)]
     inside = [[(records[:, j] >= low) & (records[:, j] <= high) for j, (low, high) in each.items()] for each in queries]
     truth = np.array([np.all(each, axis=0).mean() for each in inside])
     errors = []

@@ -44,7 +44,7 @@ from dither.core.worth import Worths
 from dither.errors import EmptyError, InvalidReportError, ParameterError, ReportError, TallyError
 
 if TYPE_CHECKING:
-    from dither.core.cumulative import Cumulative, Thresholds
+    from dither.core.cumulative_estimate import Cumulative, Thresholds
     from dither.core.honest_sums import Sums
 
 R = TypeVar("R")

@@ -1,6 +1,6 @@
 """What cumulative shares of a square wave will cost: an error that is known before anything is collected.
 
-Their estimate is a smooth density (`mechanisms.cumulative`), which is no average of reports. How far off it is depends
+Their estimate is a smooth density (`mechanisms.cumulative_reading`), no average of reports. How far off it is depends
 on the users: little where they are spread smoothly, more where many are at one value, which a window cannot tell from
 some who are close to it. No bound holds for all users (everybody exactly at a threshold is half misplaced by any
 smooth curve, however many report), so the prediction is for *named* ones. It is **the error of the hardest of eight

@@ -84,7 +84,7 @@ class Supported(NamedTuple):
     free: bool = True
 
 
-class _Counted(NamedTuple):
+class _GroupCounts(NamedTuple):
     """Of the cells of a group that a report supports: mean and variance for a user inside it, and for one outside."""
 
     inside: Fraction
@@ -94,16 +94,16 @@ class _Counted(NamedTuple):
 
 
 @lru_cache(_KEPT)
-def _group_counts(p: Fraction, q: Fraction, pairs: PairSupport | None, c: int) -> _Counted:
+def _group_counts(p: Fraction, q: Fraction, pairs: PairSupport | None, c: int) -> _GroupCounts:
     """The moments of the cells of a group of c that a report supports; axes of one length have the same."""
     inside, outside = p + (c - 1) * q, c * q
     if c == 1:
-        return _Counted(inside, outside, p * (1 - p), q * (1 - q))
+        return _GroupCounts(inside, outside, p * (1 - p), q * (1 - q))
     if pairs is None:
         raise ParameterError("groups are read where it is known how a report supports two categories at once")
     more = 2 * pairs.own + (c - 2) * pairs.other
     inside_variance = inside + (c - 1) * more - inside**2
-    return _Counted(inside, outside, inside_variance, outside + c * (c - 1) * pairs.other - outside**2)
+    return _GroupCounts(inside, outside, inside_variance, outside + c * (c - 1) * pairs.other - outside**2)
 
 
 @lru_cache(_KEPT)
@@ -154,7 +154,7 @@ class Frequencies:
         return replace(self, k=kept, cells=self.cells * (self.k // kept), supports=summed)
 
     @cached_property
-    def _counted(self) -> _Counted:
+    def _counted(self) -> _GroupCounts:
         return _group_counts(self.p, self.q, self.pairs, self.cells)
 
     @cached_property

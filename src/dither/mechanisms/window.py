@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count
-from dither.core.cumulative import Thresholds
+from dither.core.cumulative_estimate import Thresholds
 from dither.core.domains import NUMBERS
 from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
@@ -41,7 +41,7 @@ from dither.core.mechanism import Mechanism, Moments
 from dither.core.tally import Tally
 from dither.core.workload import Workload
 from dither.core.worth import Worth, Worths
-from dither.mechanisms.cumulative import CumulativeReading
+from dither.mechanisms.cumulative_reading import CumulativeReading
 from dither.mechanisms.distribution import Distribution, DistributionReading
 from dither.mechanisms.mean import Mean
 

@@ -88,7 +88,7 @@ class Price(NamedTuple):
         return self.mechanism.dtype.itemsize
 
 
-class Limits(NamedTuple):
+class ReportLimits(NamedTuple):
     """What a report may cost: evaluations of the server (`Mechanism.evaluations`), and bytes."""
 
     evaluations: int = 500
@@ -99,7 +99,7 @@ class Limits(NamedTuple):
         return price.mechanism.evaluations <= self.evaluations and (self.bytes is None or price.bytes <= self.bytes)
 
 
-USUAL = Limits()
+USUAL = ReportLimits()
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Chooser:
     epsilon: float
     delta: float
     n: int
-    limits: Limits = USUAL
+    limits: ReportLimits = USUAL
     liars: Fraction = Fraction(0)
 
     @cached_property
@@ -290,7 +290,7 @@ class Chooser:
         mean = sum(costs) / self._total
         return Way(label, units, tuple(price.mechanism for price in prices), tuple(weights), m, mean)
 
-    def cost_of(self, way: Way, limits: Limits) -> float:
+    def cost_of(self, way: Way, limits: ReportLimits) -> float:
         """What a way costs where units that these limits do not allow are asked otherwise; infinite if they cannot."""
         cost, share = way.cost * self._total, way.questions_per_user / sum(way.weights)
         for unit, mechanism, weight in zip(way.units, way.mechanisms, way.weights, strict=True):
@@ -334,7 +334,7 @@ class Chooser:
             self._prices[key] = self._best(unit, self.prices(unit, epsilon, delta, share), self.limits)
         return self._prices[key]
 
-    def _best(self, unit: Unit, prices: Iterable[Price], limits: Limits) -> Price | None:
+    def _best(self, unit: Unit, prices: Iterable[Price], limits: ReportLimits) -> Price | None:
         """Of those that a limit allows and whose error is next to the smallest, the one that costs least otherwise."""
         allowed = [price for price in prices if limits.allow(price)]
         least = min((self._weighted(unit, price) for price in allowed), default=0.0)

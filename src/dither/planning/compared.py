@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from dither.core.mechanism import Mechanism
 from dither.display.table import TextTable
-from dither.planning.choose import Chooser, Limits, Price
+from dither.planning.choose import Chooser, Price, ReportLimits
 from dither.planning.priors import known_users
 
 if TYPE_CHECKING:
     from dither.planning.plans import Plan
 
-_ANY_SERVER = Limits(1 << 62)
+_ANY_SERVER = ReportLimits(1 << 62)
 _BUDGET = ("epsilon", "delta", "weights")
 
 

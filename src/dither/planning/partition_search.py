@@ -48,7 +48,7 @@ def cheapest_groups(
     >>> dict(found)
     {(0, 0): 3}
     """
-    search = _Search(cells, cache(cost), most_cells)
+    search = _PartitionSearch(cells, cache(cost), most_cells)
     groups: Counter[Group] = Counter({(kind,): count for kind, count in enumerate(counts) if count})
     total = sum(search.cost(group) * times for group, times in groups.items())
     while True:
@@ -72,7 +72,7 @@ def _times(groups: Counter[Group], before: Counter[Group]) -> int:
     return min(groups[group] // count for group, count in before.items())
 
 
-class _Search:
+class _PartitionSearch:
     """The steps of one search: what two groups can do is worked out once."""
 
     def __init__(self, cells: Sequence[int], cost: Callable[[Group], float], most_cells: int) -> None:

@@ -9,7 +9,7 @@ with their types; `cumulative` gives shares below thresholds, which have quantil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dither.core.cumulative import Cumulative
+from dither.core.cumulative_estimate import Cumulative
 from dither.core.estimate import Estimate, Estimates
 from dither.core.reports import left_out_in_words
 from dither.errors import UnknownError

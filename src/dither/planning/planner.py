@@ -14,14 +14,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 from dither.core.cell_weights import CellWeights
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.mechanism import Mechanism
 from dither.errors import BudgetWarning, ParameterError
-from dither.planning.choose import Chooser, Limits, Unit, Way
+from dither.planning.choose import Chooser, ReportLimits, Unit, Way
 from dither.planning.importance import Weights, importances, told_weights
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
@@ -86,7 +86,7 @@ def chooser_of(
     ask: Iterable[str] | None,
     prior: Mapping[str, Any] | None,
     weights: Weights | None,
-    limits: Limits,
+    limits: ReportLimits,
     liars: float = 0.0,
 ) -> Chooser:
     """What compares the ways to ask, with everything checked."""
@@ -102,10 +102,10 @@ def chooser_of(
     return Chooser(tuple(importance), importance, known, epsilon, delta, users, limits, share)
 
 
-def checked_limits(most_evaluations: Any, most_bytes: Any) -> Limits:
+def checked_limits(most_evaluations: Any, most_bytes: Any) -> ReportLimits:
     """What a report may cost, if these are numbers."""
     most = None if most_bytes is None else checked_count("most_bytes", most_bytes, 1)
-    return Limits(checked_count("most_evaluations", most_evaluations, 0), most)
+    return ReportLimits(checked_count("most_evaluations", most_evaluations, 0), most)
 
 
 def kept_ways(schema: Schema, chooser: Chooser, users: int) -> list[Way]:
@@ -186,18 +186,19 @@ def limit_of(chooser: Chooser, users: int) -> float:
         return 0.0
     total = sum(chooser.importance[each] for each in chooser.questions)
     weights = {each: chooser.importance[each] / total for each in chooser.questions}
-    found = _independent(weights)
+    asked_for = _independent(weights)
     of_kind: dict[Hashable, list[Question]] = {}
     for each in weights:
         of_kind.setdefault(each.kind, []).append(each)
     order = sorted(of_kind, key=lambda kind: of_kind[kind][0].unasked)
     costs = [sum(weights[each] * _least_weight(each) * each.unasked for each in of_kind[kind]) for kind in order]
     unasked = [0.0, *accumulate(costs)]
+    merged = [_merged(asked_for[each] for each in of_kind[kind]) for kind in order]
 
     @lru_cache(None)
     def asked(first: int) -> float:
         """The least error of the questions that are left, without so many kinds."""
-        left = [found[each] for kind in order[first:] for each in of_kind[kind]]
+        left = list(chain.from_iterable(merged[first:]))
         return _least_of(left, chooser.epsilon) / users if left else 0.0
 
     return math.sqrt(_least_sum(asked, unasked, 0, len(order)))
@@ -253,20 +254,21 @@ def _independent(weights: Mapping[Question, float]) -> dict[Question, _Asked]:
     return found
 
 
+def _merged(asked: Iterable[_Asked]) -> list[_Asked]:
+    """Equal questions as one with more parameters: the same, and less to look at."""
+    times = Counter((block, each.follows) for each in asked for block in each.blocks)
+    return [
+        _Asked((block,) * number if block.cells is None else (replace(block, count=block.count * number),), follows)
+        for (block, follows), number in times.items()
+    ]
+
+
 def _least_of(asked: Sequence[_Asked], epsilon: float) -> float:
     """The least error of these questions together."""
-    every = _merged(block for each in asked for block in each.blocks)
-    if not any(each.follows for each in asked):
-        return least_mse(every, epsilon)
-    alone = _merged(block for each in asked if not each.follows for block in each.blocks)
-    return max(least_mse(every, epsilon), least_mse(alone, epsilon))
-
-
-def _merged(blocks: Iterable[Parameters]) -> list[Parameters]:
-    """Equal questions as one block of more parameters: the same, and less to look at."""
-    times = Counter(blocks)
-    apart = [block for block in times.elements() if block.cells is None]
-    return apart + [replace(block, count=block.count * times[block]) for block in times if block.cells is not None]
+    every = [block for each in asked for block in each.blocks]
+    alone = [block for each in asked if not each.follows for block in each.blocks]
+    together = least_mse(every, epsilon)
+    return together if len(alone) == len(every) else max(together, least_mse(alone, epsilon))
 
 
 def _warn(made: Plan) -> None:

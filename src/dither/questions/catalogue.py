@@ -55,7 +55,7 @@ def questions(schema: Schema, ask: Iterable[str] | None) -> tuple[Question, ...]
     if not all(isinstance(text, str) for text in given):
         raise ParameterError('ask is a list of texts, as in ask=["mean(income)", "histogram(job)"]')
     asked = [each for text in given for each in (_usual(schema, text) if text in schema else [_read(schema, text)])]
-    if not asked or any(named(asked[:place], str(each)) for place, each in enumerate(asked)):
+    if not asked or len({each.identity for each in asked}) < len(asked):
         raise ParameterError("ask for at least one question, and for each only once")
     return tuple(asked)
 

@@ -13,9 +13,9 @@ are read off, and it is judged as such: its error is that of a share below a thr
 
   so that what the noise adds to all cells alike is taken out. The variance is about V j (k - j) / k, where V is that of
   one cell: it grows with the number of cells.
-- *the number itself*, blurred by a window (`SquareWave`) and read as a smooth density (`mechanisms.cumulative`). The
-  error depends on the users, and what is predicted is that of the hardest of some shapes. It does not grow with the
-  number of thresholds, and is the smaller one where cells are many, reports few or epsilon small.
+- *the number itself*, blurred by a window (`SquareWave`), read as a smooth density (`mechanisms.cumulative_reading`).
+  The error depends on the users, and what is predicted is that of the hardest of some shapes. It does not grow with
+  the number of thresholds, and is the smaller one where cells are many, reports few or epsilon small.
 
 Refinement smooths cells by their neighbours, as that of a distribution does; what came from a window is smooth already.
 """
@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.cumulative import Cumulative, Thresholds
+from dither.core.cumulative_estimate import Cumulative, Thresholds
 from dither.core.domains import Categories, UnitInterval
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import Guarantee

@@ -168,6 +168,11 @@ class Question(ABC, Generic[R]):
         return str(self) == text
 
     @property
+    def identity(self) -> Hashable:
+        """Equal for questions that are the same, however they are written."""
+        return str(self)
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """What it looks at, one for each attribute."""
         return (self,)

@@ -21,7 +21,7 @@ from dither.questions.question import Column, Floats, Question, Whole, encoded_b
 from dither.ranges.axes import Axes, Axis
 from dither.ranges.collection import WholeNumberRecords
 from dither.ranges.error_prediction import predicted
-from dither.ranges.query_workload import QueryWorkload, written
+from dither.ranges.query_workload import QueryKind, QueryWorkload, written
 from dither.schema import Attribute, Schema
 
 if TYPE_CHECKING:
@@ -85,6 +85,10 @@ class RangesOf(Question["RangeEstimate"]):
         statistic, _, rest = text.strip().partition("(")
         names = sorted(name.strip() for name in rest.removesuffix(")").split(","))
         return statistic.strip() == self.statistic and rest.endswith(")") and sorted(self.names) == names
+
+    @property
+    def identity(self) -> Hashable:
+        return self.statistic, frozenset(self.names)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -162,10 +166,9 @@ class RangesOf(Question["RangeEstimate"]):
             f"{more}), {hard}{estimate}.{left_out}"
         )
 
-    def _queries(self, kind: tuple[int, ...] | int) -> str:
-        if isinstance(kind, tuple):
-            return " and ".join(self.names[j] for j in kind)
-        return f"any {kind} attribute{'s' * (kind > 1)}"
+    def _queries(self, kind: QueryKind) -> str:
+        some = f"any {kind.number} attribute{'s' * (kind.number > 1)}"
+        return " and ".join(self.names[j] for j in kind.attributes) or some
 
     def worth(self, worths: Worths, place: int, count: int) -> Worth:
         """To what answers are fitted to and can be moved farthest: a cell, or a mean on an axis from 0 to 1."""

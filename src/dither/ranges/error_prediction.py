@@ -88,7 +88,7 @@ def predicted(
     0.0229
     """
     d = len(mechanism.shape)
-    wanted = queries or QueryWorkload(d, ((min(d, 2), 1.0),))
+    wanted = queries or QueryWorkload.any_two(d)
     singles = {(j,): often for j, often in enumerate(wanted.singles) if often > 0}
     groups = {each.grid.attributes: each for each in mechanism.groups} if mechanism.structure == GRIDS else {}
     if any(each not in groups for each in [*singles, *wanted.pairs]):

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 from dither.core.checks import as_text, is_list, whole_number
 from dither.errors import ParameterError
@@ -27,9 +27,14 @@ MOST_ATTRIBUTES = 16  # of a query
 _ANY = "any "
 _LISTED = 12
 
-Asked = tuple[int, ...] | int  # the attributes of a query, or how many they are, whichever
-
 Pair = tuple[int, int]
+
+
+class QueryKind(NamedTuple):
+    """Queries about these attributes or, where none are named, about any so many."""
+
+    attributes: tuple[int, ...]
+    number: int
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class QueryWorkload:
     """
 
     d: int
-    asked: tuple[tuple[Asked, float], ...]
+    asked: tuple[tuple[QueryKind, float], ...]
 
     @classmethod
     def of(cls, names: Sequence[str], given: Mapping[Any, float]) -> "QueryWorkload":
@@ -53,15 +58,19 @@ class QueryWorkload:
         total = math.fsum(given.values())
         return cls(len(names), tuple((kind, often / total) for kind, often in zip(kinds, given.values(), strict=True)))
 
+    @classmethod
+    def any_two(cls, d: int) -> "QueryWorkload":
+        """What is planned for if nothing is said: queries about any two of d attributes, or about the only one."""
+        return cls(d, ((QueryKind((), min(d, 2)), 1.0),))
+
     @cached_property
     def singles(self) -> tuple[float, ...]:
         """For each attribute how often a query is about it alone."""
         found = [0.0] * self.d
         for kind, often in self.asked:
-            if kind == 1:
-                found = [each + often / self.d for each in found]
-            elif isinstance(kind, tuple) and len(kind) == 1:
-                found[kind[0]] += often
+            if kind.number == 1:
+                named = kind.attributes or range(self.d)
+                found = [each + often / len(named) * (j in named) for j, each in enumerate(found)]
         return tuple(found)
 
     @cached_property
@@ -69,11 +78,11 @@ class QueryWorkload:
         """For each pair that is asked about how often it is, in queries about it and about more attributes."""
         found = dict.fromkeys(combinations(range(self.d), 2), 0.0)
         for kind, often in self.asked:
-            if isinstance(kind, tuple):
-                for pair in combinations(kind, 2):
+            if kind.attributes:
+                for pair in combinations(kind.attributes, 2):
                     found[pair] += often
             else:  # of all pairs that so many attributes have, each is as frequent as any other
-                each = often * math.comb(kind, 2) / max(1, math.comb(self.d, 2))
+                each = often * math.comb(kind.number, 2) / max(1, math.comb(self.d, 2))
                 found = {pair: before + each for pair, before in found.items()}
         return {pair: often for pair, often in found.items() if often > 0}
 
@@ -88,16 +97,16 @@ class QueryWorkload:
     @property
     def largest(self) -> int:
         """How many attributes a query is about, at most."""
-        return max(kind if isinstance(kind, int) else len(kind) for kind, _ in self.asked)
+        return max(kind.number for kind, _ in self.asked)
 
 
 def written(names: Sequence[str], key: Any) -> str:
     """What stands for a kind of queries, as a text that `QueryWorkload.of` reads."""
     kind = _kind(names, key)
-    return f"{_ANY}{kind}" if isinstance(kind, int) else ", ".join(names[j] for j in kind)
+    return ", ".join(names[j] for j in kind.attributes) or f"{_ANY}{kind.number}"
 
 
-def _kind(names: Sequence[str], key: Any) -> Asked:
+def _kind(names: Sequence[str], key: Any) -> QueryKind:
     """The attributes that a key names, ascending, or their number."""
     number, text = whole_number(key), as_text(key)
     if text and text not in names:
@@ -107,7 +116,7 @@ def _kind(names: Sequence[str], key: Any) -> Asked:
     if number is not None:
         if not 1 <= number <= most:
             raise ParameterError(f"a query is about 1 to {most} of these attributes")
-        return number
+        return QueryKind((), number)
     if text:
         listed: Sequence[Any] = [text] if text in names else [each.strip() for each in text.split(",")]
     else:
@@ -118,4 +127,4 @@ def _kind(names: Sequence[str], key: Any) -> Asked:
         there = ", ".join(names[:_LISTED]) + (f" and {rest:,} more" if rest > 0 else "")
         several = f", several different ones as in ({names[0]!r}, {names[1]!r})" if len(names) > 1 else ""
         raise ParameterError(f"queries are named by attributes of it: {there}{several}, or by how many these are")
-    return tuple(places)
+    return QueryKind(tuple(places), len(places))

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.covariance import Covariance
-from dither.core.cumulative import Cumulative, Thresholds
+from dither.core.cumulative_estimate import Cumulative, Thresholds
 from dither.core.domains import UnitInterval
 from dither.core.estimate import Bounds
 from dither.core.guarantee import Guarantee

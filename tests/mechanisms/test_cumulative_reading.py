@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 
 from dither import Duchi, Laplace, Piecewise, SquareWave
-from dither.core.cumulative import Thresholds
+from dither.core.cumulative_estimate import Thresholds
 from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.mechanisms import cumulative_error

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dither.core.cumulative import Cumulative, Thresholds
+from dither.core.cumulative_estimate import Cumulative, Thresholds
 from dither.core.estimate import Bounds
 from dither.core.guarantee import NO_GUARANTEE
 from dither.errors import ParameterError
