@@ -1,0 +1,117 @@
+"""Linear readings: what several sources tell about the shares of one attribute's values, put together.
+
+A mean, a histogram, the share below a threshold and the outputs of a window are all linear in the shares f of the
+values of an attribute: what a source tells is y = R f + noise, with rows R that are known and a covariance S that is
+known. Sources are independent of each other, since their reports come from different draws. Generalised least squares
+then gives, of all unbiased linear estimates of any a f that can be told, the one with the smallest variance (Gauss,
+Markov, Aitken):
+
+    f^ = J^-1 sum_r R_r' S_r^-1 y_r,      J = sum_r R_r' S_r^-1 R_r,      Var(a f^) = a J^-1 a'.
+
+So no source makes an estimate worse, and all that is read off one f^ agrees: a mean is that of the histogram beside it.
+
+**What cannot be told** is left alone. The readings span some directions of f and say nothing of the others; the sums
+above are taken in an orthonormal basis of what they span, where J can be inverted. A mean and a share below a threshold
+without a histogram are then two numbers with nothing between them.
+
+**Slack.** Of a number in cells, a mean over the middles of cells is not quite the mean: a source may be off by a known
+`slack`. It is carried through as a bound on the bias: a f^ is off by at most sum_r |weights_r| slack_r.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_RANK = 1e-9  # relative to the largest: directions below are rounding errors
+_RIDGE = 1e-9  # of the mean variance: shares that add up to one exactly have a direction without any
+
+
+class LinearReading(NamedTuple):
+    """`value` = `rows` @ shares, with errors of this covariance, from so many reports; off by `slack` at most."""
+
+    rows: Floats
+    value: Floats
+    covariance: Floats
+    reports: int
+    slack: float = 0.0
+
+    @classmethod
+    def independent(
+        cls, rows: Floats, value: Floats, variance: Floats, reports: int, slack: float = 0.0
+    ) -> "LinearReading":
+        """Of numbers whose errors have nothing to do with each other."""
+        return cls(rows, value, np.diag(variance), reports, slack)
+
+
+class Combined(NamedTuple):
+    """What was read off all sources together."""
+
+    value: Floats
+    covariance: Floats
+    bias: Floats  # of each number, at most
+    weights: tuple[Floats, ...]  # for each source: by how much each number moves with each of its values
+
+
+@dataclass(frozen=True, eq=False)
+class CombinedReadings:
+    """All that some independent sources tell about the shares of an attribute's values.
+
+    >>> mean = LinearReading(np.array([[-1.0, 0.0, 1.0]]), np.array([0.2]), np.array([[1e-4]]), 1000)
+    >>> shares = LinearReading.independent(np.eye(3), np.array([0.2, 0.5, 0.3]), np.full(3, 1e-4), 1000)
+    >>> both = CombinedReadings((mean, shares))
+    >>> [both.of(rows).value.round(4).tolist() for rows in (mean.rows, shares.rows)]
+    [[0.1667], [0.1667, 0.5, 0.3333]]
+    """
+
+    sources: tuple[LinearReading, ...]
+
+    @cached_property
+    def _basis(self) -> Floats:
+        """An orthonormal basis of the directions that the sources tell of, a row each."""
+        rows = np.concatenate([source.rows for source in self.sources])
+        lengths = np.linalg.norm(rows, axis=1)
+        _, sizes, directions = np.linalg.svd(rows / np.where(lengths > 0, lengths, 1.0)[:, None], full_matrices=False)
+        return directions[sizes > _RANK * sizes.max(initial=0.0)]
+
+    @cached_property
+    def _precisions(self) -> tuple[Floats, ...]:
+        """For each source R' S^-1, in the basis."""
+        found = []
+        for source in self.sources:
+            ridge = _RIDGE * float(np.trace(source.covariance)) / len(source.value)
+            told = source.rows @ self._basis.T
+            found.append(np.linalg.solve(source.covariance + ridge * np.eye(len(source.value)), told).T)
+        return tuple(found)
+
+    @cached_property
+    def _spread(self) -> Floats:
+        """The covariance of the estimate, in the basis."""
+        told = (source.rows @ self._basis.T for source in self.sources)
+        return np.linalg.inv(sum(each @ own for each, own in zip(self._precisions, told, strict=True)))
+
+    def tells(self, rows: Floats) -> bool:
+        """Whether these combinations of shares can be told."""
+        rest = rows - rows @ self._basis.T @ self._basis
+        return bool(np.abs(rest).max(initial=0.0) <= 1e-6 * max(1.0, float(np.abs(rows).max(initial=0.0))))
+
+    def of(self, rows: Floats) -> Combined:
+        """The best unbiased estimate of these combinations of shares."""
+        wanted = rows @ self._basis.T
+        weights = tuple(wanted @ self._spread @ each for each in self._precisions)
+        value = sum(
+            (own @ source.value for own, source in zip(weights, self.sources, strict=True)), np.zeros(len(rows))
+        )
+        slacks = (np.abs(own).sum(axis=1) * source.slack for own, source in zip(weights, self.sources, strict=True))
+        return Combined(value, wanted @ self._spread @ wanted.T, sum(slacks, np.zeros(len(rows))), weights)
+
+
+def combined(sources: Sequence[LinearReading]) -> CombinedReadings:
+    """What these sources tell together; those without a report, or whose errors have no bound, tell nothing."""
+    known = [source for source in sources if source.reports and np.isfinite(source.covariance).all()]
+    return CombinedReadings(tuple(known))
