@@ -260,7 +260,8 @@ def test_what_is_not_one_value_a_user_is_refused():
             for invalid in ("error", "substitute"):
                 with pytest.raises(DomainError, match=f"attribute {name}"):
                     best.randomize({**good, name: wrong}, invalid=invalid)
-    pair = plan(Schema({"a": Numeric(0, 10), "b": Numeric(0, 10)}), 2.5, users=10)
+    at_the_ends = {"a": [0.0, 10.0], "b": [0.0, 10.0]}
+    pair = plan(Schema({"a": Numeric(0, 10), "b": Numeric(0, 10)}), 2.5, users=10, prior=at_the_ends)
     assert len(pair.parts[0].questions) == 2
     for a, b in ((np.zeros((2, 2)), np.zeros((2, 2))), (np.zeros((2, 1)), np.zeros(2))):
         with pytest.raises(DomainError, match="attribute a"):

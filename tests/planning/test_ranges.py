@@ -115,7 +115,7 @@ def test_it_shares_users_with_other_questions(epsilon):
     own = predicted(mechanism, users * share, users)
     assert best.predicted[ASK] == pytest.approx(own.rmse)
     scaled = [best.predicted[str(question)] / question.unit for question in best.questions]
-    assert best.rmse == pytest.approx(math.sqrt(np.mean(np.square(scaled))))
+    assert best.prediction.worst == pytest.approx(math.sqrt(np.mean(np.square(scaled))))
     assert best.kept
 
 

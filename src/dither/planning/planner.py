@@ -128,7 +128,8 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int, weights
     shares = [best.questions_per_user * weight / sum(best.weights) for weight in best.weights]
     errors: dict[str, float] = {}
     of_numbers: dict[str, dict[str, float]] = {}
-    honest = replace(chooser, liars=Fraction(0))
+    worst = replace(chooser, worst=True)
+    honest = replace(worst, liars=Fraction(0))
     for unit, mechanism, share in zip(best.units, best.mechanisms, shares, strict=True):
         price = honest.price_of(mechanism, tuple(each.evenly() for each in unit), share)
         for place, (each, variance) in enumerate(zip(unit, price.variances, strict=True)):
@@ -145,13 +146,14 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int, weights
         _counted(chooser, best),
         told_weights(chooser.questions, weights),
         of_numbers,
+        math.sqrt(worst.cost_of(best) / users),
     )
     return _plan(schema, chooser, best, users, prediction)
 
 
 def _counted(chooser: Chooser, way: Way) -> float:
     """The error of the same way to ask if the server could only count reports; 0 if it cannot be asked then."""
-    cost = chooser.cost_of(way, chooser.limits._replace(evaluations=0))
+    cost = chooser.cost_within(way, chooser.limits._replace(evaluations=0))
     return math.sqrt(cost / chooser.n) if math.isfinite(cost) else 0.0
 
 

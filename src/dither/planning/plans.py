@@ -165,8 +165,9 @@ class Plan:
     def rmse(self) -> float:
         """What the plan minimises: the square root of the mean over questions of MSE / scale^2, by their weights.
 
-        Where cells or keys have weights of their own, MSE is their weighted mean. Of a plan that was made for a share
-        of liars, it is that of the worst they can do.
+        It is for users like those of the prior; without one, for numbers that are spread evenly over their domain and
+        otherwise for the worst users. Where cells or keys have weights of their own, MSE is their weighted mean. Of a
+        plan that was made for a share of liars, it is that of the worst they can do.
         """
         return next(iter(self.prediction.compared.values()))
 
@@ -216,9 +217,17 @@ class Plan:
         return compared_mechanisms(self, prior)
 
     def ways(self) -> TextTable:
-        """The ways to ask that were compared, the best first; last, if known, the limit that no way can be below."""
-        limit = {"limit for any plan": self.prediction.limit} if self.prediction.limit else {}
-        found = {**self.prediction.compared, **limit}
+        """The ways to ask that were compared, the best first; last, if known, the limit that no way can be below.
+
+        The limit is one for all users, so the way that was taken stands beside it with its error for the worst of them,
+        where it was chosen for others (numbers that are spread evenly).
+        """
+        limit, worst = self.prediction.limit, self.prediction.worst
+        found = dict(self.prediction.compared)
+        if limit and worst > self.rmse:
+            found["the best, for the worst users"] = worst
+        if limit:
+            found["limit for any plan"] = limit
         return TextTable({"way to ask": list(found), "error / scale": list(found.values())})
 
     def explain(self) -> str:

@@ -11,6 +11,10 @@ from dither.core.estimate import Estimate
 from dither.questions.question import Floats, Question, Whole, from_steps, steps
 from dither.schema import Attribute, Numeric
 from dither.utility.limits import Parameters, mean
+from dither.utility.population import Population
+
+_EVENLY = np.linspace(-1.0, 1.0, 201)
+_SPREAD_EVENLY = Population(_EVENLY, np.full(_EVENLY.size, 1 / _EVENLY.size))
 
 
 class MeanOf(Question[Estimate]):
@@ -46,6 +50,11 @@ class MeanOf(Question[Estimate]):
     def unasked(self) -> float:
         """The centre is at most half a width away."""
         return 1.0
+
+    @property
+    def reference(self) -> Population:
+        """Spread evenly: the worst users sit at both ends, which real ones never do."""
+        return _SPREAD_EVENLY
 
     @cached_property
     def _number(self) -> Numeric:

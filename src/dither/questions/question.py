@@ -40,6 +40,7 @@ from dither.core.worth import Worth, Worths
 from dither.errors import DomainError, ParameterError, RowError
 from dither.schema import Attribute, Schema
 from dither.utility.limits import Parameters
+from dither.utility.population import Population
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -246,6 +247,11 @@ class Question(ABC, Generic[R]):
         return ()
 
     # What it costs ---------------------------------------------------------------------------------------------
+
+    @property
+    def reference(self) -> Population | None:
+        """The users that it is planned for where nothing is known about them; None for the worst."""
+        return None
 
     def variance(self, mechanism: Mechanism, reports: float, users: float) -> float | None:
         """Of one report, where that is not what the mechanism's reading says."""
