@@ -24,7 +24,7 @@ from dither.core.composite_channels import Independent
 from dither.core.guarantee import Guarantee
 from dither.core.randomness import Stream
 from dither.errors import DitherError
-from dither.planning import choose, plan_files, plan_parts, plans, priors
+from dither.planning import choose, plan_estimates, plan_files, plan_parts, plans, priors
 from dither.planning import planner as make
 from dither.planning.choose import Chooser, report_variance
 from dither.planning.plans import Part
@@ -355,7 +355,7 @@ def test_integers_that_readers_round(monkeypatch):
 
 
 def test_a_simulation_that_states_a_guarantee(monkeypatch):
-    monkeypatch.setattr(plans, "NO_GUARANTEE", Guarantee(1.0))
+    monkeypatch.setattr(plan_estimates, "NO_GUARANTEE", Guarantee(1.0))
     assert caught(planning.test_secure_reports_carry_the_guarantee)
 
 

@@ -177,7 +177,7 @@ def test_questions():
     estimate = best.estimate(best.tally(best.randomize(table(100), seed=1)))
     assert estimate["income"] is estimate["distribution(income)"]
     assert estimate["distribution(income)"].labels[0] == "0 to 6250"  # type: ignore[index]
-    wrong: list[Any] = [["median(income)"], ["mean(job)"], ["mean(nothing)"], ["wealth"], [], ["mean(age)"] * 2]
+    wrong: list[Any] = [["mode(income)"], ["mean(job)"], ["mean(nothing)"], ["wealth"], [], ["mean(age)"] * 2]
     wrong += [["mean(age"], [["age"]], [3], [None], 3]
     for ask in wrong:
         with pytest.raises(ParameterError):

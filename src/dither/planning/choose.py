@@ -130,6 +130,9 @@ class Chooser:
     n: int
     limits: ReportLimits = USUAL
     liars: Fraction = Fraction(0)
+    total: float | None = None  # of the importance of all that is asked, where that is not the sum
+    alone: frozenset[Question] = frozenset()  # means that are not asked in pairs
+    derived: tuple[Question, ...] = ()  # what is worked out from the others
     worst: bool = False  # where nothing is known about users, for the worst of them, and not for those of `reference`
 
     @cached_property
@@ -188,11 +191,12 @@ class Chooser:
 
     def _in_pairs(self, units: tuple[Unit, ...]) -> tuple[Unit, ...]:
         """The same with means in pairs, if there are any."""
-        means = sorted((each for each in self.questions if each.pairs), key=lambda each: self.importance[each])
+        paired = (each for each in self.questions if each.pairs and each not in self.alone)
+        means = sorted(paired, key=lambda each: self.importance[each])
         if len(means) < 2:
             return units
         pairs = [tuple(means[start : start + 2]) for start in range(0, len(means), 2)]
-        return (*pairs, *(unit for unit in units if not unit[0].pairs))
+        return (*pairs, *(unit for unit in units if unit[0] not in means))
 
     def _of(self, units: tuple[Unit, ...], style: str) -> Iterator[Way | None]:
         """The ways to ask these units; None for one that has too small a budget for some."""
@@ -224,7 +228,7 @@ class Chooser:
 
     @cached_property
     def _total(self) -> float:
-        return sum(self.importance[question] for question in self.questions)
+        return sum(self.importance[question] for question in self.questions) if self.total is None else self.total
 
     # One way ---------------------------------------------------------------------------------------------------
 
@@ -297,12 +301,10 @@ class Chooser:
 
     def cost_of(self, way: Way) -> float:
         """What a way that was found for other users costs for those of this chooser."""
-        share = way.questions_per_user / sum(way.weights)
-        parts = zip(way.units, way.mechanisms, way.weights, strict=True)
-        costs = [
-            self._weighted(unit, self.price_of(each, unit, share * weight)) / weight for unit, each, weight in parts
-        ]
-        return sum(costs) / share / self._total
+        share, cost = way.questions_per_user / sum(way.weights), 0.0
+        for unit, mechanism, weight in zip(way.units, way.mechanisms, way.weights, strict=True):
+            cost += self._weighted(unit, self.known_price(mechanism, unit, share * weight)) / weight
+        return cost / share / self._total
 
     def cost_within(self, way: Way, limits: ReportLimits) -> float:
         """What a way costs where units that these limits do not allow are asked otherwise; infinite if they cannot."""
@@ -384,6 +386,15 @@ class Chooser:
             self._mechanisms[key] = cls.with_budget(parameters, epsilon, delta)
         return self._mechanisms[key]
 
+    def known_price(self, mechanism: Mechanism, unit: Unit, share: float) -> Price:
+        """`price_of`, worked out once for units of a kind."""
+        key = (self.kind(unit)[1], id(mechanism), share)
+        if key not in self._prices:
+            self._prices[key] = self.price_of(mechanism, unit, share)
+        found = self._prices[key]
+        assert found is not None
+        return found
+
     def price_of(self, mechanism: Mechanism, unit: Unit, share: float) -> Price:
         """What a mechanism costs that asks this share of the users."""
         known = unit[0].form(mechanism).variance(mechanism, self.n * share, self.n)
@@ -464,7 +475,7 @@ def report_variance(reading: Any, unit: Unit, place: int, users: Population | No
     has some.
     """
     if reading.domain.kind == SPARSE:
-        reading = replace(reading, about=unit[place].statistic)
+        reading = replace(reading, about=unit[place].needs)
     cells = unit[place].cells
     if users is None:
         return reading.worst_variance(share) if cells is None else worst_weighted_variance(reading, cells, share)

@@ -28,7 +28,7 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
     be asked; for the worst users, if there is no prior. "against" compares by what plans minimise, which for a mean is
     the error for numbers that are spread evenly: its order may be another one.
     """
-    asked = tuple(question.evenly() for question in plan.weighted_questions)
+    asked = tuple(question.evenly() for question in plan.weighted_questions if question.reported)
     users = known_users(plan.schema, asked, prior)
     chooser = Chooser(asked, dict.fromkeys(asked, 1.0), users, plan.epsilon, plan.delta, plan.users, _ANY_SERVER)
     stated = {str(question): question for question in asked}

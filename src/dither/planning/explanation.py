@@ -46,7 +46,10 @@ def explain_plan(plan: "Plan") -> str:
     if keys:
         lines.append(f"Answered by one report: {'; '.join(keys[:3])}.")
     mechanisms = {question: part.mechanism for part in plan.parts for question in part.questions}
-    remarked = {str(question): question.form(mechanisms[question]).remark for question in plan.weighted_questions}
+    remarked = {
+        str(question): question.form(mechanisms[question]).remark if question.reported else question.remark
+        for question in plan.weighted_questions
+    }
     remarks = sorted({remark for remark in remarked.values() if remark})
     lines += [f"{_listed([name for name in remarked if remarked[name] == remark])}: {remark}" for remark in remarks]
     lines += [*_weights(plan), *_server(plan), _liars(plan), _whom(plan)]
@@ -109,11 +112,11 @@ def _whom(plan: "Plan") -> str:
     """Whose errors are predicted."""
     prior, worst = "users like those of the prior", f"the worst {plan.users:,} users"
     if not plan.prediction.informed:
-        evenly = any(question.reference is not None for question in plan.questions)
+        evenly = any(question.reference is not None for question in plan.measured)
         how = " The way to ask was chosen for numbers that are spread evenly over their domain." if evenly else ""
         return f"Predicted errors are for {worst}; real ones are usually kinder.{how}"
     known = plan.prediction.known
-    if len(known) in (0, len(plan.questions)):
+    if len(known) in (0, len(plan.measured)):
         return f"Predicted errors are for {prior}."
     return f"Predicted errors are for {prior} in {_listed(known)}, and for {worst} in the other questions."
 
@@ -137,8 +140,8 @@ def _liars(plan: "Plan") -> str:
 def _who(plan: "Plan") -> str:
     count = len(plan.parts)
     if plan.questions_per_user == count:
-        return "Every user answers every question" if len(plan.questions) > 1 else "Every user answers the question"
-    what = f"of {count} questions" if count == len(plan.questions) else f"of {count} groups of questions"
+        return "Every user answers every question" if len(plan.measured) > 1 else "Every user answers the question"
+    what = f"of {count} questions" if count == len(plan.measured) else f"of {count} groups of questions"
     if len({part.weight for part in plan.parts}) > 1:
         return f"Every user answers one {what}, drawn at random, more often where the variance is larger"
     return f"Every user answers {plan.questions_per_user} {what}, drawn at random"

@@ -20,7 +20,7 @@ are read off, and it is judged as such: its error is that of a share below a thr
 Refinement smooths cells by their neighbours, as that of a distribution does; what came from a window is smooth already.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -164,6 +164,16 @@ class CumulativeOf(Question[Cumulative]):
             noise.append(np.mean(self._sums**2 @ spread.diagonal + ((factor @ spread.core) * factor).sum(axis=1)))
         return max(map(float, noise)) + max(0.0, 1 - reports / users) / 4
 
+    def error_ratio(self, mechanism: Mechanism, q: float) -> float:
+        """The error where the share is q, over that which is predicted on average, where users are spread evenly."""
+        reading: Any = mechanism.reading
+        if self.form(mechanism) is not self:
+            return 1.0  # a smooth curve is known about equally well everywhere
+        spread = reading.covariance(np.full(self.cell_count, 1 / self.cell_count))
+        variances = np.array([spread.variance_of(row) for row in self._sums])
+        place = min(max(round(q * self.cell_count) - 1, 0), self.size - 1)
+        return float(np.sqrt(variances[place] / variances.mean()))
+
     def select(self, own: Estimate, place: int, count: int) -> Cumulative:
         start = np.arange(1, self.cell_count) / self.cell_count
         spread = own.covariance
@@ -295,6 +305,10 @@ class Placed:
     def nominal(self) -> tuple[()]:
         """Numbers have an order."""
         return ()
+
+    def join(self, encoded: Sequence[NDArray]) -> NDArray:
+        """The only column as it is."""
+        return encoded[0]
 
     @property
     def remark(self) -> str:

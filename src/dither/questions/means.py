@@ -13,8 +13,8 @@ from dither.schema import Attribute, Numeric
 from dither.utility.limits import Parameters, mean
 from dither.utility.population import Population
 
-_EVENLY = np.linspace(-1.0, 1.0, 201)
-_SPREAD_EVENLY = Population(_EVENLY, np.full(_EVENLY.size, 1 / _EVENLY.size))
+EVENLY = np.linspace(-1.0, 1.0, 201)
+_SPREAD_EVENLY = Population(EVENLY, np.full(EVENLY.size, 1 / EVENLY.size))
 
 
 class MeanOf(Question[Estimate]):
@@ -52,6 +52,11 @@ class MeanOf(Question[Estimate]):
         return 1.0
 
     @property
+    def believed(self) -> float:
+        """Its mean for users of whom nothing is known, in a mechanism's units: `questions.derived` says which."""
+        return 0.25
+
+    @property
     def reference(self) -> Population:
         """Spread evenly: the worst users sit at both ends, which real ones never do."""
         return _SPREAD_EVENLY
@@ -74,4 +79,4 @@ class MeanOf(Question[Estimate]):
         return steps(encoded, np.zeros(len(encoded), dtype=np.int64), 1)
 
     def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
-        return {str(self): self.attribute.centre + self.unit * (from_steps(sums) / users)}
+        return {str(self): self.origin + self.unit * (from_steps(sums) / users)}

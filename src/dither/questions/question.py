@@ -5,10 +5,13 @@ attribute: how a column in its own units becomes what a mechanism takes (`encode
 becomes a result in these units again (`decode`). Beside that it tells
 
 - what it is *asked of*: `asks` an attribute, and `read` from the text between the brackets of `mean(income)`;
-- what a mechanism *takes*: its `domain`, from which mechanisms are found; `together`, which questions one report
+- what a mechanism *takes*: its `domain`, from which mechanisms are found; how the values of several attributes become
+  one (`join`); `together`, which questions one report
   answers; whether it may be asked together with others, in `pairs`, or where it `crosses` them (`questions.tables`);
   `forms`, where it can be put in several ways (a number as itself, or as a cell), each with a domain of its own: the
   mechanism that is chosen says which of them devices encode;
+- or what it *rests on*: a question that no report is about is worked out from the results of others
+  (`questions.derived`);
 - what it *costs*: from the reading of a mechanism, unless it knows better (`variance`); what no mechanism can be below
   (`limit`) and what a constant would miss (`unasked`);
 - what of it *matters*: `weighted`, which of its numbers count more, or which queries will be asked;
@@ -22,7 +25,7 @@ makes it known to plans. docs/extending.md builds one.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self
@@ -96,6 +99,10 @@ class Form(Protocol):
         """Of several attributes those without an order, by their places."""
         ...
 
+    def join(self, encoded: Sequence[NDArray]) -> NDArray:
+        """What the mechanism takes, for the encoded values of its columns."""
+        ...
+
     @property
     def remark(self) -> str | None:
         """What must be known about its predicted error."""
@@ -131,6 +138,8 @@ class Question(ABC, Generic[R]):
     averages: ClassVar[bool] = False  # the result is in the units of the values, and not a share of users
     ordered: ClassVar[bool] = False  # the numbers have an order of their own
     derived: ClassVar[bool] = False  # comes with other questions, and is not asked by itself
+    bare: ClassVar[bool] = False  # may be written without brackets
+    supporting: ClassVar[bool] = False  # is asked for what rests on it, and not shown by itself
     pairs: ClassVar[bool] = False  # two may be asked by one report about both attributes
     crosses: ClassVar[bool] = False  # several may be asked by one report about the cell of their table
     pooled: ClassVar[bool] = False  # is refined together with others of its kind
@@ -158,6 +167,11 @@ class Question(ABC, Generic[R]):
     def read(cls, schema: Schema, inside: str) -> Self | None:
         """The question about what stands between the brackets; None if it is not one of this kind."""
         return cls(inside, schema[inside]) if inside in schema and cls.asks(schema[inside]) else None
+
+    @classmethod
+    def restored(cls, schema: Schema, details: Any) -> Self | None:
+        """The question of which a stored plan holds these `details`; None where its text says everything."""
+        return None
 
     @classmethod
     def usage(cls, name: str, attribute: Attribute) -> str:
@@ -245,6 +259,29 @@ class Question(ABC, Generic[R]):
     def nominal(self) -> tuple[int, ...]:
         """Of several attributes those without an order, by their places."""
         return ()
+
+    def join(self, encoded: Sequence[NDArray]) -> NDArray:
+        """What the mechanism takes, for the encoded values of its columns: one, or those of several beside each other.
+
+        Row by row: what is said for many users holds for one.
+        """
+        return encoded[0] if len(encoded) == 1 else np.stack(encoded, axis=1)
+
+    reported: ClassVar[bool] = True  # whether reports are about it; else it is worked out from what it rests on
+
+    @property
+    def rests_on(self) -> tuple["Question", ...]:
+        """The questions that it is worked out from; none where reports answer it (`questions.derived`)."""
+        return ()
+
+    def sensitivities(self, users: Mapping["Question", Population]) -> dict["Question", float]:
+        """By how much its MSE / scale^2 grows with that of each question that it rests on."""
+        return {}
+
+    @property
+    def details(self) -> dict[str, Any] | None:
+        """What a file must hold of it beside its text, for a device that reads no conditions; None if that is all."""
+        return None
 
     # What it costs ---------------------------------------------------------------------------------------------
 
@@ -361,6 +398,11 @@ class Question(ABC, Generic[R]):
         return self.attribute.scale if self.averages else 1.0
 
     @property
+    def origin(self) -> float:
+        """What a mechanism's zero is worth."""
+        return self.attribute.centre if self.averages else 0.0
+
+    @property
     def ends(self) -> tuple[float, float]:
         """The least and the largest result that there can be."""
         return (self.attribute.low, self.attribute.high) if self.averages else (0.0, 1.0)
@@ -411,9 +453,9 @@ class Question(ABC, Generic[R]):
         own: Any = estimate  # an `Estimate`, where nothing else is said
         value, stderr, bounds, rule = own.value, own.stderr, own.bounds, own.rule
         if self.averages:
-            value, stderr = self.attribute.centre + self.unit * value, self.unit * stderr
+            value, stderr = self.origin + self.unit * value, self.unit * stderr
             bounds = Bounds(*self.ends)
-            rule = None if rule is None else InUnits(rule, self.attribute.centre, self.unit)
+            rule = None if rule is None else InUnits(rule, self.origin, self.unit)
         kept = None if own.original is None else self.decode(own.original)
         return replace(
             own,

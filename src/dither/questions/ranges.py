@@ -6,12 +6,13 @@ method comes near it (docs/ranges.md).
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.guarantee import Guarantee
@@ -97,6 +98,10 @@ class RangesOf(Question["RangeEstimate"]):
     @cached_property
     def domain(self) -> WholeNumberRecords:
         return WholeNumberRecords.sized(self.attribute.shape)
+
+    def join(self, encoded: Sequence[NDArray]) -> NDArray:
+        """Records, also of one attribute."""
+        return np.stack(encoded, axis=1)
 
     @property
     def shape(self) -> tuple[()]:
