@@ -627,7 +627,8 @@ class Plan:
 
 def _part(schema: Schema, stored: PartFormat, field: str) -> Part:
     asked = _named(f"{field}.questions", questions, schema, stored.questions)
-    return Part(asked, _named(f"{field}.mechanism", load, stored.mechanism), stored.weight)
+    mechanism = _named(f"{field}.mechanism", load, stored.mechanism)
+    return Part(tuple(question.as_asked_by(mechanism) for question in asked), mechanism, stored.weight)
 
 
 def _named(field: str, make: Callable[..., T], *stored: Any) -> T:
