@@ -6,8 +6,9 @@ The planner's default for range queries. In one round:
   few values, through the better frequency oracle); the others report their cell in a coarse grid of one pair. Where it
   is known which queries will be asked, users are divided by it (`shares_for`), and a pair that none of them is about is
   not asked for.
-- **Marginals** (`estimation.density`). All that was heard about an attribute, its own reports and the sums of its
-  pairs' grids, is put into one posterior of a smooth distribution.
+- **Marginals** (`estimation.density`). All that was heard about an attribute, its own reports, the sums of its pairs'
+  grids and what other questions tell about it (`RangeReading.beside`), is put into one posterior of a smooth
+  distribution.
 - **Pairs** (`interaction`). A correlation for each pair, shrunk towards those of the others; and what a normal copula
   does not explain, shrunk towards nothing. Without a correlation to be seen this is the product of marginals that wins
   on weakly correlated data; with much data it is as free as a grid.
@@ -34,6 +35,7 @@ from dither.ranges.groups import MOST_SHARES, WAVE, Collected, Readable, UserGro
 from dither.ranges.query_workload import QueryWorkload
 
 if TYPE_CHECKING:
+    from dither.estimation.linear_readings import LinearReading
     from dither.ranges.query_model import Model
 
 PAIR = 1  # share of a pair; with d - 1 for an attribute, two users in three report an attribute
@@ -101,9 +103,14 @@ class Copula(Ranges):
         return _groups(self.shape, self.n, self.nominal, self.epsilon, shares)
 
     def _model(self, collected: list[Collected], n: int) -> "Model":
+        return self._model_beside(collected, n, {})
+
+    def _model_beside(
+        self, collected: list[Collected], n: int, beside: "Mapping[int, tuple[LinearReading, ...]]"
+    ) -> "Model":
         from dither.ranges.fit import copula  # a device has no use for it
 
-        return copula(self.shape, collected, _ordered(self.shape, self.nominal))
+        return copula(self.shape, collected, _ordered(self.shape, self.nominal), beside)
 
     def _notes(self) -> tuple[str, ...]:
         return (

@@ -16,7 +16,7 @@ Which grids were asked may be given, since a stored plan is never chosen again. 
 the end it refuses at once (`readable`), before anybody reports.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from dither.ranges.grid import MOST_CELLS, Grid
 from dither.ranges.groups import WAVE, Collected, Readable, UserGroup
 
 if TYPE_CHECKING:
+    from dither.estimation.linear_readings import LinearReading
     from dither.ranges.query_model import Model
 
 
@@ -185,9 +186,14 @@ class MSW(Ranges):
         return [UserGroup(Grid.equal((j,), self.shape, (size,)), WAVE) for j, size in enumerate(self.shape)]
 
     def _model(self, collected: list[Collected], n: int) -> "Model":
+        return self._model_beside(collected, n, {})
+
+    def _model_beside(
+        self, collected: list[Collected], n: int, beside: "Mapping[int, tuple[LinearReading, ...]]"
+    ) -> "Model":
         from dither.ranges.fit import product  # a device has no use for it
 
-        return product(self.shape, collected)
+        return product(self.shape, collected, beside)
 
 
 @dataclass(frozen=True)

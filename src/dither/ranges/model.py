@@ -199,7 +199,8 @@ class Pairwise(Model):
         pairs = {}
         for (j, k), pair in self.pairs.items():
             cuts, grid = (
-                (np.searchsorted(kept[j], both[0]), np.searchsorted(kept[k], both[1])) for both in (pair.cuts, pair.grid)
+                (np.searchsorted(kept[j], both[0]), np.searchsorted(kept[k], both[1]))
+                for both in (pair.cuts, pair.grid)
             )
             pairs[j, k] = replace(pair, cuts=cuts, grid=grid)
         return replace(self, margins=margins, pairs=pairs)
