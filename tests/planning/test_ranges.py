@@ -368,7 +368,8 @@ def test_the_estimate_is_that_of_the_mechanism():
     table = people(5000)
     best = plan(SCHEMA, 2.0, users=5000, ask=[ASK])
     tally = best.tally(best.randomize(table, seed=5))
-    own: Any = best.parts[0].mechanism.estimate(tally.parts[ASK])
+    mechanism = best.parts[0].mechanism
+    own: Any = mechanism.estimate(tally.parts[ASK], best.questions[0].reading_of(mechanism))
     through: Any = best.estimate(tally)[ASK]
     words = through.where("age between 20 and 40 and job = 'nurse'")
     assert float(own.answer({0: (2, 22), 2: [0]}).value) == float(words.value)

@@ -138,3 +138,13 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ParameterError, match="takes no readings"):
         fitted(grids, {0: (mean_of(20, 0.0, 1.0),)})
     fitted(grids, {0: ()})
+
+
+def test_a_marginal_is_smoothed_in_as_many_cells_as_a_reading_says(method):
+    tally = method.tally(method.randomize(people(), seed=1))
+    usual, fewer = (method.estimate(tally, RangeReading(method, smoothed=cells)) for cells in ({}, {0: 50}))
+    assert len(fewer.model.margins[0].cuts) <= 51 + 16 < len(usual.model.margins[0].cuts)
+    for j in (1, 2):
+        np.testing.assert_array_equal(usual.model.margins[j].value, fewer.model.margins[j].value)
+    half = {0: (0, 149)}
+    assert abs(usual.answer(half).value - fewer.answer(half).value) < usual.answer(half).stderr

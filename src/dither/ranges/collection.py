@@ -305,11 +305,13 @@ _ANSWERS = (
 class RangeReading:
     """How a tally is read: as an estimate that answers queries.
 
-    `beside` is what other reports tell about the shares of the values of single attributes, by their places.
+    `beside` is what other reports tell about the shares of the values of single attributes, by their places. `smoothed`
+    says into how many cells the marginal of an attribute is smoothed, where these are to be fewer than usual.
     """
 
     mechanism: "Ranges"
     beside: "Mapping[int, tuple[LinearReading, ...]]" = field(default_factory=dict)
+    smoothed: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         shape, rule = self.mechanism.shape, "beside has readings of attributes by their places"
@@ -343,7 +345,7 @@ class RangeReading:
 
         with small_matrices():
             collected = self.mechanism.layout.collected(tally)
-            model = self.mechanism._model_beside(collected, tally.n, self.beside)
+            model = self.mechanism._model_read(collected, tally.n, self)
         axes = Axes.of_shape(self.mechanism.shape)
         return RangeEstimate.of(model, axes, tally.n, guarantee, source, self.mechanism._notes())
 
@@ -380,11 +382,9 @@ class Ranges(Mechanism["RangeEstimate"]):
     def _model(self, collected: list[Collected], n: int) -> "Model":
         """What answers queries, from what came back about each grid."""
 
-    def _model_beside(
-        self, collected: list[Collected], n: int, beside: "Mapping[int, tuple[LinearReading, ...]]"
-    ) -> "Model":
-        """The same, with what other reports tell about single attributes, where a method can put it to use."""
-        if any(beside.values()):
+    def _model_read(self, collected: list[Collected], n: int, reading: RangeReading) -> "Model":
+        """The same, as a reading says; most methods have nothing to smooth, and no use for other reports."""
+        if any(reading.beside.values()):
             raise ParameterError(
                 f"{type(self).__name__} takes no readings of other reports: leave beside out, or take Copula or MSW"
             )

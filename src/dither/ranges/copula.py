@@ -28,14 +28,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dither.core.workload import Workload
-from dither.ranges.collection import Ranges
+from dither.ranges.collection import RangeReading, Ranges
 from dither.ranges.granularity import MOST_EVALUATIONS, cells_of_pair, checked_nominal, noise, oracle
 from dither.ranges.grid import Grid
 from dither.ranges.groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
 from dither.ranges.query_workload import QueryWorkload
 
 if TYPE_CHECKING:
-    from dither.estimation.linear_readings import LinearReading
     from dither.ranges.query_model import Model
 
 PAIR = 1  # share of a pair; with d - 1 for an attribute, two users in three report an attribute
@@ -103,14 +102,12 @@ class Copula(Ranges):
         return _groups(self.shape, self.n, self.nominal, self.epsilon, shares)
 
     def _model(self, collected: list[Collected], n: int) -> "Model":
-        return self._model_beside(collected, n, {})
+        return self._model_read(collected, n, self.reading)
 
-    def _model_beside(
-        self, collected: list[Collected], n: int, beside: "Mapping[int, tuple[LinearReading, ...]]"
-    ) -> "Model":
+    def _model_read(self, collected: list[Collected], n: int, reading: RangeReading) -> "Model":
         from dither.ranges.fit import copula  # a device has no use for it
 
-        return copula(self.shape, collected, _ordered(self.shape, self.nominal), beside)
+        return copula(self.shape, collected, _ordered(self.shape, self.nominal), reading.beside, reading.smoothed)
 
     def _notes(self) -> tuple[str, ...]:
         return (

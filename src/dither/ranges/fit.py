@@ -8,6 +8,7 @@ averaged. Errors that go together are turned to the axes of their covariance, wh
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ Floats = NDArray[np.float64]
 Cuts = NDArray[np.int64]
 Beside = Mapping[int, Sequence[LinearReading]]  # of attributes, by their places
 
-NOTHING_BESIDE: Beside = MappingProxyType({})
+NONE: Mapping[int, Any] = MappingProxyType({})
 _LEAST_VARIANCE = 1e-9  # of the largest: shares that add up to one have a direction without any
 _TINY = 1e-300
 _MOST_SMOOTHED = 128  # cells of a marginal
@@ -46,16 +47,25 @@ _SCALINGS = 4
 # Smooth marginals and a copula -----------------------------------------------------------------------------------
 
 
-def product(shape: Sequence[int], collected: Sequence[Collected], beside: Beside = NOTHING_BESIDE) -> Pairwise:
+def product(
+    shape: Sequence[int], collected: Sequence[Collected], beside: Beside = NONE, cells: Mapping[int, int] = NONE
+) -> Pairwise:
     """As if attributes were independent."""
-    return Pairwise(_margins(shape, collected, [True] * len(shape), beside), {})
+    return Pairwise(_margins(shape, collected, [True] * len(shape), beside, cells), {})
 
 
 def copula(
-    shape: Sequence[int], collected: Sequence[Collected], ordered: Sequence[bool], beside: Beside = NOTHING_BESIDE
+    shape: Sequence[int],
+    collected: Sequence[Collected],
+    ordered: Sequence[bool],
+    beside: Beside = NONE,
+    cells: Mapping[int, int] = NONE,
 ) -> Pairwise:
-    """Smooth marginals, a correlation for each pair, and what it does not explain."""
-    margins = _margins(shape, collected, ordered, beside)
+    """Smooth marginals, a correlation for each pair, and what it does not explain.
+
+    `cells` says into how many cells a marginal is smoothed, of attributes for which that is not the usual number.
+    """
+    margins = _margins(shape, collected, ordered, beside, cells)
     grids = {each.grid.attributes: each for each in collected if len(each.grid.attributes) == 2}
     if not grids:
         return Pairwise(margins, {})
@@ -80,7 +90,11 @@ def copula(
 
 
 def _margins(
-    shape: Sequence[int], collected: Sequence[Collected], ordered: Sequence[bool], beside: Beside
+    shape: Sequence[int],
+    collected: Sequence[Collected],
+    ordered: Sequence[bool],
+    beside: Beside,
+    cells: Mapping[int, int],
 ) -> tuple[Margin, ...]:
     """All attributes, on as many threads as there are."""
     found: dict[int, Margin] = {}
@@ -88,21 +102,21 @@ def _margins(
     def fit(part: slice) -> None:
         for j in range(part.start, part.stop):
             known = [each for each in beside.get(j, ()) if each.reports and np.isfinite(each.covariance).all()]
-            found[j] = _margin(j, shape[j], collected, ordered[j], known)
+            found[j] = _margin(j, shape[j], collected, ordered[j], known, cells.get(j, _MOST_SMOOTHED))
 
     each_chunk(fit, len(shape), 1)
     return tuple(found[j] for j in range(len(shape)))
 
 
 def _margin(
-    j: int, size: int, collected: Sequence[Collected], ordered: bool, beside: Sequence[LinearReading]
+    j: int, size: int, collected: Sequence[Collected], ordered: bool, beside: Sequence[LinearReading], most: int
 ) -> Margin:
     """The distribution of an attribute, from everything that was asked about it."""
     about = [each for each in collected if j in each.grid.attributes]
     if not ordered and size > _MOST_SMOOTHED:
         return _unordered(size, about, beside)
     shared = [each.grid.cuts[each.grid.attributes.index(j)] for each in about if each.value is not None]
-    cuts = common_cuts([np.array(equal_cuts(size, min(size, _MOST_SMOOTHED))), *map(np.array, _few(shared, size))])
+    cuts = common_cuts([np.array(equal_cuts(size, min(size, most))), *map(np.array, _few(shared, size))])
     heard: OutputCounts | None = None
     summed: list[NoisySums] = []
     for each in about:

@@ -16,13 +16,13 @@ Which grids were asked may be given, since a stored plan is never chosen again. 
 the end it refuses at once (`readable`), before anybody reports.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from dither.errors import ParameterError
-from dither.ranges.collection import Ranges
+from dither.ranges.collection import RangeReading, Ranges
 from dither.ranges.granularity import (
     MOST_EVALUATIONS,
     Granularity,
@@ -35,7 +35,6 @@ from dither.ranges.grid import MOST_CELLS, Grid
 from dither.ranges.groups import WAVE, Collected, Readable, UserGroup
 
 if TYPE_CHECKING:
-    from dither.estimation.linear_readings import LinearReading
     from dither.ranges.query_model import Model
 
 
@@ -186,14 +185,12 @@ class MSW(Ranges):
         return [UserGroup(Grid.equal((j,), self.shape, (size,)), WAVE) for j, size in enumerate(self.shape)]
 
     def _model(self, collected: list[Collected], n: int) -> "Model":
-        return self._model_beside(collected, n, {})
+        return self._model_read(collected, n, self.reading)
 
-    def _model_beside(
-        self, collected: list[Collected], n: int, beside: "Mapping[int, tuple[LinearReading, ...]]"
-    ) -> "Model":
+    def _model_read(self, collected: list[Collected], n: int, reading: RangeReading) -> "Model":
         from dither.ranges.fit import product  # a device has no use for it
 
-        return product(self.shape, collected, beside)
+        return product(self.shape, collected, reading.beside, reading.smoothed)
 
 
 @dataclass(frozen=True)
