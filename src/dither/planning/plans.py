@@ -669,7 +669,8 @@ def _derived(schema: Schema, stored: PlanFormat) -> tuple[Question, ...]:
 
 def _part(schema: Schema, stored: PartFormat, details: Mapping[str, Any], field: str) -> Part:
     asked = _named(f"{field}.questions", questions, schema, stored.questions, details)
-    return Part(asked, _named(f"{field}.mechanism", load, stored.mechanism), stored.weight)
+    mechanism = _named(f"{field}.mechanism", load, stored.mechanism)
+    return Part(tuple(question.as_asked_by(mechanism) for question in asked), mechanism, stored.weight)
 
 
 def _named(field: str, make: Callable[..., T], *stored: Any) -> T:

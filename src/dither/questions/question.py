@@ -236,6 +236,10 @@ class Question(ABC, Generic[R]):
         taken = mechanism.reading.domain if others else None
         return next((form for form in others if form.domain == taken), first)
 
+    def as_asked_by(self, mechanism: Mechanism) -> Self:
+        """The question as a stored plan asks it by this mechanism, where a new plan might ask it in another way."""
+        return self
+
     def reading_of(self, mechanism: Mechanism) -> Reading | None:
         """How a tally of the mechanism is read, where not as the mechanism itself reads it."""
         return None

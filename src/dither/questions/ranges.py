@@ -1,8 +1,12 @@
 """Any ranges of several attributes: `ranges(age, income)`.
 
 Its result answers any query about these attributes, and its error is that of a typical one (`ranges.error_prediction`).
-Its `attribute` is the `Axes` of all of them; numbers are cut into `CELLS` cells. It is asked by `Copula`: no other
-method comes near it (docs/ranges.md).
+Its `attribute` is the `Axes` of all of them; it is asked by `Copula`: no other method comes near it (docs/ranges.md).
+
+**Cells of numbers.** A device reports the middle of its cell, so a mean that is read off these reports is off by up to
+1 / `CELLS` of half the width of the domain. Plans that were stored when there were fewer keep theirs: the shape of
+their mechanism says how many (`as_asked_by`). Reports do not tell so many shares apart: a marginal is smoothed in
+`SMOOTHED` cells, even inside them, and queries are answered from these (docs/decisions/0032-finer-numbers.md).
 """
 
 import math
@@ -15,12 +19,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.domains import WHOLE_NUMBERS
 from dither.core.guarantee import Guarantee
+from dither.core.mechanism import Mechanism
+from dither.core.structure import GRIDS
 from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.questions.question import Column, Floats, Question, Whole, encoded_by
-from dither.ranges.axes import Axes, Axis
-from dither.ranges.collection import WholeNumberRecords
+from dither.ranges.axes import MOST_SHOWN, Axes, Axis
+from dither.ranges.collection import RangeReading, WholeNumberRecords
 from dither.ranges.error_prediction import predicted
 from dither.ranges.query_workload import QueryKind, QueryWorkload, written
 from dither.schema import Attribute, Schema
@@ -28,7 +35,8 @@ from dither.schema import Attribute, Schema
 if TYPE_CHECKING:
     from dither.ranges.range_estimate import RangeEstimate  # a device has no use for it
 
-CELLS = 64  # of a number; stored plans rely on it
+CELLS = 1024  # of a number, in a new plan
+SMOOTHED = MOST_SHOWN  # of these, in the marginal of a number: as many as are shown
 _LISTED = 4
 
 
@@ -94,6 +102,19 @@ class RangesOf(Question["RangeEstimate"]):
     @property
     def columns(self) -> tuple[Column, ...]:
         return tuple(map(AxisColumn, self.attribute))
+
+    def as_asked_by(self, mechanism: Mechanism) -> Self:
+        """With the cells of numbers that the mechanism has."""
+        domain: Any = mechanism.reading.domain  # one of each kind has its own parameters
+        if domain.kind != WHOLE_NUMBERS or domain.d != len(self.attribute):
+            return self
+        return replace(self, attribute=self.attribute.cut_into(domain.shape))
+
+    def reading_of(self, mechanism: Mechanism) -> RangeReading | None:
+        """With numbers smoothed in fewer cells than they were asked in, where the mechanism smooths."""
+        fewer = {j: SMOOTHED for j, axis in enumerate(self.attribute) if axis.continuous and axis.size > SMOOTHED}
+        grids: Any = mechanism if mechanism.structure == GRIDS else None  # of which `Ranges` are made
+        return RangeReading(grids, smoothed=fewer) if fewer and grids else None
 
     @cached_property
     def domain(self) -> WholeNumberRecords:
@@ -184,7 +205,7 @@ class RangesOf(Question["RangeEstimate"]):
         """Its reading makes a result of no reports, whose error bars say so."""
 
     def decode(self, estimate: "RangeEstimate") -> "RangeEstimate":
-        return estimate.on(self.attribute)
+        return estimate.on(self.attribute).condensed()
 
     def refine(
         self, estimate: "RangeEstimate", apply: "Callable[[RangeEstimate], RangeEstimate]", auto: bool
