@@ -19,7 +19,7 @@ from the ranges.
 of the interval (`core.confidence`, `BiasedIntervals`). Attributes with very many values are left as they are.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
@@ -49,7 +49,7 @@ class Source(NamedTuple):
 Sources = Mapping[str, Sequence[Source]]
 
 
-def sources_of(told: Iterator[tuple[Question, str, LinearReading]]) -> dict[str, list[Source]]:
+def sources_of(told: Iterable[tuple[Question, str, LinearReading]]) -> dict[str, list[Source]]:
     """What is told about each attribute, by its name."""
     found: dict[str, list[Source]] = {}
     for question, name, reading in told:
@@ -60,50 +60,65 @@ def sources_of(told: Iterator[tuple[Question, str, LinearReading]]) -> dict[str,
 
 def put_together(found: Mapping[Question, Any], sources: Sources) -> dict[Question, Any]:
     """The estimates of questions about one attribute, or a table, each from all that is told about it."""
-    together = {name: combined([source.reading for source in own]) for name, own in sources.items() if len(own) > 1}
+    together = {name: _Together.of(own) for name, own in sources.items() if len(own) > 1}
     better: dict[Question, Any] = {}
     for question, estimate in found.items():
-        rows = question.rows
-        if rows is not None and estimate.n and question.name in together:
-            better[question] = _better(question, estimate, rows, together[question.name], sources[question.name])
-        elif len(question.names) > 1 and rows is None:
+        if len(question.names) == 1 and question.names[0] in together:
+            better[question] = question.from_all(estimate, together[question.names[0]].better(question))
+        elif len(question.names) > 1:
             lifted = _lifted(question, estimate, sources)
             if len(lifted) > 1:
-                every = combined([source.reading for source in lifted])
-                better[question] = _better(question, estimate, np.eye(question.size), every, lifted)
+                better[question] = _Together.of(lifted).better(question)(np.eye(question.size), estimate)
     return {**found, **better}
 
 
-def _better(
-    question: Question, estimate: Estimate, rows: Floats, every: CombinedReadings, sources: Sequence[Source]
-) -> Estimate:
-    """The same numbers from all sources."""
-    if not every.tells(rows):
-        return estimate
-    told = every.of(rows)
-    shape = np.shape(estimate.value)
-    stderr = np.sqrt(np.maximum(np.diagonal(told.covariance), 0.0))
-    used = [
-        source
-        for source, weights in zip(sources, told.weights, strict=True)
-        if np.abs(weights @ np.abs(source.reading.rows)).max(initial=0.0) > _SEEN * np.abs(rows).max()
-    ]
-    if [source.question for source in used] == [question]:
-        return estimate
-    reports: dict[str, int] = {}
-    for source in used:
-        reports[str(source.question)] = reports.get(str(source.question), 0) + source.reading.reports
-    listed = ", ".join(f"{count:,} about {name}" for name, count in reports.items())
-    return replace(
-        estimate,
-        value=told.value.reshape(shape),
-        stderr=stderr.reshape(shape),
-        n=sum(reports.values()),
-        notes=(*estimate.notes, f"From all reports that tell about it: {listed}."),
-        correlation=_correlation(told.covariance, stderr),
-        variance=_scaled(estimate, stderr),
-        rule=_rule(estimate, told.value, stderr, told.bias),
-    )
+class _Together(NamedTuple):
+    """All sources about an attribute, and what they tell together."""
+
+    sources: Sequence[Source]
+    every: CombinedReadings
+
+    @classmethod
+    def of(cls, sources: Sequence[Source]) -> "_Together":
+        return cls(sources, combined([source.reading for source in sources]))
+
+    def better(self, question: Question) -> Callable[[Floats, Estimate], Estimate]:
+        """How numbers of a question are read off all of them."""
+        return lambda rows, estimate: self._read(question, rows, estimate)
+
+    def _read(self, question: Question, rows: Floats, estimate: Estimate) -> Estimate:
+        if not self.every.tells(rows):
+            return estimate
+        told = self.every.of(rows)
+        parts = list(zip(self.sources, told.weights, strict=False))  # the last weights are those of the sum of shares
+        used = [source for source, weights in parts if _matters(source.reading, weights, rows)]
+        if all(source.question == question for source in used):
+            return estimate
+        stderr = np.sqrt(np.maximum(np.diagonal(told.covariance), 0.0))
+        bias = told.bias
+        if question.slack:  # it is of the numbers themselves, of which others know the cells only
+            own = sum((weights.sum(axis=1) for source, weights in parts if source.reading.slack), np.zeros(len(rows)))
+            bias = np.abs(1 - own) * question.slack
+        reports: dict[str, int] = {}
+        for source in used:
+            reports[str(source.question)] = reports.get(str(source.question), 0) + source.reading.reports
+        listed = ", ".join(f"{count:,} about {name}" for name, count in reports.items())
+        shape = np.shape(estimate.value)
+        return replace(
+            estimate,
+            value=told.value.reshape(shape),
+            stderr=stderr.reshape(shape),
+            n=sum(reports.values()),
+            notes=(*estimate.notes, f"From all reports that tell about it: {listed}."),
+            correlation=_correlation(told.covariance, stderr),
+            variance=_scaled(estimate, stderr),
+            rule=_rule(estimate, told.value, stderr, bias),
+        )
+
+
+def _matters(reading: LinearReading, weights: Floats, rows: Floats) -> bool:
+    """Whether a source enters these numbers by more than rounding."""
+    return bool(np.abs(weights @ reading.rows).max(initial=0.0) > _SEEN * np.abs(rows).max())
 
 
 def _lifted(question: Question, estimate: Any, sources: Sources) -> list[Source]:
@@ -111,7 +126,7 @@ def _lifted(question: Question, estimate: Any, sources: Sources) -> list[Source]
     sizes = question.axis_values
     if not sizes or not estimate.n or prod(sizes) > MOST_VALUES:
         return []
-    found = [Source(question, own_reading(question, estimate, np.eye(question.size)))]
+    found = [Source(question, LinearReading.of_estimate(np.eye(question.size), estimate))]
     for axis, name in enumerate(question.names):
         before, after = prod(sizes[:axis]), prod(sizes[axis + 1 :])
         for source in sources.get(name, ()):
@@ -119,14 +134,6 @@ def _lifted(question: Question, estimate: Any, sources: Sources) -> list[Source]
                 rows = np.stack([np.tile(np.repeat(row, after), before) for row in source.reading.rows])
                 found.append(Source(source.question, source.reading._replace(rows=rows)))
     return found
-
-
-def own_reading(question: Question, estimate: Estimate, rows: Floats) -> LinearReading:
-    """The result of a question as a reading of the shares of its attribute's values."""
-    value, stderr = np.ravel(estimate.value), np.ravel(estimate.stderr)
-    known = estimate.covariance
-    covariance = np.diag(stderr**2) if known is None else known.dense()
-    return LinearReading(rows, value, covariance, estimate.n, question.slack)
 
 
 def _correlation(covariance: Floats, stderr: Floats) -> Covariance | None:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from dither.core.cumulative_estimate import Cumulative
 from dither.core.estimate import Estimate, Estimates
-from dither.core.guarantee import NO_GUARANTEE
+from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.reports import left_out_in_words
 from dither.errors import UnknownError
+from dither.estimation.linear_readings import LinearReading
+from dither.planning.attribute_evidence import put_together, sources_of
 from dither.planning.refinement import refine_estimates
 from dither.questions.catalogue import named
 from dither.questions.derived import Collected
@@ -78,11 +80,7 @@ class PlanEstimates(Estimates[str, Estimate | RangeEstimate]):
 def estimated(plan: "Plan", tally: "PlanTally", users: int, refine: str | None) -> PlanEstimates:
     """The results of a plan, of so many users: what reports tell, refined if wanted, and what is worked out from it."""
     guarantee = NO_GUARANTEE if tally.simulated else plan.guarantee
-    found: dict[Question, Any] = {
-        question: estimate
-        for part in plan.parts
-        for question, estimate in part.estimates(tally.parts[part.name], guarantee, users)
-    }
+    found = _told_by_reports(plan, tally, users, guarantee)
     if refine is not None:
         found = refine_estimates(found, refine)
     decoded = {question: question.decode(estimate) for question, estimate in found.items()}
@@ -91,6 +89,28 @@ def estimated(plan: "Plan", tally: "PlanTally", users: int, refine: str | None) 
     shown = {str(each): result for each, result in {**decoded, **worked_out}.items() if not each.supporting}
     reports = {name: part.n for name, part in tally.parts.items()}
     return PlanEstimates(shown, _first_of_attributes(plan.questions), tally.dropped, plan.questions, reports)
+
+
+def _told_by_reports(plan: "Plan", tally: "PlanTally", users: int, guarantee: Guarantee) -> dict[Question, Any]:
+    """For each question an estimate from all reports that tell about it (`attribute_evidence`).
+
+    Ranges come last: they take what the others tell into their marginals.
+    """
+    tallies = [(part, tally.parts[part.name]) for part in plan.parts]
+    alone = [(part, own) for part, own in tallies if not part.takes_evidence]
+    found: dict[Question, Any] = {}
+    for part, own in alone:
+        found |= part.estimates(own, guarantee, users)
+    told = [each for part, own in alone for each in part.tells(own, found, users)]
+    by_name: dict[str, list[LinearReading]] = {}
+    for _, name, reading in told:
+        by_name.setdefault(name, []).append(reading)
+    for part, own in tallies:
+        if part.takes_evidence:
+            found |= part.estimates(own, guarantee, users, by_name)
+            told += part.tells(own, found, users)
+    ordered = {question: found[question] for part in plan.parts for question in part.answered if question in found}
+    return put_together(ordered, sources_of(told))
 
 
 def _first_of_attributes(asked: tuple[Question, ...]) -> dict[str, str]:

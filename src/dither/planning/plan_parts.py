@@ -6,7 +6,7 @@ questions, and how what the mechanism estimates becomes an estimate for each of 
 Questions that are crossed have a `table`: a report is about its cell, and each question reads its own axis.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from dither.core.reports import Reports
 from dither.core.tally import Tally
 from dither.core.worth import Worth
 from dither.errors import DomainError, ParameterError, TallyError
+from dither.estimation.linear_readings import LinearReading
 from dither.planning.choose import Unit, report_worths
 from dither.planning.record_tables import record_value
 from dither.questions.question import Column, Encoded, Form, Question
@@ -130,8 +131,36 @@ class Part(NamedTuple):
                 worth = worth.scaled(Fraction(question.unit), Fraction(question.origin))
             yield question, None if worth is None else worth._replace(question=str(question)).asked_of(share)
 
-    def estimates(self, tally: Tally, guarantee: Guarantee, users: int) -> Iterator[tuple[Question, Any]]:
-        """For each question an estimate in the mechanism's own units; unknown if nobody was asked."""
+    @property
+    def answered(self) -> tuple[Question, ...]:
+        """All that its reports answer."""
+        return *self.questions, *self.beside
+
+    @property
+    def takes_evidence(self) -> bool:
+        """Whether its result is a fit, which takes what others tell about its attributes."""
+        return any(question.answers_conditions for question in self.questions)
+
+    def tells(
+        self, tally: Tally, found: Mapping[Question, Any], users: int
+    ) -> Iterator[tuple[Question, str, LinearReading]]:
+        """What its reports tell about single attributes: by which question, the attribute's name, and the reading."""
+        asked = self.questions if self.table is None else (self.table,)
+        for question in asked if tally.n else ():
+            own = found.get(question, found[self.questions[0]])
+            yield from ((question, name, told) for name, told in question.tells(self.mechanism, tally, own, users))
+
+    def estimates(
+        self,
+        tally: Tally,
+        guarantee: Guarantee,
+        users: int,
+        others: Mapping[str, Sequence[LinearReading]] | None = None,
+    ) -> Iterator[tuple[Question, Any]]:
+        """For each question an estimate in the mechanism's own units; unknown if nobody was asked.
+
+        `others` is what other questions tell about attributes, for a result that takes it.
+        """
         mechanism, asked = self.mechanism, self.questions
         source = f"{type(mechanism).__name__} at epsilon {mechanism.epsilon:.6g}"
         unknown = None if tally.n else {question: question.unknown(guarantee, source) for question in asked}
@@ -141,7 +170,9 @@ class Part(NamedTuple):
         within, table = Collection(guarantee, source, users), self.table
         if table is None:
             forms = self.forms
-            own = mechanism.estimate(tally, forms[0].reading_of(mechanism), within=within)
+            reading = forms[0].reading_of(mechanism)
+            reading = reading if not others else asked[0].told(others, reading or mechanism.reading)
+            own = mechanism.estimate(tally, reading, within=within)
             for place, question in enumerate(asked):
                 yield question, forms[place].select(own, place, len(asked))
             yield from ((each, each.select(own, 0, 1)) for each in self.beside if each.answered_by(own))

@@ -10,7 +10,7 @@ plan holds them in their own words and beside these as pieces of values (`detail
 of whole numbers and of numbers [from, to) in their own units, where the last may reach the end; of labels their names.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -20,9 +20,12 @@ from numpy.typing import NDArray
 
 from dither.core.domains import Categories
 from dither.core.estimate import Bounds, Estimate
+from dither.core.mechanism import Mechanism
+from dither.core.tally import Tally
 from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
-from dither.questions.question import Column, Floats, Question, Whole, encoded_by
+from dither.estimation.linear_readings import LinearReading
+from dither.questions.question import FINE, Column, Floats, Question, Whole, encoded_by
 from dither.ranges.axes import Axes, Axis, Pieces
 from dither.schema import Attribute, Schema
 from dither.utility.limits import Parameters, frequencies
@@ -232,6 +235,26 @@ class ShareOf(Question[Estimate]):
 
     def worth(self, worths: Worths, place: int, count: int) -> Worth:
         return worths[0]._replace(items=1, at_once=1)
+
+    @property
+    def rows(self) -> Floats | None:
+        """Of a condition on one attribute the values that fulfil it; of numbers, if it cuts no fine cell."""
+        if len(self.attribute.axes) > 1:
+            return None
+        [axis], [pieces] = self.attribute.axes, self.attribute.pieces
+        values = axis.attribute.k or FINE
+        ends = np.array([replace(axis, size=values).cells(piece) for piece in pieces])
+        if values > FINE or (ends != np.rint(ends)).any():
+            return None
+        cells = np.arange(values)
+        return np.any([(start <= cells) & (cells < stop) for start, stop in ends], axis=0)[None].astype(np.float64)
+
+    def tells(
+        self, mechanism: Mechanism, tally: Tally, own: Estimate, among: int
+    ) -> Iterator[tuple[str, LinearReading]]:
+        """About the only attribute of its condition."""
+        if self.rows is not None and own.n:
+            yield self.names[0], LinearReading.of_estimate(self.rows, own)
 
     def sums_of(self, columns: Mapping[str, Any]) -> Whole:
         codes = [column.encode(columns[column.name], "substitute") for column in self.columns]

@@ -101,6 +101,14 @@ class ProductOf(_OfTwo, MeanOf):
         return -self.unit, self.unit
 
     @property
+    def rows(self) -> None:
+        """It is about both together."""
+
+    @property
+    def slack(self) -> float:
+        return 0.0
+
+    @property
     def believed(self) -> float:
         return 0.0625
 

@@ -7,7 +7,7 @@ group's share; where a group hardly stands out of the noise its mean is unknown,
 (Fieller 1954, `core.confidence`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -16,13 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.estimate import Estimate
+from dither.core.mechanism import Mechanism
 from dither.core.sparse_domain import row_dtype
+from dither.core.tally import Tally
 from dither.errors import ParameterError
+from dither.estimation.linear_readings import LinearReading
 from dither.questions.derived import Collected, Derived, Expected, Users
 from dither.questions.histograms import HistogramOf
 from dither.questions.keys import ConditionalMeanOf, KeyMeanOf, KeyQuestion, PresenceOf
 from dither.questions.means import MeanOf
-from dither.questions.question import Column, Floats, Question, Whole, from_steps, steps
+from dither.questions.question import FINE, Column, Floats, Question, Whole, from_steps, steps
 from dither.schema import Attribute, Categorical, KeyValue, Numeric, Ordinal, Schema
 
 _BY = " by "
@@ -152,6 +155,13 @@ class GroupSharesOf(_InOneReport, PresenceOf):
     @property
     def sought(self) -> str:
         return f"the share of people with each label of {self._both[1]}"
+
+    def tells(
+        self, mechanism: Mechanism, tally: Tally, own: Estimate, among: int
+    ) -> Iterator[tuple[str, LinearReading]]:
+        """The shares of the labels."""
+        if own.n and self.size <= FINE:
+            yield self._both[1], LinearReading.of_estimate(np.eye(self.size), own)
 
 
 class GroupSumsOf(_InOneReport, KeyMeanOf):

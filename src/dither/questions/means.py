@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dither.core.domains import UnitInterval
 from dither.core.estimate import Estimate
-from dither.questions.question import Floats, Question, Whole, from_steps, steps
+from dither.questions.question import FINE, Floats, Question, Whole, from_steps, steps, value_places
 from dither.schema import Attribute, Numeric
 from dither.utility.limits import Parameters, mean
 from dither.utility.population import Population
@@ -60,6 +60,15 @@ class MeanOf(Question[Estimate]):
     def reference(self) -> Population:
         """Spread evenly: the worst users sit at both ends, which real ones never do."""
         return _SPREAD_EVENLY
+
+    @property
+    def rows(self) -> Floats | None:
+        places = value_places(self.attribute)
+        return None if places is None else places[None]
+
+    @property
+    def slack(self) -> float:
+        return 0.0 if self.attribute.k else 1 / FINE
 
     @cached_property
     def _number(self) -> Numeric:

@@ -25,7 +25,7 @@ makes it known to plans. docs/extending.md builds one.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self
@@ -39,8 +39,10 @@ from dither.core.confidence import InUnits
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Domain, Mechanism, Reading
+from dither.core.tally import Tally
 from dither.core.worth import Worth, Worths
 from dither.errors import DomainError, ParameterError, RowError
+from dither.estimation.linear_readings import LinearReading
 from dither.schema import Attribute, Schema
 from dither.utility.limits import Parameters
 from dither.utility.population import Population
@@ -48,6 +50,7 @@ from dither.utility.population import Population
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 _LISTED = 12
+FINE = 1024  # cells of a number in which its results are put together, and the most values of other attributes
 Encoded = float | np.generic  # one of what a mechanism takes: a number, a row
 if TYPE_CHECKING:  # a `Question` alone is one with any result
     from typing_extensions import TypeVar
@@ -481,6 +484,41 @@ class Question(ABC, Generic[R]):
         """The same in agreement with what else was refined from these reports: by default there is nothing to agree."""
         return estimate
 
+    # What else is told about its attribute ----------------------------------------------------------------------
+
+    @property
+    def rows(self) -> Floats | None:
+        """What its numbers are of the shares of its attribute's values (`value_places`), a row each.
+
+        None if it is about several attributes, or no sum over users of something that each of them has.
+        """
+        return None
+
+    @property
+    def slack(self) -> float:
+        """How far a number may be from its row: of numbers in fine cells, whose middles stand for all in them."""
+        return 0.0
+
+    @property
+    def axis_values(self) -> tuple[int, ...]:
+        """Where its numbers are cells of a table: how many values each of its attributes has; else none."""
+        return ()
+
+    def tells(self, mechanism: Mechanism, tally: Tally, own: R, among: int) -> Iterator[tuple[str, LinearReading]]:
+        """What its reports tell about single attributes, of so many users: the name of each, and the reading."""
+        estimate: Any = own
+        if self.rows is not None and estimate.n:
+            yield self.name, LinearReading.of_estimate(self.rows, estimate, self.slack)
+
+    def told(self, others: Mapping[str, Sequence[LinearReading]], reading: Any) -> Any:
+        """A reading that takes what others tell about its attributes; by default it takes nothing."""
+        return reading
+
+    def from_all(self, estimate: R, better: Callable[[Floats, Estimate], Estimate]) -> R:
+        """Its result from all that is told about its attribute; `better` puts numbers with these rows together."""
+        found: Any = estimate
+        return found if self.rows is None or not found.n else better(self.rows, found)
+
     # What is true, in a trial ----------------------------------------------------------------------------------
 
     @abstractmethod
@@ -494,6 +532,16 @@ class Question(ABC, Generic[R]):
     @abstractmethod
     def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
         """Sums as results, in the attribute's own units, by the questions that they answer."""
+
+
+def value_places(attribute: Any) -> Floats | None:
+    """Where the values of an attribute are, from -1 to 1; of numbers, the middles of `FINE` cells.
+
+    None for labels, which are nowhere, and for what has too many values.
+    """
+    if attribute.k is None:
+        return (2 * np.arange(FINE) + 1) / FINE - 1
+    return None if attribute.nominal or attribute.k > FINE else np.linspace(-1.0, 1.0, attribute.k)
 
 
 def encoded_by(encode: Callable[[Any, str], NDArray], name: str, column: Any, invalid: str) -> NDArray:

@@ -10,7 +10,7 @@ their mechanism says how many (`as_asked_by`). Reports do not tell so many share
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -23,9 +23,11 @@ from dither.core.domains import WHOLE_NUMBERS
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.structure import GRIDS
+from dither.core.tally import Tally
 from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
-from dither.questions.question import Column, Floats, Question, Whole, encoded_by
+from dither.estimation.linear_readings import LinearReading
+from dither.questions.question import FINE, Column, Floats, Question, Whole, encoded_by
 from dither.ranges.axes import MOST_SHOWN, Axes, Axis
 from dither.ranges.collection import RangeReading, WholeNumberRecords
 from dither.ranges.error_prediction import predicted
@@ -115,6 +117,23 @@ class RangesOf(Question["RangeEstimate"]):
         fewer = {j: SMOOTHED for j, axis in enumerate(self.attribute) if axis.continuous and axis.size > SMOOTHED}
         grids: Any = mechanism if mechanism.structure == GRIDS else None  # of which `Ranges` are made
         return RangeReading(grids, smoothed=fewer) if fewer and grids else None
+
+    def tells(self, mechanism: Any, tally: Tally, own: Any, among: int) -> Iterator[tuple[str, LinearReading]]:
+        """What was reported about each of its attributes, on as many cells as results of others have."""
+        if tally.n:
+            for j, readings in mechanism.attribute_readings(tally, among).items():
+                axis = self.attribute[j]
+                if axis.size == (axis.attribute.k or FINE) <= FINE:
+                    yield from ((axis.name, reading) for reading in readings)
+
+    def told(self, others: Mapping[str, Sequence[LinearReading]], reading: RangeReading) -> RangeReading:
+        """The same reading with what others tell about its attributes."""
+        sizes = {j: axis.size for j, axis in enumerate(self.attribute)}
+        fitting = {
+            j: tuple(each for each in others.get(axis.name, ()) if each.rows.shape[1] == sizes[j])
+            for j, axis in enumerate(self.attribute)
+        }
+        return replace(reading, beside={j: each for j, each in fitting.items() if each})
 
     @cached_property
     def domain(self) -> WholeNumberRecords:

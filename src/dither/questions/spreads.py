@@ -56,6 +56,16 @@ class SquareOf(MeanOf):
         return -0.5
 
     @property
+    def rows(self) -> Floats | None:
+        places = super().rows
+        return None if places is None else 2 * places**2 - 1
+
+    @property
+    def slack(self) -> float:
+        """No slope is above 4."""
+        return 4 * super().slack
+
+    @property
     def reference(self) -> Population:
         """Of numbers that are spread evenly."""
         return _SQUARES

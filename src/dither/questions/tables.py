@@ -9,7 +9,7 @@ Whether that is better than to ask one by one, `planning.choose` finds by price.
 Cells are numbered as `numpy.ravel` does: the last axis varies fastest. Devices and servers rely on it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar, Self
@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from dither.core.estimate import Estimate
 from dither.core.mechanism import MarginalReading, Mechanism
+from dither.core.tally import Tally
 from dither.errors import ParameterError
+from dither.estimation.linear_readings import LinearReading
 from dither.estimation.proportional_fitting import raked
 from dither.questions.distributions import DistributionOf
 from dither.questions.histograms import HistogramOf
@@ -129,6 +131,21 @@ class TableOf(SharesOf):
 
     def select(self, own: Estimate, place: int, count: int) -> Estimate:
         return replace(own, value=own.value.reshape(self.shape), stderr=own.stderr.reshape(self.shape))
+
+    @property
+    def axis_values(self) -> tuple[int, ...]:
+        """Of axes with a cell for each value."""
+        whole = all(axis.attribute.k == axis.categories for axis in self.axes)
+        return self.shape if whole else ()
+
+    def tells(
+        self, mechanism: Mechanism, tally: Tally, own: Estimate, among: int
+    ) -> Iterator[tuple[str, LinearReading]]:
+        """The sums of its cells along each axis."""
+        for axis, reading in zip(self.axes, self.readings(mechanism), strict=True):
+            if axis.rows is not None:
+                margin = reading.estimate(tally, own.guarantee, "", among)
+                yield axis.name, LinearReading.of_estimate(axis.rows, margin, axis.slack)
 
     def agreed(self, estimate: Estimate, refined: Mapping[Question, Any]) -> Estimate:
         """Refined, its sums along each axis are the refined shares of that axis, as they were before."""
