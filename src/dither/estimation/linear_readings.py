@@ -121,7 +121,8 @@ class CombinedReadings:
     def _spread(self) -> Floats:
         """The covariance of the estimate, in the basis."""
         told = (source.rows @ self._basis.T for source in self.sources)
-        return np.linalg.inv(sum(each @ own for each, own in zip(self._precisions, told, strict=True)))
+        precision = sum(each @ own for each, own in zip(self._precisions, told, strict=True))
+        return np.linalg.inv(np.asarray(precision, dtype=np.float64)).astype(np.float64, copy=False)
 
     def tells(self, rows: Floats) -> bool:
         """Whether these combinations of shares can be told."""

@@ -19,8 +19,7 @@ from dither.estimation.linear_readings import LinearReading
 from dither.planning.attribute_evidence import put_together, sources_of
 from dither.planning.refinement import refine_estimates
 from dither.questions.catalogue import named
-from dither.questions.derived import Collected
-from dither.questions.question import Question
+from dither.questions.question import Collected, Question
 from dither.ranges.range_estimate import RangeEstimate
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
 from dither.planning.priors import checked_mapping, known_users
 from dither.questions.catalogue import questions
-from dither.questions.derived import Expected
-from dither.questions.question import Question
+from dither.questions.question import Expected, Question
 from dither.schema import Schema
 from dither.utility.influence import checked_share
 from dither.utility.limits import Parameters, least_mse

@@ -205,9 +205,7 @@ class Plan:
         }
         rows = []
         for question in self.questions:
-            parts = list(
-                {part.name: (part, share) for part, share in map(told.get, self.behind(question)) if part}.values()
-            )
+            parts = list({told[each][0].name: told[each] for each in self.behind(question)}.values())
             mechanisms = dict.fromkeys(type(part.mechanism).__name__ for part, _ in parts)
             epsilon = max((part.mechanism.epsilon for part, _ in parts), default=0.0)
             asked = sum(share for _, share in parts)

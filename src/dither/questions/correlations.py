@@ -170,9 +170,9 @@ class CorrelationOf(CovarianceOf):
 
     def function(self, values: Floats) -> Floats:
         variances = (values[..., 3:] + 1) / 2 - values[..., 1:3] ** 2
-        seen = (variances > _ALONE).all(axis=-1)
-        both = np.prod(np.where(seen[..., None], variances, 1.0), axis=-1)
-        return np.where(seen, np.clip(super().function(values) / np.sqrt(both), -1.0, 1.0), np.nan)
+        both = np.sqrt(np.prod(np.maximum(variances, _ALONE), axis=-1))
+        found = np.clip(super().function(values) / both, -1.0, 1.0)
+        return np.where(variances.min(axis=-1) > _ALONE, found, np.nan)
 
     @property
     def not_known(self) -> str:

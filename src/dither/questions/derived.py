@@ -22,38 +22,21 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dither.core.confidence import ProfileIntervals
 from dither.core.estimate import Bounds, Estimate
-from dither.core.guarantee import Guarantee
-from dither.core.mechanism import Domain, Mechanism
+from dither.core.mechanism import Domain
 from dither.questions.means import MeanOf
-from dither.questions.question import Floats, Question, R, Whole
+from dither.questions.question import Collected, Expected, Floats, Question, R, Whole
 from dither.utility.population import Population
 
 _STEP = 1e-5  # of a mechanism's one, for slopes
 _TWO_OF_THREE = 0.3173  # the chance to be more than one standard error away
 
 Users = Mapping[Question, Population]
-
-
-class Collected(NamedTuple):
-    """What a derived result needs beside the results that it rests on."""
-
-    users: int
-    guarantee: Guarantee
-
-
-class Expected(NamedTuple):
-    """What is predicted of a question that others rest on."""
-
-    mechanism: Mechanism
-    reports: float
-    users: float
-    error: float  # in the mechanism's units
 
 
 @dataclass(frozen=True)
@@ -160,12 +143,12 @@ class FunctionOf(Derived[Estimate]):
         rule = ProfileIntervals(self._at, own, errors, low, high, inside)
         stderr = float(np.subtract(*rule.ends(_TWO_OF_THREE)[::-1])[0]) / 2  # which a function that bends has, too
         made = Estimate(
-            np.float64(value),
-            np.float64(stderr if math.isfinite(value) else math.inf),
+            np.asarray(value),
+            np.asarray(stderr if math.isfinite(value) else math.inf),
             sum(one.n for one in results),
             collected.guarantee,
             source=" and ".join(dict.fromkeys(one.source for one in results)),
-            notes=(self.told, *([] if math.isfinite(value) else [self.not_known])),
+            notes=(self.how, *([] if math.isfinite(value) else [self.not_known])),
             bounds=Bounds(low, high),
             rule=rule,
         )
@@ -185,7 +168,7 @@ class FunctionOf(Derived[Estimate]):
         return self.decode(replace(unknown, bounds=Bounds(*(end / self.unit for end in self.ends))))
 
     @property
-    def told(self) -> str:
+    def how(self) -> str:
         """How it was worked out."""
         return f"Worked out from {' and '.join(map(str, self.rests_on))}."
 

@@ -21,11 +21,11 @@ from dither.core.sparse_domain import row_dtype
 from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.estimation.linear_readings import LinearReading
-from dither.questions.derived import Collected, Derived, Expected, Users
+from dither.questions.derived import Derived, Users
 from dither.questions.histograms import HistogramOf
 from dither.questions.keys import ConditionalMeanOf, KeyMeanOf, KeyQuestion, PresenceOf
 from dither.questions.means import MeanOf
-from dither.questions.question import FINE, Column, Floats, Question, Whole, from_steps, steps
+from dither.questions.question import FINE, Collected, Column, Expected, Floats, Question, Whole, from_steps, steps
 from dither.schema import Attribute, Categorical, KeyValue, Numeric, Ordinal, Schema
 
 _BY = " by "

@@ -10,7 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dither.core.estimate import Bounds, Estimate
+from dither.core.mechanism import Mechanism
+from dither.core.tally import Tally
 from dither.errors import ParameterError
+from dither.estimation.linear_readings import LinearReading
 from dither.questions.question import FINE, Floats, Question, Whole
 from dither.questions.shares import SharesOf
 from dither.schema import Attribute, Schema
@@ -87,7 +90,9 @@ class MissingOf(SharesOf):
         """One label of all."""
         return np.eye(self.attribute.k)[[missing_place(self.attribute)]] if self.attribute.k <= FINE else None
 
-    def tells(self, *told: Any) -> Iterator[tuple[str, Any]]:
+    def tells(
+        self, mechanism: Mechanism, tally: Tally, own: Estimate, among: int
+    ) -> Iterator[tuple[str, LinearReading]]:
         """No reports are about it alone."""
         return iter(())
 

@@ -17,8 +17,8 @@ from dither.core.cumulative_estimate import Cumulative
 from dither.core.estimate import Bounds, Estimate
 from dither.errors import ParameterError
 from dither.questions.cumulative import CumulativeOf
-from dither.questions.derived import Collected, Derived, Expected, Users
-from dither.questions.question import Floats, Question, Whole
+from dither.questions.derived import Derived, Users
+from dither.questions.question import Collected, Expected, Floats, Question, Whole
 from dither.schema import Attribute, Schema
 
 _FINE = 1 << 16  # cells of a number, for the truth in a trial
@@ -129,8 +129,8 @@ class QuantileOf(Derived[Estimate]):
         error = float(np.interp(value, own.thresholds, own.stderr))
         low, high = (float(own.quantile(min(max(self.q + side * error, 0.0), 1.0))) for side in (-1, 1))
         made = Estimate(
-            np.float64(value),
-            np.float64((high - low) / 2),
+            np.asarray(value),
+            np.asarray((high - low) / 2),
             curve.n,
             collected.guarantee,
             source=curve.source,

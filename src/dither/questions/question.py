@@ -28,7 +28,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,22 @@ else:
     from typing import TypeVar
 
     R = TypeVar("R")
+
+
+class Collected(NamedTuple):
+    """What a derived result needs beside the results that it rests on."""
+
+    users: int
+    guarantee: Guarantee
+
+
+class Expected(NamedTuple):
+    """What is predicted of a question that others rest on."""
+
+    mechanism: Mechanism
+    reports: float
+    users: float
+    error: float  # in the mechanism's units
 
 
 class Column(Protocol):
@@ -280,6 +296,14 @@ class Question(ABC, Generic[R]):
     def rests_on(self) -> tuple["Question", ...]:
         """The questions that it is worked out from; none where reports answer it (`questions.derived`)."""
         return ()
+
+    def derive(self, found: Mapping["Question", Any], collected: Collected) -> R:
+        """Its result, from the results of what it rests on, all in their own units."""
+        raise TypeError(f"{self} rests on nothing: reports answer it")
+
+    def predict(self, expected: Mapping["Question", Expected], users: Mapping["Question", Population]) -> float:
+        """Its standard error, in its own units, from those of what it rests on."""
+        raise TypeError(f"{self} rests on nothing: reports answer it")
 
     def sensitivities(self, users: Mapping["Question", Population]) -> dict["Question", float]:
         """By how much its MSE / scale^2 grows with that of each question that it rests on."""
@@ -534,7 +558,8 @@ class Question(ABC, Generic[R]):
     def from_all(self, estimate: R, better: Callable[[Floats, Estimate], Estimate]) -> R:
         """Its result from all that is told about its attribute; `better` puts numbers with these rows together."""
         found: Any = estimate
-        return found if self.rows is None else better(self.rows, found)
+        together: Any = found if self.rows is None else better(self.rows, found)
+        return together
 
     # What is true, in a trial ----------------------------------------------------------------------------------
 

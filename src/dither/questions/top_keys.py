@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from dither.core.confidence import Ends, IntervalRule
 from dither.core.estimate import Bounds, Estimate
 from dither.errors import ParameterError
-from dither.questions.derived import Collected, Derived, Expected, Users
+from dither.questions.derived import Derived, Users
 from dither.questions.keys import PresenceOf
-from dither.questions.question import Floats, Question, Whole
+from dither.questions.question import Collected, Expected, Floats, Question, Whole
 from dither.schema import Attribute, Schema
 
 USUAL = 10

@@ -16,9 +16,9 @@ from dither.core.confidence import InUnits
 from dither.core.domains import Categories
 from dither.core.estimate import Bounds, Estimate
 from dither.questions.conditions import ShareOf
-from dither.questions.derived import Collected, Derived, Expected, Users
+from dither.questions.derived import Derived, Users
 from dither.questions.means import MeanOf
-from dither.questions.question import Column, Floats, Question, Whole
+from dither.questions.question import Collected, Column, Expected, Floats, Question, Whole
 from dither.schema import Attribute, Schema
 
 
@@ -207,7 +207,7 @@ class EveryoneOf(Derived[Estimate]):
 
     def derive(self, found: Mapping[Question, Estimate], collected: Collected) -> Estimate:
         users, note = collected.users, "Counted, not estimated: each device sends as many reports as the plan says."
-        return Estimate(np.float64(users), np.float64(0.0), users, collected.guarantee, str(self), notes=(note,))
+        return Estimate(np.asarray(float(users)), np.asarray(0.0), users, collected.guarantee, str(self), notes=(note,))
 
     def sums_of(self, columns: Mapping[str, Any]) -> Whole:
         return np.zeros((1, 1), dtype=np.int64)
