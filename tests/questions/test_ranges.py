@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def test_a_new_plan_cuts_numbers_finely(plan):
 
 def test_a_stored_plan_keeps_its_cells():
     stored = Plan.from_json((STORED / "plan-ranges.json").read_text())
-    part = stored.parts[0]
+    part: Any = stored.parts[0]
     assert part.mechanism.shape == part.questions[0].attribute.shape == (64, 82, 4)
     assert part.questions[0].reading_of(part.mechanism) is None  # nothing is smoothed in fewer cells
     assert json.loads(stored.to_json())["hash"] == json.loads((STORED / "plan-ranges.json").read_text())["hash"]
@@ -92,7 +93,7 @@ def test_the_mean_of_reports_is_off_by_no_more_than_a_fine_cell():
     """Everybody at one place: what devices report is the middle of a cell, and with 64 of them 1,500 too much."""
     schema = Schema({"income": Numeric(0, 200_000), "age": Ordinal(18, 99)})
     best = dither.plan(schema, 8.0, users=USERS, ask=["ranges(income, age)"])
-    (part,) = best.parts
+    part: Any = best.parts[0]
     encoded = part.encode({"income": np.full(10, 50_001.0), "age": np.full(10, 30)}, 10, "error")
     middle = (2 * encoded[0, 0] + 1) / part.mechanism.shape[0] - 1
     assert abs(100_000 * (1 + middle) - 50_001) <= 100_000 / CELLS

@@ -542,7 +542,10 @@ class Ranges(Mechanism["RangeEstimate"]):
         """
         from dither.ranges.attribute_readings import attribute_readings  # a device has no use for it
 
-        collected = self.collected(tally)
+        try:
+            collected = self.collected(tally)
+        except EmptyError:
+            return dict.fromkeys(range(len(self.shape)), ())
         users = tally.n if among is None else checked_count("among", among, tally.n)
         with small_matrices():
             return attribute_readings(collected, self.shape, users)
