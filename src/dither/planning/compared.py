@@ -13,6 +13,7 @@ from dither.core.mechanism import Mechanism
 from dither.display.table import TextTable
 from dither.planning.choose import Chooser, Price, ReportLimits
 from dither.planning.priors import known_users
+from dither.planning.rounds import RoundsChooser
 
 if TYPE_CHECKING:
     from dither.planning.plans import Plan
@@ -29,7 +30,9 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
     """
     asked = tuple(question.evenly() for question in plan.weighted_questions)
     users = known_users(plan.schema, asked, prior)
-    chooser = Chooser(asked, dict.fromkeys(asked, 1.0), users, plan.epsilon, plan.delta, plan.users, _ANY_SERVER)
+    known = asked, dict.fromkeys(asked, 1.0), users, plan.epsilon, plan.delta, plan.users, _ANY_SERVER
+    first = min((part.mechanism.report_epsilon for part in plan.parts), default=None)
+    chooser = RoundsChooser(*known, schedule=plan.schedule, first=first) if plan.schedule.repeats else Chooser(*known)
     stated = {str(question): question for question in asked}
     rows: list[tuple[Any, ...]] = []
     for part, share in zip(plan.parts, plan.shares.tolist(), strict=True):

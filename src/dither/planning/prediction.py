@@ -28,10 +28,12 @@ class Prediction(NamedTuple):
     counted: float = 0.0  # the error of this way where the server can only count; 0 where that is not known
     weights: Mapping[str, float | Mapping[str, float]] = _NONE  # what mattered more: `compared` is weighted by it
     named: Mapping[str, Mapping[str, float]] = _NONE  # the errors of numbers that weights name
+    mean_of_rounds: Mapping[str, float] = _NONE  # of a plan with rounds, whose `errors` are those of one
+    change: Mapping[str, float] = _NONE  # of a plan with rounds: from one to the next
 
     def stored(self) -> dict[str, Any]:
         """For a file. What is not known or was not said is left out, as it was before it could be."""
-        later = ("liars", "counted", "weights", "named")
+        later = ("liars", "counted", "weights", "named", "mean_of_rounds", "change")
         return {name: value for name, value in self._asdict().items() if value or name not in later}
 
 
@@ -45,6 +47,8 @@ class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
     counted: Size = 0.0
     weights: dict[str, Weight | dict[str, Weight]] = {}
     named: dict[str, dict[str, Size]] = {}
+    mean_of_rounds: dict[str, Size] = {}
+    change: dict[str, Size] = {}
 
 
 NOTHING = Prediction({}, {}, 0.0, False)
@@ -57,6 +61,8 @@ def checked_prediction(stored: PredictionFormat, asked: tuple[Question, ...]) ->
         reason = "errors: expected one number for each question"
     elif not set(stored.known) <= names or (stored.known and not stored.informed):
         reason = "known: expected questions of the plan, and none where informed is false"
+    elif not {frozenset(stored.mean_of_rounds), frozenset(stored.change)} <= {frozenset(names), frozenset()}:
+        reason = "mean_of_rounds and change: expected one number for each question, or none"
     elif wrong := _wrong_weights(stored, asked):
         reason = wrong
     else:

@@ -21,6 +21,7 @@ from dither.core.exact import upward
 from dither.core.guarantee import Guarantee
 from dither.core.registry import Registry
 from dither.errors import ParameterError
+from dither.planning.rounds_in_words import CONDITION, KEPT_ON_DEVICE, rounds_stated
 from dither.privacy.promise import chance_of_guess, promise_in_words
 from dither.privacy.shuffle import bounds
 
@@ -217,6 +218,7 @@ def _computed(plan: "Plan") -> Section:
 
 def _sent(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
     count, drawn = len(plan.parts), plan.questions_per_user
+    yield from rounds_stated(plan)
     if drawn < count:
         uneven = ", some more often than others" if len({part.weight for part in plan.parts}) > 1 else ""
         about = "one" if drawn == 1 else f"{drawn:,}"
@@ -226,8 +228,9 @@ def _sent(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
             "is no secret: a report shows it."
         )
     elif count > 1:
-        yield f"Your device sends {count:,} reports: one about each question, or group of questions."
-    else:
+        when = " in a round" if plan.schedule.repeats else ""
+        yield f"Your device sends {count:,} reports{when}: one about each question, or group of questions."
+    elif not plan.schedule.repeats:
         yield "Your device sends one report."
     sizes = sorted(part.mechanism.dtype.itemsize for part in plan.parts)
     bytes_ = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {sizes[-1]:,}"
@@ -309,7 +312,7 @@ def _trusted(plan: "Plan", told: Mapping[str, str], shuffler: str | None) -> Ite
 
 def _crowd(plan: "Plan") -> Iterator[str]:
     """What hiding in a crowd adds, where a number is known for all that a user reports."""
-    if plan.guarantee.delta or plan.users < 2 or any(part.mechanism.remembers for part in plan.parts):
+    if plan.guarantee.delta or plan.users < 2 or plan.schedule.repeats or plan.remembers:
         yield "How much further is not stated here: no number is known for all that this plan has a device report."
         return
     known = [each for each in bounds(plan.guarantee.epsilon, plan.users, SHUFFLED_DELTA).values() if each is not None]
@@ -330,6 +333,8 @@ def _kept(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
         "Sums over all reports, which say how many reports were of which kind and not whose, and the results that are "
         f"computed from them: {told['keep_results']}."
     )
+    if plan.schedule.repeats:
+        yield KEPT_ON_DEVICE
     if any(part.mechanism.remembers for part in plan.parts):
         yield (
             "Your device keeps the first responses that are told of above for as long as it reports. If they are "
@@ -353,7 +358,9 @@ def _withdrawn(told: Mapping[str, str]) -> Iterator[str]:
 
 def _conditions(plan: "Plan") -> Section:
     again = (
-        "A device keeps its first responses, and makes every report from them."
+        CONDITION
+        if plan.schedule.repeats
+        else "A device keeps its first responses, and makes every report from them."
         if any(part.mechanism.remembers for part in plan.parts)
         else "A device reports once with this plan; asked again, it repeats what it has sent (a ledger does)."
     )
