@@ -213,6 +213,9 @@ class Memoized(Mechanism[Estimate], Generic[Plain]):
         reports = self.said(kept, tape.slots(INSTANTANEOUS, 1))
         return Reports.wrap(reports, self.fingerprint, permanent.simulated or tape.simulated)
 
+    def response(self, values: NDArray, tape: Tape, rows: NDArray[np.intp] | None = None) -> NDArray:
+        return self.kept.drawn(values, tape, rows)
+
     def said(self, kept: NDArray, tape: Tape) -> NDArray:
         """Instantaneous responses with the words of any tape: `instantaneous` runs it, tests enumerate it."""
         reports = np.empty(len(kept), dtype=self.dtype)

@@ -31,12 +31,13 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
     asked = tuple(question.evenly() for question in plan.weighted_questions)
     users = known_users(plan.schema, asked, prior)
     known = asked, dict.fromkeys(asked, 1.0), users, plan.epsilon, plan.delta, plan.users, _ANY_SERVER
-    first = min((part.mechanism.report_epsilon for part in plan.parts), default=None)
-    chooser = RoundsChooser(*known, schedule=plan.schedule, first=first) if plan.schedule.repeats else Chooser(*known)
+    once = Chooser(*known)
     stated = {str(question): question for question in asked}
     rows: list[tuple[Any, ...]] = []
     for part, share in zip(plan.parts, plan.shares.tolist(), strict=True):
         unit = tuple(stated[str(question)] for question in part.questions)
+        alone, again = part.mechanism.report_epsilon, plan.schedule
+        chooser = RoundsChooser(*known, schedule=again, alone=alone) if again.repeats else once
         taken = chooser.price_of(part.mechanism, unit, share)
         offered = chooser.prices(unit, part.mechanism.epsilon, part.mechanism.delta, share)
         prices = [taken, *(price for price in offered if price.mechanism != part.mechanism)]

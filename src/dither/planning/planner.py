@@ -70,8 +70,8 @@ def plan(
 
     `rounds` is how often the same users are asked, or the public names of the rounds, as in `["2026-W47", "2026-W48"]`;
     `epsilon` is then what all rounds promise together, and errors are those of one (`planning.rounds`). `changes` says
-    how often a value may change: then a device may keep its response. `first` is what a single report may tell, by
-    default half of what a kept response does. Devices of such a plan have a ledger: `ledger.report(plan, record,
+    how often a value may change: then a device may keep its response. `first` is what one round may tell, by default
+    half of what kept responses do. Devices of such a plan have a ledger: `ledger.report(plan, record,
     period=...)`.
 
     >>> from dither import Categorical, Numeric, Schema

@@ -50,7 +50,7 @@ IN_WORDS = {ONE: "one round each", FRESH: "every round, fresh noise", KEPT: "eve
 
 
 class OverTime(NamedTuple):
-    """What a caller says about rounds: their number or names, how often a value may change, what one report may tell."""
+    """What a caller says about rounds: their number or names, how often a value may change, what one may tell."""
 
     schedule: Schedule
     changes: int | None = None
@@ -67,7 +67,7 @@ class OverTime(NamedTuple):
         if first is not None:
             first = checked_epsilon(first)
             if first > epsilon:
-                raise ParameterError("first is what a single report may tell: at most epsilon, which is for all rounds")
+                raise ParameterError("first is what one round may tell: at most epsilon, which is for all rounds")
         return cls(schedule, changes, first)
 
     def schedules(self) -> Iterator[Schedule]:
@@ -88,8 +88,9 @@ class OverTime(NamedTuple):
 class RoundsChooser(Chooser):
     """Compares the ways to ask with one schedule. A price is that of one round, for all users."""
 
-    first: float | None = None  # what a single report may tell, if that was said
+    first: float | None = None  # what the reports of one round may tell, if that was said
     divided: int = 1  # into so many equal parts budgets are cut: those of responses
+    alone: float | None = None  # what a single report tells, where it is known
 
     def by_response(self) -> "RoundsChooser":
         """The same for budgets of single responses."""
@@ -120,13 +121,21 @@ class RoundsChooser(Chooser):
 
     def _first_report(self, epsilon: float) -> float | None:
         """What a single report may tell of a response with this budget; None if all."""
-        first = float(HALF * Fraction(epsilon)) if self.first is None else self.first
+        first = float(HALF * Fraction(epsilon)) if self.first is None else self._part_of_first(epsilon)
+        first = first if self.alone is None else self.alone
         return first if first < epsilon else None
+
+    def _part_of_first(self, epsilon: float) -> float:
+        """Of what the reports of one round may tell, the part of one that has this part of the budget."""
+        part = Fraction(epsilon) * self.schedule.responses / Fraction(self.epsilon)
+        exact = Fraction(self.epsilon if self.first is None else self.first) * part
+        rounded = float(exact)
+        return rounded if Fraction(rounded) <= exact else math.nextafter(rounded, 0.0)
 
     def _with_budget(
         self, cls: type[Mechanism], parameters: Mapping[str, Any], epsilon: float, delta: float
     ) -> Mechanism:
-        least = epsilon if cls.remembers or self.first is None else min(epsilon, self.first)
+        least = epsilon if cls.remembers or self.first is None else min(epsilon, self._part_of_first(epsilon))
         return super()._with_budget(cls, parameters, least, delta)
 
 
