@@ -473,7 +473,7 @@ class Mechanism(ABC, Generic[R]):
         return reports
 
     def response(self, values: NDArray[Any], tape: Tape, rows: NDArray[np.intp] | None = None) -> NDArray[Any]:
-        """What a device that is asked again and again draws once and keeps: reports, unless it randomizes them again."""
+        """What a device that is asked again and again draws once and keeps: reports, unless it draws again from it."""
         return self.drawn(values, tape, rows)
 
     def said(self, kept: NDArray[Any], tape: Tape) -> NDArray[Any]:

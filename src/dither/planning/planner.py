@@ -95,7 +95,7 @@ def plan(
 
 
 def _ways_over_time(schema: Schema, chooser: Chooser, over_time: OverTime, users: int) -> tuple[Chooser, list[Way]]:
-    """The chooser whose schedule has the smallest error; its ways to ask, and after them the best of other schedules."""
+    """The chooser whose schedule has the smallest error, its ways to ask, and after them the best of the others."""
     found: list[tuple[Chooser, list[Way]]] = []
     refused = ParameterError("no way to ask these questions in rounds keeps this epsilon and delta; try delta=0")
     for each in over_time.choosers(chooser):

@@ -351,7 +351,7 @@ class Plan:
         return self.fresh_report(record, seed=seed)
 
     def fresh_report(self, record: Any, *, seed: int | None = None) -> dict[str, Reports]:
-        """As `report`, of one round: what a ledger keeps, and knows again. Who sends several of them spends as often."""
+        """As `report`, of one round: what a ledger keeps. A device that sends several without one spends as often."""
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
         drawn = self._drawn_parts(tape, _ONE_USER)[0].tolist()
         return {

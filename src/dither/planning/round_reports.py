@@ -1,8 +1,9 @@
 """All rounds of a plan in one trial: what the devices of many users would send, each with a memory of its own.
 
-The rules are those of a device with a ledger (`privacy.ledger.round_answers`), for columns of users at once: who reports
-in which round, whose kept response is made from which value, and how many responses are left. Each draw has words of
-its own: the round (`turn`) and the questions of a user once, responses and reports by the round in which they are made.
+The rules are those of a device with a ledger (`privacy.ledger.round_answers`), for columns of users at once: who
+reports in which round, whose kept response is made from which value, and how many responses are left. Each draw has
+words of its own: the round (`turn`) and the questions of a user once, responses and reports by the round in which they
+are made.
 """
 
 from collections.abc import Iterator, Sequence

@@ -5,18 +5,18 @@ with every way of `choose` to share users and budgets among questions:
 
 - **one round each**: a report spends everything, and each round has the reports of n/R users: the variance of a
   round is R V(epsilon), V being that of one report. Promised for any two histories of values.
-- **every round, fresh noise**: R reports with epsilon/R each: V(epsilon/R), about R^2 V(epsilon) where epsilon is small.
-  Promised for any two histories, too, and so hardly ever worth it: at a large epsilon only.
+- **every round, fresh noise**: R reports with epsilon/R each: V(epsilon/R), about R^2 V(epsilon) where epsilon is
+  small. Promised for any two histories, too, and so hardly ever worth it: at a large epsilon only.
 - **every round, from memory**, if it is said how often a value may change (`changes`): a response that is kept, and 1 +
-  changes of them at epsilon/(1 + changes). No R in it. It is promised for two histories whose values change at the same
-  times; with changes=0, for any two, since only the first value is ever looked at.
+  changes of them at epsilon/(1 + changes). No R in it. It is promised for two histories whose values change at the
+  same times; with changes=0, for any two, since only the first value is ever looked at.
 
 **Two budgets.** Of a kept response a single report may tell less: `first` < epsilon, by a mechanism that randomizes it
 again (`mechanisms.longitudinal`). Then a round has the variance V(first), and the mean over R rounds
 V(epsilon) + (V(first) - V(epsilon)) / R. By price `first` would always be epsilon: the second noise is no help to any
 error. It is for privacy: a kept response that is sent as it is, in every round, is a name of its device, and the round
-in which it changes is seen with certainty. So it is no outcome of the comparison but a choice, by default half of what a
-response spends (`HALF`), for the questions that have such a mechanism: shares of categories. Of a number the kept
+in which it changes is seen with certainty. So it is no outcome of the comparison but a choice, by default half of what
+a response spends (`HALF`), for the questions that have such a mechanism: shares of categories. Of a number the kept
 response itself is sent, in every round.
 
 **The measure** is that of one round: the mean over questions of MSE / scale^2, the same in all rounds. Price and

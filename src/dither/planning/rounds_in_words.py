@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dither.core.schedule import FRESH, KEPT, ONE, Schedule
+from dither.core.schedule import FRESH, ONE, Schedule
 from dither.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _device(plan: "Plan") -> str:
         return "every user reports in each, from one kept response to the first value that was asked for"
     return (
         "every user reports in each, from a kept response, which is drawn anew when the value has changed, at most "
-        f"{schedule.changes:,} time{'s' * (schedule.changes != 1)}"
+        f"{schedule.changes:,} time{'s' * (schedule.changes != 1)}; who changes more often stays with an old value"
     )
 
 
@@ -105,6 +105,8 @@ def rounds_stated(plan: "Plan") -> Iterator[str]:
                 if schedule.changes
                 else "It looks at your answers once, for the first report."
             )
+            + " Reports that are made from one response are alike, or the same: whoever collects them may recognise "
+            "that they come from one device; they do not say whose it is."
         )
     yield f"The reports of one round reveal at most: {plan.report_guarantee}. Those of all rounds: {plan.guarantee}."
     if not schedule.moments_hidden:

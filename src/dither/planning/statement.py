@@ -252,7 +252,7 @@ def _sent(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
     else:
         yield "All that your device can send, it could also have sent had your answers been any others."
     for part in plan.parts:
-        if part.mechanism.remembers:
+        if part.mechanism.remembers and not plan.schedule.repeats:
             yield (
                 f"About {part.name} you may be asked again and again. Your device draws a first response by chance, "
                 "keeps it, and makes every report from it with new chance. So many reports reveal no more than the "

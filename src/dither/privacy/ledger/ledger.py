@@ -112,7 +112,7 @@ class Ledger:
         `period` is a public label, such as the week: a fresh report is made in each, whether the value has changed or
         not. A plan that was not reserved for takes all that is left of the budget. For a mechanism `record` is the
         value of one user, and the result its report. A plan with rounds of its own needs the period, one of those that
-        it names: what is sent in each is told in `privacy.ledger.round_answers`, and all of it costs the plan's guarantee
+        it names: `privacy.ledger.round_answers` tells what is sent in each, and all of it costs the plan's guarantee
         once.
         """
         outline, question = outlined(plan), prompted(plan, record)
@@ -187,7 +187,9 @@ class Ledger:
         device may refuse by it.
         """
         if outlined(plan).schedule.repeats:
-            raise ParameterError("the rounds of this plan are its own: ledger.report(plan, record, period=...) knows them")
+            raise ParameterError(
+                "the rounds of this plan are its own: ledger.report(plan, record, period=...) knows them"
+            )
         fingerprint = outlined(plan).fingerprint
         with self._book() as book:
             there = book.reserved.get(fingerprint)
