@@ -41,7 +41,7 @@ def draw_rounds(ax: "Axes | None", periods: Sequence[str], lines: Mapping[str, B
         )
     step = max(1, -(-len(periods) // _MOST_NAMES))
     shown = places[::step]
-    ax.set_xticks(shown, [shortened(periods[place], 12) for place in shown], fontsize=8)
+    ax.set_xticks(shown, [shortened(period, 12) for period in periods[::step]], fontsize=8)
     room = max(0.2, 0.02 * len(periods))
     ax.set(xlabel="round", xlim=(-room, len(periods) - 1 + room))
     if len(lines) > 1:

@@ -24,7 +24,9 @@ intervals follow a rule of their own (`core.confidence`), those of a change or a
 rounds, each at its part of the level (Bonferroni).
 """
 
+import csv
 import html
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -41,6 +43,7 @@ from dither.core.schedule import FRESH, KEPT, ONE, Schedule
 from dither.core.tally import Tally
 from dither.display.estimate_plots import small_multiples
 from dither.display.round_plots import MOST_LINES, draw_rounds
+from dither.display.spreadsheet import spreadsheet_text
 from dither.display.table import TextTable
 from dither.errors import DitherError, ParameterError, TallyError, UnknownError
 from dither.planning.plan_estimates import PlanEstimates
@@ -164,6 +167,11 @@ class RoundEstimates(Tabular, Mapping[Period, PlanEstimates]):
         """What was asked, and what comes with it."""
         return tuple(next(iter(self.rounds.values())))
 
+    @property
+    def comparable(self) -> tuple[str, ...]:
+        """Of these what has changes and a mean: lists of numbers, not answers to queries."""
+        return tuple(name for name in self.questions if name in self.variances)
+
     # Statements about several rounds ---------------------------------------------------------------------------
 
     def series(self, question: str) -> Estimates[str, Estimate]:
@@ -264,11 +272,8 @@ class RoundEstimates(Tabular, Mapping[Period, PlanEstimates]):
 
     def plot(self, question: str | None = None, *, level: float = 0.95) -> "Figure":
         """For each question, or one, a line along the rounds with a band: the intervals, each for its round."""
-        chosen = self._drawable() if question is None else [next(iter(self.values())).single(question).question]
+        chosen = list(self.comparable) if question is None else [next(iter(self.values())).single(question).question]
         return small_multiples({name: self._drawing(name, level) for name in chosen})
-
-    def _drawable(self) -> list[str]:
-        return [name for name in self.questions if name in self.variances]
 
     def _drawing(self, name: str, level: float) -> Any:
         series = [each.single(name) for each in self.values()]
@@ -316,8 +321,19 @@ class RoundEstimates(Tabular, Mapping[Period, PlanEstimates]):
             **self.guarantee.to_dict(),
             "level": level,
             "results": [{name: _plain(value) for name, value in row.items()} for row in found],
-            "changes": [row for name in self._drawable() if len(self) > 1 for row in self._change_rows(name, level)],
+            "changes": [
+                row for name in list(self.comparable) if len(self) > 1 for row in self._change_rows(name, level)
+            ],
         }
+
+    def to_csv(self, level: float = 0.95) -> str:
+        """All rows as CSV; texts cannot be formulas of a spreadsheet, and what is not known is empty."""
+        columns, file = self._columns(level), io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        for row in zip(*map(list, columns.values()), strict=True):
+            writer.writerow([spreadsheet_text(cell) if isinstance(cell, str) else _plain(cell) for cell in row])
+        return file.getvalue()
 
     def _change_rows(self, name: str, level: float) -> Iterator[dict[str, Any]]:
         for before, after in pairwise(self):

@@ -28,7 +28,7 @@ def refuse_forgetful(schedule: Schedule) -> None:
 
 def rounds_columns(plan: "Plan", questions: Sequence[str]) -> dict[str, list[float]]:
     """The predicted errors of the mean over all rounds, and of a change from one to the next."""
-    known = {"mean of all rounds": plan.prediction.mean_of_rounds, "change": plan.prediction.change}
+    known = {"of the mean": plan.prediction.mean_of_rounds, "of a change": plan.prediction.change}
     return {head: [errors[name] for name in questions] for head, errors in known.items() if errors}
 
 
