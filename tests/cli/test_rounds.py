@@ -60,7 +60,6 @@ def test_odd_rounds(weekly: str, tmp_path: Path):
     assert ".csv or .json" in refused("rounds", weekly, first, "-o", tmp_path / "x.txt")
     assert "ledger" in refused("randomize", weekly, tmp_path / "schema.toml", "-o", tmp_path / "x.parquet")
     schema = tmp_path / "schema.toml"
-    assert "--plot" in refused(
-        "plan", schema, "--epsilon", 1, "--users", 9, "--rounds", 3, "--plot", tmp_path / "x.png"
-    )
-    assert "rounds=30" in refused("plan", schema, "--epsilon", 1, "--users", 9, "--changes", 3)
+    few = ("--epsilon", 1, "--users", 9)
+    assert "--plot draws" in run("plan", schema, *few, "--rounds", 3, "--plot", tmp_path / "x.png").stderr
+    assert "rounds=30" in refused("plan", schema, *few, "--changes", 3)

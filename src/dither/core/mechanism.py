@@ -476,7 +476,7 @@ class Mechanism(ABC, Generic[R]):
         """What a device that is asked again and again draws once and keeps: reports, unless it draws again from it."""
         return self.drawn(values, tape, rows)
 
-    def said(self, kept: NDArray[Any], tape: Tape) -> NDArray[Any]:
+    def said(self, kept: NDArray[Any], tape: Tape, rows: NDArray[np.intp] | None = None) -> NDArray[Any]:
         """Reports of one round from kept responses, with the words of any tape: by default these themselves."""
         return kept
 

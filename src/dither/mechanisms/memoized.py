@@ -216,11 +216,14 @@ class Memoized(Mechanism[Estimate], Generic[Plain]):
     def response(self, values: NDArray, tape: Tape, rows: NDArray[np.intp] | None = None) -> NDArray:
         return self.kept.drawn(values, tape, rows)
 
-    def said(self, kept: NDArray, tape: Tape) -> NDArray:
+    def said(self, kept: NDArray, tape: Tape, rows: NDArray[np.intp] | None = None) -> NDArray:
         """Instantaneous responses with the words of any tape: `instantaneous` runs it, tests enumerate it."""
         reports = np.empty(len(kept), dtype=self.dtype)
-        chunk = max(256, _CHUNK_BYTES // (8 * self.row_words))
-        each_chunk(lambda rows: self._say(reports[rows], kept[rows], tape, rows), len(kept), chunk)
+
+        def say(part: slice) -> None:
+            self._say(reports[part], kept[part], tape, part if rows is None else rows[part])
+
+        each_chunk(say, len(kept), max(256, _CHUNK_BYTES // (8 * self.row_words)))
         return reports
 
     @overload

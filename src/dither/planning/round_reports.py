@@ -109,7 +109,7 @@ def _from_memory(
                 kept[changed] = mechanism.response(now[changed], words, rows[changed])
                 made_for[changed] = now[changed]
                 drawn[changed] += 1
-        yield mechanism.said(kept, tape.spawn("report", str(number)))
+        yield mechanism.said(kept, tape.spawn("report", str(number)), rows)
 
 
 def _differ(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
