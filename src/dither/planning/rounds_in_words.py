@@ -74,8 +74,8 @@ def _second_draw(plan: "Plan") -> Iterator[str]:
             yield (
                 f"A kept response about {part.name} has epsilon {mechanism.epsilon:.6g}, and is randomized again in "
                 f"every round, so that a single report tells {mechanism.first:.6g}; sent as it is "
-                f"(first={plan.epsilon:g}), the error of a round would be {1 - ratio:.0%} smaller, and reports would "
-                "show from which device they come, and when its value changes."
+                f"(first={plan.epsilon:g}), the error of a round would be {1 - ratio:.0%} smaller, and a device would "
+                "send the same in all rounds, by which it is known again, as is the round in which its value changes."
             )
 
 
