@@ -29,7 +29,7 @@ import html
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -80,23 +80,32 @@ class RoundVariances(NamedTuple):
 def combined_variance(schedule: Schedule, rounds: Sequence[RoundVariances], weights: Sequence[float]) -> Floats:
     """The variance of a weighted sum of rounds, or what it is at most."""
     signs = np.asarray(weights, dtype=np.float64)
-    fresh = sum((w**2 * each.fresh for w, each in zip(signs, rounds, strict=True)), np.zeros(()))
-    kept, sampling = np.stack([each.kept for each in rounds]), np.stack([each.sampling for each in rounds])
+    kept, again, sampling = (
+        np.stack(causes) for causes in zip(*((each.kept, each.fresh, each.sampling) for each in rounds), strict=True)
+    )
+    unknown = ~(np.isfinite(kept) & np.isfinite(again))  # nobody was asked in some round
+    kept, again = np.where(unknown, 0.0, kept), np.where(unknown, 0.0, again)
     if schedule.mode != KEPT:
-        return fresh + np.tensordot(signs**2, kept + sampling, axes=1)
-    if not schedule.changes:
+        shared = np.tensordot(signs**2, kept + sampling, axes=1)
+    elif schedule.changes:
+        shared = _half_shared(signs, kept) + _either_way(signs, sampling)
+    else:
         known = all(each.again is not None for each in rounds)
-        return fresh + _shared(signs, sampling) + (_shared(signs, kept) if known else _half_shared(signs, kept))
-    return fresh + _half_shared(signs, kept) + _either_way(signs, sampling)
+        shared = _shared(signs, sampling) + (_shared(signs, kept) if known else _half_shared(signs, kept))
+    return np.where(unknown.any(axis=0), np.inf, np.tensordot(signs**2, again, axes=1) + shared)
 
 
 def _shared(weights: Floats, variances: Floats) -> Floats:
-    """Of errors that are the same in all rounds, as far as these have the same users: covariances are the smaller."""
-    total = np.zeros(variances.shape[1:])
-    for w, one in zip(weights, variances, strict=True):
-        for v, other in zip(weights, variances, strict=True):
-            total = total + w * v * np.minimum(one, other)
-    return np.maximum(total, 0.0)
+    """Of errors that are the same in all rounds, as far as these have the same users: covariances are the smaller.
+
+    In rising order of the variances v, sum w_r w_s min(v_r, v_s) is sum v_r (W_r^2 - W_(r+1)^2), with W_r for the sum
+    of the weights from r on.
+    """
+    order = np.argsort(variances, axis=0)
+    from_here = np.cumsum(weights[order][::-1], axis=0)[::-1]
+    squares = from_here**2
+    steps = squares - np.concatenate([squares[1:], np.zeros_like(squares[:1])])
+    return np.maximum(np.sum(np.take_along_axis(variances, order, axis=0) * steps, axis=0), 0.0)
 
 
 def _half_shared(weights: Floats, variances: Floats) -> Floats:
@@ -144,7 +153,7 @@ class RoundEstimates(Tabular, Mapping[Period, PlanEstimates]):
     plan: "Plan"
     rounds: Mapping[Period, PlanEstimates]
     reports: Mapping[Period, int]
-    variances: Mapping[str, Sequence[RoundVariances]] = field(repr=False)  # of each question, by round
+    variances: Mapping[str, Mapping[Period, RoundVariances]] = field(repr=False)  # of each question, by round
 
     def __getitem__(self, period: Period) -> PlanEstimates:
         if period not in self.rounds:
@@ -180,15 +189,12 @@ class RoundEstimates(Tabular, Mapping[Period, PlanEstimates]):
 
     def change(self, question: str, before: Period, after: Period) -> Estimate:
         """How much a result has changed from one round to another."""
-        places = {period: place for place, period in enumerate(self)}
-        if before not in places or after not in places or before == after:
+        if before not in self.rounds or after not in self.rounds or before == after:
             known = ", ".join(map(str, list(self)[:_SHOWN]))
             raise ParameterError(
                 f"a change is between two rounds, as in change('job', 'W47', 'W48'); there are {known}"
             )
-        weights = [0.0] * len(self)
-        weights[places[after]], weights[places[before]] = 1.0, -1.0
-        return self._combined(question, weights, f"{before} to {after}", apart=True)
+        return self._combined(question, {before: -1.0, after: 1.0}, f"{before} to {after}", apart=True)
 
     def changes(self, question: str) -> Estimates[str, Estimate]:
         """How much a result has changed from each round to the next; their intervals can be for all of them at once."""
@@ -199,15 +205,15 @@ class RoundEstimates(Tabular, Mapping[Period, PlanEstimates]):
 
     def mean(self, question: str) -> Estimate:
         """The mean of a result over the rounds that there are."""
-        return self._combined(question, [1 / len(self)] * len(self), f"mean of {len(self):,} rounds", apart=False)
+        evenly = dict.fromkeys(self, 1 / len(self))
+        return self._combined(question, evenly, f"mean of {len(self):,} rounds", apart=False)
 
-    def _combined(self, question: str, weights: Sequence[float], what: str, *, apart: bool) -> Estimate:
-        found = [each.single(question) for each in self.values()]
-        name = found[0].question
-        used = [place for place, weight in enumerate(weights) if weight]
-        terms, kept = tuple(found[place] for place in used), tuple(weights[place] for place in used)
+    def _combined(self, question: str, weights: Mapping[Period, float], what: str, *, apart: bool) -> Estimate:
+        terms, kept = tuple(self[period].single(question) for period in weights), tuple(weights.values())
+        name = terms[0].question
         value = sum((w * np.asarray(each.value) for w, each in zip(kept, terms, strict=True)), np.zeros(()))
-        variance = combined_variance(self.plan.schedule, [self.variances[name][place] for place in used], kept)
+        causes = [self.variances[name][period] for period in weights]
+        variance = combined_variance(self.plan.schedule, causes, kept)
         own = terms[-1]
         low, high = (-np.inf, np.inf) if own.bounds is None else own.bounds[:2]
         ruled = any(each.rule is not None for each in terms)
@@ -246,7 +252,7 @@ class RoundEstimates(Tabular, Mapping[Period, PlanEstimates]):
         rows = [(period, each._columns(level)) for period, each in self.items()]
         periods = [str(period) for period, columns in rows for _ in columns["question"]]
         joined = {
-            name: sum((list(columns[name]) for _, columns in rows), list[Any]())
+            name: list(chain.from_iterable(columns[name] for _, columns in rows))
             for name in ("question", "item", "value", "stderr", "low", "high")
         }
         numbers = {name: np.asarray(joined.pop(name)) for name in ("value", "stderr", "low", "high")}
@@ -382,10 +388,10 @@ def estimates_of_rounds(plan: "Plan", tallies: Mapping[Period, PlanTally]) -> Ro
     named = {plan.schedule.periods[number]: tallies[numbers[number]] for number in sorted(numbers)}
     _refuse_counted_twice(list(named.values()))
     rounds = {period: _named_round(plan, period, tally) for period, tally in named.items()}
-    parts: dict[str, list[RoundVariances]] = {}
-    for tally in named.values():
+    parts: dict[str, dict[Period, RoundVariances]] = {}
+    for period, tally in named.items():
         for name, causes in _causes(plan, tally):
-            parts.setdefault(name, []).append(causes)
+            parts.setdefault(name, {})[period] = causes
     return RoundEstimates(plan, rounds, {period: tally.reports for period, tally in named.items()}, parts)
 
 
@@ -437,7 +443,7 @@ def _split(
         return RoundVariances(sampling, noise, np.zeros_like(noise))
     place = part.questions.index(question) if question in part.questions else -1
     readings = response_readings(part, question, place) if place >= 0 else None
-    if readings is None or not tally.n:
+    if readings is None or not tally.n or not np.isfinite(noise).all():
         return RoundVariances(sampling, noise, None)
     again = (readings.sent.variance(estimate.value) - readings.kept.variance(estimate.value)) / tally.n
     again = np.clip(again, 0.0, noise)

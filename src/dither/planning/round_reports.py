@@ -114,5 +114,5 @@ def _from_memory(
 
 def _differ(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
     """Which users hold another value, whatever a value is."""
-    bytes_of = [np.ascontiguousarray(each).view(np.uint8).reshape(len(each), -1) for each in (one, other)]
+    bytes_of = [np.frombuffer(each.tobytes(), np.uint8).reshape(len(each), each[:1].nbytes) for each in (one, other)]
     return (bytes_of[0] != bytes_of[1]).any(axis=1)
