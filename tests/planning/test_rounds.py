@@ -444,3 +444,14 @@ def test_words():
         assert "There are 6 rounds." in " ".join(statement.split())
         assert "ledger" in statement
         assert plan.compared().columns["against"].count("taken") == 1
+
+
+def test_a_statement_does_not_promise_to_hide_changes():
+    options = {"epsilon": 6.0, "users": 20_000, "rounds": 30}
+    told = {
+        changes: " ".join(dither.plan(JOB, **options, changes=changes).statement().text().split()) for changes in (0, 1)
+    }
+    assert "that change at the same times" in told[1]
+    assert told[1].count("when, is not hidden") == 2
+    assert "same times" not in told[0]
+    assert "is not hidden" not in told[0]

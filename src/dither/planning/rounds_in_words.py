@@ -109,8 +109,15 @@ def rounds_stated(plan: "Plan") -> Iterator[str]:
             "that they come from one device; they do not say whose it is."
         )
     yield f"The reports of one round reveal at most: {plan.report_guarantee}. Those of all rounds: {plan.guarantee}."
-    if not schedule.moments_hidden:
-        yield "That an answer has changed, and when, is not hidden: whoever sees your reports may notice it."
+
+
+def same_times_stated(plan: "Plan") -> Iterator[str]:
+    """What a promise between histories that change at the same times does not cover."""
+    if not plan.schedule.moments_hidden:
+        yield (
+            "This is about what your answers are, and not about when they change: that an answer has changed, and "
+            "when, is not hidden, and whoever sees your reports may notice it."
+        )
 
 
 CONDITION = (

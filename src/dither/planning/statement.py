@@ -21,7 +21,7 @@ from dither.core.exact import upward
 from dither.core.guarantee import Guarantee
 from dither.core.registry import Registry
 from dither.errors import ParameterError
-from dither.planning.rounds_in_words import CONDITION, KEPT_ON_DEVICE, rounds_stated
+from dither.planning.rounds_in_words import CONDITION, KEPT_ON_DEVICE, rounds_stated, same_times_stated
 from dither.privacy.promise import chance_of_guess, promise_in_words
 from dither.privacy.shuffle import bounds
 
@@ -185,6 +185,7 @@ def _short(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
         "reports, in which chance has a hand; from those of many people such numbers can be computed."
     )
     yield f"How much yours can tell about you: {_guess(plan.guarantee)}"
+    yield from same_times_stated(plan)
 
 
 def _guess(guarantee: Guarantee) -> str:
@@ -250,7 +251,8 @@ def _sent(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
             f"answers could not have led to is at most {upward(delta)} ({_odds(delta)})."
         )
     else:
-        yield "All that your device can send, it could also have sent had your answers been any others."
+        others = "any others" if plan.schedule.moments_hidden else "any others that change at the same times"
+        yield f"All that your device can send, it could also have sent had your answers been {others}."
     for part in plan.parts:
         if part.mechanism.remembers and not plan.schedule.repeats:
             yield (
@@ -273,6 +275,7 @@ def _revealed(plan: "Plan") -> Iterator[str]:
     factor, _, holds, terms = promise_in_words(plan.guarantee)
     yield factor
     yield f"What that means: {_guess(plan.guarantee)}"
+    yield from same_times_stated(plan)
     if chance_of_guess(plan.guarantee) > WEAK:
         yield "This promise is weak: it allows that who sees your reports is nearly always right."
     if plan.questions_per_user > 1 or len(plan.attributes) > 1:
