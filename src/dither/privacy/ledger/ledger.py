@@ -24,7 +24,8 @@ public. All that the device ever sends about a plan is the rounds, arranged by t
 **What is not.** Under 1, *that* a value changed is not hidden, nor when. The histories (A, A) and (A, B) are told apart
 with certainty as soon as two different reports are seen: (y, z) has probability 0 under the first. No epsilon covers
 this, and no memoization by value can. If the times of changes matter, take 2 or 3. (Mechanisms that randomize a kept
-response a second time, `mechanisms.longitudinal`, keep it themselves: the ledger repeats a whole report.)
+response a second time, `mechanisms.longitudinal`, keep it themselves: the ledger repeats a whole report. In a plan with
+rounds it keeps what they keep.)
 
 **Going back.** After A, B, A the third report is fresh, and paid for. It would be cheaper to keep a report for each
 value, as RAPPOR does: k values would cost k epsilon for ever. But then the transcript shows who went back to what, at
@@ -344,10 +345,15 @@ def _reservation(book: Book, outline: Outline, kind: str | None, rounds: int | N
     rows = _priced(book.reserved.values())
     budget, taken, most = _budget(book), summed(rows), affordable_rounds(_budget(book), guarantee, rows)
     if not (rounds or 1) <= most:
+        less = (
+            "Make a plan with a smaller epsilon, which is for all of its rounds"
+            if kind == ROUNDS
+            else "To share a budget, reserve less for each plan, before it is first answered: "
+            "ledger.reserve(plan, changes=1)"
+        )
         raise BudgetError(
             f"{basic_composition(guarantee, rounds or 1)} does not fit: the device promises {budget}, and {taken} is "
-            f"reserved for {len(rows)} plans. It takes no part in this one. To share a budget, reserve less for each "
-            "plan, before it is first answered: ledger.reserve(plan, changes=1)"
+            f"reserved for {len(rows)} plans. It takes no part in this one. {less}"
         )
     return Reserved(kind or CHANGES, rounds or most, guarantee.epsilon, guarantee.delta)
 
