@@ -16,8 +16,9 @@ plan is raced against the best of some sixty other whole ways to ask (`plan_riva
 expected error on these users are tried with seeds of their own, and the best of these runs again beside the plan, with
 the plan's seeds. So the rival knows the users, and the plan does not: *informed* is the plan that is given the users'
 true distribution as a prior. A ratio is the plan's error over the rival's, with a standard error by the jackknife over
-repetitions. It should be at most 1.05, plus three standard errors. Where the rival's distributions are smoothed,
-*refined* is the ratio of the plan's estimates after `refine="auto"`, which smooths, too: the plan's own are not.
+repetitions. It should be at most 1.05, plus three standard errors. Like is compared with like: where the rival smooths
+its distributions, so does the plan, by `refine="auto"`, and *refined* is the ratio that is judged; *ratio* is that of
+its estimates as they are, without bias, which no smooth rival's are.
 
 **Predictions.** For each question what `plan.predicted` says over the root mean squared error of the repetitions.
 
@@ -152,9 +153,14 @@ class Result:
         return jackknifed(ours, np.array(self.errors["rival"])[: ours.size])
 
     @property
+    def like(self) -> str:
+        """Which of the plan's estimates are like the rival's: the refined ones, if it smooths."""
+        return "refined" if "refined" in self.errors else "plan"
+
+    @property
     def met(self) -> bool:
         """Whether the plan is as good as the best rival, beyond noise."""
-        ratio, stderr = self.ratio()
+        ratio, stderr = self.ratio(self.like)
         return ratio <= RATIO + ERRORS * stderr
 
     def told(self, who: str) -> str:
@@ -333,9 +339,13 @@ class Verdict:
 
     def lines(self) -> Iterator[str]:
         """In words."""
-        for who, name in (("plan", "Plan over best rival"), ("informed", "Informed plan over best rival")):
+        for who, name in (
+            ("", "Plan over best rival, like with like"),
+            ("plan", "Plan without refinement over best rival"),
+            ("informed", "Informed plan without refinement over best rival"),
+        ):
             if self.cases:
-                ratios = {each.name: each.ratio(who) for each in self.cases}
+                ratios = {each.name: each.ratio(who or each.like) for each in self.cases}
                 worst = max(ratios, key=lambda each: ratios[each][0])
                 middle = median(ratio for ratio, _ in ratios.values())
                 within = sum(ratio <= RATIO + ERRORS * stderr for ratio, stderr in ratios.values())

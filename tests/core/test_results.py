@@ -117,7 +117,7 @@ def test_intervals_of_several_results_hold_for_all_numbers_at_once():
 def test_intervals_of_ranges_hold_for_all_attributes_at_once(script):
     ranges = script["ranges"]
     low, high = ranges.interval(0.9, simultaneous=True)
-    assert low.size == sum(ranges.axes.shape)
+    assert low.size == sum(ranges.shown.shape) == 104
     np.testing.assert_allclose(high - ranges.value, norm.isf(0.1 / low.size / 2) * ranges.stderr, rtol=1e-9)
     columns = ranges.table().columns
     assert list(columns) == ["attribute", "item", "share", "stderr", "low 95%", "high 95%"]

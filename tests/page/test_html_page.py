@@ -28,7 +28,6 @@ from dither.display.svg import at, picture, ticks
 from dither.errors import ParameterError
 from dither.page.cards import NOBODY, _dependence
 from dither.page.html_page import TITLE, html_page, promise_in_words
-from dither.planning.plan_estimates import PlanEstimates
 from marks import wide
 
 USERS = 20_000
@@ -571,9 +570,7 @@ def test_nobody_was_asked(plan):
 def test_numbers_that_are_not_known_are_called_so(plan, estimates):
     odd = estimates["conditional_mean(films)"]
     broken = replace(odd, value=np.full(20, np.nan), stderr=np.full(20, np.inf))
-    told = Page(
-        html_page(plan, PlanEstimates({**estimates.parts, "conditional_mean(films)": broken}, estimates.aliases))
-    )
+    told = Page(html_page(plan, replace(estimates, parts={**estimates.parts, "conditional_mean(films)": broken})))
     assert told.card("presence(films)").count("mean of those unknown") == 15
     assert "nan" not in told.card("presence(films)")
 

@@ -107,8 +107,10 @@ def test_twelve_attributes_realised_error_agrees(epsilon, monkeypatch):
 
 def test_pairs_are_asked_together_where_that_is_best():
     schema = Schema({f"x{i}": Numeric(0, 10) for i in range(5)})
-    best = plan(schema, 2.5, users=3000)
+    at_the_ends = {f"x{i}": [0.0, 10.0] for i in range(5)}  # where pairs are the better way
+    best = plan(schema, 2.5, users=3000, prior=at_the_ends)
     assert [len(part.questions) for part in best.parts] == [2, 2, 1]
+    assert [len(part.questions) for part in plan(schema, 2.5, users=3000).parts] == [1] * 5
     alone = min(registry[name](2.5).reading.worst_variance(0.2) * 5 for name in NUMBERS) / 3000
     assert best.rmse**2 < 0.85 * alone
     assert "Asked together" in best.explain()

@@ -92,11 +92,28 @@ def test_the_table_of_what_lost():
     for question in ("histogram(job)", "mean(income)"):
         (own,) = [row for row in rows if row[0] == question and row[3] == "taken"]
         assert own[2] == pytest.approx(made.predicted[question], rel=1e-9)
-        errors = [row[2] for row in rows if row[0] == question]
-        assert errors == sorted(errors)
-        for row in rows:
-            if row[0] == question and row[3] != "taken":
-                assert float(row[3].rstrip("%")) == pytest.approx(100 * (row[2] / own[2] - 1), abs=0.051)
+        against = [0.0 if row[3] == "taken" else float(row[3].rstrip("%")) for row in rows if row[0] == question]
+        assert against == sorted(against)
+    (own,) = [row for row in jobs if row[3] == "taken"]
+    for row in jobs:  # whose users are the worst in both columns
+        assert row is own or float(row[3].rstrip("%")) == pytest.approx(100 * (row[2] / own[2] - 1), abs=0.051)
+
+
+def test_means_are_compared_for_numbers_that_are_spread_evenly():
+    made = plan(Schema({"income": Numeric(-1, 1)}), 4.0, users=100_000)
+    columns = made.compared().columns
+    against = dict(zip(columns["mechanism"], columns["against"], strict=True))
+    x = np.linspace(-1.0, 1.0, 201)
+    own = made.parts[0].mechanism.moments(x).variance.mean()
+    duchi = dither.Duchi(4.0).moments(x).variance.mean()
+    assert float(against["Duchi"].rstrip("%")) == pytest.approx(100 * (math.sqrt(duchi / own) - 1), abs=0.051)
+    assert made.rmse == pytest.approx(math.sqrt(own / 100_000))
+    assert made.prediction.worst == pytest.approx(made.predicted["mean(income)"])
+    assert made.predicted["mean(income)"] > 1.2 * made.rmse
+    told = made.ways().columns
+    assert told["way to ask"][-2:] == ["the best, for the worst users", "limit for any plan"]
+    assert told["error / scale"][-2] == pytest.approx(made.prediction.worst)
+    assert "spread evenly" in made.explain()
 
 
 def test_the_table_of_a_stored_plan_and_of_a_prior():

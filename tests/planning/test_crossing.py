@@ -397,7 +397,7 @@ def test_codes_of_a_narrow_type_do_not_overflow():
     table = crossed(questions(labelled(200, 200), ["a0", "a1"]))
     assert table is not None
     narrow = [np.array([199], dtype=np.uint8), np.array([199], dtype=np.uint8)]
-    assert table.cell_numbers(narrow).tolist() == [table.cell_number([np.uint8(199), np.uint8(199)])] == [39_999]
+    assert table.join(narrow).tolist() == [39_999]
 
 
 def check_realised_error(collections: int = 200) -> None:
@@ -563,9 +563,7 @@ def test_a_table_beyond_reading_does_not_come_beside():
     assert "combination" in str(best.statement())  # it could be computed all the same
 
 
-def test_a_table_is_not_asked_for_by_itself(three):
-    with pytest.raises(ParameterError, match=r"table\(job, sex\) comes with the questions"):
-        questions(three.schema, ["table(job, sex)"])
+def test_a_table_of_strangers_is_no_question(three):
     with pytest.raises(ParameterError, match="no such question"):
         questions(three.schema, ["table(job, age)"])
 
@@ -655,7 +653,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         lambda s: s["parts"][0].update(questions=["histogram(job)", "histogram(job)", "distribution(children)"]),
         "only once",
     ),
-    "the table itself": (lambda s: s["parts"][0].update(questions=["table(job, sex, children)"]), "comes with"),
+    "another table": (lambda s: s["parts"][0].update(questions=["table(job, sex)"]), "do not fit its questions"),
     "asked twice": (
         lambda s: s["parts"].append(
             {"questions": ["histogram(sex)"], "weight": 1, "mechanism": dither.GRR(k=2, epsilon=5.0).to_dict()}
@@ -717,14 +715,9 @@ def exchanged(self: TableOf, mechanism: Any) -> Any:
 
 
 def test_columns_in_another_order_are_noticed(monkeypatch):
-    monkeypatch.setattr(TableOf, "cell_numbers", reversed_cells)
+    monkeypatch.setattr(TableOf, "join", reversed_cells)
     assert caught(check_encoding)
     assert caught(check_realised_error)
-
-
-def test_records_in_another_order_are_noticed(monkeypatch):
-    monkeypatch.setattr(TableOf, "cell_number", lambda self, codes: int(reversed_cells(self, codes)))
-    assert caught(check_encoding)
 
 
 def test_axes_that_are_read_in_another_order_are_noticed(monkeypatch):

@@ -64,7 +64,7 @@ def test_no_other_mechanism_is_better(liars: float):
 def test_what_is_minimised_is_the_error_at_their_worst():
     made = plan(Schema({"income": Numeric(0, 2)}), 1.0, users=100_000, liars=0.01)
     shift = float(made.influence(0.01).of("mean(income)").worst_shift(Fraction(1, 100)))
-    assert made.rmse == pytest.approx(math.hypot(made.predicted["mean(income)"], shift), rel=1e-12)
+    assert made.prediction.worst == pytest.approx(math.hypot(made.predicted["mean(income)"], shift), rel=1e-12)
     assert made.prediction.limit == 0  # the limit is one for honest users
 
 
@@ -72,7 +72,7 @@ def test_predicted_errors_are_those_of_honest_users():
     for liars in (0.001, 0.02):
         made = plan(MIXED, 1.0, users=100_000, liars=liars)
         for part, share in zip(made.parts, made.shares, strict=True):
-            chooser = Chooser(part.questions, dict.fromkeys(part.questions, 1.0), {}, 1.0, 0.0, 100_000)
+            chooser = Chooser(part.questions, dict.fromkeys(part.questions, 1.0), {}, 1.0, 0.0, 100_000, worst=True)
             price = chooser.price_of(part.mechanism, part.questions, float(share))
             for question, variance in zip(part.questions, price.variances, strict=True):
                 error = math.sqrt(variance / (100_000 * share)) * question.unit

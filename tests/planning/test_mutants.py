@@ -24,9 +24,9 @@ from dither.core.composite_channels import Independent
 from dither.core.guarantee import Guarantee
 from dither.core.randomness import Stream
 from dither.errors import DitherError
-from dither.planning import choose, plan_files, plan_parts, plans, priors
+from dither.planning import choose, plan_estimates, plan_files, plan_parts, plans, priors
 from dither.planning import planner as make
-from dither.planning.choose import Chooser, variances
+from dither.planning.choose import Chooser, report_variance
 from dither.planning.plans import Part
 from dither.planning.prediction import Prediction
 from dither.questions import Question, questions
@@ -170,22 +170,31 @@ def check_who_is_drawn() -> None:
         values = np.array([np.ravel(each[part.name].value)[0] for each in found])
         stated = np.mean([np.ravel(each[part.name].stderr)[0] for each in found])
         rmse = np.sqrt(np.mean((values - centre) ** 2))
-        (variance,) = choose.variances(part.mechanism.reading, part.questions, {}, share)
+        variance = choose.report_variance(part.mechanism.reading, part.questions, 0, None, share)
         assert math.sqrt(variance / users / share) * part.questions[0].unit == pytest.approx(rmse, rel=0.25)
         assert stated == pytest.approx(rmse, rel=0.25)
 
 
 def check_error_of_the_parts() -> None:
-    """What a plan says it minimises is the error of its own parts, not of a way that it did not take."""
+    """What a plan says it minimises is the error of its own parts, not of a way that it did not take.
+
+    For the worst users; and, as it chooses, for numbers that are spread evenly.
+    """
+    evenly = np.linspace(-1.0, 1.0, 201)
     for epsilon in (1.0, 4.0, 12.0):
         best = dither.plan(planning.SCHEMA, epsilon, users=10_000)
-        costs = [
-            reading.worst_variance(share) / share / 10_000
-            for part, share in zip(best.parts, best.shares, strict=True)
-            for reading in (part.table.readings(part.mechanism) if part.table else [part.mechanism.reading])
-        ]
-        assert len(costs) == len(best.questions)
-        assert best.rmse == pytest.approx(math.sqrt(np.mean(costs)), rel=1e-9)
+        worst, chosen = [], []
+        for part, share in zip(best.parts, best.shares, strict=True):
+            for reading in part.table.readings(part.mechanism) if part.table else [part.mechanism.reading]:
+                worst.append(reading.worst_variance(share) / share / 10_000)
+                chosen.append(worst[-1])
+            if part.questions[0].averages:
+                assert len(part.questions) == 1
+                noise = part.mechanism.moments(evenly).variance.mean() + (1 - share) * evenly.var()
+                chosen[-1] = noise / share / 10_000
+        assert len(worst) == len(best.questions)
+        assert best.prediction.worst == pytest.approx(math.sqrt(np.mean(worst)), rel=1e-9)
+        assert best.rmse == pytest.approx(math.sqrt(np.mean(chosen)), rel=1e-9)
 
 
 joint = pytest.mark.parametrize(("weights", "reported"), [((1, 3), 1), ((1, 1), 2)], ids=["one", "both"])
@@ -346,7 +355,7 @@ def test_integers_that_readers_round(monkeypatch):
 
 
 def test_a_simulation_that_states_a_guarantee(monkeypatch):
-    monkeypatch.setattr(plans, "NO_GUARANTEE", Guarantee(1.0))
+    monkeypatch.setattr(plan_estimates, "NO_GUARANTEE", Guarantee(1.0))
     assert caught(planning.test_secure_reports_carry_the_guarantee)
 
 
@@ -446,7 +455,8 @@ def test_a_mean_without_its_centre(monkeypatch):
 
 
 def test_the_variance_of_who_is_asked_is_not_predicted(monkeypatch):
-    monkeypatch.setattr(choose, "variances", lambda reading, unit, users, share: variances(reading, unit, users, 1.0))
+    everybody: Any = lambda *priced: report_variance(*priced[:-1], 1.0)  # noqa: E731
+    monkeypatch.setattr(choose, "report_variance", everybody)
     assert caught(check_who_is_drawn)
 
 

@@ -177,7 +177,7 @@ def test_questions():
     estimate = best.estimate(best.tally(best.randomize(table(100), seed=1)))
     assert estimate["income"] is estimate["distribution(income)"]
     assert estimate["distribution(income)"].labels[0] == "0 to 6250"  # type: ignore[index]
-    wrong: list[Any] = [["median(income)"], ["mean(job)"], ["mean(nothing)"], ["wealth"], [], ["mean(age)"] * 2]
+    wrong: list[Any] = [["mode(income)"], ["mean(job)"], ["mean(nothing)"], ["wealth"], [], ["mean(age)"] * 2]
     wrong += [["mean(age"], [["age"]], [3], [None], 3]
     for ask in wrong:
         with pytest.raises(ParameterError):
@@ -260,7 +260,8 @@ def test_what_is_not_one_value_a_user_is_refused():
             for invalid in ("error", "substitute"):
                 with pytest.raises(DomainError, match=f"attribute {name}"):
                     best.randomize({**good, name: wrong}, invalid=invalid)
-    pair = plan(Schema({"a": Numeric(0, 10), "b": Numeric(0, 10)}), 2.5, users=10)
+    at_the_ends = {"a": [0.0, 10.0], "b": [0.0, 10.0]}
+    pair = plan(Schema({"a": Numeric(0, 10), "b": Numeric(0, 10)}), 2.5, users=10, prior=at_the_ends)
     assert len(pair.parts[0].questions) == 2
     for a, b in ((np.zeros((2, 2)), np.zeros((2, 2))), (np.zeros((2, 1)), np.zeros(2))):
         with pytest.raises(DomainError, match="attribute a"):

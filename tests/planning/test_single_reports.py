@@ -25,7 +25,7 @@ from dither.core import columns, draw, randomness
 from dither.core.randomness import Stream
 from dither.mechanisms import key_sampling
 from dither.planning import plan_parts
-from dither.questions import Question
+from dither.questions import Column, Question
 from dither.questions.means import MeanOf
 
 SCHEMA = Schema(
@@ -150,11 +150,11 @@ def odd_records() -> list[Any]:
 
 def as_table(plan: dither.Plan, record: Mapping[str, Any]) -> dict[str, Any]:
     """What a table of one user would send, of values as columns encode them."""
-    encoded = {}
-    for part in plan.parts:
-        each = [np.array([by_columns(column, record.get(column.name))]) for column in part.columns]
-        encoded[part.name] = part._joined(each)
-    return encoded
+
+    def encoded(column: Column) -> np.ndarray:
+        return np.array([by_columns(column, record.get(column.name))])
+
+    return {part.name: part.looked_at.encode(encoded) for part in plan.parts}
 
 
 @pytest.mark.parametrize("name", PLANS)

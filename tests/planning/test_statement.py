@@ -75,7 +75,9 @@ def test_which_questions_are_drawn():
 
 def test_some_questions_of_many():
     schema = Schema({f"x{i}": Numeric(-1, 1) for i in range(6)})
-    plan = replace(dither.plan(schema, 3.0, users=1_000_000), questions_per_user=2, epsilon=6.0)
+    at_the_ends = {name: [-1.0, 1.0] for name in schema}  # pairs are asked together
+    made = dither.plan(schema, 3.0, users=1_000_000, prior=at_the_ends)
+    plan = replace(made, questions_per_user=2, epsilon=6.0)
     assert len(plan.parts) == 3
     assert plan.guarantee.epsilon > 5.9  # of two reports together
     told = said(plan.statement(), SENT)

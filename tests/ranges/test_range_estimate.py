@@ -514,3 +514,95 @@ def test_pairs_can_be_put_together_in_three_ways():
         assert float(found[by].answer(three).value) == pytest.approx(wanted, abs=1e-5)
     with pytest.raises(ParameterError, match="by must be one of"):
         estimate.completed("magic")
+
+
+# Many cells of a number ----------------------------------------------------------------------------------------------
+
+FINE = Schema({"x": Numeric(0, 100), "y": Numeric(-1, 1), "z": Ordinal(0, 29)})
+
+
+def finely(cells: int = 512, method: Any = Copula) -> RangeEstimate:
+    """Two numbers in many cells, and whole numbers."""
+    shape, random = (cells, cells, 30), np.random.default_rng(4)
+    low = random.beta(2.0, 4.0, 4000)
+    records = np.column_stack(
+        [np.minimum((low**power * size).astype(int), size - 1) for power, size in zip((1, 2, 1), shape, strict=True)]
+    )
+    mechanism = method(shape=shape, epsilon=2.0, n=4000)
+    return mechanism.estimate(mechanism.tally(mechanism.randomize(records, seed=1))).on(
+        Axes.of_schema(FINE, bins=cells)
+    )
+
+
+def test_at_most_64_cells_of_a_number_are_shown():
+    whole = finely()
+    assert (whole.axes.shape, whole.shown.shape) == ((512, 512, 30), (64, 64, 30))
+    shares, _ = whole.model.marginal(0)
+    np.testing.assert_allclose(whole["x"].value, shares.reshape(64, 8).sum(axis=1), atol=1e-12)
+    np.testing.assert_allclose(whole.marginal("x").value, whole["x"].value)
+    queries = [{"x": (low, low + 100 / 64)} for low in np.arange(64) * 100 / 64]
+    np.testing.assert_allclose(whole["x"].stderr, whole.answers(queries).stderr, rtol=1e-9)
+    assert list(whole["x"].edges) == list(whole.shown[0].edges)
+    assert list(whole["x"].item_names[:1]) == ["0 to 1.5625"]
+    assert whole.value.shape == whole.stderr.shape == whole.interval().low.shape == (158,)
+    assert len(whole.table()) == len(whole.item_names) == 158
+    assert [len(panel.value) for panel in whole.panels().values()] == [64, 64, 30]
+    assert "x: from 0 to 100, in 64 cells" in repr(whole)
+
+
+def test_tables_of_two_are_shown_in_few_cells():
+    whole = finely()
+    table = whole.model.table(0, 1).reshape(64, 8, 64, 8).sum(axis=(1, 3))
+    np.testing.assert_allclose(whole.joint("x", "y"), table, atol=1e-12)
+    np.testing.assert_allclose(
+        whole.joint("z", "y"), whole.model.table(2, 1).reshape(30, 64, 8).sum(axis=2), atol=1e-12
+    )
+    both = whole.marginal("x", "z")
+    assert both.value.shape == both.stderr.shape == (64, 30)
+    some = whole.answer({"x": (50, 50 + 100 / 64), "z": 7})
+    np.testing.assert_allclose([both.value[32, 7], both.stderr[32, 7]], [some.value, some.stderr], rtol=1e-9)
+    assert list(both.item_names)[31] == "1.5625 to 3.125, 1"
+
+
+def test_a_number_of_cells_that_is_no_multiple_is_shown_in_equal_ones():
+    whole = finely(cells=100)
+    assert whole.shown.shape == (64, 64, 30)
+    assert whole["x"].value.sum() == pytest.approx(1.0)
+    below = whole.answer({"x": (None, 50)}).value
+    assert whole["x"].value[:32].sum() == pytest.approx(float(below))
+    assert whole.joint("x", "y").sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("method", [Copula, MSW])
+def test_a_condensed_estimate_answers_the_same(method):
+    whole = finely(method=method)
+    short = whole.condensed()
+    assert (short.axes.shape, short.shown) == ((128, 128, 30), whole.shown)
+    assert short.condensed().axes == short.axes
+    queries = [
+        {"x": (3.3, 71.9)},
+        {"y": (-0.87, 0.123), "z": (4, 20)},
+        {"x": (None, 40.04), "y": (-0.5, None)},
+        {"x": (10, 11), "z": [3, 4]},
+    ]
+    one, other = whole.answers(queries), short.answers(queries)
+    for name in ("value", "noise", "doubt"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-6, atol=1e-12)
+    three = {"x": (10, 60), "y": (-1, 0.3), "z": (2, 19)}
+    assert float(whole.answer(three).value) == pytest.approx(float(short.answer(three).value), abs=0.01)
+    np.testing.assert_allclose(whole["x"].value, short["x"].value, atol=1e-12)
+    np.testing.assert_allclose(whole["y"].stderr, short["y"].stderr, rtol=1e-6)
+    np.testing.assert_allclose(whole.joint("x", "y"), short.joint("x", "y"), atol=1e-12)
+    quantiles = [each.quantile("x", [0.1, 0.5, 0.9]).value for each in (whole, short)]
+    np.testing.assert_allclose(*quantiles, rtol=1e-9)
+    assert short.sample(10, seed=1)["x"].shape == (10,)
+
+
+def test_what_has_no_even_pieces_is_not_condensed():
+    for cells in (60, 1000):  # a cell for each value, and pieces that differ
+        whole = finely(cells=cells)
+        assert whole.condensed().model is whole.model
+    plain = reported(Copula(shape=(512, 8), epsilon=1.0, n=1000))  # whole numbers are told one by one
+    assert plain.condensed().axes.shape == (512, 8)
+    grids = finely(method=HIO)
+    assert grids.condensed().model is grids.model

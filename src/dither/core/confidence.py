@@ -34,13 +34,15 @@ difference m - theta p has the mean 0 and a known variance, however small p is; 
 standard errors of 0 are Fieller's set (1954). Where p hardly stands out of its noise the set is all of the domain,
 and that is then what is known.
 
+**Functions of several** (`ProfileIntervals`): what a function is at all truths that may be.
+
 **Between grid points.** w is chosen on a lattice of theta; between its points both z are interpolated. As the tail of
 the normal is convex beyond its middle, the miss of interpolated ends is at most the interpolated miss, a. Where the
 ends of A are not monotone, the hull of all believed truths is taken, which only adds to it.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Protocol
@@ -56,6 +58,8 @@ CAP = 0.1  # the least share of the miss in either tail, away from the ends of t
 _AT_END = 0.5  # standard errors from an end of the domain within which all of the miss is on the other side
 _FINE = 8  # points of the lattice in a standard error
 _OUTWARD = 8  # steps to the farthest truth that an item may be believed with
+_CLIMBS = 24  # steps uphill: each of them is exact for a function that hardly bends
+_STEP = 1e-4  # of a standard error, for slopes
 _SAME = 0.01  # standard errors that are within such a factor are taken for the largest of them
 
 
@@ -263,3 +267,82 @@ class RatioIntervals(IntervalRule):
         high = np.where(a > 0, second, np.where(second > 1, first, 1.0))
         told = (root > 0) & (a != 0) & (low < 1) & (high > -1) & (low < high)
         return np.where(told, np.maximum(low, -1.0), -1.0), np.where(told, np.minimum(high, 1.0), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileIntervals(IntervalRule):
+    """The interval of one function of several numbers, each estimated with a normal error of its own.
+
+    It holds the values that the function has at truths which are not farther than z from what was estimated, in
+    standard errors and all numbers together: {f(theta): sum of ((y - theta) / s)^2 <= z^2}, the profile likelihood
+    interval. For a linear function it is the usual one. A function that bends is followed as far as the truths may be,
+    so that a variance has no negative end, and a correlation of numbers that may not vary at all can be anything: where
+    the function is not a number at some truth that may be, the interval is the whole domain.
+
+    >>> product = ProfileIntervals(lambda both: both[..., 0] * both[..., 1], np.array([2.0, 3.0]), np.full(2, 0.1))
+    >>> [round(float(end[0]), 2) for end in product.ends(0.05)]
+    [5.31, 6.72]
+    """
+
+    function: Callable[[Floats], Floats]  # of numbers along the last axis
+    y: Floats
+    sigma: Floats
+    low: float = -math.inf
+    high: float = math.inf
+    inside: Ends | None = None  # where the truth of each number can be
+
+    def of(self, places: NDArray[np.intp]) -> "ProfileIntervals":
+        return self
+
+    def ends(self, miss: float) -> Ends:
+        reach = beyond(miss / 2)
+        found = [self._farthest(sign, reach) for sign in (-1.0, 1.0)]
+        if not np.isfinite(found).all():
+            return np.array([self.low]), np.array([self.high])
+        low, high = (np.clip(np.array([end]), self.low, self.high) for end in found)
+        return low, high
+
+    def _farthest(self, sign: float, reach: float) -> float:
+        """The least or the largest value of the function at these truths: uphill on the sphere, from several places."""
+        count = self.y.size
+        starts = np.concatenate([np.eye(count), -np.eye(count), sign * self._slope(self.y[None]), np.zeros((1, count))])
+        best, place = -math.inf, starts
+        for _ in range(_CLIMBS):
+            truths = self._within(self.y + reach * self.sigma * place)
+            heights = sign * self.function(truths)
+            if not np.isfinite(heights).all():
+                return math.nan
+            best = max(best, float(heights.max()))
+            uphill = sign * self._slope(truths)
+            length = np.linalg.norm(uphill, axis=1, keepdims=True)
+            place = np.divide(uphill, length, out=place.copy(), where=length > 0)
+        return sign * best
+
+    def _within(self, truths: Floats) -> Floats:
+        return truths if self.inside is None else np.clip(truths, *self.inside)
+
+    def _slope(self, truths: Floats) -> Floats:
+        """By how much the function changes with a standard error of each number."""
+        steps = _STEP * np.diag(self.sigma)
+        apart = [self.function(truths[:, None] + side * steps) for side in (1, -1)]
+        with np.errstate(invalid="ignore"):
+            slope = (apart[0] - apart[1]) / (2 * _STEP)
+        return np.where(np.isfinite(slope), slope, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class BiasedIntervals(IntervalRule):
+    """The plain interval of each item, wider by how far the item may be off beside its noise."""
+
+    y: Floats
+    sigma: Floats
+    bias: Floats
+    low: float
+    high: float
+
+    def of(self, places: NDArray[np.intp]) -> "BiasedIntervals":
+        return replace(self, y=self.y[places], sigma=self.sigma[places], bias=self.bias[places])
+
+    def ends(self, miss: float) -> Ends:
+        low, high = plain_ends(self.y, self.sigma, self.low, self.high, miss)
+        return np.maximum(low - self.bias, self.low), np.minimum(high + self.bias, self.high)

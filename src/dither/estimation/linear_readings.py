@@ -21,7 +21,7 @@ without a histogram are then two numbers with nothing between them.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _RANK = 1e-9  # relative to the largest: directions below are rounding errors
+_EXACT = 1e-6  # of the variance of what is known best: the sum of all shares is known
 _RIDGE = 1e-9  # of the mean variance: shares that add up to one exactly have a direction without any
 
 
@@ -47,6 +48,33 @@ class LinearReading(NamedTuple):
     ) -> "LinearReading":
         """Of numbers whose errors have nothing to do with each other."""
         return cls(rows, value, np.diag(variance), reports, slack)
+
+    @classmethod
+    def of_estimate(cls, rows: Floats, estimate: "Numbers", slack: float = 0.0) -> "LinearReading":
+        """The numbers of an estimate as a reading; independent where it is not known how their errors go together."""
+        value, stderr, known = np.ravel(estimate.value), np.ravel(estimate.stderr), estimate.covariance
+        return cls(rows, value, np.diag(stderr**2) if known is None else known.dense(), estimate.n, slack)
+
+
+class Numbers(Protocol):
+    """Numbers with standard errors, and perhaps with how their errors go together."""
+
+    @property
+    def value(self) -> Floats: ...
+    @property
+    def stderr(self) -> Floats: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def covariance(self) -> "Dense | None": ...
+
+
+class Dense(Protocol):
+    """A covariance."""
+
+    def dense(self) -> Floats:
+        """The matrix."""
+        ...
 
 
 class Combined(NamedTuple):
@@ -112,6 +140,8 @@ class CombinedReadings:
 
 
 def combined(sources: Sequence[LinearReading]) -> CombinedReadings:
-    """What these sources tell together; those without a report, or whose errors have no bound, tell nothing."""
-    known = [source for source in sources if source.reports and np.isfinite(source.covariance).all()]
-    return CombinedReadings(tuple(known))
+    """What these sources tell together, and that shares add up to one."""
+    least = min(float(np.diagonal(source.covariance).max()) for source in sources)
+    values = sources[0].rows.shape[1]
+    whole = LinearReading(np.ones((1, values)), np.ones(1), np.full((1, 1), _EXACT * least), 0)
+    return CombinedReadings((*sources, whole))

@@ -238,7 +238,7 @@ class Cards:
 
     def _marginals(self, estimate: RangeEstimate) -> Markup:
         return element(
-            "div", joined(self._marginal(axis, estimate[axis.name]) for axis in estimate.axes), class_="figures"
+            "div", joined(self._marginal(axis, estimate[axis.name]) for axis in estimate.shown), class_="figures"
         )
 
     def _marginal(self, axis: Axis, estimate: Estimate) -> Markup:
@@ -258,7 +258,7 @@ def _ends(question: Question) -> tuple[float, float]:
 
 def _pairs(estimate: RangeEstimate) -> list[Markup]:
     """Heat maps of the pairs that depend on each other most; the others by name."""
-    pairs = list(combinations(estimate.axes, 2))
+    pairs = list(combinations(estimate.shown, 2))
     strengths = {pair: _strength(estimate, pair) for pair in pairs}
     known = [pair for pair in pairs if strengths[pair] is not None]
     if len(known) > _MOST_PAIRS:

@@ -110,7 +110,7 @@ def _numbers(estimate: Estimate, level: float) -> tuple[Floats, ...]:
 def people(plan: Plan, estimates: PlanEstimates) -> int:
     """How many users reported."""
     checked(plan, estimates)
-    return plan.users_behind([estimates[str(part.questions[0])].n for part in plan.parts])
+    return plan.users_behind(list(estimates.reports.values()))
 
 
 # Predicted, stated and real errors -----------------------------------------------------------------------------------

@@ -285,7 +285,6 @@ def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
     shifts = {worth.question: float(worth.worst_shift(moved.share)) for worth in moved.worths}
     for part, share in zip(plan.parts, plan.shares, strict=True):
         for question in part.questions:
-            estimate = estimates[str(question)]
             expected = plan.predicted.get(str(question), math.nan)
             rows.append(
                 [
@@ -293,7 +292,7 @@ def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
                     type(part.mechanism).__name__,
                     upward(part.mechanism.epsilon),
                     f"{plan.heard * share:,.0f}",
-                    f"{estimate.n:,}",
+                    f"{estimates.reports[part.name]:,}",
                     _error(question, "predicted", expected),
                     _error(question, "predicted", shifts.get(str(question), math.nan)),
                     str(part.mechanism.guarantee),

@@ -21,7 +21,11 @@ query (`ranges.error_prediction`), which falls more slowly than with the number 
 
 The measure is the mean over questions of MSE / scale^2, weighted by their importance, where scale is half the width
 of the domain for a mean and 1 for frequencies, averaged over cells or keys, by their own weights where they have some
-(`importance`). It is that of the worst users, or of users like those of a prior.
+(`importance`). It is that of users like those of a prior. Where nothing is known about them, shares and keys have the
+users that are worst for them, which are hardly worse than others. For means this would be a bad choice: the worst users
+sit at both ends of the domain, where nobody has them, and a plan for them has up to 1.5 times the error of another one
+on real data (`benchmarks/planning.py`). So means are planned for numbers that are spread evenly over the domain
+(`Question.reference`), and what is predicted stays an upper bound, for the worst users (docs/decisions/0034-whom.md).
 
 **Candidates** are what the mechanisms of the registry offer for a unit (`Mechanism.candidates`), so those of other
 packages too. Of those whose error is within one per cent of the smallest, which nobody notices, the one with the
@@ -127,6 +131,10 @@ class Chooser:
     n: int
     limits: ReportLimits = USUAL
     liars: Fraction = Fraction(0)
+    total: float | None = None  # of the importance of all that is asked, where that is not the sum
+    alone: frozenset[Question] = frozenset()  # means that are not asked in pairs
+    derived: tuple[Question, ...] = ()  # what is worked out from the others
+    worst: bool = False  # where nothing is known about users, for the worst of them, and not for those of `reference`
     schedule: Schedule = ONCE
 
     @cached_property
@@ -185,11 +193,12 @@ class Chooser:
 
     def _in_pairs(self, units: tuple[Unit, ...]) -> tuple[Unit, ...]:
         """The same with means in pairs, if there are any."""
-        means = sorted((each for each in self.questions if each.pairs), key=lambda each: self.importance[each])
+        paired = (each for each in self.questions if each.pairs and each not in self.alone)
+        means = sorted(paired, key=lambda each: self.importance[each])
         if len(means) < 2:
             return units
         pairs = [tuple(means[start : start + 2]) for start in range(0, len(means), 2)]
-        return (*pairs, *(unit for unit in units if not unit[0].pairs))
+        return (*pairs, *(unit for unit in units if unit[0] not in means))
 
     def _of(self, units: tuple[Unit, ...], style: str) -> Iterator[Way | None]:
         """The ways to ask these units; None for one that has too small a budget for some."""
@@ -221,7 +230,7 @@ class Chooser:
 
     @cached_property
     def _total(self) -> float:
-        return sum(self.importance[question] for question in self.questions)
+        return sum(self.importance[question] for question in self.questions) if self.total is None else self.total
 
     # One way ---------------------------------------------------------------------------------------------------
 
@@ -292,7 +301,14 @@ class Chooser:
         mean = sum(costs) / self._total
         return Way(label, units, tuple(price.mechanism for price in prices), tuple(weights), m, mean)
 
-    def cost_of(self, way: Way, limits: ReportLimits) -> float:
+    def cost_of(self, way: Way) -> float:
+        """What a way that was found for other users costs for those of this chooser."""
+        share, cost = way.questions_per_user / sum(way.weights), 0.0
+        for unit, mechanism, weight in zip(way.units, way.mechanisms, way.weights, strict=True):
+            cost += self._weighted(unit, self.known_price(mechanism, unit, share * weight)) / weight
+        return cost / share / self._total
+
+    def cost_within(self, way: Way, limits: ReportLimits) -> float:
         """What a way costs where units that these limits do not allow are asked otherwise; infinite if they cannot."""
         cost, share = way.cost * self._total, way.questions_per_user / sum(way.weights)
         for unit, mechanism, weight in zip(way.units, way.mechanisms, way.weights, strict=True):
@@ -319,7 +335,7 @@ class Chooser:
 
     def kind(self, unit: Unit) -> tuple[Unit, Hashable]:
         """A representative of the units with the same prices, and what they have in common."""
-        common = tuple((each.kind, self.importance[each], id(each.workload), id(self.users.get(each))) for each in unit)
+        common = tuple((each.kind, self.importance[each], id(each.workload), id(self._whom(each))) for each in unit)
         return self._first.setdefault(common, unit), common
 
     @cached_property
@@ -372,6 +388,15 @@ class Chooser:
             self._mechanisms[key] = cls.with_budget(parameters, epsilon, delta)
         return self._mechanisms[key]
 
+    def known_price(self, mechanism: Mechanism, unit: Unit, share: float) -> Price:
+        """`price_of`, worked out once for units of a kind."""
+        key = (self.kind(unit)[1], id(mechanism), share)
+        if key not in self._prices:
+            self._prices[key] = self.price_of(mechanism, unit, share)
+        found = self._prices[key]
+        assert found is not None
+        return found
+
     def price_of(self, mechanism: Mechanism, unit: Unit, share: float) -> Price:
         """What a mechanism costs that asks this share of the users."""
         known = unit[0].form(mechanism).variance(mechanism, self.n * share, self.n)
@@ -385,9 +410,18 @@ class Chooser:
         """The variance of one report about each question; of one about the cells of a table, about each of its axes."""
         table = crossed(unit)
         if table is None:
-            return variances(mechanism.priced_reading, unit, self.users, share)
+            return tuple(
+                report_variance(mechanism.priced_reading, unit, place, self._whom(question), share)
+                for place, question in enumerate(unit)
+            )
         axes = zip(unit, table.readings(mechanism), strict=True)
-        return tuple(variances(reading, (question,), self.users, share)[0] for question, reading in axes)
+        return tuple(
+            report_variance(reading, (question,), 0, self._whom(question), share) for question, reading in axes
+        )
+
+    def _whom(self, question: Question) -> Population | None:
+        """The users that a question is priced for: those of a prior, those of its reference, or the worst."""
+        return self.users.get(question, None if self.worst else question.reference)
 
     def _damages(self, mechanism: Mechanism, unit: Unit, share: float) -> tuple[float, ...]:
         """What liars add to the squared error of each question, at their worst, as a variance of one report.
@@ -439,18 +473,14 @@ def report_worths(mechanism: Mechanism, unit: Unit) -> tuple[Worth | None, ...]:
     return tuple(None if own is None else form.worth(own, place, len(unit)) for place, form in forms)
 
 
-def variances(reading: Reading, unit: Unit, users: Mapping[Question, Population], share: float) -> tuple[float, ...]:
-    """Of one report about each question of a unit, where a random share of the users is asked.
+def report_variance(reading: Any, unit: Unit, place: int, users: Population | None, share: float) -> float:
+    """Of one report about a question of a unit, where a random share of the users is asked.
 
-    For the worst users where nothing is known about them; of frequencies and of keys it is averaged, by the weights of
-    the question if it has some.
+    For these users, or for the worst; of frequencies and of keys it is averaged, by the weights of the question if it
+    has some.
     """
-    return tuple(_variance(reading, unit, place, users.get(question), share) for place, question in enumerate(unit))
-
-
-def _variance(reading: Any, unit: Unit, place: int, users: Population | None, share: float) -> float:
     if reading.domain.kind == SPARSE:
-        reading = replace(reading, about=unit[place].statistic)
+        reading = replace(reading, about=unit[place].needs)
     cells = unit[place].cells
     if users is None:
         return reading.worst_variance(share) if cells is None else worst_weighted_variance(reading, cells, share)

@@ -6,7 +6,7 @@ reader who doubts the choice.
 """
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from dither.core.mechanism import Mechanism
@@ -26,27 +26,29 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
     """One row for each question and mechanism, the best first: its predicted error, and what a report costs.
 
     That of a question is the one that the plan states: of its numbers on average, of ranges for the queries that will
-    be asked.
+    be asked; for the worst users, if there is no prior. "against" compares by what plans minimise, which for a mean is
+    the error for numbers that are spread evenly: its order may be another one.
     """
-    asked = tuple(question.evenly() for question in plan.weighted_questions)
+    asked = tuple(question.evenly() for question in plan.weighted_questions if question.reported)
     users = known_users(plan.schema, asked, prior)
     known = asked, dict.fromkeys(asked, 1.0), users, plan.epsilon, plan.delta, plan.users, _ANY_SERVER
-    once = Chooser(*known)
     stated = {str(question): question for question in asked}
+    once = Chooser(*known)
     rows: list[tuple[Any, ...]] = []
     for part, share in zip(plan.parts, plan.shares.tolist(), strict=True):
         unit = tuple(stated[str(question)] for question in part.questions)
-        alone, again = part.mechanism.report_epsilon, plan.schedule
-        chooser = RoundsChooser(*known, schedule=again, alone=alone) if again.repeats else once
+        told, again = part.mechanism.report_epsilon, plan.schedule
+        chooser = RoundsChooser(*known, schedule=again, report_epsilon=told) if again.repeats else once
+        worst = replace(chooser, worst=True)
         taken = chooser.price_of(part.mechanism, unit, share)
         offered = chooser.prices(unit, part.mechanism.epsilon, part.mechanism.delta, share)
         prices = [taken, *(price for price in offered if price.mechanism != part.mechanism)]
         for place, question in enumerate(part.questions):
             scale, own = question.unit / (plan.users * share) ** 0.5, taken.variances[place] ** 0.5
-            errors = [price.variances[place] ** 0.5 for price in prices]
-            for error, price in sorted(zip(errors, prices, strict=True), key=lambda pair: pair[0]):
-                mark = "taken" if price is taken else f"{error / own - 1:+.1%}"
-                rows.append((str(question), described(price.mechanism), error * scale, mark, *_costs(price)))
+            for price in sorted(prices, key=lambda each: each.variances[place]):
+                mark = "taken" if price is taken else f"{price.variances[place] ** 0.5 / own - 1:+.1%}"
+                error = worst.price_of(price.mechanism, unit, share).variances[place] ** 0.5 * scale
+                rows.append((str(question), described(price.mechanism), error, mark, *_costs(price)))
     names = ("question", "mechanism", "predicted error", "against", "bytes", "evaluations", "counts")
     return TextTable({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)})
 

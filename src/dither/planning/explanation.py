@@ -11,6 +11,7 @@ from dither.utility.influence import percentage
 if TYPE_CHECKING:
     from dither.planning.plans import Plan
 
+_SAME = 1.001  # errors that are within such a factor are told once
 _LOOSE = 3.0  # a limit further below says more about the limit than about the plan
 
 
@@ -25,17 +26,18 @@ def explain_plan(plan: "Plan") -> str:
     ]
     if others and best > 0:
         liars = plan.prediction.liars
-        worst = f" at the worst that {percentage(liars)} of liars can do" if liars else ""
+        lies = f" at the worst that {percentage(liars)} of liars can do" if liars else ""
         average = "by the weights" if plan.prediction.weights else "on average"
         lines.append(
-            f"Of the ways compared this one ({way}) has the smallest error{worst}: {best:.3g} of a scale, {average}."
+            f"Of the ways compared this one ({way}) has the smallest error{lies}: {best:.3g} of a scale, {average}."
         )
         next_best = plan.prediction.compared[others[0]]
         lines.append(f"The next best ({others[0]}) has {next_best:.3g}, {next_best / best - 1:.1%} more.")
-    if best < _LOOSE * plan.prediction.limit and not plan.prediction.informed:
+    worst = plan.prediction.worst or best
+    if worst < _LOOSE * plan.prediction.limit and not plan.prediction.informed:
         lines.append(
             f"No plan with this epsilon and so many users can be below {plan.prediction.limit:.3g} for all users; "
-            f"this one is {best / plan.prediction.limit:.2f} times that."
+            f"this one is {worst / plan.prediction.limit:.2f} times that{_own_worst(worst, best)}."
         )
     several = [part for part in plan.parts if len(part.questions) > 1 and len(part.columns) > 1]
     pairs = [part.name for part in several if part.table is None]
@@ -46,11 +48,19 @@ def explain_plan(plan: "Plan") -> str:
     if keys:
         lines.append(f"Answered by one report: {'; '.join(keys[:3])}.")
     mechanisms = {question: part.mechanism for part in plan.parts for question in part.questions}
-    remarked = {str(question): question.form(mechanisms[question]).remark for question in plan.weighted_questions}
+    remarked = {
+        str(question): question.form(mechanisms[question]).remark if question.reported else question.remark
+        for question in plan.weighted_questions
+    }
     remarks = sorted({remark for remark in remarked.values() if remark})
     lines += [f"{_listed([name for name in remarked if remarked[name] == remark])}: {remark}" for remark in remarks]
     lines += [*_weights(plan), *_server(plan), _liars(plan), _whom(plan)]
     return "\n".join(lines)
+
+
+def _own_worst(worst: float, best: float) -> str:
+    """The error for the worst users, where the plan was chosen for others."""
+    return f", with an error of {worst:.3g} for the worst users" if worst > best * _SAME else ""
 
 
 def _weights(plan: "Plan") -> list[str]:
@@ -104,9 +114,11 @@ def _whom(plan: "Plan") -> str:
     """Whose errors are predicted."""
     prior, worst = "users like those of the prior", f"the worst {plan.users:,} users"
     if not plan.prediction.informed:
-        return f"Predicted errors are for {worst}; real ones are usually kinder."
+        evenly = any(question.reference is not None for question in plan.measured)
+        how = " The way to ask was chosen for numbers that are spread evenly over their domain." if evenly else ""
+        return f"Predicted errors are for {worst}; real ones are usually kinder.{how}"
     known = plan.prediction.known
-    if len(known) in (0, len(plan.questions)):
+    if len(known) in (0, len(plan.measured)):
         return f"Predicted errors are for {prior}."
     return f"Predicted errors are for {prior} in {_listed(known)}, and for {worst} in the other questions."
 
@@ -130,8 +142,8 @@ def _liars(plan: "Plan") -> str:
 def _who(plan: "Plan") -> str:
     count = len(plan.parts)
     if plan.questions_per_user == count:
-        return "Every user answers every question" if len(plan.questions) > 1 else "Every user answers the question"
-    what = f"of {count} questions" if count == len(plan.questions) else f"of {count} groups of questions"
+        return "Every user answers every question" if len(plan.measured) > 1 else "Every user answers the question"
+    what = f"of {count} questions" if count == len(plan.measured) else f"of {count} groups of questions"
     if len({part.weight for part in plan.parts}) > 1:
         return f"Every user answers one {what}, drawn at random, more often where the variance is larger"
     return f"Every user answers {plan.questions_per_user} {what}, drawn at random"

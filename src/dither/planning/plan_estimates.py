@@ -8,22 +8,44 @@ with their types; `cumulative` gives shares below thresholds, which have quantil
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from dither.core.cumulative_estimate import Cumulative
 from dither.core.estimate import Estimate, Estimates
+from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.reports import left_out_in_words
 from dither.errors import UnknownError
+from dither.estimation.linear_readings import LinearReading
+from dither.planning.attribute_evidence import put_together, sources_of
+from dither.planning.refinement import refine_estimates
+from dither.questions.catalogue import named
+from dither.questions.derived import Collected
+from dither.questions.question import Question
 from dither.ranges.range_estimate import RangeEstimate
+
+if TYPE_CHECKING:
+    from dither.planning.plan_tally import PlanTally
+    from dither.planning.plans import Plan
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PlanEstimates(Estimates[str, Estimate | RangeEstimate]):
     """A result for each question, as in `estimates["mean(income)"]`; an attribute's name means its first question.
 
-    `dropped` says how many reports were left out of the tally, by the reason: they are in no number.
+    `dropped` says how many reports were left out of the tally, by the reason: they are in no number. `reports` says how
+    many there are about each part of the plan.
     """
 
     dropped: Mapping[str, int] = field(default_factory=dict)
+    asked: tuple[Question, ...] = ()
+    reports: Mapping[str, int] = field(default_factory=dict)
+
+    def __getitem__(self, key: str) -> Estimate | RangeEstimate:
+        """The result of a question, however it is written; an attribute's name means its first question."""
+        if key not in self.parts and key not in self.aliases:
+            meant = named(self.asked, key) if isinstance(key, str) else None
+            key = key if meant is None else str(meant)
+        return super().__getitem__(key)
 
     def explain(self) -> str:
         """Each part in words, and what was left out."""
@@ -53,3 +75,44 @@ class PlanEstimates(Estimates[str, Estimate | RangeEstimate]):
         if not asked:
             raise UnknownError('this plan did not ask for ranges: plan with ask=["ranges(age, income)"]')
         raise UnknownError(f"name the attributes of one of these results: {known}")
+
+
+def estimated(plan: "Plan", tally: "PlanTally", users: int, refine: str | None) -> PlanEstimates:
+    """The results of a plan, of so many users: what reports tell, refined if wanted, and what is worked out from it."""
+    guarantee = NO_GUARANTEE if tally.simulated else plan.guarantee
+    found = _told_by_reports(plan, tally, users, guarantee)
+    if refine is not None:
+        found = refine_estimates(found, refine)
+    decoded = {question: question.decode(estimate) for question, estimate in found.items()}
+    collected = Collected(users, guarantee)
+    worked_out = {question: question.derive(decoded, collected) for question in plan.derived}
+    shown = {str(each): result for each, result in {**decoded, **worked_out}.items() if not each.supporting}
+    reports = {name: part.n for name, part in tally.parts.items()}
+    return PlanEstimates(shown, _first_of_attributes(plan.questions), tally.dropped, plan.questions, reports)
+
+
+def _told_by_reports(plan: "Plan", tally: "PlanTally", users: int, guarantee: Guarantee) -> dict[Question, Any]:
+    """For each question an estimate from all reports that tell about it (`attribute_evidence`).
+
+    Ranges come last: they take what the others tell into their marginals.
+    """
+    tallies = [(part, tally.parts[part.name]) for part in plan.parts]
+    alone = [(part, own) for part, own in tallies if not part.takes_evidence]
+    found: dict[Question, Any] = {}
+    for part, own in alone:
+        found |= part.estimates(own, guarantee, users)
+    told = [each for part, own in alone for each in part.tells(own, found, users)]
+    by_name: dict[str, list[LinearReading]] = {}
+    for _, name, reading in told:
+        by_name.setdefault(name, []).append(reading)
+    for part, own in tallies:
+        if part.takes_evidence:
+            found |= part.estimates(own, guarantee, users, by_name)
+            told += part.tells(own, found, users)
+    ordered = {question: found[question] for part in plan.parts for question in part.answered if question in found}
+    return put_together(ordered, sources_of(told))
+
+
+def _first_of_attributes(asked: tuple[Question, ...]) -> dict[str, str]:
+    """For each attribute its first question."""
+    return {name: str(question) for question in reversed(asked) for name in question.names}

@@ -55,6 +55,8 @@ class PlanFormat(msgspec.Struct, forbid_unknown_fields=True):
     parts: Annotated[list[PartFormat], msgspec.Meta(min_length=1)]
     hash: str
     prediction: PredictionFormat
+    derived: list[str] = []  # left out if there are none, and so is the next one: a plan without them has no other hash
+    conditions: dict[str, dict[str, list[Any]]] = {}
     version: str | None = None  # at first plans were written without this one and the next
     certificate: CertificateFormat | None = None
     schedule: dict[str, Any] | None = None  # of plans that ask in several rounds, and of no others

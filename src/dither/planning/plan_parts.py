@@ -6,14 +6,14 @@ questions, and how what the mechanism estimates becomes an estimate for each of 
 Questions that are crossed have a `table`: a report is about its cell, and each question reads its own axis.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.domains import CATEGORIES, RECORDS, SPARSE, WHOLE_NUMBERS, UnitInterval
+from dither.core.domains import CATEGORIES, RECORDS, SPARSE, UnitInterval
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Collection, Mechanism
 from dither.core.randomness import Stream
@@ -21,6 +21,7 @@ from dither.core.reports import Reports
 from dither.core.tally import Tally
 from dither.core.worth import Worth
 from dither.errors import DomainError, ParameterError, TallyError
+from dither.estimation.linear_readings import LinearReading
 from dither.planning.choose import Unit, report_worths
 from dither.planning.record_tables import record_value
 from dither.questions.question import Column, Encoded, Form, Question
@@ -43,6 +44,11 @@ class Part(NamedTuple):
     def forms(self) -> tuple[Form, ...]:
         """Its questions as they are put to its mechanism."""
         return tuple(question.form(self.mechanism) for question in self.questions)
+
+    @property
+    def looked_at(self) -> "LookedAt":
+        """What its mechanism looks at, of one user or of many."""
+        return LookedAt.of(self)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -75,11 +81,11 @@ class Part(NamedTuple):
         reading: Any = self.mechanism.reading  # a domain of each kind has its own parameters
         domain, asked = reading.domain, {form.domain for form in self.forms}
         if domain.kind == RECORDS:
-            all_asked = domain.d == len(self.columns) == len(self.questions) > 1
+            all_asked = domain.d == len(self.questions) > 1
             return domain.numeric and all_asked and asked == {UnitInterval()}
         if domain.kind == SPARSE:
-            told = {question.statistic for question in self.questions} <= set(reading.statistics)
-            return told and asked == {domain} and len(self.columns) == 1
+            told = {question.needs for question in self.questions} <= set(reading.statistics)
+            return told and asked == {domain} and len({question.together for question in self.questions}) == 1
         table = self.table
         if domain.kind == CATEGORIES and table is not None:
             return domain == table.domain and self.mechanism.along(table.shape, (0,)) is not None
@@ -88,23 +94,14 @@ class Part(NamedTuple):
 
     def encode(self, columns: Mapping[str, Any], users: int, invalid: str) -> NDArray:
         """What its mechanism takes, for each row of a table."""
-        encoded = [column.encode(columns[column.name], invalid) for column in self.columns]
-        for column, each in zip(self.columns, encoded, strict=True):
-            if each.shape != (users,):  # a report would depend on the values of others
+
+        def encoded(column: Column) -> NDArray:
+            found = column.encode(columns[column.name], invalid)
+            if found.shape != (users,):  # a report would depend on the values of others
                 raise DomainError(f"attribute {column.name}: there must be exactly one value for each user")
-        return self._joined(encoded)
+            return found
 
-    def _joined(self, encoded: Sequence[NDArray]) -> NDArray:
-        """Columns as a mechanism takes them: one, those of records beside each other, or the cells of a table."""
-        table = self.table
-        if table is not None:
-            return table.cell_numbers(encoded)
-        return np.stack(encoded, axis=1) if self.takes_records else encoded[0]
-
-    @property
-    def takes_records(self) -> bool:
-        """Whether its mechanism takes several columns, or the only one as if there were more."""
-        return self.mechanism.reading.domain.kind in (RECORDS, WHOLE_NUMBERS)
+        return self.looked_at.encode(encoded)
 
     @property
     def counts(self) -> int:
@@ -131,11 +128,39 @@ class Part(NamedTuple):
         """For each question what a report is worth, in its own units, where this share of the users is asked."""
         for question, worth in zip(self.questions, report_worths(self.mechanism, self.questions), strict=True):
             if worth is not None and question.averages:
-                worth = worth.scaled(Fraction(question.unit), Fraction(question.attribute.centre))
+                worth = worth.scaled(Fraction(question.unit), Fraction(question.origin))
             yield question, None if worth is None else worth._replace(question=str(question)).asked_of(share)
 
-    def estimates(self, tally: Tally, guarantee: Guarantee, users: int) -> Iterator[tuple[Question, Any]]:
-        """For each question an estimate in the mechanism's own units; unknown if nobody was asked."""
+    @property
+    def answered(self) -> tuple[Question, ...]:
+        """All that its reports answer."""
+        return *self.questions, *self.beside
+
+    @property
+    def takes_evidence(self) -> bool:
+        """Whether its result is a fit, which takes what others tell about its attributes."""
+        return any(question.answers_conditions for question in self.questions)
+
+    def tells(
+        self, tally: Tally, found: Mapping[Question, Any], users: int
+    ) -> Iterator[tuple[Question, str, LinearReading]]:
+        """What its reports tell about single attributes: by which question, the attribute's name, and the reading."""
+        asked = self.questions if self.table is None else (self.table,)
+        for question in asked if tally.n else ():
+            own = found.get(question, found[self.questions[0]])
+            yield from ((question, name, told) for name, told in question.tells(self.mechanism, tally, own, users))
+
+    def estimates(
+        self,
+        tally: Tally,
+        guarantee: Guarantee,
+        users: int,
+        others: Mapping[str, Sequence[LinearReading]] | None = None,
+    ) -> Iterator[tuple[Question, Any]]:
+        """For each question an estimate in the mechanism's own units; unknown if nobody was asked.
+
+        `others` is what other questions tell about attributes, for a result that takes it.
+        """
         mechanism, asked = self.mechanism, self.questions
         source = f"{type(mechanism).__name__} at epsilon {mechanism.epsilon:.6g}"
         unknown = None if tally.n else {question: question.unknown(guarantee, source) for question in asked}
@@ -145,7 +170,9 @@ class Part(NamedTuple):
         within, table = Collection(guarantee, source, users), self.table
         if table is None:
             forms = self.forms
-            own = mechanism.estimate(tally, forms[0].reading_of(mechanism), within=within)
+            reading = forms[0].reading_of(mechanism)
+            reading = reading if not others else asked[0].told(others, reading or mechanism.reading)
+            own = mechanism.estimate(tally, reading, within=within)
             for place, question in enumerate(asked):
                 yield question, forms[place].select(own, place, len(asked))
             yield from ((each, each.select(own, 0, 1)) for each in self.beside if each.answered_by(own))
@@ -157,27 +184,42 @@ class Part(NamedTuple):
             yield table, table.select(mechanism.estimate(tally, within=within), 0, 1)
 
 
+class LookedAt(NamedTuple):
+    """What a mechanism looks at: the forms of questions, each with its columns, and the table of crossed ones."""
+
+    forms: tuple[Form, ...]
+    table: TableOf | None
+
+    @classmethod
+    def of(cls, part: Part) -> "LookedAt":
+        """Of crossed questions, and of several numbers in one report, all of them; else one speaks for all."""
+        several = part.table is not None or part.mechanism.reading.domain.kind == RECORDS
+        return cls(part.forms if several else part.forms[:1], part.table)
+
+    def encode(self, encoded: Callable[[Column], NDArray]) -> NDArray:
+        """What the mechanism takes, one for each user, given how a column is encoded."""
+        joined = [form.join([encoded(column) for column in form.columns]) for form in self.forms]
+        if self.table is not None:
+            return self.table.join(joined)
+        return np.stack(joined, axis=1) if len(joined) > 1 else joined[0]
+
+
 class DevicePart(NamedTuple):
     """A part as a device knows it: what does not depend on the record, worked out once."""
 
     name: str
     tag: str
     mechanism: Mechanism
-    columns: tuple[Column, ...]
-    takes_records: bool
-    table: TableOf | None = None
+    looked_at: LookedAt
 
     @classmethod
     def of(cls, part: Part, tag: str) -> "DevicePart":
         """For a part whose reports carry this tag."""
-        return cls(part.name, tag, part.mechanism, part.columns, part.takes_records, part.table)
+        return cls(part.name, tag, part.mechanism, part.looked_at)
 
     def encode(self, record: Any) -> NDArray:
         """What its mechanism takes from the record of one user; substitutes for what does not fit."""
-        encoded = [_substituted(column, record_value(record, column.name)) for column in self.columns]
-        if self.table is not None:
-            return np.array([self.table.cell_number(encoded)])
-        return np.array([encoded] if self.takes_records else encoded)
+        return self.looked_at.encode(lambda column: np.array([_substituted(column, record_value(record, column.name))]))
 
     def reports(self, values: NDArray, tape: Stream, rows: NDArray[np.intp] | None = None) -> Reports:
         """One report for each value, with words of a stream of its own."""

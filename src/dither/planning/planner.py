@@ -22,6 +22,7 @@ from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.mechanism import Mechanism
 from dither.errors import BudgetWarning, ParameterError
 from dither.planning.choose import Chooser, ReportLimits, Unit, Way
+from dither.planning.demand import demanded, measured
 from dither.planning.importance import Weights, importances, told_weights
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
@@ -29,6 +30,7 @@ from dither.planning.prediction import NOTHING, Prediction
 from dither.planning.priors import checked_mapping, known_users
 from dither.planning.rounds import IN_WORDS, OverTime, predicted_over_time
 from dither.questions.catalogue import questions
+from dither.questions.derived import Expected
 from dither.questions.question import Question
 from dither.schema import Schema
 from dither.utility.influence import checked_share
@@ -131,9 +133,14 @@ def chooser_of(
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta)
     asked = questions(schema, ask)
     given = checked_mapping(weights, 'weights maps questions to numbers, as in weights={"mean(income)": 2.0}')
-    known, share = known_users(schema, asked, prior), checked_share("liars", liars)
-    importance = importances(asked, given)
-    return Chooser(tuple(importance), importance, known, epsilon, delta, users, limits, share)
+    known, share = known_users(schema, measured(asked), prior), checked_share("liars", liars)
+    demand = demanded(importances(asked, given), known)
+    if not demand.importance:
+        raise ParameterError("nothing has to be reported for this: ask for something that devices know, too")
+    importance, total = demand.importance, demand.total if demand.derived else None
+    return Chooser(
+        tuple(importance), importance, known, epsilon, delta, users, limits, share, total, demand.alone, demand.derived
+    )
 
 
 def checked_limits(most_evaluations: Any, most_bytes: Any) -> ReportLimits:
@@ -153,7 +160,7 @@ def kept_ways(schema: Schema, chooser: Chooser, users: int) -> list[Way]:
 def _plan(schema: Schema, chooser: Chooser, way: Way, users: int, prediction: Prediction) -> Plan:
     units = [tuple(replace(each, workload=None) for each in unit) for unit in way.units]  # no part of what is stored
     parts = tuple(Part(*part) for part in zip(units, way.mechanisms, way.weights, strict=True))
-    asked = schema, chooser.epsilon, chooser.delta, users, parts, way.questions_per_user, prediction
+    asked = schema, chooser.epsilon, chooser.delta, users, parts, way.questions_per_user, prediction, chooser.derived
     return Plan(*asked, schedule=chooser.schedule)
 
 
@@ -162,31 +169,37 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int, weights
     compared = {way.label: math.sqrt(way.cost / users) for way in reversed(ways)}
     shares = [best.questions_per_user * weight / sum(best.weights) for weight in best.weights]
     errors: dict[str, float] = {}
+    expected: dict[Question, Expected] = {}
     of_numbers: dict[str, dict[str, float]] = {}
-    honest = replace(chooser, liars=Fraction(0))
+    worst = replace(chooser, worst=True)
+    honest = replace(worst, liars=Fraction(0))
     for unit, mechanism, share in zip(best.units, best.mechanisms, shares, strict=True):
-        price = honest.price_of(mechanism, tuple(each.evenly() for each in unit), share)
+        price = honest.known_price(mechanism, tuple(each.evenly() for each in unit), share)
         for place, (each, variance) in enumerate(zip(unit, price.variances, strict=True)):
-            errors[str(each)] = math.sqrt(variance / (users * share)) * each.unit
+            error = math.sqrt(variance / (users * share))
+            errors[str(each)] = error * each.unit
+            expected[each] = Expected(mechanism, users * share, users, error)
             if each.cells is not None:
                 of_numbers[str(each)] = _errors_of_named(honest, mechanism, unit, place, share)
+    errors |= {str(each): each.predict(expected, chooser.users) for each in chooser.derived}
     prediction = Prediction(
-        {str(each): errors[str(each)] for each in chooser.questions},
+        {str(each): errors[str(each)] for each in (*chooser.questions, *chooser.derived)},
         dict(sorted(compared.items(), key=lambda pair: pair[1])),
         limit_of(chooser, users),
         bool(chooser.users),
         tuple(str(each) for each in chooser.questions if each in chooser.users),
         float(chooser.liars),
         _counted(chooser, best),
-        told_weights(chooser.questions, weights),
+        told_weights((*chooser.questions, *chooser.derived), weights),
         of_numbers,
+        math.sqrt(worst.cost_of(best) / users),
     )
     return _plan(schema, chooser, best, users, prediction)
 
 
 def _counted(chooser: Chooser, way: Way) -> float:
     """The error of the same way to ask if the server could only count reports; 0 if it cannot be asked then."""
-    cost = chooser.cost_of(way, chooser.limits._replace(evaluations=0))
+    cost = chooser.cost_within(way, chooser.limits._replace(evaluations=0))
     return math.sqrt(cost / chooser.n) if math.isfinite(cost) else 0.0
 
 
@@ -216,6 +229,7 @@ def limit_of(chooser: Chooser, users: int) -> float:
         chooser.delta > 0
         or chooser.users
         or chooser.liars
+        or chooser.derived
         or chooser.schedule.repeats
         or any(_limit(each, 1.0) is None for each in chooser.questions)
     ):
@@ -309,7 +323,7 @@ def _least_of(asked: Sequence[_Asked], epsilon: float) -> float:
 
 def _warn(made: Plan) -> None:
     """Say so where a result would tell no more than the domain does."""
-    asked = [question for part in made.parts for question in part.questions]
+    asked = [question for question in made.questions if not question.supporting]
     weak = [each for each in asked if made.predicted[str(each)] > each.useless]
     if weak:
         worst = max(weak, key=lambda each: made.predicted[str(each)] / each.useless)

@@ -35,7 +35,7 @@ from dither.core.checks import checked_choice, checked_count, checked_delta, che
 from dither.core.columns import filled
 from dither.core.composite_channels import Independent
 from dither.core.draw import Tape, entries
-from dither.core.guarantee import NO_GUARANTEE, Guarantee
+from dither.core.guarantee import Guarantee
 from dither.core.mechanism import MOST_COUNTED
 from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
@@ -49,14 +49,13 @@ from dither.planning import plan_files
 from dither.planning.device_reports import DeviceReports
 from dither.planning.explanation import explain_plan
 from dither.planning.importance import importances
-from dither.planning.plan_files import CertificateFormat, PartFormat
+from dither.planning.plan_files import CertificateFormat, PartFormat, PlanFormat
 from dither.planning.plan_parts import DevicePart, Part
 from dither.planning.plan_poisoning import goodness_of_tally, influence_on_plan
 from dither.planning.plan_tally import PlanTally
 from dither.planning.prediction import NOTHING, Prediction, checked_prediction
 from dither.planning.record_check import RecordCheck, checked_record
 from dither.planning.record_tables import columns_of, missing_replaced
-from dither.planning.refinement import refine_estimates
 from dither.planning.rounds_in_words import refuse_forgetful, rounds_columns
 from dither.planning.tally_sums import merged_tallies
 from dither.questions.catalogue import questions
@@ -88,6 +87,7 @@ class Plan:
     parts: tuple[Part, ...]
     questions_per_user: int
     prediction: Prediction = field(compare=False, repr=False)
+    derived: tuple[Question, ...] = ()
     schedule: Schedule = field(default=ONCE, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -99,13 +99,23 @@ class Plan:
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """What is asked."""
+        """What is answered: what reports are about, and what is worked out from it."""
+        return (*(each for each in self.measured if not each.supporting), *self.derived)
+
+    @property
+    def measured(self) -> tuple[Question, ...]:
+        """What reports are about."""
         return tuple(question for part in self.parts for question in part.questions)
 
     @cached_property
     def weighted_questions(self) -> tuple[Question, ...]:
         """The same, with what of them mattered more when the plan was made."""
-        return tuple(importances(self.questions, self.prediction.weights))
+        return tuple(importances(self.measured + self.derived, self.prediction.weights))
+
+    @staticmethod
+    def behind(question: Question) -> tuple[Question, ...]:
+        """The questions whose reports answer it: itself, or those that it rests on."""
+        return (question,) if question.reported else question.rests_on
 
     @property
     def beside(self) -> tuple[Question, ...]:
@@ -188,8 +198,9 @@ class Plan:
     def rmse(self) -> float:
         """What the plan minimises: the square root of the mean over questions of MSE / scale^2, by their weights.
 
-        Where cells or keys have weights of their own, MSE is their weighted mean. Of a plan that was made for a share
-        of liars, it is that of the worst they can do.
+        It is for users like those of the prior; without one, for numbers that are spread evenly over their domain and
+        otherwise for the worst users. Where cells or keys have weights of their own, MSE is their weighted mean. Of a
+        plan that was made for a share of liars, it is that of the worst they can do.
         """
         return next(iter(self.prediction.compared.values()))
 
@@ -210,11 +221,20 @@ class Plan:
 
     def table(self, liars: float | None = None) -> TextTable:
         """One row a question; with a share of `liars`, also how far these can move its numbers, at most."""
-        rows = [
-            (str(question), type(part.mechanism).__name__, part.mechanism.epsilon, f"{self.heard * share:,.0f}")
-            for part, share in zip(self.parts, self.shares, strict=True)
+        told: dict[Question, tuple[Part, float]] = {
+            question: (part, share)
+            for part, share in zip(self.parts, self.shares.tolist(), strict=True)
             for question in part.questions
-        ]
+        }
+        rows = []
+        for question in self.questions:
+            parts = list(
+                {part.name: (part, share) for part, share in map(told.get, self.behind(question)) if part}.values()
+            )
+            mechanisms = dict.fromkeys(type(part.mechanism).__name__ for part, _ in parts)
+            epsilon = max((part.mechanism.epsilon for part, _ in parts), default=0.0)
+            asked = sum(share for _, share in parts)
+            rows.append((str(question), ", ".join(mechanisms), epsilon, f"{self.heard * asked:,.0f}"))
         columns = zip(*rows, strict=True)
         named = dict(zip(("question", "mechanism", "epsilon", "users"), map(list, columns), strict=True))
         found = {**named, "predicted error": [self.predicted[name] for name in named["question"]]}
@@ -241,9 +261,17 @@ class Plan:
         return compared_mechanisms(self, prior)
 
     def ways(self) -> TextTable:
-        """The ways to ask that were compared, the best first; last, if known, the limit that no way can be below."""
-        limit = {"limit for any plan": self.prediction.limit} if self.prediction.limit else {}
-        found = {**self.prediction.compared, **limit}
+        """The ways to ask that were compared, the best first; last, if known, the limit that no way can be below.
+
+        The limit is one for all users, so the way that was taken stands beside it with its error for the worst of them,
+        where it was chosen for others (numbers that are spread evenly).
+        """
+        limit, worst = self.prediction.limit, self.prediction.worst
+        found = dict(self.prediction.compared)
+        if limit and worst > self.rmse:
+            found["the best, for the worst users"] = worst
+        if limit:
+            found["limit for any plan"] = limit
         return TextTable({"way to ask": list(found), "error / scale": list(found.values())})
 
     def explain(self) -> str:
@@ -573,29 +601,22 @@ class Plan:
         """
         return goodness_of_tally(self, tally, false_alarm)
 
-    def estimate(self, tally: PlanTally, *, refine: str | None = None) -> "PlanEstimates":
+    def estimate(self, tally: PlanTally, *, refine: str | None = None, users: int | None = None) -> "PlanEstimates":
         """An estimate for each question, in the attribute's own units; the attribute's name means its first one.
 
-        `refine="auto"` wins back accuracy (`dither.refine`): each result then has the one before as `original`.
+        `refine="auto"` wins back accuracy (`dither.refine`): each result then has the one before as `original`. Results
+        are about the users who reported. `users` is a larger public number of them, of whom those who reported are a
+        random part: totals are then of so many, and error bars know that the others were not asked.
         """
-        from dither.planning.plan_estimates import PlanEstimates  # a device has no use for it
+        from dither.planning.plan_estimates import estimated  # a device has no use for it
 
         self.check_tally(tally)
-        users = self.users_behind([part.n for part in tally.parts.values()])
-        if users == 0:
+        reported = self.users_behind([part.n for part in tally.parts.values()])
+        if reported == 0:
             raise EmptyError("there are no reports yet: tally at least one before estimating")
-        users = round(users / self.schedule.turnout)
-        guarantee = NO_GUARANTEE if tally.simulated else self.guarantee
-        found = {
-            question: estimate
-            for part in self.parts
-            for question, estimate in part.estimates(tally.parts[part.name], guarantee, users)
-        }
-        if refine is not None:
-            found = refine_estimates(found, refine)
-        decoded = {str(question): question.decode(estimate) for question, estimate in found.items()}
-        first = {name: str(question) for question in reversed(self.questions) for name in question.names}
-        return PlanEstimates(decoded, first, tally.dropped)
+        behind = round(reported / self.schedule.turnout)
+        everybody = behind if users is None else checked_count("users", users, reported, plan_files.MOST_WHOLE)
+        return estimated(self, tally, everybody, refine)
 
     def estimate_rounds(self, tallies: "Mapping[str | int, PlanTally]") -> "RoundEstimates":
         """Estimates by round, of changes between rounds and of their mean, from the tally of each: `{"W47": tally}`.
@@ -629,8 +650,15 @@ class Plan:
                 }
                 for part in self.parts
             ],
+            **({"derived": [str(question) for question in self.derived]} if self.derived else {}),
+            **({"conditions": conditions} if (conditions := self._conditions) else {}),
             **({"schedule": self.schedule.to_dict()} if self.schedule.repeats else {}),
         }
+
+    @property
+    def _conditions(self) -> dict[str, Any]:
+        """What a device needs of questions beside their texts."""
+        return {str(question): question.details for question in self.questions if question.details is not None}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -669,29 +697,44 @@ class Plan:
         """The inverse of `to_json`: the hash is compared, every mechanism is certified again, and so is the plan."""
         stored = plan_files.from_text(text)
         schema = _named("schema", Schema.from_dict, stored.schema)
-        parts = tuple(_part(schema, part, f"parts[{place}]") for place, part in enumerate(stored.parts))
+        details = stored.conditions
+        parts = tuple(_part(schema, part, details, f"parts[{place}]") for place, part in enumerate(stored.parts))
         reported = checked_count("reported", stored.reported, 1, len(parts))
         uneven = len({part.weight for part in parts}) > 1
         fitting = all(part.fits for part in parts) and (reported in (1, len(parts)) or not uneven)
         keys = [part.keys for part in parts if part.keys is not None]
-        asked = [str(question) for part in parts for question in part.questions]
-        if not fitting or len(set(asked)) < len(asked) or len(set(keys)) < len(keys):
+        asked = [question for part in parts for question in part.questions]
+        derived = _derived(schema, stored)
+        told = {base for each in derived for base in each.rests_on} <= set(asked)
+        different = len(set(map(str, asked))) == len(asked) and all(question.reported for question in asked)
+        if not (fitting and told and different) or len(set(keys)) < len(keys):
             raise ParameterError("this is not a plan: its mechanisms do not fit its questions")
         epsilon, delta = checked_epsilon(stored.epsilon), checked_delta(stored.delta)
         schedule = ONCE if stored.schedule is None else _named("schedule", Schedule.from_dict, stored.schedule)
-        plan = cls(schema, epsilon, delta, stored.users, parts, reported, NOTHING, schedule=schedule)
+        plan = cls(schema, epsilon, delta, stored.users, parts, reported, NOTHING, derived, schedule=schedule)
         if plan.fingerprint != stored.hash:  # what was read is not what it would write
             raise ParameterError(plan_files.CHANGED)
         if not plan.kept:
             raise ParameterError("this plan does not keep the guarantee that it declares")
         if not plan._certified(stored.certificate):
             raise ParameterError("this plan states another guarantee than its integers deliver; make the plan again")
-        return replace(plan, prediction=checked_prediction(stored.prediction, plan.questions))
+        return replace(plan, prediction=checked_prediction(stored.prediction, plan.measured + plan.derived))
 
 
-def _part(schema: Schema, stored: PartFormat, field: str) -> Part:
-    asked = _named(f"{field}.questions", questions, schema, stored.questions)
-    return Part(asked, _named(f"{field}.mechanism", load, stored.mechanism), stored.weight)
+def _derived(schema: Schema, stored: PlanFormat) -> tuple[Question, ...]:
+    """What a stored plan works out from its reports."""
+    if not stored.derived:
+        return ()
+    found = _named("derived", questions, schema, stored.derived, stored.conditions)
+    if any(question.reported for question in found):
+        raise ParameterError("this is not a plan: derived: expected questions that no report is about")
+    return found
+
+
+def _part(schema: Schema, stored: PartFormat, details: Mapping[str, Any], field: str) -> Part:
+    asked = _named(f"{field}.questions", questions, schema, stored.questions, details)
+    mechanism = _named(f"{field}.mechanism", load, stored.mechanism)
+    return Part(tuple(question.as_asked_by(mechanism) for question in asked), mechanism, stored.weight)
 
 
 def _named(field: str, make: Callable[..., T], *stored: Any) -> T:

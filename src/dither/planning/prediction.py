@@ -28,12 +28,13 @@ class Prediction(NamedTuple):
     counted: float = 0.0  # the error of this way where the server can only count; 0 where that is not known
     weights: Mapping[str, float | Mapping[str, float]] = _NONE  # what mattered more: `compared` is weighted by it
     named: Mapping[str, Mapping[str, float]] = _NONE  # the errors of numbers that weights name
+    worst: float = 0.0  # what `compared` says of the way that is taken, for the worst users; 0 where that is not known
     mean_of_rounds: Mapping[str, float] = _NONE  # of a plan with rounds, whose `errors` are those of one
     change: Mapping[str, float] = _NONE  # of a plan with rounds: from one to the next
 
     def stored(self) -> dict[str, Any]:
         """For a file. What is not known or was not said is left out, as it was before it could be."""
-        later = ("liars", "counted", "weights", "named", "mean_of_rounds", "change")
+        later = ("liars", "counted", "weights", "named", "worst", "mean_of_rounds", "change")
         return {name: value for name, value in self._asdict().items() if value or name not in later}
 
 
@@ -47,6 +48,7 @@ class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
     counted: Size = 0.0
     weights: dict[str, Weight | dict[str, Weight]] = {}
     named: dict[str, dict[str, Size]] = {}
+    worst: Size = 0.0
     mean_of_rounds: dict[str, Size] = {}
     change: dict[str, Size] = {}
 

@@ -40,14 +40,13 @@ from dither.core.estimate import Bounds, Estimate, Estimates
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.results import Interval, Tabular, ravelled, simultaneous_level
 from dither.core.schedule import FRESH, KEPT, ONE, Schedule
-from dither.core.tally import Tally
 from dither.display.estimate_plots import small_multiples
 from dither.display.round_plots import MOST_LINES, draw_rounds
 from dither.display.spreadsheet import spreadsheet_text
 from dither.display.table import TextTable
 from dither.errors import DitherError, ParameterError, TallyError, UnknownError
 from dither.planning.plan_estimates import PlanEstimates
-from dither.planning.plan_parts import Part
+from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plan_tally import PlanTally
 from dither.planning.rounds import response_readings
 
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
 
     from dither.planning.plans import Plan
 
-_EVERYBODY = 1 << 53  # users, of whom those who reported are hardly any
 _SHOWN = 12
 
 Floats = NDArray[np.float64]
@@ -390,7 +388,7 @@ def estimates_of_rounds(plan: "Plan", tallies: Mapping[Period, PlanTally]) -> Ro
     rounds = {period: _named_round(plan, period, tally) for period, tally in named.items()}
     parts: dict[str, dict[Period, RoundVariances]] = {}
     for period, tally in named.items():
-        for name, causes in _causes(plan, tally):
+        for name, causes in _causes(plan, tally, rounds[period]):
             parts.setdefault(name, {})[period] = causes
     return RoundEstimates(plan, rounds, {period: tally.reports for period, tally in named.items()}, parts)
 
@@ -412,39 +410,64 @@ def _refuse_counted_twice(tallies: Sequence[PlanTally]) -> None:
         )
 
 
-def _causes(plan: "Plan", tally: PlanTally) -> Iterator[tuple[str, RoundVariances]]:
-    """For each result that is a list of numbers, its variance by causes."""
-    schedule, guarantee = plan.schedule, plan.guarantee
-    asked = plan.users_behind([part.n for part in tally.parts.values()])
-    among = _EVERYBODY if schedule.mode == ONE else asked
+def _causes(plan: "Plan", tally: PlanTally, found: PlanEstimates) -> Iterator[tuple[str, RoundVariances]]:
+    """For each result that is a list of numbers, its variance by causes.
+
+    With S^2 for the variance of the users' own numbers, n reports of N users have the variance noise + S^2 (1/n - 1/N).
+    So the same with N beyond all numbers tells S^2, and what of the variance is due to sampling.
+    """
+    everybody = plan.estimate(tally, users=MOST_WHOLE)
+    users = plan.users_behind([part.n for part in tally.parts.values()])
+    queried = {str(question) for question in plan.measured if question.answers_conditions}
+    derived = {str(question) for question in plan.derived}
+    again = dict(_drawn_again(plan, tally, found))
+    for name in found:
+        if name in queried:
+            continue  # ranges: each query has an error of its own
+        estimate = found.single(name)
+        total, beyond = (np.asarray(each.single(name).stderr) ** 2 for each in (found, everybody))
+        if plan.schedule.mode == ONE:
+            rounds = plan.rounds  # of what is worked out from results, sampling is at most all of its variance
+            yield name, _fresh(total * rounds / (rounds - 1) if name in derived else beyond)
+        elif plan.schedule.mode == FRESH:
+            yield name, _fresh(total)
+        else:
+            known = np.isfinite(total) & np.isfinite(beyond)
+            asked = max(users / max(estimate.n, 1) - 1, 0.0)
+            wider = np.where(known, beyond, 0.0) - np.where(known, total, 0.0)
+            sampling = np.zeros_like(total) if name in derived else np.clip(wider * asked, 0.0, total)
+            yield name, _split(np.where(known, total, np.inf) - sampling, sampling, again.get(name))
+
+
+def _fresh(variance: Floats) -> RoundVariances:
+    """All of it is of one round."""
+    return RoundVariances(np.zeros_like(variance), np.zeros_like(variance), variance)
+
+
+def _split(noise: Floats, sampling: Floats, again: Floats | None) -> RoundVariances:
+    """Noise by whether another round has it too."""
+    if again is None or not np.isfinite(noise).all():
+        return RoundVariances(sampling, noise, None)
+    drawn = np.clip(again, 0.0, noise)
+    return RoundVariances(sampling, noise - drawn, drawn)
+
+
+def _drawn_again(plan: "Plan", tally: PlanTally, found: PlanEstimates) -> Iterator[tuple[str, Floats]]:
+    """For results from the reports of one part alone, the variance that is drawn in every round, where it is known."""
+    users = plan.users_behind([part.n for part in tally.parts.values()])
     for part in plan.parts:
         own = tally.parts[part.name]
-        whole = dict(part.estimates(own, guarantee, among))
-        reported = dict(part.estimates(own, guarantee, max(own.n, 1)))
-        for question, estimate in whole.items():
-            if question.answers_conditions:
-                continue  # ranges: each query has an error of its own
-            total, noise = (np.asarray(question.decode(each).stderr) ** 2 for each in (estimate, reported[question]))
-            known = np.isfinite(total) & np.isfinite(noise)
-            sampling = np.where(known, np.maximum(np.where(known, total, 0.0) - np.where(known, noise, 0.0), 0.0), 0.0)
-            yield (
-                str(question),
-                _split(schedule, part, question, own, np.where(known, noise, np.inf), sampling, estimate),
-            )
-
-
-def _split(
-    schedule: Schedule, part: Part, question: Any, tally: Tally, noise: Floats, sampling: Floats, estimate: Any
-) -> RoundVariances:
-    """Noise by whether another round has it too."""
-    if schedule.mode != KEPT:
-        return RoundVariances(sampling, np.zeros_like(noise), noise)
-    if not part.mechanism.remembers:
-        return RoundVariances(sampling, noise, np.zeros_like(noise))
-    place = part.questions.index(question) if question in part.questions else -1
-    readings = response_readings(part, question, place) if place >= 0 else None
-    if readings is None or not tally.n or not np.isfinite(noise).all():
-        return RoundVariances(sampling, noise, None)
-    again = (readings.sent.variance(estimate.value) - readings.kept.variance(estimate.value)) / tally.n
-    again = np.clip(again, 0.0, noise)
-    return RoundVariances(sampling, noise - again, again)
+        alone = dict(part.estimates(own, plan.guarantee, users)) if own.n else {}
+        for place, question in enumerate(part.questions):
+            name = str(question)
+            if question not in alone or name not in found or question.answers_conditions:
+                continue
+            decoded = question.decode(alone[question])
+            if not np.allclose(decoded.stderr, found.single(name).stderr, rtol=1e-9, atol=0.0):
+                continue  # other reports tell about it, too
+            readings = response_readings(part, question, place)
+            if readings is not None:
+                shares = alone[question].value
+                yield name, (readings.sent.variance(shares) - readings.kept.variance(shares)) / own.n
+            elif not part.mechanism.remembers:
+                yield name, np.zeros_like(np.asarray(decoded.stderr))

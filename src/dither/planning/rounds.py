@@ -90,7 +90,7 @@ class RoundsChooser(Chooser):
 
     first: float | None = None  # what the reports of one round may tell, if that was said
     divided: int = 1  # into so many equal parts budgets are cut: those of responses
-    alone: float | None = None  # what a single report tells, where it is known
+    report_epsilon: float | None = None  # what a single report tells, where it is known
 
     def by_response(self) -> "RoundsChooser":
         """The same for budgets of single responses."""
@@ -104,8 +104,8 @@ class RoundsChooser(Chooser):
         found = super().price_of(mechanism, unit, share * turnout)
         return found._replace(variances=tuple(variance / turnout for variance in found.variances))
 
-    def cost_of(self, way: Way, limits: ReportLimits) -> float:
-        return Chooser.cost_of(self.by_response(), way, limits)
+    def cost_within(self, way: Way, limits: ReportLimits) -> float:
+        return Chooser.cost_within(self.by_response(), way, limits)
 
     def _offers(
         self, unit: Unit, epsilon: float, delta: float, share: float
@@ -122,7 +122,7 @@ class RoundsChooser(Chooser):
     def _first_report(self, epsilon: float) -> float | None:
         """What a single report may tell of a response with this budget; None if all."""
         first = float(HALF * Fraction(epsilon)) if self.first is None else self._part_of_first(epsilon)
-        first = first if self.alone is None else self.alone
+        first = first if self.report_epsilon is None else self.report_epsilon
         return first if first < epsilon else None
 
     def _part_of_first(self, epsilon: float) -> float:
@@ -163,6 +163,9 @@ def predicted_over_time(plan: "Plan") -> "Prediction":
             means[name] = math.sqrt(max(square - noise, 0.0) + noise / schedule.rounds)
             apart = noise if not schedule.changes and (readings or not part.mechanism.remembers) else square
             changes[name] = math.sqrt(2 * apart)
+    for name in map(str, plan.derived):  # of what they share nothing is known
+        means[name] = errors[name] if schedule.mode == KEPT else errors[name] / math.sqrt(schedule.rounds)
+        changes[name] = math.sqrt(2) * errors[name]
     return plan.prediction._replace(mean_of_rounds=means, change=changes)
 
 

@@ -20,7 +20,7 @@ are read off, and it is judged as such: its error is that of a share below a thr
 Refinement smooths cells by their neighbours, as that of a distribution does; what came from a window is smooth already.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -35,12 +35,15 @@ from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, PredictedReading
 from dither.core.parallel import small_matrices
+from dither.core.tally import Tally
 from dither.core.worth import Worth, Worths
 from dither.display.significant_digits import plain_number
 from dither.errors import ParameterError
 from dither.estimation.density import NoisySums, smoothed
+from dither.estimation.linear_readings import LinearReading
 from dither.questions.distributions import BINS, DistributionOf
-from dither.questions.question import Column, Floats, Form, Question, Whole, encoded_by
+from dither.questions.means import MeanOf
+from dither.questions.question import FINE, Column, Floats, Form, Question, Whole, encoded_by
 from dither.schema import Attribute
 from dither.utility.limits import Parameters, frequencies
 
@@ -164,6 +167,16 @@ class CumulativeOf(Question[Cumulative]):
             noise.append(np.mean(self._sums**2 @ spread.diagonal + ((factor @ spread.core) * factor).sum(axis=1)))
         return max(map(float, noise)) + max(0.0, 1 - reports / users) / 4
 
+    def error_ratio(self, mechanism: Mechanism, q: float) -> float:
+        """The error where the share is q, over that which is predicted on average, where users are spread evenly."""
+        reading: Any = mechanism.reading
+        if self.form(mechanism) is not self:
+            return 1.0  # a smooth curve is known about equally well everywhere
+        spread = reading.covariance(np.full(self.cell_count, 1 / self.cell_count))
+        variances = np.array([spread.variance_of(row) for row in self._sums])
+        place = min(max(round(q * self.cell_count) - 1, 0), self.size - 1)
+        return float(np.sqrt(variances[place] / variances.mean()))
+
     def select(self, own: Estimate, place: int, count: int) -> Cumulative:
         start = np.arange(1, self.cell_count) / self.cell_count
         spread = own.covariance
@@ -199,6 +212,32 @@ class CumulativeOf(Question[Cumulative]):
             least = min(least, start - min(most_at_once, self.cell_count - below) * start * own.swing)
         exact = own.exact and own.at_once == 1
         return own._replace(least=least, most=most, items=self.size, at_once=self.size, exact=exact)
+
+    @property
+    def _cell_rows(self) -> Floats | None:
+        """The values in each cell."""
+        values = self.attribute.k if self.whole else FINE
+        if values > FINE:
+            return None
+        first = self._starts if self.whole else FINE // self.cell_count * np.arange(1, self.cell_count)
+        cell = np.searchsorted(first, np.arange(values), side="right")
+        return (cell == np.arange(self.cell_count)[:, None]).astype(np.float64)
+
+    def tells(
+        self, mechanism: Mechanism, tally: Tally, own: Cumulative, among: int
+    ) -> Iterator[tuple[str, LinearReading]]:
+        """The shares of its cells, where these were reported; of a window, the mean."""
+        cells, mean = self._cell_rows, MeanOf(self.name, self.attribute)
+        if own.n and own.cells is not None and cells is not None:
+            yield self.name, LinearReading.of_estimate(cells, own.cells)
+        elif own.n and own.cells is None and mean.rows is not None:
+            found: Any = mechanism.reading.estimate(tally, own.guarantee, "", among)  # of a window it is the mean
+            yield self.name, LinearReading.of_estimate(mean.rows, found, mean.slack)
+
+    def from_all(self, estimate: Cumulative, better: Callable[[Floats, Estimate], Estimate]) -> Cumulative:
+        """Cells are put together with what else is told, and added up; a smooth curve stays as it is."""
+        rows = self._cell_rows
+        return estimate if estimate.cells is None or rows is None else self.select(better(rows, estimate.cells), 0, 1)
 
     # What it costs ---------------------------------------------------------------------------------------------------
 
@@ -295,6 +334,10 @@ class Placed:
     def nominal(self) -> tuple[()]:
         """Numbers have an order."""
         return ()
+
+    def join(self, encoded: Sequence[NDArray]) -> NDArray:
+        """The only column as it is."""
+        return encoded[0]
 
     @property
     def remark(self) -> str:

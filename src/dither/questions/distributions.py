@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.estimate import Estimate
-from dither.questions.question import Floats
+from dither.questions.question import FINE, Floats
 from dither.questions.shares import SharesOf
 from dither.ranges.axes import Axis
 from dither.refine.smooth import MOST_CELLS, smooth
@@ -62,6 +62,12 @@ class DistributionOf(SharesOf):
     def encode_value(self, value: Any) -> int:
         encoded = self.attribute.encode_value(value)
         return min(int((encoded + 1) / 2 * BINS), BINS - 1) if self._binned else encoded
+
+    @property
+    def rows(self) -> Floats | None:
+        """A value each, or the fine cells of a bin."""
+        values = FINE if self._binned else self.size
+        return np.repeat(np.eye(self.size), values // self.size, axis=1) if values <= FINE else None
 
     def refine(self, estimate: Estimate, apply: Callable[[Estimate], Estimate], auto: bool) -> Estimate:
         """That values have an order says more about them than that they are many: they are smoothed."""

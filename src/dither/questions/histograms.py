@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from dither.core.estimate import Bounds, Estimate
 from dither.errors import ParameterError
-from dither.questions.question import Floats, Question, Whole
+from dither.questions.question import FINE, Floats, Question, Whole
 from dither.questions.shares import SharesOf
 from dither.schema import Attribute, Schema
 
@@ -37,6 +39,10 @@ class HistogramOf(SharesOf):
 
     def encode_value(self, value: Any) -> int:
         return self.attribute.encode_value(value)
+
+    @property
+    def rows(self) -> Floats | None:
+        return np.eye(self.size) if self.size <= FINE else None
 
     @property
     def beside(self) -> tuple[Question, ...]:
@@ -75,6 +81,10 @@ class MissingOf(SharesOf):
     @property
     def shape(self) -> tuple[()]:
         return ()
+
+    @property
+    def rows(self) -> None:
+        """It is read off the shares of all labels, and no reports are about it alone."""
 
     def select(self, own: Estimate, place: int, count: int) -> Estimate:
         here = missing_place(self.attribute)

@@ -8,9 +8,13 @@ from numpy.typing import NDArray
 
 from dither.core.domains import UnitInterval
 from dither.core.estimate import Estimate
-from dither.questions.question import Floats, Question, Whole, from_steps, steps
+from dither.questions.question import FINE, Floats, Question, Whole, from_steps, steps, value_places
 from dither.schema import Attribute, Numeric
 from dither.utility.limits import Parameters, mean
+from dither.utility.population import Population
+
+EVENLY = np.linspace(-1.0, 1.0, 201)
+_SPREAD_EVENLY = Population(EVENLY, np.full(EVENLY.size, 1 / EVENLY.size))
 
 
 class MeanOf(Question[Estimate]):
@@ -47,6 +51,25 @@ class MeanOf(Question[Estimate]):
         """The centre is at most half a width away."""
         return 1.0
 
+    @property
+    def believed(self) -> float:
+        """Its mean for users of whom nothing is known, in a mechanism's units: `questions.derived` says which."""
+        return 0.25
+
+    @property
+    def reference(self) -> Population:
+        """Spread evenly: the worst users sit at both ends, which real ones never do."""
+        return _SPREAD_EVENLY
+
+    @property
+    def rows(self) -> Floats | None:
+        places = value_places(self.attribute)
+        return None if places is None else places[None]
+
+    @property
+    def slack(self) -> float:
+        return 0.0 if self.attribute.k else 1 / FINE
+
     @cached_property
     def _number(self) -> Numeric:
         return self.attribute.numeric()
@@ -65,4 +88,4 @@ class MeanOf(Question[Estimate]):
         return steps(encoded, np.zeros(len(encoded), dtype=np.int64), 1)
 
     def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
-        return {str(self): self.attribute.centre + self.unit * (from_steps(sums) / users)}
+        return {str(self): self.origin + self.unit * (from_steps(sums) / users)}

@@ -5,10 +5,13 @@ attribute: how a column in its own units becomes what a mechanism takes (`encode
 becomes a result in these units again (`decode`). Beside that it tells
 
 - what it is *asked of*: `asks` an attribute, and `read` from the text between the brackets of `mean(income)`;
-- what a mechanism *takes*: its `domain`, from which mechanisms are found; `together`, which questions one report
+- what a mechanism *takes*: its `domain`, from which mechanisms are found; how the values of several attributes become
+  one (`join`); `together`, which questions one report
   answers; whether it may be asked together with others, in `pairs`, or where it `crosses` them (`questions.tables`);
   `forms`, where it can be put in several ways (a number as itself, or as a cell), each with a domain of its own: the
   mechanism that is chosen says which of them devices encode;
+- or what it *rests on*: a question that no report is about is worked out from the results of others
+  (`questions.derived`);
 - what it *costs*: from the reading of a mechanism, unless it knows better (`variance`); what no mechanism can be below
   (`limit`) and what a constant would miss (`unasked`);
 - what of it *matters*: `weighted`, which of its numbers count more, or which queries will be asked;
@@ -22,7 +25,7 @@ makes it known to plans. docs/extending.md builds one.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self
@@ -36,14 +39,18 @@ from dither.core.confidence import InUnits
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Domain, Mechanism, Reading
+from dither.core.tally import Tally
 from dither.core.worth import Worth, Worths
 from dither.errors import DomainError, ParameterError, RowError
+from dither.estimation.linear_readings import LinearReading
 from dither.schema import Attribute, Schema
 from dither.utility.limits import Parameters
+from dither.utility.population import Population
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 _LISTED = 12
+FINE = 1024  # cells of a number in which its results are put together, and the most values of other attributes
 Encoded = float | np.generic  # one of what a mechanism takes: a number, a row
 if TYPE_CHECKING:  # a `Question` alone is one with any result
     from typing_extensions import TypeVar
@@ -95,6 +102,10 @@ class Form(Protocol):
         """Of several attributes those without an order, by their places."""
         ...
 
+    def join(self, encoded: Sequence[NDArray]) -> NDArray:
+        """What the mechanism takes, for the encoded values of its columns."""
+        ...
+
     @property
     def remark(self) -> str | None:
         """What must be known about its predicted error."""
@@ -130,6 +141,8 @@ class Question(ABC, Generic[R]):
     averages: ClassVar[bool] = False  # the result is in the units of the values, and not a share of users
     ordered: ClassVar[bool] = False  # the numbers have an order of their own
     derived: ClassVar[bool] = False  # comes with other questions, and is not asked by itself
+    bare: ClassVar[bool] = False  # may be written without brackets
+    supporting: ClassVar[bool] = False  # is asked for what rests on it, and not shown by itself
     pairs: ClassVar[bool] = False  # two may be asked by one report about both attributes
     crosses: ClassVar[bool] = False  # several may be asked by one report about the cell of their table
     pooled: ClassVar[bool] = False  # is refined together with others of its kind
@@ -157,6 +170,11 @@ class Question(ABC, Generic[R]):
     def read(cls, schema: Schema, inside: str) -> Self | None:
         """The question about what stands between the brackets; None if it is not one of this kind."""
         return cls(inside, schema[inside]) if inside in schema and cls.asks(schema[inside]) else None
+
+    @classmethod
+    def restored(cls, schema: Schema, details: Any) -> Self | None:
+        """The question of which a stored plan holds these `details`; None where its text says everything."""
+        return None
 
     @classmethod
     def usage(cls, name: str, attribute: Attribute) -> str:
@@ -221,6 +239,10 @@ class Question(ABC, Generic[R]):
         taken = mechanism.reading.domain if others else None
         return next((form for form in others if form.domain == taken), first)
 
+    def as_asked_by(self, mechanism: Mechanism) -> Self:
+        """The question as a stored plan asks it by this mechanism, where a new plan might ask it in another way."""
+        return self
+
     def reading_of(self, mechanism: Mechanism) -> Reading | None:
         """How a tally of the mechanism is read, where not as the mechanism itself reads it."""
         return None
@@ -245,7 +267,35 @@ class Question(ABC, Generic[R]):
         """Of several attributes those without an order, by their places."""
         return ()
 
+    def join(self, encoded: Sequence[NDArray]) -> NDArray:
+        """What the mechanism takes, for the encoded values of its columns: one, or those of several beside each other.
+
+        Row by row: what is said for many users holds for one.
+        """
+        return encoded[0] if len(encoded) == 1 else np.stack(encoded, axis=1)
+
+    reported: ClassVar[bool] = True  # whether reports are about it; else it is worked out from what it rests on
+
+    @property
+    def rests_on(self) -> tuple["Question", ...]:
+        """The questions that it is worked out from; none where reports answer it (`questions.derived`)."""
+        return ()
+
+    def sensitivities(self, users: Mapping["Question", Population]) -> dict["Question", float]:
+        """By how much its MSE / scale^2 grows with that of each question that it rests on."""
+        return {}
+
+    @property
+    def details(self) -> dict[str, Any] | None:
+        """What a file must hold of it beside its text, for a device that reads no conditions; None if that is all."""
+        return None
+
     # What it costs ---------------------------------------------------------------------------------------------
+
+    @property
+    def reference(self) -> Population | None:
+        """The users that it is planned for where nothing is known about them; None for the worst."""
+        return None
 
     def variance(self, mechanism: Mechanism, reports: float, users: float) -> float | None:
         """Of one report, where that is not what the mechanism's reading says."""
@@ -355,6 +405,11 @@ class Question(ABC, Generic[R]):
         return self.attribute.scale if self.averages else 1.0
 
     @property
+    def origin(self) -> float:
+        """What a mechanism's zero is worth."""
+        return self.attribute.centre if self.averages else 0.0
+
+    @property
     def ends(self) -> tuple[float, float]:
         """The least and the largest result that there can be."""
         return (self.attribute.low, self.attribute.high) if self.averages else (0.0, 1.0)
@@ -405,9 +460,9 @@ class Question(ABC, Generic[R]):
         own: Any = estimate  # an `Estimate`, where nothing else is said
         value, stderr, bounds, rule = own.value, own.stderr, own.bounds, own.rule
         if self.averages:
-            value, stderr = self.attribute.centre + self.unit * value, self.unit * stderr
+            value, stderr = self.origin + self.unit * value, self.unit * stderr
             bounds = Bounds(*self.ends)
-            rule = None if rule is None else InUnits(rule, self.attribute.centre, self.unit)
+            rule = None if rule is None else InUnits(rule, self.origin, self.unit)
         kept = None if own.original is None else self.decode(own.original)
         return replace(
             own,
@@ -429,6 +484,41 @@ class Question(ABC, Generic[R]):
         """The same in agreement with what else was refined from these reports: by default there is nothing to agree."""
         return estimate
 
+    # What else is told about its attribute ----------------------------------------------------------------------
+
+    @property
+    def rows(self) -> Floats | None:
+        """What its numbers are of the shares of its attribute's values (`value_places`), a row each.
+
+        None if it is about several attributes, or no sum over users of something that each of them has.
+        """
+        return None
+
+    @property
+    def slack(self) -> float:
+        """How far a number may be from its row: of numbers in fine cells, whose middles stand for all in them."""
+        return 0.0
+
+    @property
+    def axis_values(self) -> tuple[int, ...]:
+        """Where its numbers are cells of a table: how many values each of its attributes has; else none."""
+        return ()
+
+    def tells(self, mechanism: Mechanism, tally: Tally, own: R, among: int) -> Iterator[tuple[str, LinearReading]]:
+        """What its reports tell about single attributes, of so many users: the name of each, and the reading."""
+        estimate: Any = own
+        if self.rows is not None and estimate.n:
+            yield self.name, LinearReading.of_estimate(self.rows, estimate, self.slack)
+
+    def told(self, others: Mapping[str, Sequence[LinearReading]], reading: Any) -> Any:
+        """A reading that takes what others tell about its attributes; by default it takes nothing."""
+        return reading
+
+    def from_all(self, estimate: R, better: Callable[[Floats, Estimate], Estimate]) -> R:
+        """Its result from all that is told about its attribute; `better` puts numbers with these rows together."""
+        found: Any = estimate
+        return found if self.rows is None or not found.n else better(self.rows, found)
+
     # What is true, in a trial ----------------------------------------------------------------------------------
 
     @abstractmethod
@@ -442,6 +532,16 @@ class Question(ABC, Generic[R]):
     @abstractmethod
     def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
         """Sums as results, in the attribute's own units, by the questions that they answer."""
+
+
+def value_places(attribute: Any) -> Floats | None:
+    """Where the values of an attribute are, from -1 to 1; of numbers, the middles of `FINE` cells.
+
+    None for labels, which are nowhere, and for what has too many values.
+    """
+    if attribute.k is None:
+        return (2 * np.arange(FINE) + 1) / FINE - 1
+    return None if attribute.nominal or attribute.k > FINE else np.linspace(-1.0, 1.0, attribute.k)
 
 
 def encoded_by(encode: Callable[[Any, str], NDArray], name: str, column: Any, invalid: str) -> NDArray:

@@ -1,25 +1,35 @@
 """Any ranges of several attributes: `ranges(age, income)`.
 
 Its result answers any query about these attributes, and its error is that of a typical one (`ranges.error_prediction`).
-Its `attribute` is the `Axes` of all of them; numbers are cut into `CELLS` cells. It is asked by `Copula`: no other
-method comes near it (docs/ranges.md).
+Its `attribute` is the `Axes` of all of them; it is asked by `Copula`: no other method comes near it (docs/ranges.md).
+
+**Cells of numbers.** A device reports the middle of its cell, so a mean that is read off these reports is off by up to
+1 / `CELLS` of half the width of the domain. Plans that were stored when there were fewer keep theirs: the shape of
+their mechanism says how many (`as_asked_by`). Reports do not tell so many shares apart: a marginal is smoothed in
+`SMOOTHED` cells, even inside them, and queries are answered from these (docs/decisions/0032-finer-numbers.md).
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.domains import WHOLE_NUMBERS
 from dither.core.guarantee import Guarantee
+from dither.core.mechanism import Mechanism
+from dither.core.structure import GRIDS
+from dither.core.tally import Tally
 from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
-from dither.questions.question import Column, Floats, Question, Whole, encoded_by
-from dither.ranges.axes import Axes, Axis
-from dither.ranges.collection import WholeNumberRecords
+from dither.estimation.linear_readings import LinearReading
+from dither.questions.question import FINE, Column, Floats, Question, Whole, encoded_by
+from dither.ranges.axes import MOST_SHOWN, Axes, Axis
+from dither.ranges.collection import RangeReading, WholeNumberRecords
 from dither.ranges.error_prediction import predicted
 from dither.ranges.query_workload import QueryKind, QueryWorkload, written
 from dither.schema import Attribute, Schema
@@ -27,7 +37,8 @@ from dither.schema import Attribute, Schema
 if TYPE_CHECKING:
     from dither.ranges.range_estimate import RangeEstimate  # a device has no use for it
 
-CELLS = 64  # of a number; stored plans rely on it
+CELLS = 1024  # of a number, in a new plan
+SMOOTHED = MOST_SHOWN  # of these, in the marginal of a number: as many as are shown
 _LISTED = 4
 
 
@@ -94,9 +105,43 @@ class RangesOf(Question["RangeEstimate"]):
     def columns(self) -> tuple[Column, ...]:
         return tuple(map(AxisColumn, self.attribute))
 
+    def as_asked_by(self, mechanism: Mechanism) -> Self:
+        """With the cells of numbers that the mechanism has."""
+        domain: Any = mechanism.reading.domain  # one of each kind has its own parameters
+        if domain.kind != WHOLE_NUMBERS or domain.d != len(self.attribute):
+            return self
+        return replace(self, attribute=self.attribute.cut_into(domain.shape))
+
+    def reading_of(self, mechanism: Mechanism) -> RangeReading | None:
+        """With numbers smoothed in fewer cells than they were asked in, where the mechanism smooths."""
+        fewer = {j: SMOOTHED for j, axis in enumerate(self.attribute) if axis.continuous and axis.size > SMOOTHED}
+        grids: Any = mechanism if mechanism.structure == GRIDS else None  # of which `Ranges` are made
+        return RangeReading(grids, smoothed=fewer) if fewer and grids else None
+
+    def tells(self, mechanism: Any, tally: Tally, own: Any, among: int) -> Iterator[tuple[str, LinearReading]]:
+        """What was reported about each of its attributes, on as many cells as results of others have."""
+        if tally.n:
+            for j, readings in mechanism.attribute_readings(tally, among).items():
+                axis = self.attribute[j]
+                if axis.size == (axis.attribute.k or FINE) <= FINE:
+                    yield from ((axis.name, reading) for reading in readings)
+
+    def told(self, others: Mapping[str, Sequence[LinearReading]], reading: RangeReading) -> RangeReading:
+        """The same reading with what others tell about its attributes."""
+        sizes = {j: axis.size for j, axis in enumerate(self.attribute)}
+        fitting = {
+            j: tuple(each for each in others.get(axis.name, ()) if each.rows.shape[1] == sizes[j])
+            for j, axis in enumerate(self.attribute)
+        }
+        return replace(reading, beside={j: each for j, each in fitting.items() if each})
+
     @cached_property
     def domain(self) -> WholeNumberRecords:
         return WholeNumberRecords.sized(self.attribute.shape)
+
+    def join(self, encoded: Sequence[NDArray]) -> NDArray:
+        """Records, also of one attribute."""
+        return np.stack(encoded, axis=1)
 
     @property
     def shape(self) -> tuple[()]:
@@ -179,7 +224,7 @@ class RangesOf(Question["RangeEstimate"]):
         """Its reading makes a result of no reports, whose error bars say so."""
 
     def decode(self, estimate: "RangeEstimate") -> "RangeEstimate":
-        return estimate.on(self.attribute)
+        return estimate.on(self.attribute).condensed()
 
     def refine(
         self, estimate: "RangeEstimate", apply: "Callable[[RangeEstimate], RangeEstimate]", auto: bool

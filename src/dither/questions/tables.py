@@ -1,14 +1,15 @@
 """The cross table of several attributes: `table(job, sex)`, the share of users with each combination of their values.
 
-Questions about shares may be *crossed*: one report about the cell of a table, an axis for each of them, answers all.
-The sums of its cells along an axis are the shares that the question about this axis asked for, with an exact variance
-(`mechanisms.frequency`, groups of categories), and the table comes beside them: nobody need ask for it. Whether that is
-better than to ask one by one, `planning.choose` finds by price.
+It is asked for by itself, of two or three attributes: then its error is that of a cell, on average. And it comes with
+others: questions about shares may be *crossed*, one report about the cell of a table, an axis for each of them,
+answers all. The sums of its cells along an axis are the shares that the question about this axis asked for, with an
+exact variance (`mechanisms.frequency`, groups of categories), and the table comes beside them: nobody need ask for it.
+Whether that is better than to ask one by one, `planning.choose` finds by price.
 
 Cells are numbered as `numpy.ravel` does: the last axis varies fastest. Devices and servers rely on it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar, Self
@@ -18,14 +19,20 @@ from numpy.typing import NDArray
 
 from dither.core.estimate import Estimate
 from dither.core.mechanism import MarginalReading, Mechanism
+from dither.core.tally import Tally
 from dither.errors import ParameterError
+from dither.estimation.linear_readings import LinearReading
 from dither.estimation.proportional_fitting import raked
+from dither.questions.distributions import DistributionOf
+from dither.questions.histograms import HistogramOf
 from dither.questions.question import Column, Question, Whole
 from dither.questions.shares import SharesOf
 from dither.schema import Attribute, Schema
 
 _COMPLETE = 1e-6  # shares of everybody add up to one, but for rounding
 MOST_TABLED = 1 << 16  # a larger table does not come beside the questions: nobody reads so many shares
+MOST_AXES = 3  # of a table that is asked for by itself
+_AXES = (HistogramOf, DistributionOf)
 
 
 @dataclass(frozen=True)
@@ -38,15 +45,15 @@ class TableOf(SharesOf):
     >>> table = TableOf.of((HistogramOf("job", job), HistogramOf("sex", sex)))
     >>> str(table), table.shape, table.labels[:3]
     ('table(job, sex)', (3, 2), ('nurse, f', 'nurse, m', 'driver, f'))
-    >>> table.cell_number([1, 0])
-    2
+    >>> table.join([np.array([1]), np.array([0])]).tolist()
+    [2]
     """
 
     axes: tuple[Question, ...] = ()
 
     statistic: ClassVar[str] = "table"
-    derived: ClassVar[bool] = True
     crosses: ClassVar[bool] = False
+    has_prior: ClassVar[bool] = False
     group: ClassVar[str] = "tables"
     title: ClassVar[str] = "shares of combinations"
 
@@ -62,13 +69,29 @@ class TableOf(SharesOf):
 
     @classmethod
     def read(cls, schema: Schema, inside: str) -> Self | None:
+        """The table of the attributes that are named: labels, whole numbers, or numbers in bins."""
         names = [name.strip() for name in inside.split(",")]
-        if all(name in schema for name in names):
+        if not all(name in schema for name in names):
+            return None
+        kinds = [next((kind for kind in _AXES if kind.asks(schema[name])), None) for name in names]
+        axes = [kind(name, schema[name]) for kind, name in zip(kinds, names, strict=True) if kind is not None]
+        if not 2 <= len(axes) == len(set(names)) == len(names) <= MOST_AXES:
             raise ParameterError(
-                f"table({', '.join(names)}) comes with the questions about these attributes, where one report answers "
-                "all of them: ask for those, and the plan says which it asks together"
+                f"a table is of two to {MOST_AXES} different attributes with one value a user, as in table(job, sex)"
             )
-        return None
+        table = cls.of(axes)
+        if table.size > MOST_TABLED:
+            raise ParameterError(
+                f"{table} has {table.size:,} cells, and a table has at most {MOST_TABLED:,}: name fewer attributes, or "
+                "ask for their ranges"
+            )
+        return table
+
+    def means(self, text: str) -> bool:
+        """Spaces do not matter."""
+        statistic, _, rest = text.strip().partition("(")
+        names = tuple(name.strip() for name in rest.removesuffix(")").split(","))
+        return statistic.strip() == self.statistic and rest.endswith(")") and names == self.names
 
     @property
     def sought(self) -> str:
@@ -91,13 +114,12 @@ class TableOf(SharesOf):
         named = (labels if len(labels) == len(each) else each for labels, each in zip(own, numbers, strict=True))
         return tuple(map(", ".join, product(*named)))
 
-    def cell_number(self, codes: Sequence[Any]) -> int:
-        """The number of the cell of one user, for a number on each axis."""
-        return _numbered([int(code) for code in codes], self.shape)
-
-    def cell_numbers(self, codes: Sequence[NDArray]) -> NDArray[np.int64]:
-        """The same for many users, an array for each axis."""
-        return _numbered([each.astype(np.int64) for each in codes], self.shape)  # narrow types would overflow
+    def join(self, encoded: Sequence[NDArray]) -> NDArray[np.int64]:
+        """The numbers of the cells, of a number on each axis: by Horner's rule."""
+        found = np.zeros(len(encoded[0]), dtype=np.int64)
+        for codes, size in zip(encoded, self.shape, strict=True):
+            found = found * size + codes
+        return found
 
     def readings(self, mechanism: Mechanism) -> tuple[MarginalReading[Estimate], ...]:
         """How each axis is read off the reports of a mechanism about cells; an error, if that is not known of it."""
@@ -109,6 +131,21 @@ class TableOf(SharesOf):
 
     def select(self, own: Estimate, place: int, count: int) -> Estimate:
         return replace(own, value=own.value.reshape(self.shape), stderr=own.stderr.reshape(self.shape))
+
+    @property
+    def axis_values(self) -> tuple[int, ...]:
+        """Of axes with a cell for each value."""
+        whole = all(axis.attribute.k == axis.categories for axis in self.axes)
+        return self.shape if whole else ()
+
+    def tells(
+        self, mechanism: Mechanism, tally: Tally, own: Estimate, among: int
+    ) -> Iterator[tuple[str, LinearReading]]:
+        """The sums of its cells along each axis."""
+        for axis, reading in zip(self.axes, self.readings(mechanism), strict=True):
+            if axis.rows is not None:
+                margin = reading.estimate(tally, own.guarantee, "", among)
+                yield axis.name, LinearReading.of_estimate(axis.rows, margin, axis.slack)
 
     def agreed(self, estimate: Estimate, refined: Mapping[Question, Any]) -> Estimate:
         """Refined, its sums along each axis are the refined shares of that axis, as they were before."""
@@ -122,15 +159,7 @@ class TableOf(SharesOf):
 
     def sums_of(self, columns: Mapping[str, Any]) -> Whole:
         codes = [axis.encode(columns[axis.name], "substitute") for axis in self.axes]
-        return np.bincount(self.cell_numbers(codes), minlength=self.size)[None]
-
-
-def _numbered(codes: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """By Horner's rule: of whole numbers, or of arrays of them."""
-    found: Any = 0
-    for code, size in zip(codes, shape, strict=True):
-        found = found * size + code
-    return found
+        return np.bincount(self.join(codes), minlength=self.size)[None]
 
 
 def crossed(questions: Sequence[Question]) -> TableOf | None:

@@ -10,7 +10,7 @@ Values in queries are the analyst's own, so errors may quote them.
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from sys import maxsize
 from typing import Any
@@ -27,6 +27,7 @@ from dither.schema import MOST_LABELS, Attribute, Categorical, KeyValue, Numeric
 
 _SNAP = 1e-9  # of a cell: what rounding makes of an end that lies on the border of two
 _LISTED = 20  # names or labels in a message
+MOST_SHOWN = 64  # cells of a continuous attribute in a table or a picture: more are summed up to so many
 
 Pieces = list[tuple[Any, Any]]  # whole numbers, or floats where the attribute is continuous
 
@@ -90,6 +91,21 @@ class Axis:
         """What stands along the side of a picture."""
         name = f"attribute {self.name}" if self.name.isdigit() else self.name
         return Side(name, self.edges, self.labels or None, "cell" if self.continuous else "value")
+
+    @property
+    def shown(self) -> "Axis":
+        """The same attribute as results show it: a continuous one in at most `MOST_SHOWN` cells."""
+        return replace(self, size=MOST_SHOWN) if self.continuous and self.size > MOST_SHOWN else self
+
+    def covered_by(self, other: "Axis") -> NDArray[np.float64]:
+        """Which share of each of its cells (column) lies in each cell (row) of the same attribute in other cells.
+
+        >>> income = Axis("income", 4, Numeric(0, 100))
+        >>> income.covered_by(Axis("income", 3, Numeric(0, 100))).round(2).tolist()
+        [[1.0, 0.33, 0.0, 0.0], [0.0, 0.67, 0.67, 0.0], [0.0, 0.0, 0.33, 1.0]]
+        """
+        ends = np.arange(other.size + 1) * self.size / other.size  # exact where the cells of one are those of the other
+        return np.diff(np.clip(ends[:, None] - np.arange(self.size), 0.0, 1.0), axis=0)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -342,6 +358,20 @@ class Axes:
                 raise ParameterError(f"attribute {name} is named twice")
             before.add(name)
         return cls(tuple(_axis(name, schema[name], bins) for name in chosen))
+
+    def cut_into(self, sizes: Sequence[int]) -> "Axes":
+        """The same attributes, with so many cells of each that is continuous.
+
+        >>> Axes.of_schema(Schema({"age": Ordinal(18, 99), "income": Numeric(0, 9)})).cut_into((7, 128)).shape
+        (82, 128)
+        """
+        pairs = zip(self.axes, sizes, strict=True)
+        return replace(self, axes=tuple(replace(axis, size=size) if axis.continuous else axis for axis, size in pairs))
+
+    @property
+    def shown(self) -> "Axes":
+        """The same attributes as results show them."""
+        return replace(self, axes=tuple(axis.shown for axis in self.axes))
 
     def __getitem__(self, number: int) -> Axis:
         return self.axes[number]

@@ -19,8 +19,8 @@ unbiased given these numbers. The users of a group stand for all, and `Collected
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -53,6 +53,7 @@ from dither.ranges.grid import checked_shape
 from dither.ranges.groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
 
 if TYPE_CHECKING:
+    from dither.estimation.linear_readings import LinearReading
     from dither.ranges.query_model import Model
     from dither.ranges.range_estimate import RangeEstimate  # what is estimated
 
@@ -302,9 +303,22 @@ _ANSWERS = (
 
 @dataclass(frozen=True, eq=False)
 class RangeReading:
-    """How a tally is read: as an estimate that answers queries."""
+    """How a tally is read: as an estimate that answers queries.
+
+    `beside` is what other reports tell about the shares of the values of single attributes, by their places. `smoothed`
+    says into how many cells the marginal of an attribute is smoothed, where these are to be fewer than usual.
+    """
 
     mechanism: "Ranges"
+    beside: "Mapping[int, tuple[LinearReading, ...]]" = field(default_factory=dict)
+    smoothed: Mapping[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        shape, rule = self.mechanism.shape, "beside has readings of attributes by their places"
+        for j, readings in self.beside.items():
+            place = checked_count(rule, j, 0, len(shape) - 1)
+            if any(reading.rows.shape[1] != shape[place] for reading in readings):
+                raise ParameterError(f"the readings of attribute {place} need a column for each of its values")
 
     @property
     def parts(self) -> tuple[Mechanism, ...]:
@@ -330,7 +344,8 @@ class RangeReading:
         from dither.ranges.range_estimate import RangeEstimate  # a device has no use for it
 
         with small_matrices():
-            model = self.mechanism._model(self.mechanism.layout.collected(tally), tally.n)
+            collected = self.mechanism.layout.collected(tally)
+            model = self.mechanism._model_read(collected, tally.n, self)
         axes = Axes.of_shape(self.mechanism.shape)
         return RangeEstimate.of(model, axes, tally.n, guarantee, source, self.mechanism._notes())
 
@@ -366,6 +381,14 @@ class Ranges(Mechanism["RangeEstimate"]):
     @abstractmethod
     def _model(self, collected: list[Collected], n: int) -> "Model":
         """What answers queries, from what came back about each grid."""
+
+    def _model_read(self, collected: list[Collected], n: int, reading: RangeReading) -> "Model":
+        """The same, as a reading says; most methods have nothing to smooth, and no use for other reports."""
+        if any(reading.beside.values()):
+            raise ParameterError(
+                f"{type(self).__name__} takes no readings of other reports: leave beside out, or take Copula or MSW"
+            )
+        return self._model(collected, n)
 
     def _notes(self) -> tuple[str, ...]:
         """What a reader of the estimate should know."""
@@ -501,6 +524,61 @@ class Ranges(Mechanism["RangeEstimate"]):
         if tally.n == 0:
             raise EmptyError("there are no reports yet: tally at least one first")
         return self.layout.collected(tally)
+
+    # What it tells about single attributes ---------------------------------------------------------------------
+
+    def attribute_readings(self, tally: Tally, among: int | None = None) -> "dict[int, tuple[LinearReading, ...]]":
+        """For each attribute what the reports tell about the shares of its values, to be put together with others.
+
+        `among` is the number of users whose shares are meant, of whom those who reported were drawn; left out, they are
+        those who reported.
+
+        >>> from dither.ranges import Copula
+        >>> mechanism = Copula(shape=(1000, 3), epsilon=1.0, n=10_000)
+        >>> reports = mechanism.randomize(np.zeros((10_000, 2), dtype=np.int64), seed=1)
+        >>> found = mechanism.attribute_readings(mechanism.tally(reports))
+        >>> [[reading.rows.shape for reading in readings] for readings in found.values()]
+        [[(1, 1000), (4, 1000)], [(3, 3), (3, 3)]]
+        """
+        from dither.ranges.attribute_readings import attribute_readings  # a device has no use for it
+
+        collected = self.collected(tally)
+        users = tally.n if among is None else checked_count("among", among, tally.n)
+        with small_matrices():
+            return attribute_readings(collected, self.shape, users)
+
+    def mean_variance(self, j: int, share: float = 1.0) -> float | None:
+        """The variance of one report about the mean of an attribute, on a line from -1 to 1, for the worst users.
+
+        This share of the users reports; of them those of one group report the attribute through a window. None if there
+        is no such group.
+
+        >>> from dither.ranges import Copula
+        >>> round(Copula(shape=(1024, 1024), epsilon=1.0, n=10_000).mean_variance(0), 1)
+        18.6
+        """
+        return self._alone(j, share, lambda asked: asked.recipe == WAVE)
+
+    def share_variance(self, j: int, share: float = 1.0) -> float | None:
+        """The variance of one report about the share of a value of an attribute, on average, for the worst users.
+
+        None if nobody reports the attribute alone, with a cell for each value, through a frequency oracle.
+
+        >>> from dither.ranges import Copula
+        >>> round(Copula(shape=(1024, 3), epsilon=1.0, n=10_000).share_variance(1), 1)
+        4.8
+        """
+        return self._alone(j, share, lambda asked: asked.recipe != WAVE and asked.grid.shape == asked.grid.sizes)
+
+    def _alone(self, j: int, share: float, wanted: Callable[[UserGroup], bool]) -> float | None:
+        """The least variance of a report to the whole, of those groups that report attribute j alone in such a way."""
+        place = checked_count("attribute", j, 0, len(self.shape) - 1)
+        found = [
+            self.layout.part(group).reading.worst_variance(share * odds) / odds
+            for group, (asked, odds) in enumerate(zip(self.groups, self.layout.odds.tolist(), strict=True))
+            if asked.grid.attributes == (place,) and wanted(asked)
+        ]
+        return min(found, default=None)
 
     def channel(self) -> Channel:
         return self.layout.channel()

@@ -6,8 +6,9 @@ The planner's default for range queries. In one round:
   few values, through the better frequency oracle); the others report their cell in a coarse grid of one pair. Where it
   is known which queries will be asked, users are divided by it (`shares_for`), and a pair that none of them is about is
   not asked for.
-- **Marginals** (`estimation.density`). All that was heard about an attribute, its own reports and the sums of its
-  pairs' grids, is put into one posterior of a smooth distribution.
+- **Marginals** (`estimation.density`). All that was heard about an attribute, its own reports, the sums of its pairs'
+  grids and what other questions tell about it (`RangeReading.beside`), is put into one posterior of a smooth
+  distribution.
 - **Pairs** (`interaction`). A correlation for each pair, shrunk towards those of the others; and what a normal copula
   does not explain, shrunk towards nothing. Without a correlation to be seen this is the product of marginals that wins
   on weakly correlated data; with much data it is as free as a grid.
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dither.core.workload import Workload
-from dither.ranges.collection import Ranges
+from dither.ranges.collection import RangeReading, Ranges
 from dither.ranges.granularity import MOST_EVALUATIONS, cells_of_pair, checked_nominal, noise, oracle
 from dither.ranges.grid import Grid
 from dither.ranges.groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
@@ -101,9 +102,12 @@ class Copula(Ranges):
         return _groups(self.shape, self.n, self.nominal, self.epsilon, shares)
 
     def _model(self, collected: list[Collected], n: int) -> "Model":
+        return self._model_read(collected, n, self.reading)
+
+    def _model_read(self, collected: list[Collected], n: int, reading: RangeReading) -> "Model":
         from dither.ranges.fit import copula  # a device has no use for it
 
-        return copula(self.shape, collected, _ordered(self.shape, self.nominal))
+        return copula(self.shape, collected, _ordered(self.shape, self.nominal), reading.beside, reading.smoothed)
 
     def _notes(self) -> tuple[str, ...]:
         return (

@@ -1,13 +1,21 @@
-"""From what came back about grids to the model that answers queries: one function for each way to do it."""
+"""From what came back about grids to the model that answers queries: one function for each way to do it.
+
+**Beside.** What other reports tell about the shares of an attribute's values (`estimation.linear_readings`) is further
+evidence about its margin. A margin is smoothed in cells of several values, over which the weights of a reading are
+averaged. Errors that go together are turned to the axes of their covariance, where they do not: no part of it is lost.
+"""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.parallel import each_chunk
 from dither.estimation.density import NoisySums, smoothed
+from dither.estimation.linear_readings import LinearReading
 from dither.estimation.normal_copula import completed, nearest, scores, slope, tables
 from dither.estimation.output_counts import OutputCounts
 from dither.estimation.simplex import onto_simplex
@@ -21,7 +29,11 @@ from dither.ranges.response_matrix import block_ratio, spread
 
 Floats = NDArray[np.float64]
 Cuts = NDArray[np.int64]
+Beside = Mapping[int, Sequence[LinearReading]]  # of attributes, by their places
 
+NONE: Mapping[int, Any] = MappingProxyType({})
+_LEAST_VARIANCE = 1e-9  # of the largest: shares that add up to one have a direction without any
+_TINY = 1e-300
 _MOST_SMOOTHED = 128  # cells of a marginal
 _MOST_OUTPUTS = 128  # groups of outputs of a window: far narrower than what can be seen
 _MOST_BLOCKS = 64  # of an attribute, in a pair
@@ -35,14 +47,25 @@ _SCALINGS = 4
 # Smooth marginals and a copula -----------------------------------------------------------------------------------
 
 
-def product(shape: Sequence[int], collected: Sequence[Collected]) -> Pairwise:
+def product(
+    shape: Sequence[int], collected: Sequence[Collected], beside: Beside = NONE, cells: Mapping[int, int] = NONE
+) -> Pairwise:
     """As if attributes were independent."""
-    return Pairwise(_margins(shape, collected, [True] * len(shape)), {})
+    return Pairwise(_margins(shape, collected, [True] * len(shape), beside, cells), {})
 
 
-def copula(shape: Sequence[int], collected: Sequence[Collected], ordered: Sequence[bool]) -> Pairwise:
-    """Smooth marginals, a correlation for each pair, and what it does not explain."""
-    margins = _margins(shape, collected, ordered)
+def copula(
+    shape: Sequence[int],
+    collected: Sequence[Collected],
+    ordered: Sequence[bool],
+    beside: Beside = NONE,
+    cells: Mapping[int, int] = NONE,
+) -> Pairwise:
+    """Smooth marginals, a correlation for each pair, and what it does not explain.
+
+    `cells` says into how many cells a marginal is smoothed, of attributes for which that is not the usual number.
+    """
+    margins = _margins(shape, collected, ordered, beside, cells)
     grids = {each.grid.attributes: each for each in collected if len(each.grid.attributes) == 2}
     if not grids:
         return Pairwise(margins, {})
@@ -66,25 +89,34 @@ def copula(shape: Sequence[int], collected: Sequence[Collected], ordered: Sequen
     return Pairwise(margins, pairs, given=matrix)
 
 
-def _margins(shape: Sequence[int], collected: Sequence[Collected], ordered: Sequence[bool]) -> tuple[Margin, ...]:
+def _margins(
+    shape: Sequence[int],
+    collected: Sequence[Collected],
+    ordered: Sequence[bool],
+    beside: Beside,
+    cells: Mapping[int, int],
+) -> tuple[Margin, ...]:
     """All attributes, on as many threads as there are."""
     found: dict[int, Margin] = {}
 
     def fit(part: slice) -> None:
         for j in range(part.start, part.stop):
-            found[j] = _margin(j, shape[j], collected, ordered[j])
+            known = [each for each in beside.get(j, ()) if each.reports and np.isfinite(each.covariance).all()]
+            found[j] = _margin(j, shape[j], collected, ordered[j], known, cells.get(j, _MOST_SMOOTHED))
 
     each_chunk(fit, len(shape), 1)
     return tuple(found[j] for j in range(len(shape)))
 
 
-def _margin(j: int, size: int, collected: Sequence[Collected], ordered: bool) -> Margin:
+def _margin(
+    j: int, size: int, collected: Sequence[Collected], ordered: bool, beside: Sequence[LinearReading], most: int
+) -> Margin:
     """The distribution of an attribute, from everything that was asked about it."""
     about = [each for each in collected if j in each.grid.attributes]
     if not ordered and size > _MOST_SMOOTHED:
-        return _unordered(size, about)
+        return _unordered(size, about, beside)
     shared = [each.grid.cuts[each.grid.attributes.index(j)] for each in about if each.value is not None]
-    cuts = common_cuts([np.array(equal_cuts(size, min(size, _MOST_SMOOTHED))), *map(np.array, _few(shared, size))])
+    cuts = common_cuts([np.array(equal_cuts(size, min(size, most))), *map(np.array, _few(shared, size))])
     heard: OutputCounts | None = None
     summed: list[NoisySums] = []
     for each in about:
@@ -92,7 +124,8 @@ def _margin(j: int, size: int, collected: Sequence[Collected], ordered: bool) ->
             heard = _heard(each, size, cuts) if each.n else None
         else:
             summed.append(_summed(j, each, cuts))
-    found = smoothed(len(cuts) - 1, heard, _pooled(summed), ordered=ordered)
+    told = [*_pooled(summed), *(_beside(each, cuts) for each in beside)]
+    found = smoothed(len(cuts) - 1, heard, told, ordered=ordered)
     return Margin(spread(found.value, cuts), cuts, found.covariance)
 
 
@@ -142,12 +175,38 @@ def _pooled(summed: Sequence[NoisySums]) -> list[NoisySums]:
     return pooled
 
 
-def _unordered(size: int, about: Sequence[Collected]) -> Margin:
+def _beside(reading: LinearReading, cuts: Cuts) -> NoisySums:
+    """A reading of the values of an attribute as evidence about the cells between the cuts."""
+    rows = np.add.reduceat(reading.rows, cuts[:-1], axis=1) / np.diff(cuts)
+    covariance = reading.covariance + reading.slack**2 * np.eye(len(reading.value))
+    variance, value = np.diag(covariance), reading.value
+    if (covariance != np.diag(variance)).any():
+        variance, axes = np.linalg.eigh(covariance)
+        rows, value = axes.T @ rows, axes.T @ value
+    return NoisySums(rows, value, np.maximum(variance, _LEAST_VARIANCE * max(float(variance.max()), _TINY)))
+
+
+def _unordered(size: int, about: Sequence[Collected], beside: Sequence[LinearReading]) -> Margin:
     """Many values without an order: nothing is smooth about them, and they are only kept from being negative."""
     own = next((each for each in about if each.grid.shape == (size,) and each.n), None)
-    if own is None or own.value is None:
-        return Margin(np.full(size, 1 / size), np.arange(size + 1), np.full(size, 1 / size))
-    return Margin(onto_simplex(own.value), np.arange(size + 1), own.variance_of(own.value))
+    value = variance = np.full(size, 1 / size)
+    if own is not None and own.value is not None:
+        value, variance = own.value, own.variance_of(own.value)
+    elif not beside:
+        return Margin(value, np.arange(size + 1), variance)
+    for reading in beside:
+        value, variance = _moved(value, variance, reading)
+    return Margin(onto_simplex(value), np.arange(size + 1), variance)
+
+
+def _moved(value: Floats, variance: Floats, reading: LinearReading) -> tuple[Floats, Floats]:
+    """Shares with independent errors and a reading of them, put together; what their errors share is left out."""
+    scaled = reading.rows * variance
+    spread = scaled @ reading.rows.T + reading.covariance + reading.slack**2 * np.eye(len(reading.value))
+    gain = np.linalg.solve(spread, scaled).T
+    return value + gain @ (reading.value - reading.rows @ value), np.maximum(
+        variance - (gain * scaled.T).sum(axis=1), 0.0
+    )
 
 
 def _seen(margins: Sequence[Margin], each: Collected, ordered: Sequence[bool]) -> Seen:

@@ -22,7 +22,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from dither.errors import ParameterError
-from dither.ranges.collection import Ranges
+from dither.ranges.collection import RangeReading, Ranges
 from dither.ranges.granularity import (
     MOST_EVALUATIONS,
     Granularity,
@@ -185,9 +185,12 @@ class MSW(Ranges):
         return [UserGroup(Grid.equal((j,), self.shape, (size,)), WAVE) for j, size in enumerate(self.shape)]
 
     def _model(self, collected: list[Collected], n: int) -> "Model":
+        return self._model_read(collected, n, self.reading)
+
+    def _model_read(self, collected: list[Collected], n: int, reading: RangeReading) -> "Model":
         from dither.ranges.fit import product  # a device has no use for it
 
-        return product(self.shape, collected)
+        return product(self.shape, collected, reading.beside, reading.smoothed)
 
 
 @dataclass(frozen=True)

@@ -183,6 +183,36 @@ class Pairwise(Model):
                 cuts += [known.cuts[side], known.grid[side]]
         return common_cuts(cuts)
 
+    def condensed(self, continuous: Sequence[bool]) -> Self:
+        """Queries that may cut values have the same answers, and cost no more than the pieces are many.
+
+        Only where all pieces of an attribute have as many values, so that they are values of one size themselves.
+        """
+        whole = [np.arange(size + 1) for size in self.shape]
+        kept = [self._even_pieces(j) if continuous[j] else each for j, each in enumerate(whole)]
+        if all(len(some) == len(each) for some, each in zip(kept, whole, strict=True)):
+            return self
+        margins = tuple(
+            replace(margin, value=sums(margin.value, own), cuts=np.searchsorted(own, margin.cuts))
+            for margin, own in zip(self.margins, kept, strict=True)
+        )
+        pairs = {}
+        for (j, k), pair in self.pairs.items():
+            cuts, grid = (
+                (np.searchsorted(kept[j], both[0]), np.searchsorted(kept[k], both[1]))
+                for both in (pair.cuts, pair.grid)
+            )
+            pairs[j, k] = replace(pair, cuts=cuts, grid=grid)
+        return replace(self, margins=margins, pairs=pairs)
+
+    def _even_pieces(self, j: int) -> NDArray[np.int64]:
+        """The pieces of an attribute that no pair and no query about whole pieces cuts; its values if they differ."""
+        pieces = self.pieces(j, [other for other in range(len(self.margins)) if other != j])
+        widths = np.diff(pieces)
+        shares = self.margins[j].value
+        even = (shares == np.repeat(shares[pieces[:-1]], widths)).all()
+        return pieces if even and (widths == widths[0]).all() else np.arange(self.shape[j] + 1)
+
     def completed(self, by: str) -> Self:
         return replace(self, completion=by) if by in COMPLETIONS else super().completed(by)
 

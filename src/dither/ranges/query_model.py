@@ -8,6 +8,7 @@ table asks for one of them.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -73,14 +74,25 @@ class Model(ABC):
         """The shares of all pairs of values, a row for each of the first attribute."""
         return self.points([one, other])[0]
 
-    def points(self, places: Sequence[int]) -> tuple[Floats, Floats]:
-        """The share of each value, or of each pair of values, and its standard error, by asking for them."""
-        cuts = [self.pieces(j, [other for other in places if other != j]) for j in places]
+    def points(
+        self, places: Sequence[int], merged: Mapping[int, Floats] = MappingProxyType({})
+    ) -> tuple[Floats, Floats]:
+        """The share of each value, or of each pair of values, and its standard error, by asking for them.
+
+        Of an attribute that is `merged`, of each set of its values: a row has the weights of the values.
+        """
+        cuts = [
+            np.arange(len(merged[j]) + 1) if j in merged else self.pieces(j, [other for other in places if other != j])
+            for j in places
+        ]
         firsts = np.stack([each.ravel() for each in np.meshgrid(*(each[:-1] for each in cuts), indexing="ij")], axis=1)
         parts = []
         for low in range(0, len(firsts), self._at_once):
             some = firsts[low : low + self._at_once]
-            values = {j: np.arange(self.shape[j]) == some[:, i, None] for i, j in enumerate(places)}
+            values = {
+                j: merged[j][some[:, i]] if j in merged else np.arange(self.shape[j]) == some[:, i, None]
+                for i, j in enumerate(places)
+            }
             parts.append(self.answers(queries_about(self.shape, values)))
         found = []
         for entries in ([part.value for part in parts], [part.stderr for part in parts]):
@@ -93,6 +105,10 @@ class Model(ABC):
     def pieces(self, attribute: int, others: Sequence[int]) -> Cuts:
         """Where an attribute is cut so that all values in a piece have the same answers, alone or with the others."""
         return np.arange(self.shape[attribute] + 1)
+
+    def condensed(self, continuous: Sequence[bool]) -> "Model":
+        """The same model, with equal values of these attributes put together where it is even inside pieces of them."""
+        return self
 
     # What only some have ---------------------------------------------------------------------------------------
 
@@ -107,8 +123,8 @@ class Model(ABC):
         raise ParameterError("this method has no model of whole records to draw from: take Copula or HDG")
 
 
-def queries_about(shape: tuple[int, ...], values: Mapping[int, NDArray[np.bool_]]) -> Queries:
-    """Queries that restrict these attributes, each to the values of its row."""
+def queries_about(shape: tuple[int, ...], values: Mapping[int, NDArray[np.bool_] | Floats]) -> Queries:
+    """Queries that restrict these attributes, each to the values of its row, or to these weights of them."""
     rows = len(next(iter(values.values())))
     weights = {j: chosen.astype(np.float64) for j, chosen in values.items()}
     masks = tuple(weights.get(j, np.broadcast_to(1.0, (rows, size))) for j, size in enumerate(shape))

@@ -5,7 +5,8 @@ ranges, `where` takes the words of SQL, `marginal` gives the shares of one attri
 `plot` draws, and `sample` makes records to be used with any tool.
 
 As a result among others it is the list of all its marginals: `value` and `stderr`, `table` and `interval` have one
-entry for each value of each attribute, in the order of the attributes.
+entry for each value of each attribute, in the order of the attributes. Of a continuous attribute tables and pictures
+show at most 64 cells (`shown`), each the sum of finer ones; queries, quantiles and records use all of them.
 
 An answer's `stderr` has two parts that it also states one by one: `noise`, from the randomness of the reports, and
 `doubt`, an estimate of what was guessed (inside cells that a query cuts, and about three attributes or more at a time).
@@ -16,6 +17,7 @@ Nothing is worked out before it is asked for.
 import html
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -110,6 +112,16 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         """The same estimate with the names and units of these attributes."""
         return RangeEstimate.of(self.model, axes, self.n, self.guarantee, self.source, self.notes)
 
+    def condensed(self) -> "RangeEstimate":
+        """The same estimate, with no more cells of a continuous attribute than its model tells apart: answers stay."""
+        model = self.model.condensed([axis.continuous for axis in self.axes])
+        return replace(self, model=model).on(self.axes.cut_into(model.shape))
+
+    @cached_property
+    def shown(self) -> Axes:
+        """The attributes as tables and pictures show them."""
+        return self.axes.shown
+
     def completed(self, by: str) -> "RangeEstimate":
         """The same estimate, with another way to put pairs together to answers about three attributes or more.
 
@@ -157,7 +169,7 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
 
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Normal intervals of all shares of all attributes: of each, or of all at once if `simultaneous`."""
-        total = sum(self.axes.shape)
+        total = sum(self.shown.shape)
         ends = [
             margin.interval(
                 simultaneous_level(level, margin.value.size, total) if simultaneous else level,
@@ -168,12 +180,12 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         return Interval(*map(np.concatenate, zip(*ends, strict=True)))
 
     def table(self, level: float = 0.95) -> TextTable:
-        """One row for each value of each attribute."""
+        """One row for each value of each attribute, or for each of at most 64 cells of a continuous one."""
         columns = self._columns(level)
         return TextTable({**columns, "item": list(map(str, columns["item"]))})
 
     def _columns(self, level: float) -> dict[str, Any]:
-        sized = zip(self.axes.names, self.axes.shape, strict=True)
+        sized = zip(self.shown.names, self.shown.shape, strict=True)
         value, stderr, low, high = ravelled(self.value, self.stderr, *self.interval(level))
         return {
             "attribute": [name for name, size in sized for _ in range(size)],
@@ -227,27 +239,32 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
     # Tables ----------------------------------------------------------------------------------------------------
 
     def marginal(self, *attributes: str | int) -> Estimate:
-        """The shares of all values of one attribute, or the table of two: a row for each value of the first."""
+        """The shares of all values of one attribute, or the table of two: a row for each value of the first.
+
+        Of a continuous attribute, of at most 64 cells.
+        """
         places = [self.axes.index(each) for each in attributes]
         if len(places) == 1:
             return self[places[0]]
         if len(places) != 2 or places[0] == places[1]:
             raise ParameterError("marginal takes one attribute or two different ones; ask for more with answers()")
         self._refuse_large(*places)
-        labels = CrossedTexts(*(ValueTexts(self.axes[place]) for place in places))
-        value, (_, stderr) = self.joint(*places), self.model.points(places)
+        labels = CrossedTexts(*(ValueTexts(self.shown[place]) for place in places))
+        value, (_, stderr) = self.joint(*places), self.model.points(places, _merged(self.axes, places))
         return Estimate(value, stderr, self.n, self.guarantee, "share", labels, self.source, self.notes, SHARES)
 
     def joint(self, first: str | int, second: str | int) -> Floats:
         """The joint distribution of two attributes: the shares of all pairs of values, a row for each of the first.
 
-        Without error bars: `marginal` has them.
+        Of a continuous attribute, of at most 64 cells. Without error bars: `marginal` has them.
         """
         j, k = self.axes.index(first), self.axes.index(second)
         if j == k:
             raise ParameterError("a joint distribution is of two different attributes")
         self._refuse_large(j, k)
-        return self.model.table(j, k)
+        table, merged = self.model.table(j, k), _merged(self.axes, (j, k))
+        table = merged[j] @ table if j in merged else table
+        return table @ merged[k].T if k in merged else table
 
     def _refuse_large(self, j: int, k: int) -> None:
         size = self.axes.shape[j] * self.axes.shape[k]
@@ -271,9 +288,9 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
             shares = np.full((1,), np.nan)
         if shares.ndim > 1 or not ((shares >= 0) & (shares <= 1)).all():
             raise ParameterError("a quantile is asked for a share from 0 to 1, for example 0.5 for the median")
-        asked = shares.reshape(-1)
-        place, within, error = self._crossing(j, asked)
-        ends = [self._crossing(j, np.clip(asked + sign * error, 0, 1)) for sign in (-1, 1)]
+        asked, below = shares.reshape(-1), self._below(j)
+        place, within, error = self._crossing(j, below, asked)
+        ends = [self._crossing(j, below, np.clip(asked + sign * error, 0, 1)) for sign in (-1, 1)]
         low, high = ((at + part) for at, part, _ in ends)
         first, last = (float(end) for end in axis.ends)
         unit = (last - first) / axis.size
@@ -292,10 +309,15 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
             ordered=True,
         )
 
-    def _crossing(self, j: int, shares: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """The code at which each share is reached; how far in; and the standard error of the share."""
-        below = np.concatenate([[0.0], np.maximum.accumulate(np.cumsum(self[j].value))])
+    def _below(self, j: int) -> Floats:
+        """The share of users below each code, and last of all."""
+        shares = self[j].value if self.shown[j].size == self.axes[j].size else self.model.marginal(j)[0]
+        below = np.concatenate([[0.0], np.maximum.accumulate(np.cumsum(shares))])
         below[-1] = 1.0
+        return below
+
+    def _crossing(self, j: int, below: Floats, shares: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """The code at which each share is reached; how far in; and the standard error of the share."""
         high = np.minimum(np.searchsorted(below[1:], shares - _HAIR), self.axes.shape[j] - 1)
         before, share = below[high], below[high + 1] - below[high]
         within = np.divide(shares - before, share, out=np.full(len(shares), 0.5), where=share > 0)
@@ -349,7 +371,7 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         if len(attributes) not in (1, 2):
             raise ParameterError("plot takes one attribute or two; without any it draws all, and on axes of its own")
         places = [self.axes.index(each) for each in attributes]
-        first, last = self.axes[places[0]].side, self.axes[places[-1]].side
+        first, last = self.shown[places[0]].side, self.shown[places[-1]].side
         ax = new_axes() if ax is None else ax
         if len(places) == 2:
             return draw_heat_map(ax, first, last, self.joint(*places))
@@ -377,7 +399,7 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         return "\n".join(line for line in lines if line)
 
     def __repr__(self) -> str:
-        rows = [f"  {axis.name}: {axis.summary}" for axis in self.axes]
+        rows = [f"  {axis.name}: {axis.summary}" for axis in self.shown]
         shown = rows[:10] + [f"  ... and {len(rows) - 10} more"] * (len(rows) > 10)
         return "\n".join([f"RangeEstimate from {reports(self.n)}; {self.guarantee}", *shown])
 
@@ -402,18 +424,19 @@ class _Margins(Mapping[str | int, Estimate]):
             if key not in list(self):
                 raise KeyError(key)
             j = self.axes.index(key)
-            value, stderr = self.model.marginal(j)
+            axis, merged = self.axes[j].shown, _merged(self.axes, (j,))
+            value, stderr = self.model.points([j], merged) if merged else self.model.marginal(j)
             self.made[key] = Estimate(
                 value,
                 stderr,
                 self.n,
                 self.guarantee,
                 "share",
-                ValueTexts(self.axes[j]),
+                ValueTexts(axis),
                 self.source,
                 self.notes,
                 SHARES,
-                edges=None if self.axes[j].labelled else self.axes[j].edges,
+                edges=None if axis.labelled else axis.edges,
             )
         return self.made[key]
 
@@ -422,6 +445,12 @@ class _Margins(Mapping[str | int, Estimate]):
 
     def __len__(self) -> int:
         return len(self.axes)
+
+
+def _merged(axes: Axes, places: Sequence[int]) -> dict[int, Floats]:
+    """For those of these attributes that are shown in fewer cells which share of each cell lies in each of these."""
+    shown = {j: axes[j].shown for j in places}
+    return {j: axes[j].covered_by(axis) for j, axis in shown.items() if axis.size < axes[j].size}
 
 
 # Words -----------------------------------------------------------------------------------------------------------

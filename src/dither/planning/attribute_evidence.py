@@ -1,0 +1,159 @@
+"""Every report counts: all that reports tell about an attribute enters every estimate about it.
+
+A plan may ask for the mean of an age, its distribution, the share above 65, and ranges of age and income. Each of these
+is answered by other users, and all of them tell about the shares of ages. So the results of an attribute are put
+together by generalised least squares (`estimation.linear_readings`) before anything else is done to them: every
+question keeps its unbiased estimate, with an error that is at most that of its own reports, and what is said about the
+attribute agrees, since all is read off one set of shares.
+
+- **Sources** are the results of questions about one attribute (`Question.rows`), the margins of tables, and what ranges
+  tell about each of their attributes (`Question.tells`).
+- **Tables** are put together in the same way, with what is told about each of their axes.
+- **Ranges** are no list of numbers: what others tell about their attributes goes into their marginals, as evidence
+  beside their own reports (`ranges.collection`, `RangeReading.beside`).
+
+A source never counts twice in one estimate: ranges are given what others measured themselves, not what was put together
+from the ranges.
+
+**Numbers** are in fine cells, and of a mean over the middles of cells it is known how far it may be off: that is part
+of the interval (`core.confidence`, `BiasedIntervals`). Attributes with very many values are left as they are.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.confidence import BiasedIntervals
+from dither.core.covariance import Covariance
+from dither.core.estimate import Estimate
+from dither.estimation.linear_readings import CombinedReadings, LinearReading, combined
+from dither.questions.question import Question
+
+Floats = NDArray[np.float64]
+
+MOST_VALUES = 1024  # of an attribute, or cells of a table: the work grows with the third power
+_SEEN = 1e-3  # the least part of a number that is told: what is below is rounding
+
+
+class Source(NamedTuple):
+    """What a question tells about the shares of an attribute's values."""
+
+    question: Question
+    reading: LinearReading
+
+
+Sources = Mapping[str, Sequence[Source]]
+
+
+def sources_of(told: Iterable[tuple[Question, str, LinearReading]]) -> dict[str, list[Source]]:
+    """What is told about each attribute, by its name."""
+    found: dict[str, list[Source]] = {}
+    for question, name, reading in told:
+        if reading.reports and np.isfinite(reading.covariance).all():
+            found.setdefault(name, []).append(Source(question, reading))
+    return found
+
+
+def put_together(found: Mapping[Question, Any], sources: Sources) -> dict[Question, Any]:
+    """The estimates of questions about one attribute, or a table, each from all that is told about it."""
+    together = {name: _Together.of(own) for name, own in sources.items() if len(own) > 1}
+    better: dict[Question, Any] = {}
+    for question, estimate in found.items():
+        if len(question.names) == 1 and question.names[0] in together:
+            better[question] = question.from_all(estimate, together[question.names[0]].better(question))
+        elif len(question.names) > 1:
+            lifted = _lifted(question, estimate, sources)
+            if len(lifted) > 1:
+                better[question] = _Together.of(lifted).better(question)(np.eye(question.size), estimate)
+    return {**found, **better}
+
+
+class _Together(NamedTuple):
+    """All sources about an attribute, and what they tell together."""
+
+    sources: Sequence[Source]
+    every: CombinedReadings
+
+    @classmethod
+    def of(cls, sources: Sequence[Source]) -> "_Together":
+        return cls(sources, combined([source.reading for source in sources]))
+
+    def better(self, question: Question) -> Callable[[Floats, Estimate], Estimate]:
+        """How numbers of a question are read off all of them."""
+        return lambda rows, estimate: self._read(question, rows, estimate)
+
+    def _read(self, question: Question, rows: Floats, estimate: Estimate) -> Estimate:
+        if not self.every.tells(rows):
+            return estimate
+        told = self.every.of(rows)
+        parts = list(zip(self.sources, told.weights, strict=False))  # the last weights are those of the sum of shares
+        used = [source for source, weights in parts if _matters(source.reading, weights, rows)]
+        if all(source.question == question for source in used):
+            return estimate
+        stderr = np.sqrt(np.maximum(np.diagonal(told.covariance), 0.0))
+        bias = told.bias
+        if question.slack:  # it is of the numbers themselves, of which others know the cells only
+            own = sum((weights.sum(axis=1) for source, weights in parts if source.reading.slack), np.zeros(len(rows)))
+            bias = np.abs(1 - own) * question.slack
+        reports: dict[str, int] = {}
+        for source in used:
+            reports[str(source.question)] = reports.get(str(source.question), 0) + source.reading.reports
+        listed = ", ".join(f"{count:,} about {name}" for name, count in reports.items())
+        shape = np.shape(estimate.value)
+        return replace(
+            estimate,
+            value=told.value.reshape(shape),
+            stderr=stderr.reshape(shape),
+            n=sum(reports.values()),
+            notes=(*estimate.notes, f"From all reports that tell about it: {listed}."),
+            correlation=_correlation(told.covariance, stderr),
+            variance=_scaled(estimate, stderr),
+            rule=_rule(estimate, told.value, stderr, bias),
+        )
+
+
+def _matters(reading: LinearReading, weights: Floats, rows: Floats) -> bool:
+    """Whether a source enters these numbers by more than rounding."""
+    return bool(np.abs(weights @ reading.rows).max(initial=0.0) > _SEEN * np.abs(rows).max())
+
+
+def _lifted(question: Question, estimate: Any, sources: Sources) -> list[Source]:
+    """What is told about the cells of a table: by its own reports, and by others about each of its axes."""
+    sizes = question.axis_values
+    if not sizes or not estimate.n or prod(sizes) > MOST_VALUES:
+        return []
+    found = [Source(question, LinearReading.of_estimate(np.eye(question.size), estimate))]
+    for axis, name in enumerate(question.names):
+        before, after = prod(sizes[:axis]), prod(sizes[axis + 1 :])
+        for source in sources.get(name, ()):
+            if source.question != question and source.reading.rows.shape[1] == sizes[axis]:
+                rows = np.stack([np.tile(np.repeat(row, after), before) for row in source.reading.rows])
+                found.append(Source(source.question, source.reading._replace(rows=rows)))
+    return found
+
+
+def _correlation(covariance: Floats, stderr: Floats) -> Covariance | None:
+    """How errors go together, in units of standard errors; of a single number there is nothing to tell."""
+    if stderr.size == 1:
+        return None
+    unit = np.where(stderr > 0, 1 / np.where(stderr > 0, stderr, 1.0), 0.0)
+    return Covariance(np.zeros(stderr.size), np.eye(stderr.size), covariance * np.outer(unit, unit))
+
+
+def _scaled(estimate: Estimate, stderr: Floats) -> Any:
+    """The variance of an item by its truth, smaller by as much as the items' own are on average."""
+    before = float(np.mean(np.square(estimate.stderr)))
+    known = estimate.variance is not None and before > 0
+    return estimate.variance * (float(np.mean(stderr**2)) / before) if known else None  # type: ignore[operator]
+
+
+def _rule(estimate: Estimate, value: Floats, stderr: Floats, bias: Floats) -> Any:
+    """How intervals are found where numbers may be off by a known amount."""
+    if not bias.any():
+        return None
+    low, high = (-np.inf, np.inf) if estimate.bounds is None else estimate.bounds[:2]
+    return BiasedIntervals(value, stderr, bias, low, high)

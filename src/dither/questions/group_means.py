@@ -1,0 +1,241 @@
+"""Means of a number in groups: `mean(income by job)`, with the shares of the groups.
+
+Each user is in one group and has one number. One report tells about both: it is that of a user who holds one key of
+many, the label of the group, with the number as its value, so the mechanisms for keys and values ask it
+(`questions.keys`). A group's mean is a ratio, the part of the mean over all users that comes from the group over the
+group's share; where a group hardly stands out of the noise its mean is unknown, and its interval is the whole domain
+(Fieller 1954, `core.confidence`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.estimate import Estimate
+from dither.core.mechanism import Mechanism
+from dither.core.sparse_domain import row_dtype
+from dither.core.tally import Tally
+from dither.errors import ParameterError
+from dither.estimation.linear_readings import LinearReading
+from dither.questions.derived import Collected, Derived, Expected, Users
+from dither.questions.histograms import HistogramOf
+from dither.questions.keys import ConditionalMeanOf, KeyMeanOf, KeyQuestion, PresenceOf
+from dither.questions.means import MeanOf
+from dither.questions.question import FINE, Column, Floats, Question, Whole, from_steps, steps
+from dither.schema import Attribute, Categorical, KeyValue, Numeric, Ordinal, Schema
+
+_BY = " by "
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A number, and the labels by which users are grouped."""
+
+    number: Numeric | Ordinal
+    groups: Categorical
+
+    @cached_property
+    def keys(self) -> KeyValue:
+        """One key of many, with a value."""
+        return KeyValue(self.groups.labels, 1, float(self.number.low), float(self.number.high))
+
+    @property
+    def kind(self) -> str:
+        """That of its keys."""
+        return self.keys.kind
+
+    @property
+    def domain(self) -> Any:
+        """What mechanisms take."""
+        return self.keys.domain
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the groups."""
+        return self.groups.labels
+
+    @property
+    def d(self) -> int:
+        """How many groups there are."""
+        return self.keys.d
+
+    @property
+    def size(self) -> int:
+        """Each user is in one of them."""
+        return 1
+
+    @property
+    def low(self) -> float:
+        """Of the number."""
+        return self.keys.low
+
+    @property
+    def high(self) -> float:
+        """Of the number."""
+        return self.keys.high
+
+    @property
+    def centre(self) -> float:
+        """Of the number."""
+        return self.keys.centre
+
+    @property
+    def scale(self) -> float:
+        """Of the number."""
+        return self.keys.scale
+
+
+class _OfGroups(Question):
+    """Questions about a number in groups, of which the name is "income by job"."""
+
+    attribute: Grouped
+
+    @classmethod
+    def asks(cls, attribute: Attribute) -> bool:
+        """Of no attribute alone."""
+        return False
+
+    @classmethod
+    def read(cls, schema: Schema, inside: str) -> Self | None:
+        number, by, groups = (part.strip() for part in inside.partition(_BY))
+        if not by or number not in schema or groups not in schema:
+            return None
+        if schema[number].kind not in ("numeric", "ordinal") or schema[groups].kind != "categorical":
+            raise ParameterError("a mean in groups is that of a number by labels, as in mean(income by job)")
+        return cls(f"{number}{_BY}{groups}", Grouped(schema[number], schema[groups]))  # type: ignore[arg-type]
+
+    @property
+    def _both(self) -> tuple[str, str]:
+        number, _, groups = self.name.partition(_BY)
+        return number, groups
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        number, groups = self._both
+        return HistogramOf(groups, self.attribute.groups), MeanOf(number, self.attribute.number)
+
+
+class _InOneReport(_OfGroups, KeyQuestion):
+    """What one report tells: who is in which group, and the number."""
+
+    has_prior: ClassVar[bool] = False
+
+    def join(self, encoded: Sequence[NDArray]) -> NDArray:
+        rows = np.empty(len(encoded[0]), dtype=row_dtype(1))
+        rows["key"], rows["value"] = encoded[0][:, None], encoded[1][:, None]
+        return rows
+
+    def select(self, own: Mapping[str, Estimate], place: int, count: int) -> Estimate:
+        return own[self.needs]
+
+    def worth(self, worths: Any, place: int, count: int) -> Any:
+        return next((worth for worth in worths if worth.question == self.needs), None)
+
+    @property
+    def beside(self) -> tuple[Question, ...]:
+        return (AmongGroupsOf(self.name, self.attribute),)
+
+    def sums_of(self, columns: Mapping[str, Any]) -> Whole:
+        encoded = [each.encode(columns[each.name], "substitute") for each in self.columns]
+        d = self.attribute.d
+        return np.stack([np.bincount(encoded[0], minlength=d), *steps(encoded[1], encoded[0], d)])
+
+
+class GroupSharesOf(_InOneReport, PresenceOf):
+    """The shares of the groups: `groups(income by job)`."""
+
+    statistic: ClassVar[str] = "groups"
+    group: ClassVar[str] = "shares"
+    title: ClassVar[str] = "shares of the groups"
+
+    @property
+    def sought(self) -> str:
+        return f"the share of people with each label of {self._both[1]}"
+
+    def tells(
+        self, mechanism: Mechanism, tally: Tally, own: Estimate, among: int
+    ) -> Iterator[tuple[str, LinearReading]]:
+        """The shares of the labels."""
+        if own.n and self.size <= FINE:
+            yield self._both[1], LinearReading.of_estimate(np.eye(self.size), own)
+
+
+class GroupSumsOf(_InOneReport, KeyMeanOf):
+    """What each group adds to the mean over all users; who is not in it counts as the middle of the domain."""
+
+    statistic: ClassVar[str] = "group_sums"
+    supporting: ClassVar[bool] = True
+
+
+class AmongGroupsOf(_OfGroups, ConditionalMeanOf):
+    """The mean in each group, as one report tells it."""
+
+    statistic: ClassVar[str] = "among_groups"
+    supporting: ClassVar[bool] = True
+
+    def select(self, own: Mapping[str, Estimate], place: int, count: int) -> Estimate:
+        return own["conditional_mean"]
+
+    def answered_by(self, own: Mapping[str, Estimate]) -> bool:
+        return "conditional_mean" in own
+
+
+@dataclass(frozen=True)
+class GroupMeansOf(_OfGroups, Derived[Estimate]):
+    """The mean of a number in each group."""
+
+    statistic: ClassVar[str] = "mean"
+    averages: ClassVar[bool] = True
+    group: ClassVar[str] = "keys"
+    title: ClassVar[str] = "mean in groups"
+
+    @property
+    def sought(self) -> str:
+        number, groups = self._both
+        return f"the mean of {number} of people with each label of {groups}"
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self.attribute.d,)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.attribute.labels
+
+    @property
+    def rests_on(self) -> tuple[Question, ...]:
+        return GroupSharesOf(self.name, self.attribute), GroupSumsOf(self.name, self.attribute)
+
+    @property
+    def remark(self) -> str:
+        return "predicted is the error of the mean of a group that has an equal part of the users, far from the middle."
+
+    def sensitivities(self, users: Users) -> dict[Question, float]:
+        """Of groups of one size, whose means are half a scale from the middle."""
+        shares, sums = self.rests_on
+        return {shares: 0.25 * self.attribute.d**2, sums: float(self.attribute.d**2)}
+
+    def predict(self, expected: Mapping[Question, Expected], users: Users) -> float:
+        slopes = self.sensitivities(users)
+        return self.unit * sum(slope * expected[each].error ** 2 for each, slope in slopes.items()) ** 0.5
+
+    def derive(self, found: Mapping[Question, Estimate], collected: Collected) -> Estimate:
+        among = found.get(AmongGroupsOf(self.name, self.attribute))
+        if among is None:
+            unknown: Any = self.unknown(collected.guarantee, "")
+            return self.decode(unknown)
+        note = "A mean is unknown where its group hardly stands out of the noise."
+        return replace(among, question=str(self), notes=(*among.notes, note))
+
+    def sums_of(self, columns: Mapping[str, Any]) -> Whole | None:
+        return self.rests_on[1].sums_of(columns)
+
+    def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
+        total, own = from_steps(sums), self.attribute
+        with np.errstate(invalid="ignore"):
+            among = own.centre + own.scale * (total / sums[0])
+        return {str(self): among}

@@ -1,0 +1,140 @@
+"""The keys that most users hold: `top(films, 10)`.
+
+Read off the presence of all keys. Of many the largest are in part the luckiest, so the intervals are those that hold
+for all keys at once: they hold for the ones that came out on top, too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.confidence import Ends, IntervalRule
+from dither.core.estimate import Bounds, Estimate
+from dither.errors import ParameterError
+from dither.questions.derived import Collected, Derived, Expected, Users
+from dither.questions.keys import PresenceOf
+from dither.questions.question import Floats, Question, Whole
+from dither.schema import Attribute, Schema
+
+USUAL = 10
+MOST = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenIntervals(IntervalRule):
+    """Of some items, chosen by their values: the intervals that hold for all items at once."""
+
+    every: Estimate
+    places: NDArray[np.intp]
+
+    def ends(self, miss: float) -> Ends:
+        low, high = self.every.interval(1 - miss, simultaneous=True)
+        return low[self.places], high[self.places]
+
+    def of(self, places: NDArray[np.intp]) -> "ChosenIntervals":
+        return replace(self, places=self.places[places])
+
+
+@dataclass(frozen=True)
+class TopOf(Derived[Estimate]):
+    """The keys that most users hold, and their shares, the largest first."""
+
+    count: int = USUAL
+
+    statistic: ClassVar[str] = "top"
+    group: ClassVar[str] = "keys"
+
+    def __str__(self) -> str:
+        return f"{self.statistic}({self.name}, {self.count})"
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        return f"the {self.count} that most users have"
+
+    @property
+    def sought(self) -> str:
+        return f"which {self.count} things of {self.name} most people have, and which share of them"
+
+    @classmethod
+    def asks(cls, attribute: Attribute) -> bool:
+        return attribute.kind == "keyvalue"
+
+    @classmethod
+    def usage(cls, name: str, attribute: Attribute) -> str:
+        return f"{cls.statistic}({name}, {USUAL})"
+
+    @classmethod
+    def read(cls, schema: Schema, inside: str) -> Self | None:
+        name, comma, number = (part.strip() for part in inside.rpartition(","))
+        if not comma:
+            name, number = number, str(USUAL)
+        if name not in schema or not cls.asks(schema[name]):
+            return None
+        keys = schema[name].d  # type: ignore[union-attr]
+        if not (number.isascii() and number.isdigit() and 1 <= int(number) <= min(keys, MOST)):
+            raise ParameterError(f"top asks for a number of keys from 1 to {min(keys, MOST)}, as in top({name}, 3)")
+        return cls(name, schema[name], count=int(number))
+
+    def means(self, text: str) -> bool:
+        """Spaces do not matter, and a missing number is the usual one."""
+        statistic, _, rest = text.strip().partition("(")
+        name, _, number = (part.strip() for part in rest.removesuffix(")").rpartition(","))
+        wanted = (name, number) if name else (number, str(USUAL))
+        return statistic.strip() == self.statistic and wanted == (self.name, str(self.count))
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self.count,)
+
+    @property
+    def of(self) -> PresenceOf:
+        """The presence of all keys."""
+        return PresenceOf(self.name, self.attribute)
+
+    @property
+    def rests_on(self) -> tuple[PresenceOf, ...]:
+        return (self.of,)
+
+    @property
+    def remark(self) -> str:
+        return (
+            "predicted is the error of the share of a key, on average over all of them; its intervals are wider, since "
+            "they hold for all keys at once."
+        )
+
+    def sensitivities(self, users: Users) -> dict[Question, float]:
+        return {self.of: 1.0}
+
+    def predict(self, expected: Mapping[Question, Expected], users: Users) -> float:
+        return expected[self.of].error
+
+    def derive(self, found: Mapping[Question, Estimate], collected: Collected) -> Estimate:
+        every = found[self.of]
+        if not every.n:
+            unknown: Any = self.unknown(collected.guarantee, "")
+            return replace(unknown, question=str(self), bounds=Bounds(0.0, 1.0))
+        places = np.argsort(-every.value, kind="stable")[: self.count]
+        names = every.item_names
+        return Estimate(
+            every.value[places],
+            every.stderr[places],
+            every.n,
+            collected.guarantee,
+            str(self),
+            tuple(names[int(place)] for place in places),
+            every.source,
+            (*every.notes, "The largest of many are in part the luckiest: intervals hold for all keys at once."),
+            Bounds(0.0, 1.0),
+            rule=ChosenIntervals(every, places),
+            ordered=True,
+        )
+
+    def sums_of(self, columns: Mapping[str, Any]) -> Whole | None:
+        """Which keys come out on top is part of the result: it has no truth beforehand."""
+        return None
+
+    def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
+        return {}
