@@ -455,3 +455,20 @@ def test_a_statement_does_not_promise_to_hide_changes():
     assert told[1].count("when, is not hidden") == 2
     assert "same times" not in told[0]
     assert "is not hidden" not in told[0]
+
+
+@pytest.mark.parametrize("options", [{}, {"changes": 0}, {"changes": 1}])
+def test_what_is_worked_out_from_results_has_rounds_too(options: dict):
+    """A variance and a sum rest on means; their changes and means hold the truth within six standard errors."""
+    users = 8000
+    schema = dither.Schema({"income": dither.Numeric(0, 10)})
+    asked = ["variance(income)", "sum(income)", "mean(income)"]
+    plan = dither.plan(schema, 4.0, users=users, rounds=4, ask=asked, **options)
+    assert dither.Plan.from_json(plan.to_json()) == plan
+    assert set(plan.prediction.change) == set(plan.prediction.errors)
+    income = 2.0 + 6.0 * np.arange(users) / users
+    found = plan.estimate_rounds(tallies(plan, [{"income": income}] * 4, 7))
+    for question, truth in (("variance(income)", income.var()), ("sum(income)", income.sum())):
+        mean, change = found.mean(question), found.change(question, 0, 3)
+        assert abs(mean.value - truth) < 6 * mean.stderr
+        assert abs(change.value) <= 6 * change.stderr
