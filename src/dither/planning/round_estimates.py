@@ -20,8 +20,9 @@ And it is of the values that responses were made for: who changes more often tha
 which is a bias that no standard error tells of.
 
 Where it is not known how the noise of a result splits (sums of cells, results from the reports about several questions
-or worked out from others), its covariance is bounded likewise. Where intervals follow a rule of their own (`core.confidence`), those of a change or a mean are made of the intervals of the
-rounds, each at its part of the level (Bonferroni).
+or worked out from others), its covariance is bounded likewise. Where intervals follow a rule of their own
+(`core.confidence`), those of a change or a mean are made of the intervals of the rounds, each at its part of the level
+(Bonferroni).
 """
 
 import csv
