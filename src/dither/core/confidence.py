@@ -328,21 +328,3 @@ class ProfileIntervals(IntervalRule):
         with np.errstate(invalid="ignore"):
             slope = (apart[0] - apart[1]) / (2 * _STEP)
         return np.where(np.isfinite(slope), slope, 0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class BiasedIntervals(IntervalRule):
-    """The plain interval of each item, wider by how far the item may be off beside its noise."""
-
-    y: Floats
-    sigma: Floats
-    bias: Floats
-    low: float
-    high: float
-
-    def of(self, places: NDArray[np.intp]) -> "BiasedIntervals":
-        return replace(self, y=self.y[places], sigma=self.sigma[places], bias=self.bias[places])
-
-    def ends(self, miss: float) -> Ends:
-        low, high = plain_ends(self.y, self.sigma, self.low, self.high, miss)
-        return np.maximum(low - self.bias, self.low), np.minimum(high + self.bias, self.high)

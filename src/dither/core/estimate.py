@@ -74,7 +74,8 @@ class Estimate(Tabular):
 
     `stderr` is the standard deviation of the error of each value. After `shrink` and `smooth` it is that of a
     posterior, which is right on average over items and says little about any one. Intervals follow from value and
-    standard error only where no `rule` says how they are found.
+    standard error only where no `rule` says how they are found. `bias` is how far values may be off beside their noise,
+    at most, where something had to be rounded: intervals are wider by it.
     """
 
     value: NDArray[np.float64]
@@ -92,6 +93,7 @@ class Estimate(Tabular):
     correlation: Covariance | CountedCovariance | None = field(default=None, kw_only=True, repr=False)
     variance: Polynomial | None = field(default=None, kw_only=True, repr=False)
     rule: IntervalRule | None = field(default=None, kw_only=True, repr=False)
+    bias: NDArray[np.float64] | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if np.shape(self.value) != np.shape(self.stderr):
@@ -121,6 +123,8 @@ class Estimate(Tabular):
             low, high = self.original.interval(1 - miss)
         else:
             low, high = plain_ends(self.value, self.stderr, *self._domain, miss)
+        if self.bias is not None:
+            low, high = np.maximum(low - self.bias, self._domain[0]), np.minimum(high + self.bias, self._domain[1])
         if self.original is not None or self.rule is not None:
             low, high = np.fmin(low, self.value), np.fmax(high, self.value)
         return Interval(low, high)
@@ -181,6 +185,7 @@ class Estimate(Tabular):
             self,
             value=np.asarray(chosen @ value[some]),
             stderr=np.asarray(covariance.of(some).variance_of(chosen) ** 0.5),
+            bias=None if self.bias is None else np.asarray(np.abs(chosen) @ np.ravel(self.bias)[some]),
             question=question,
             labels=None,
             bounds=limits,

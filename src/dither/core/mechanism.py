@@ -321,6 +321,14 @@ class Mechanism(ABC, Generic[R]):
         """
         return None
 
+    def attribute_readings(self, tally: Tally, among: int | None = None) -> Mapping[int, tuple[Any, ...]]:
+        """Of reports about one of several attributes: what they tell about the shares of the values of each.
+
+        Linear readings (`estimation.linear_readings`) by the places of the attributes, for so many users of whom those
+        who reported were drawn; none where that is not known.
+        """
+        return {}
+
     def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> MarginalReading[R] | None:
         """Where categories are the cells of a table of this shape: the reading of the shares along some of its axes.
 

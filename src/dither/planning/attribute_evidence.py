@@ -16,7 +16,7 @@ A source never counts twice in one estimate: ranges are given what others measur
 from the ranges.
 
 **Numbers** are in fine cells, and of a mean over the middles of cells it is known how far it may be off: that is part
-of the interval (`core.confidence`, `BiasedIntervals`). Attributes with very many values are left as they are.
+of the interval (`Estimate.bias`). Attributes with very many values are left as they are.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.confidence import BiasedIntervals
 from dither.core.covariance import Covariance
 from dither.core.estimate import Estimate
 from dither.estimation.linear_readings import CombinedReadings, LinearReading, combined
@@ -60,7 +59,7 @@ def sources_of(told: Iterable[tuple[Question, str, LinearReading]]) -> dict[str,
 
 def put_together(found: Mapping[Question, Any], sources: Sources) -> dict[Question, Any]:
     """The estimates of questions about one attribute, or a table, each from all that is told about it."""
-    together = {name: _Together.of(own) for name, own in sources.items() if len(own) > 1}
+    together = {name: _Together.of(own) for name, own in sources.items()}
     better: dict[Question, Any] = {}
     for question, estimate in found.items():
         if len(question.names) == 1 and question.names[0] in together:
@@ -112,7 +111,7 @@ class _Together(NamedTuple):
             notes=(*estimate.notes, f"From all reports that tell about it: {listed}."),
             correlation=_correlation(told.covariance, stderr),
             variance=_scaled(estimate, stderr),
-            rule=_rule(estimate, told.value, stderr, bias),
+            bias=bias.reshape(shape) if bias.any() else None,
         )
 
 
@@ -149,11 +148,3 @@ def _scaled(estimate: Estimate, stderr: Floats) -> Any:
     before = float(np.mean(np.square(estimate.stderr)))
     known = estimate.variance is not None and before > 0
     return estimate.variance * (float(np.mean(stderr**2)) / before) if known else None  # type: ignore[operator]
-
-
-def _rule(estimate: Estimate, value: Floats, stderr: Floats, bias: Floats) -> Any:
-    """How intervals are found where numbers may be off by a known amount."""
-    if not bias.any():
-        return None
-    low, high = (-np.inf, np.inf) if estimate.bounds is None else estimate.bounds[:2]
-    return BiasedIntervals(value, stderr, bias, low, high)

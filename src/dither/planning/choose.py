@@ -27,6 +27,14 @@ sit at both ends of the domain, where nobody has them, and a plan for them has u
 on real data (`benchmarks/planning.py`). So means are planned for numbers that are spread evenly over the domain
 (`Question.reference`), and what is predicted stays an upper bound, for the worst users (docs/decisions/0034-whom.md).
 
+**Every report counts** (`attribute_evidence`): where several units tell about one attribute, the reports of each enter
+the results of all. So the error of a question is that of its own reports and of what others tell (`Question.told_by`)
+together, 1 / (sum over units of share / variance), and users are shared out by it: with w for the importance of each
+question, P for what a report of a unit is worth to it (1 / variance) and s for the shares of users, the sum of
+w / (P s) is least where s_r is in proportion to s_r times the root of the sum of w P_r / (P s)^2. Without others that
+is the root of w times the variance; with them it is found by repeating it. What a unit tells beyond the numbers that
+`told_by` knows of is left out: predictions are then too large, and never too small.
+
 **Candidates** are what the mechanisms of the registry offer for a unit (`Mechanism.candidates`), so those of other
 packages too. Of those whose error is within one per cent of the smallest, which nobody notices, the one with the
 smallest reports is taken, then the one that costs the server least, then the first of the registry. A question that
@@ -53,6 +61,7 @@ from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dither.core.cell_weights import CellWeights
 from dither.core.domains import CATEGORIES, SPARSE, Records, UnitInterval
@@ -69,6 +78,8 @@ from dither.questions.question import Form, Question
 from dither.questions.tables import crossed
 from dither.utility.population import Population
 
+Floats = NDArray[np.float64]
+
 SHARES = 1 << 20  # shares of users are rounded to this many parts
 _HOPELESS = 1.5  # asking for one more will not help any more
 _SHOWN = 16.0  # times the best: what costs more is not worth showing
@@ -76,6 +87,8 @@ _FEW_KINDS = 32  # of units
 _BLOCK = 1 << 22  # numbers that are looked at together
 _STEPS = [2 ** (step / 3) for step in range(-8, 9)]  # of an equal budget, tried for each question
 _AS_GOOD = 1.02  # of the squared error: 1% of the error, which nobody notices
+_LEAST_SHARE = 0.05  # of an equal one, for what others tell nearly all of
+_ROUNDS = 50  # of sharing users out, where units tell about each other's questions
 _GRAIN = 2.0**-40  # budgets by variance are whole multiples of it, so that their sum is exact
 
 CROSSED = ", categories together"  # what the label of such a way ends with
@@ -254,9 +267,58 @@ class Chooser:
         costs = [self._weighted(unit, price) for unit, price in zip(units, prices, strict=True) if price]
         if len(costs) < len(units):
             return None
+        mechanisms = [price.mechanism for price in prices if price]
         roots = np.sqrt(costs)
-        weights = [max(1, round(share * SHARES)) for share in roots / roots.sum()]
+        shares = self._shared_out(units, [price for price in prices if price], mechanisms, roots / roots.sum())
+        weights = [max(1, round(share * SHARES)) for share in shares]
         return self._way(label, units, [budget] * len(units), weights, 1)
+
+    def _shared_out(
+        self, units: Sequence[Unit], prices: Sequence[Price], mechanisms: Sequence[Mechanism], shares: Floats
+    ) -> Floats:
+        """The best shares of users, where units tell about each other's questions; else as they are."""
+        worth = self._worth_of_others(units, mechanisms, [1 / len(units)] * len(units))
+        if not worth:
+            return shares
+        for _ in range(_ROUNDS):
+            slopes = np.zeros(len(units))
+            for place, (unit, price) in enumerate(zip(units, prices, strict=True)):
+                for question, variance in zip(unit, price.variances, strict=True):
+                    told = {place: 1 / variance, **worth.get(question, {})}
+                    known = sum(shares[other] * each for other, each in told.items())
+                    for other, each in told.items():
+                        slopes[other] += self.importance[question] * each / known**2
+            shares = shares * np.sqrt(slopes)
+            shares = np.maximum(shares / shares.sum(), _LEAST_SHARE / len(units))
+        return shares / shares.sum()
+
+    def _worth_of_others(
+        self, units: Sequence[Unit], mechanisms: Sequence[Mechanism], shares: Sequence[float]
+    ) -> dict[Question, dict[int, float]]:
+        """For each question what a report of another unit is worth to it, 1 / variance, by the unit's place."""
+        about: dict[str, list[int]] = {}
+        for place, unit in enumerate(units):
+            for name in dict.fromkeys(name for question in unit for name in question.names):
+                about.setdefault(name, []).append(place)
+        found: dict[Question, dict[int, float]] = {}
+        for places in about.values():
+            for one, other in ((one, other) for one in places for other in places if one != other):
+                for question in units[one]:
+                    teller = crossed(units[other]) or units[other][0]
+                    variance = question.told_by(teller, mechanisms[other], shares[other])
+                    if variance is not None:
+                        found.setdefault(question, {})[other] = 1 / variance
+        return found
+
+    def errors(
+        self, units: Sequence[Unit], prices: Sequence[Price], shares: Sequence[float]
+    ) -> Iterator[tuple[Unit, tuple[float, ...]]]:
+        """For each unit the squared error of its questions, for one user, from all that is told about them."""
+        worth = self._worth_of_others(units, [price.mechanism for price in prices], shares)
+        for unit, price, share in zip(units, prices, shares, strict=True):
+            told = [sum(shares[other] * each for other, each in worth.get(question, {}).items()) for question in unit]
+            own = zip(price.variances, told, strict=True)
+            yield unit, tuple(1 / (share / variance + others) for variance, others in own)
 
     def _budgets_by_variance(self, units: tuple[Unit, ...]) -> list[tuple[float, float]] | None:
         """For each unit its part of epsilon: all have the same slope of cost against budget."""
@@ -297,16 +359,15 @@ class Chooser:
         prices = [price for price in tried if price is not None]
         if len(prices) < len(tried):
             return None
-        costs = [self._weighted(unit, price) / share for unit, price, share in zip(units, prices, shares, strict=True)]
-        mean = sum(costs) / self._total
+        mean = sum(self._sum(unit, errors) for unit, errors in self.errors(units, prices, shares)) / self._total
         return Way(label, units, tuple(price.mechanism for price in prices), tuple(weights), m, mean)
 
     def cost_of(self, way: Way) -> float:
         """What a way that was found for other users costs for those of this chooser."""
-        share, cost = way.questions_per_user / sum(way.weights), 0.0
-        for unit, mechanism, weight in zip(way.units, way.mechanisms, way.weights, strict=True):
-            cost += self._weighted(unit, self.known_price(mechanism, unit, share * weight)) / weight
-        return cost / share / self._total
+        shares = [way.questions_per_user * weight / sum(way.weights) for weight in way.weights]
+        parts = zip(way.mechanisms, way.units, shares, strict=True)
+        prices = [self.known_price(*part) for part in parts]
+        return sum(self._sum(unit, errors) for unit, errors in self.errors(way.units, prices, shares)) / self._total
 
     def cost_within(self, way: Way, limits: ReportLimits) -> float:
         """What a way costs where units that these limits do not allow are asked otherwise; infinite if they cannot."""
@@ -326,7 +387,11 @@ class Chooser:
         return share_below(self.epsilon, m), share_below(self.delta, m)
 
     def _weighted(self, unit: Unit, price: Price) -> float:
-        return sum(self.importance[each] * variance for each, variance in zip(unit, price.variances, strict=True))
+        return self._sum(unit, price.variances)
+
+    def _sum(self, unit: Unit, errors: Sequence[float]) -> float:
+        """By the importance of its questions."""
+        return sum(self.importance[each] * error for each, error in zip(unit, errors, strict=True))
 
     def unit_cost(self, unit: Unit, m: int, share: float) -> float:
         """What a unit costs that is one of m a user, if this share of the users is asked; infinite if it cannot be."""

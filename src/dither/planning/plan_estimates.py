@@ -96,21 +96,17 @@ def _told_by_reports(plan: "Plan", tally: "PlanTally", users: int, guarantee: Gu
 
     Ranges come last: they take what the others tell into their marginals.
     """
-    tallies = [(part, tally.parts[part.name]) for part in plan.parts]
-    alone = [(part, own) for part, own in tallies if not part.takes_evidence]
-    found: dict[Question, Any] = {}
-    for part, own in alone:
-        found |= part.estimates(own, guarantee, users)
-    told = [each for part, own in alone for each in part.tells(own, found, users)]
-    by_name: dict[str, list[LinearReading]] = {}
-    for _, name, reading in told:
-        by_name.setdefault(name, []).append(reading)
-    for part, own in tallies:
-        if part.takes_evidence:
-            found |= part.estimates(own, guarantee, users, by_name)
-            told += part.tells(own, found, users)
-    ordered = {question: found[question] for part in plan.parts for question in part.answered if question in found}
-    return put_together(ordered, sources_of(told))
+    found: dict[str, dict[Question, Any]] = {part.name: {} for part in plan.parts}
+    told: list[tuple[Question, str, LinearReading]] = []
+    for part in sorted(plan.parts, key=lambda each: each.takes_evidence):
+        own, others = tally.parts[part.name], dict[str, list[LinearReading]]()
+        if part.takes_evidence and own.n:
+            for _, name, reading in told:
+                others.setdefault(name, []).append(reading)
+        found[part.name] |= part.estimates(own, guarantee, users, others)
+        told += part.tells(own, found[part.name], users)
+    every = {question: estimate for estimates in found.values() for question, estimate in estimates.items()}
+    return put_together(every, sources_of(told))
 
 
 def _first_of_attributes(asked: tuple[Question, ...]) -> dict[str, str]:

@@ -132,11 +132,6 @@ class Part(NamedTuple):
             yield question, None if worth is None else worth._replace(question=str(question)).asked_of(share)
 
     @property
-    def answered(self) -> tuple[Question, ...]:
-        """All that its reports answer."""
-        return *self.questions, *self.beside
-
-    @property
     def takes_evidence(self) -> bool:
         """Whether its result is a fit, which takes what others tell about its attributes."""
         return any(question.answers_conditions for question in self.questions)

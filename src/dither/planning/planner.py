@@ -173,10 +173,12 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int, weights
     of_numbers: dict[str, dict[str, float]] = {}
     worst = replace(chooser, worst=True)
     honest = replace(worst, liars=Fraction(0))
-    for unit, mechanism, share in zip(best.units, best.mechanisms, shares, strict=True):
-        price = honest.known_price(mechanism, tuple(each.evenly() for each in unit), share)
-        for place, (each, variance) in enumerate(zip(unit, price.variances, strict=True)):
-            error = math.sqrt(variance / (users * share))
+    plain = [tuple(each.evenly() for each in unit) for unit in best.units]
+    prices = [honest.known_price(*part) for part in zip(best.mechanisms, plain, shares, strict=True)]
+    told = zip(honest.errors(plain, prices, shares), best.units, best.mechanisms, shares, strict=True)
+    for (_, squares), unit, mechanism, share in told:
+        for place, (each, square) in enumerate(zip(unit, squares, strict=True)):
+            error = math.sqrt(square / users)
             errors[str(each)] = error * each.unit
             expected[each] = Expected(mechanism, users * share, users, error)
             if each.cells is not None:

@@ -36,7 +36,7 @@ def _shrunk_together(means: dict[Question, Estimate]) -> dict[Question, Estimate
     first = next(iter(means.values()))
     value = np.array([float(each.value) for each in means.values()])
     stderr = np.array([float(each.stderr) for each in means.values()])
-    whole = auto(replace(first, value=value, stderr=stderr, bounds=MEAN, labels=None, notes=()))
+    whole = auto(replace(first, value=value, stderr=stderr, bounds=MEAN, labels=None, notes=(), bias=None))
     return {
         question: replace(
             each,

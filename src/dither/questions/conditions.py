@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dither.core.domains import Categories
 from dither.core.estimate import Bounds, Estimate
+from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.tally import Tally
 from dither.core.worth import Worth, Worths
@@ -232,6 +233,10 @@ class ShareOf(Question[Estimate]):
         return replace(
             own, value=own.value[1], stderr=own.stderr[1], bounds=Bounds(0.0, 1.0), labels=None, correlation=None
         )
+
+    def unknown(self, guarantee: Guarantee, source: str) -> Estimate:
+        nothing: Any = super().unknown(guarantee, source)
+        return replace(nothing, bounds=Bounds(0.0, 1.0))
 
     def worth(self, worths: Worths, place: int, count: int) -> Worth:
         return worths[0]._replace(items=1, at_once=1)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
 from dither.questions.derived import FunctionOf
 from dither.questions.means import EVENLY, MeanOf
@@ -107,6 +108,9 @@ class ProductOf(_OfTwo, MeanOf):
     @property
     def slack(self) -> float:
         return 0.0
+
+    def told_by(self, other: Question, mechanism: Mechanism, share: float) -> None:
+        """Reports about one of the numbers tell nothing of the product."""
 
     @property
     def believed(self) -> float:

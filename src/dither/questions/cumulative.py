@@ -223,6 +223,11 @@ class CumulativeOf(Question[Cumulative]):
         cell = np.searchsorted(first, np.arange(values), side="right")
         return (cell == np.arange(self.cell_count)[:, None]).astype(np.float64)
 
+    def variance_of_mean(self, name: str, mechanism: Mechanism, share: float) -> float | None:
+        """Of a window, which is given the number itself."""
+        told = name == self.name and self.form(mechanism) is not self
+        return mechanism.reading.worst_variance(share) if told else None
+
     def tells(
         self, mechanism: Mechanism, tally: Tally, own: Cumulative, among: int
     ) -> Iterator[tuple[str, LinearReading]]:

@@ -3,7 +3,7 @@
 Where the schema has a label for what is missing, its share comes beside it: `missing(job)`, who gave no answer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -83,8 +83,13 @@ class MissingOf(SharesOf):
         return ()
 
     @property
-    def rows(self) -> None:
-        """It is read off the shares of all labels, and no reports are about it alone."""
+    def rows(self) -> Floats | None:
+        """One label of all."""
+        return np.eye(self.attribute.k)[[missing_place(self.attribute)]] if self.attribute.k <= FINE else None
+
+    def tells(self, *told: Any) -> Iterator[tuple[str, Any]]:
+        """No reports are about it alone."""
+        return iter(())
 
     def select(self, own: Estimate, place: int, count: int) -> Estimate:
         here = missing_place(self.attribute)

@@ -1,5 +1,6 @@
 """The mean of a number: `mean(income)`."""
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -7,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.domains import UnitInterval
-from dither.core.estimate import Estimate
+from dither.core.estimate import MEAN, Estimate
+from dither.core.guarantee import Guarantee
+from dither.core.mechanism import Mechanism
 from dither.questions.question import FINE, Floats, Question, Whole, from_steps, steps, value_places
 from dither.schema import Attribute, Numeric
 from dither.utility.limits import Parameters, mean
@@ -69,6 +72,13 @@ class MeanOf(Question[Estimate]):
     @property
     def slack(self) -> float:
         return 0.0 if self.attribute.k else 1 / FINE
+
+    def unknown(self, guarantee: Guarantee, source: str) -> Estimate:
+        nothing: Any = super().unknown(guarantee, source)
+        return replace(nothing, bounds=MEAN)
+
+    def told_by(self, other: Question, mechanism: Mechanism, share: float) -> float | None:
+        return other.variance_of_mean(self.name, mechanism, share)
 
     @cached_property
     def _number(self) -> Numeric:

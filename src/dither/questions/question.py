@@ -458,10 +458,11 @@ class Question(ABC, Generic[R]):
     def decode(self, estimate: R) -> R:
         """A mechanism's estimate in the attribute's own units, with its labels."""
         own: Any = estimate  # an `Estimate`, where nothing else is said
-        value, stderr, bounds, rule = own.value, own.stderr, own.bounds, own.rule
+        value, stderr, bounds, rule, bias = own.value, own.stderr, own.bounds, own.rule, own.bias
         if self.averages:
             value, stderr = self.origin + self.unit * value, self.unit * stderr
             bounds = Bounds(*self.ends)
+            bias = None if bias is None else self.unit * bias
             rule = None if rule is None else InUnits(rule, self.origin, self.unit)
         kept = None if own.original is None else self.decode(own.original)
         return replace(
@@ -474,6 +475,7 @@ class Question(ABC, Generic[R]):
             original=kept,
             edges=self.edges,
             rule=rule,
+            bias=bias,
         )
 
     def refine(self, estimate: R, apply: Callable[[R], R], auto: bool) -> R:
@@ -504,6 +506,21 @@ class Question(ABC, Generic[R]):
         """Where its numbers are cells of a table: how many values each of its attributes has; else none."""
         return ()
 
+    def told_by(self, other: "Question", mechanism: Mechanism, share: float) -> float | None:
+        """The variance of a report of another question about what this one asks, on average over its numbers.
+
+        At most, where this share of the users answers the other; None where it tells nothing, or how much is not known.
+        """
+        return None
+
+    def variance_of_mean(self, name: str, mechanism: Mechanism, share: float) -> float | None:
+        """The variance of one of its reports about the mean of an attribute, on a line from -1 to 1, if it is known."""
+        return None
+
+    def variance_of_shares(self, name: str, size: int, mechanism: Mechanism, share: float) -> float | None:
+        """The same about the shares of so many values of an attribute, on average over these."""
+        return None
+
     def tells(self, mechanism: Mechanism, tally: Tally, own: R, among: int) -> Iterator[tuple[str, LinearReading]]:
         """What its reports tell about single attributes, of so many users: the name of each, and the reading."""
         estimate: Any = own
@@ -517,7 +534,7 @@ class Question(ABC, Generic[R]):
     def from_all(self, estimate: R, better: Callable[[Floats, Estimate], Estimate]) -> R:
         """Its result from all that is told about its attribute; `better` puts numbers with these rows together."""
         found: Any = estimate
-        return found if self.rows is None or not found.n else better(self.rows, found)
+        return found if self.rows is None else better(self.rows, found)
 
     # What is true, in a trial ----------------------------------------------------------------------------------
 

@@ -118,6 +118,13 @@ class RangesOf(Question["RangeEstimate"]):
         grids: Any = mechanism if mechanism.structure == GRIDS else None  # of which `Ranges` are made
         return RangeReading(grids, smoothed=fewer) if fewer and grids else None
 
+    def variance_of_mean(self, name: str, mechanism: Any, share: float) -> float | None:
+        return mechanism.mean_variance(self.names.index(name), share) if name in self.names else None
+
+    def variance_of_shares(self, name: str, size: int, mechanism: Any, share: float) -> float | None:
+        j = self.names.index(name) if name in self.names else -1
+        return mechanism.share_variance(j, share) if j >= 0 and self.attribute[j].size == size else None
+
     def tells(self, mechanism: Any, tally: Tally, own: Any, among: int) -> Iterator[tuple[str, LinearReading]]:
         """What was reported about each of its attributes, on as many cells as results of others have."""
         if tally.n:

@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.mechanism import Mechanism
 from dither.questions.derived import FunctionOf
 from dither.questions.means import EVENLY, MeanOf
-from dither.questions.question import Floats
+from dither.questions.question import Floats, Question
 from dither.schema import Attribute
 from dither.utility.population import Population
 
@@ -64,6 +65,9 @@ class SquareOf(MeanOf):
     def slack(self) -> float:
         """No slope is above 4."""
         return 4 * super().slack
+
+    def told_by(self, other: Question, mechanism: Mechanism, share: float) -> None:
+        """How much others tell of squares is not known beforehand."""
 
     @property
     def reference(self) -> Population:

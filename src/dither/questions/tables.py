@@ -138,6 +138,14 @@ class TableOf(SharesOf):
         whole = all(axis.attribute.k == axis.categories for axis in self.axes)
         return self.shape if whole else ()
 
+    def told_by(self, other: Question, mechanism: Mechanism, share: float) -> None:
+        """What others tell about its axes is hardly anything about a cell."""
+
+    def variance_of_shares(self, name: str, size: int, mechanism: Mechanism, share: float) -> float | None:
+        place = self.names.index(name) if name in self.names else -1
+        known = place >= 0 and self.shape[place] == size
+        return self.readings(mechanism)[place].worst_variance(share) if known else None
+
     def tells(
         self, mechanism: Mechanism, tally: Tally, own: Estimate, among: int
     ) -> Iterator[tuple[str, LinearReading]]:
