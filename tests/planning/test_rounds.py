@@ -472,3 +472,21 @@ def test_what_is_worked_out_from_results_has_rounds_too(options: dict):
         mean, change = found.mean(question), found.change(question, 0, 3)
         assert abs(mean.value - truth) < 6 * mean.stderr
         assert abs(change.value) <= 6 * change.stderr
+
+
+@pytest.mark.parametrize("options", [{}, {"changes": 0}])
+def test_what_several_questions_tell_about_an_attribute_is_predicted_by_round(options: dict):
+    """Errors of shares are predicted exactly or too large, those of means are for the worst users: one-sided, 1e-6."""
+    users, repetitions = 6000, 40
+    schema = dither.Schema({"age": dither.Ordinal(0, 4)})
+    plan = dither.plan(schema, 2.0, users=users, rounds=5, ask=["mean(age)", "distribution(age)"], **options)
+    people = {"age": np.arange(users) % 5}
+    errors: dict[str, list] = {"mean(age)": [], "distribution(age)": []}
+    for seed in range(repetitions):
+        (reports,) = plan.randomize_rounds([people], seed=seed)
+        found = plan.estimate(plan.tally(reports))
+        errors["mean(age)"].append(found["mean(age)"].value - 2.0)
+        errors["distribution(age)"].append(found["distribution(age)"].value - 0.2)
+    for name, freedom in (("mean(age)", repetitions), ("distribution(age)", 4 * repetitions)):
+        high = stats.chi2.ppf(1 - ALARM / 2, freedom) / freedom
+        assert np.mean(np.square(errors[name])) < high * plan.predicted[name] ** 2

@@ -24,7 +24,8 @@ variance of one of n/R reports are stated for all n users: R times as large (`Ro
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -104,6 +105,13 @@ class RoundsChooser(Chooser):
         found = super().price_of(mechanism, unit, share * turnout)
         return found._replace(variances=tuple(variance / turnout for variance in found.variances))
 
+    def _worth_of_others(
+        self, units: Sequence[Unit], mechanisms: Sequence[Mechanism], shares: Sequence[float]
+    ) -> dict[Question, dict[int, float]]:
+        turnout = float(self.schedule.turnout)
+        found = super()._worth_of_others(units, mechanisms, [share * turnout for share in shares])
+        return {question: {place: worth * turnout for place, worth in told.items()} for question, told in found.items()}
+
     def cost_within(self, way: Way, limits: ReportLimits) -> float:
         return Chooser.cost_within(self.by_response(), way, limits)
 
@@ -147,26 +155,34 @@ def predicted_over_time(plan: "Plan") -> "Prediction":
 
     Rounds with fresh noise, or of other users, are independent. Those from memory share the noise of the kept
     responses, which no number of rounds averages out; it cancels in a change where no value has changed, and is at most
-    that of two rounds where values have.
+    that of two rounds where values have, or where it is not known how the noise splits.
     """
     schedule, errors = plan.schedule, plan.prediction.errors
     means, changes = {}, {}
+    parts_about = Counter(name for part in plan.parts for name in {column.name for column in part.columns})
+    told_often = {name for name, parts in parts_about.items() if parts > 1}  # all of them enter each result
     for part, share in zip(plan.parts, plan.shares.tolist(), strict=True):
         for place, question in enumerate(part.questions):
             name, square = str(question), errors[str(question)] ** 2
             if schedule.mode != KEPT:
                 means[name], changes[name] = math.sqrt(square / schedule.rounds), math.sqrt(2 * square)
                 continue
-            readings = response_readings(part, question, place)
-            again = 0.0 if readings is None else readings.sent.worst_variance() - readings.kept.worst_variance()
-            noise = again * question.unit**2 / (plan.users * share)
-            means[name] = math.sqrt(max(square - noise, 0.0) + noise / schedule.rounds)
-            apart = noise if not schedule.changes and (readings or not part.mechanism.remembers) else square
-            changes[name] = math.sqrt(2 * apart)
+            again = None if told_often & {*question.names} else _noise_again(part, question, place)
+            noise = (again or 0.0) / (plan.users * share)
+            means[name] = math.sqrt(square - noise + noise / schedule.rounds)
+            changes[name] = math.sqrt(2 * (square if schedule.changes or again is None else noise))
     for name in map(str, plan.derived):  # of what they share nothing is known
         means[name] = errors[name] if schedule.mode == KEPT else errors[name] / math.sqrt(schedule.rounds)
         changes[name] = math.sqrt(2) * errors[name]
     return plan.prediction._replace(mean_of_rounds=means, change=changes)
+
+
+def _noise_again(part: "Part", question: Question, place: int) -> float | None:
+    """Of the variance of one report what is drawn in every round; None where it is not known."""
+    if not part.mechanism.remembers:
+        return 0.0
+    readings = response_readings(part, question, place)
+    return None if readings is None else readings.sent.worst_variance() - readings.kept.worst_variance()
 
 
 class ResponseReadings(NamedTuple):
