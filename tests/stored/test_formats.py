@@ -21,6 +21,7 @@ from referencing import Registry, Resource
 import dither
 from dither import Categorical, KeyValue, Numeric, Ordinal, Schema
 from dither.core.decoding import integers
+from dither.core.schedule import ScheduleFormat
 from dither.core.seals import SealedFormat
 from dither.core.tally import Tally, TallyFormat
 from dither.engines.journal import JournalFormat
@@ -209,6 +210,7 @@ def test_every_field_of_a_format_is_described():
         (PartFormat, plan["parts"]["items"]),
         (CertificateFormat, plan["certificate"]["anyOf"][1]),
         (PredictionFormat, plan["prediction"]),
+        (ScheduleFormat, plan["schedule"]["anyOf"][1]),
         (TallyFormat, tallies["tally"]),
         (PlanTallyFormat, tallies["planTally"]),
         (ListedTallyFormat, tallies["listedTally"]),

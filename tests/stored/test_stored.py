@@ -43,7 +43,10 @@ def of_mechanism(name: str, place: int) -> dict[str, str]:
 def of_plan(stem: str) -> dict[str, str]:
     """The hashes of a stored plan: its own, and those of what it makes of some people."""
     plan = dither.Plan.from_json((HERE / f"{stem}.json").read_text())
-    reports = plan.randomize(people(plan.schema), seed=19)
+    if plan.schedule.repeats:  # of two rounds one
+        _, reports = plan.randomize_rounds([people(plan.schema)] * 2, seed=19)
+    else:
+        reports = plan.randomize(people(plan.schema), seed=19)
     return {
         "stored": plan.fingerprint,
         "reports": hash_of(*(np.asarray(reports[name]).tobytes() for name in sorted(reports))),

@@ -38,6 +38,7 @@ _COMMANDS = {
         "merge": "merging",
         "key": "merging",
         "estimate": "answering",
+        "rounds": "rounds",
         "query": "answering",
     },
     "Mechanisms, and what they promise": {

@@ -84,6 +84,7 @@ def randomize(
     """
     from dither.engines import engine
     from dither.engines.records import open_records
+    from dither.planning.rounds_in_words import refuse_forgetful
 
     if (data is None) == (sql is None):
         raise click.UsageError("Name a file of records, or give a query with --sql.")
@@ -93,6 +94,7 @@ def randomize(
     if engine_name == "local":
         writable(output)
     made = read_plan(plan_file)
+    refuse_forgetful(made.schedule)
     chosen, target = engine(engine_name), sys.stdout.buffer if output == STREAM else output
     remote = engine_name == "spark" and data is not None and "://" in data  # Spark reads it, and tells no facts
     opened = None if remote else open_records(data, made.attributes, sql=sql, table=table)

@@ -170,6 +170,18 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
     metavar="SHARE",
     help="Plan for this share of users who lie, as in 0.01, and show how far they can move each number.",
 )
+@click.option(
+    "--rounds",
+    metavar="NUMBER|NAMES",
+    help="Ask the same users so often, as in 30, or in rounds with these public names, as in W47,W48,W49; epsilon is "
+    "for all of them together.",
+)
+@click.option(
+    "--changes", type=int, help="How often a value may change in these rounds: then devices may keep a response."
+)
+@click.option(
+    "--first", type=float, metavar="EPSILON", help="What one round may tell; else half of what kept responses do."
+)
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan to this file.")
 @click.option(
     "--plot", type=click.Path(dir_okay=False), help="Draw the error against epsilon and users (.png .svg .pdf)."
@@ -187,6 +199,9 @@ def plan(
     most_bytes: int | None,
     compare: bool,
     liars: float | None,
+    rounds: str | None,
+    changes: int | None,
+    first: float | None,
     output: str | None,
     plot: str | None,
     as_json: bool,
@@ -196,6 +211,7 @@ def plan(
     \b
     dither plan schema.toml --epsilon 1 --users 100000 -o plan.json
     dither plan schema.toml --epsilon 1 --users 100000 --ask "mean(income)" --plot error.png
+    dither plan schema.toml --epsilon 4 --users 100000 --rounds 30 --changes 0 -o plan.json
     """
     from dither.planning.error_curves import error_curves
 
@@ -207,12 +223,15 @@ def plan(
         "most_evaluations": most_evaluations,
         "most_bytes": most_bytes,
     }
+    if plot and rounds:
+        raise click.UsageError("--plot draws the error of plans with one round: leave it out, or --rounds.")
     checked_output(output, [schema], as_json=as_json)
     checked_output(plot, [schema])
     check_picture(plot)
     writable(output, plot)
     described = dither.Schema.read(schema)
-    made = dither.plan(described, epsilon, users=users, liars=liars or 0.0, **options)
+    again = {"rounds": _rounds(rounds), "changes": changes, "first": first}
+    made = dither.plan(described, epsilon, users=users, liars=liars or 0.0, **options, **again)
     if output:  # first, since whoever reads the tables may stop reading: dither plan ... | head
         write(output, made.to_json() + "\n")
     if as_json:
@@ -223,12 +242,28 @@ def plan(
         tell(f"wrote {output}, plan {made.fingerprint[:12]}")
         if output != STREAM:
             tell("note: values outside of the schema are refused, unless --invalid substitute moves them into it")
-            tell(f"next: dither randomize {shell_quoted(output)} DATA -o reports.parquet")
+            tell(f"next: {_next(output, made.rounds)}")
     if plot:
         error_curves(described, epsilon, users=users, progress=track("Planning for other epsilons"), **options).plot(
             plot
         )
         tell(f"drew {plot}")
+
+
+def _rounds(text: str | None) -> int | list[str]:
+    """The number of rounds, or their names."""
+    if text is None:
+        return 1
+    return int(text) if text.isascii() and text.strip().isdigit() else [name.strip() for name in text.split(",")]
+
+
+def _next(output: str, rounds: int) -> str:
+    if rounds > 1:
+        return (
+            "devices report through a ledger, ledger.report(plan, record, period=...); then dither rounds "
+            f"{shell_quoted(output)} PERIOD=TALLY..."
+        )
+    return f"dither randomize {shell_quoted(output)} DATA -o reports.parquet"
 
 
 def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:

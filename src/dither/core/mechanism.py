@@ -480,6 +480,14 @@ class Mechanism(ABC, Generic[R]):
         each_chunk(fill, len(values), max(256, _CHUNK_BYTES // (8 * self.row_words)))
         return reports
 
+    def response(self, values: NDArray[Any], tape: Tape, rows: NDArray[np.intp] | None = None) -> NDArray[Any]:
+        """What a device that is asked again and again draws once and keeps: reports, unless it draws again from it."""
+        return self.drawn(values, tape, rows)
+
+    def said(self, kept: NDArray[Any], tape: Tape, rows: NDArray[np.intp] | None = None) -> NDArray[Any]:
+        """Reports of one round from kept responses, with the words of any tape: by default these themselves."""
+        return kept
+
     def tally(self, reports: NDArray[Any], *, invalid_reports: str = "error") -> Tally:
         """The sum over reports. Any split of the reports gives, merged with `+`, the same tally to the bit.
 

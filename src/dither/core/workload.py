@@ -17,7 +17,8 @@ class Workload:
 
     `users` are those who are expected to answer, `most_evaluations` what a report may cost the server. Of records of
     whole numbers, `nominal` lists the dimensions whose values have no order, and `queries` says which queries will be
-    asked, if that is known (`ranges.query_workload`).
+    asked, if that is known (`ranges.query_workload`). `first` is what a single report may spend of the epsilon of all
+    rounds, where a device is asked again and again; None where it is asked once, or where its kept response is sent.
     """
 
     domain: "Domain"
@@ -28,3 +29,4 @@ class Workload:
     most_evaluations: int = 1 << 62
     nominal: tuple[int, ...] = ()
     queries: Any = None
+    first: float | None = None

@@ -41,6 +41,7 @@ it had).
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ from dither.mechanisms.packing import MOST_BITS, as_bytes, coins
 from dither.mechanisms.unary import KINDS, Unary
 
 _FINEST = 256  # binary digits of a flip
+_KEPT = 1 << 10  # flips that a planner may ask for again
 
 
 @dataclass(frozen=True)
@@ -165,21 +167,8 @@ class LUnary(Memoized[Unary]):
         return *kept, flips, whole
 
     def _second(self, kept: Unary) -> tuple[int, int]:
-        # The more often a bit is flipped, the smaller the ratio: the rarest flip that keeps it, then as few of its
-        # digits as will do, rounded up. Every digit costs a word for 64 bits.
-        p, q, most = kept.reading.p, kept.reading.q, exp_below(self.first)
-        never, always = 0, 1 << _FINEST - 1
-        while always - never > 1:
-            middle = (never + always) // 2
-            private = _odds_ratio(p, q, Fraction(middle, 1 << _FINEST)) <= most
-            never, always = (never, middle) if private else (middle, always)
-        goal = min(self.first, kept.guarantee.epsilon)
-        for digits in range(16, _FINEST):
-            flip = Fraction(-(-always >> _FINEST - digits), 1 << digits)
-            missing = goal - log_above(_odds_ratio(p, q, flip)) if 2 * flip < 1 else goal
-            if missing <= CLOSENESS * min(1.0, self.first) or (digits == 64 and self.first > 16):
-                return flip.numerator, flip.denominator
-        raise ParameterError("first is too small for these parameters: no report would carry information")
+        flip = _rarest_flip(kept.reading.p, kept.reading.q, self.first, min(self.first, kept.guarantee.epsilon))
+        return flip.numerator, flip.denominator
 
     @property
     def _flip(self) -> Fraction:
@@ -195,6 +184,27 @@ class LUnary(Memoized[Unary]):
     @property
     def row_words(self) -> int:
         return 2 * self.kept.row_words
+
+
+@lru_cache(_KEPT)
+def _rarest_flip(p: Fraction, q: Fraction, first: float, goal: float) -> Fraction:
+    """How often bits that are one with these probabilities are flipped; the same for any number of them.
+
+    The more often, the smaller the ratio: the rarest flip that keeps `first`, then as few of its digits as will do to
+    come near the goal, rounded up. Every digit costs a word for 64 bits.
+    """
+    most = exp_below(first)
+    never, always = 0, 1 << _FINEST - 1
+    while always - never > 1:
+        middle = (never + always) // 2
+        private = _odds_ratio(p, q, Fraction(middle, 1 << _FINEST)) <= most
+        never, always = (never, middle) if private else (middle, always)
+    for digits in range(16, _FINEST):
+        flip = Fraction(-(-always >> _FINEST - digits), 1 << digits)
+        missing = goal - log_above(_odds_ratio(p, q, flip)) if 2 * flip < 1 else goal
+        if missing <= CLOSENESS * min(1.0, first) or (digits == 64 and first > 16):
+            return flip
+    raise ParameterError("first is too small for these parameters: no report would carry information")
 
 
 def _flipped(p: Fraction, flip: Fraction) -> Fraction:

@@ -7,6 +7,7 @@ numbered, how the second draw goes.
 """
 
 from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
@@ -21,11 +22,12 @@ from dither.core.draw import Rows, Tape, positions
 from dither.core.estimate import Estimate
 from dither.core.exact import exp_below, log_above
 from dither.core.guarantee import Guarantee
-from dither.core.mechanism import Collection, Mechanism, Reading
+from dither.core.mechanism import Collection, MarginalReading, Mechanism, Reading
 from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
 from dither.core.reports import Reports, maker_of
 from dither.core.tally import Tally
+from dither.core.workload import Workload
 from dither.core.worth import Worths
 from dither.errors import ParameterError, ReportError
 from dither.mechanisms.frequency import Frequencies
@@ -48,7 +50,7 @@ class Memoized(Mechanism[Estimate], Generic[Plain]):
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "longitudinal"
-    planned = False  # a plan asks once
+    planned = False  # where a plan asks once
     remembers = True
     weight_count = 4
     short: ClassVar[tuple[int, ...]] = (3, 1, 4, 1)  # integers for tests with short words
@@ -63,6 +65,13 @@ class Memoized(Mechanism[Estimate], Generic[Plain]):
     def _fit(self) -> tuple[int, ...]:
         kept = self._plain(self.epsilon, None)
         return *(kept.weights or ()), *self._second(kept)
+
+    @classmethod
+    def candidates(cls, workload: Workload) -> Iterator[Mapping[str, Any]]:
+        """Where a device is asked again and again, and a single report may spend less than all of them."""
+        fits = workload.domain.kind == cls.takes and set(workload.statistics) <= set(cls.statistics)
+        if fits and workload.first is not None and workload.first < workload.epsilon:
+            yield {**workload.domain.parameters, "first": workload.first}
 
     @property
     def report_epsilon(self) -> float:
@@ -149,6 +158,13 @@ class Memoized(Mechanism[Estimate], Generic[Plain]):
         """That of the plain mechanism: a liar keeps nothing, and may send the same lie at every round."""
         return self.sent.report_worth()
 
+    @property
+    def evaluations(self) -> int:
+        return self.sent.evaluations
+
+    def along(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> MarginalReading[Estimate] | None:
+        return self.sent.along(shape, axes)
+
     @cached_property
     def dtype(self) -> np.dtype:
         return self.sent.dtype
@@ -197,11 +213,17 @@ class Memoized(Mechanism[Estimate], Generic[Plain]):
         reports = self.said(kept, tape.slots(INSTANTANEOUS, 1))
         return Reports.wrap(reports, self.fingerprint, permanent.simulated or tape.simulated)
 
-    def said(self, kept: NDArray, tape: Tape) -> NDArray:
+    def response(self, values: NDArray, tape: Tape, rows: NDArray[np.intp] | None = None) -> NDArray:
+        return self.kept.drawn(values, tape, rows)
+
+    def said(self, kept: NDArray, tape: Tape, rows: NDArray[np.intp] | None = None) -> NDArray:
         """Instantaneous responses with the words of any tape: `instantaneous` runs it, tests enumerate it."""
         reports = np.empty(len(kept), dtype=self.dtype)
-        chunk = max(256, _CHUNK_BYTES // (8 * self.row_words))
-        each_chunk(lambda rows: self._say(reports[rows], kept[rows], tape, rows), len(kept), chunk)
+
+        def say(part: slice) -> None:
+            self._say(reports[part], kept[part], tape, part if rows is None else rows[part])
+
+        each_chunk(say, len(kept), max(256, _CHUNK_BYTES // (8 * self.row_words)))
         return reports
 
     @overload

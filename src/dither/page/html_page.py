@@ -291,7 +291,7 @@ def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
                     given(question),
                     type(part.mechanism).__name__,
                     upward(part.mechanism.epsilon),
-                    f"{plan.users * share:,.0f}",
+                    f"{plan.heard * share:,.0f}",
                     f"{estimates.reports[part.name]:,}",
                     _error(question, "predicted", expected),
                     _error(question, "predicted", shifts.get(str(question), math.nan)),

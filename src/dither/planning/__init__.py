@@ -7,6 +7,8 @@
 - `plan_files`: how it is stored, and what its hash covers
 - `explanation`, `prediction`, `plan_tally`, `refinement`: it in words, what it will cost, what is counted, what is won
   back
+- `rounds`: collection over time, priced; `round_reports`, `round_estimates`, `rounds_in_words`: its trials, its results
+  by round with changes and means, what is said about it
 - `table_streams`: tables of other libraries, what each is and how it streams; `record_tables`: records from whatever
   holds them; `infer`: a schema guessed from a sample
 - `trial`: a plan put to records on this machine, and conditions answered

@@ -67,6 +67,7 @@ from dither.core.cell_weights import CellWeights
 from dither.core.domains import CATEGORIES, SPARSE, Records, UnitInterval
 from dither.core.exact import share_below
 from dither.core.mechanism import Mechanism, Reading
+from dither.core.schedule import ONCE, Schedule
 from dither.core.workload import Workload
 from dither.core.worth import Worth
 from dither.errors import ParameterError
@@ -147,6 +148,7 @@ class Chooser:
     alone: frozenset[Question] = frozenset()  # means that are not asked in pairs
     derived: tuple[Question, ...] = ()  # what is worked out from the others
     worst: bool = False  # where nothing is known about users, for the worst of them, and not for those of `reference`
+    schedule: Schedule = ONCE
 
     @cached_property
     def _prices(self) -> dict[Hashable, Price | None]:
@@ -505,10 +507,13 @@ class Chooser:
     ) -> Iterator[tuple[type[Mechanism], Mapping[str, Any]]]:
         """What the mechanisms of the registry offer for a unit, in its order: of equal ones the first is taken."""
         for form in unit[0].forms:
-            workload = _workload(unit, form, epsilon, delta, self.n * share, self.limits.evaluations)
+            workload = self._workload(unit, form, epsilon, delta, share)
             for cls in registry.values():
                 for parameters in cls.candidates(workload):
                     yield cls, parameters
+
+    def _workload(self, unit: Unit, form: Form, epsilon: float, delta: float, share: float) -> Workload:
+        return _workload(unit, form, epsilon, delta, self.n * share, self.limits.evaluations)
 
 
 def _workload(unit: Unit, form: Form, epsilon: float, delta: float, users: float, most_evaluations: int) -> Workload:

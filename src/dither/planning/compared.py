@@ -13,6 +13,7 @@ from dither.core.mechanism import Mechanism
 from dither.display.table import TextTable
 from dither.planning.choose import Chooser, Price, ReportLimits
 from dither.planning.priors import known_users
+from dither.planning.rounds import RoundsChooser
 
 if TYPE_CHECKING:
     from dither.planning.plans import Plan
@@ -30,12 +31,15 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
     """
     asked = tuple(question.evenly() for question in plan.weighted_questions if question.reported)
     users = known_users(plan.schema, asked, prior)
-    chooser = Chooser(asked, dict.fromkeys(asked, 1.0), users, plan.epsilon, plan.delta, plan.users, _ANY_SERVER)
+    known = asked, dict.fromkeys(asked, 1.0), users, plan.epsilon, plan.delta, plan.users, _ANY_SERVER
     stated = {str(question): question for question in asked}
-    worst = replace(chooser, worst=True)
+    once = Chooser(*known)
     rows: list[tuple[Any, ...]] = []
     for part, share in zip(plan.parts, plan.shares.tolist(), strict=True):
         unit = tuple(stated[str(question)] for question in part.questions)
+        told, again = part.mechanism.report_epsilon, plan.schedule
+        chooser = RoundsChooser(*known, schedule=again, report_epsilon=told) if again.repeats else once
+        worst = replace(chooser, worst=True)
         taken = chooser.price_of(part.mechanism, unit, share)
         offered = chooser.prices(unit, part.mechanism.epsilon, part.mechanism.delta, share)
         prices = [taken, *(price for price in offered if price.mechanism != part.mechanism)]

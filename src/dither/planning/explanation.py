@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from dither.display.significant_digits import size
 from dither.planning.choose import CROSSED
+from dither.planning.rounds_in_words import rounds_explained
 from dither.utility.influence import percentage
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def explain_plan(plan: "Plan") -> str:
     lines = [
         f"{_who(plan)}, {_budgets(plan)}.",
         f"All that a user reports together: {plan.guarantee}.",
+        *rounds_explained(plan),
     ]
     if others and best > 0:
         liars = plan.prediction.liars

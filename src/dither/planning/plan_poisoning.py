@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def influence_on_plan(plan: "Plan", share: float) -> Influence:
     """What one report can do to each question, and what this share of liars can."""
     total = sum(part.weight for part in plan.parts)
-    asked = [(part, Fraction(plan.questions_per_user * part.weight, total)) for part in plan.parts]
+    turnout = plan.schedule.turnout  # all liars report in the round that they want to move
+    asked = [(part, turnout * Fraction(plan.questions_per_user * part.weight, total)) for part in plan.parts]
     found = [pair for part, users in asked for pair in part.worths(users)]
     unknown = tuple(str(question) for question, worth in found if worth is None)
     known = tuple(worth for _, worth in found if worth is not None)

@@ -28,6 +28,7 @@ from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
 from dither.planning.priors import checked_mapping, known_users
+from dither.planning.rounds import IN_WORDS, OverTime, predicted_over_time
 from dither.questions.catalogue import questions
 from dither.questions.question import Expected, Question
 from dither.schema import Schema
@@ -49,6 +50,9 @@ def plan(
     most_evaluations: int = 500,
     most_bytes: int | None = None,
     liars: float = 0.0,
+    rounds: int | Sequence[str] = 1,
+    changes: int | None = None,
+    first: float | None = None,
 ) -> Plan:
     """The best plan for these attributes, this budget and this many users.
 
@@ -65,6 +69,12 @@ def plan(
     `liars` is the share of users who may send what they like, as in 0.01. The plan then minimises the error at the
     worst that they can do: to the variance of each question comes the square of how far they can move a number.
 
+    `rounds` is how often the same users are asked, or the public names of the rounds, as in `["2026-W47", "2026-W48"]`;
+    `epsilon` is then what all rounds promise together, and errors are those of one (`planning.rounds`). `changes` says
+    how often a value may change: then a device may keep its response. `first` is what one round may tell, by default
+    half of what kept responses do. Devices of such a plan have a ledger: `ledger.report(plan, record,
+    period=...)`.
+
     >>> from dither import Categorical, Numeric, Schema
     >>> schema = Schema({"income": Numeric(0, 200_000), "job": Categorical(["nurse", "driver", "other"])})
     >>> best = plan(schema, epsilon=1.0, users=100_000)
@@ -74,9 +84,33 @@ def plan(
     users = checked_count("users", users, 1, MOST_WHOLE)
     limits = checked_limits(most_evaluations, most_bytes)
     chooser = chooser_of(schema, epsilon, users, delta, ask, prior, weights, limits, liars)
-    made = _made(schema, chooser, kept_ways(schema, chooser, users), users, weights or {})
+    over_time = OverTime.checked(rounds, changes, first, chooser.epsilon)
+    if over_time.schedule.repeats:
+        best, ways = _ways_over_time(schema, chooser, over_time, users)
+        made = _made(schema, best, ways, users, weights or {})
+        made = replace(made, prediction=predicted_over_time(made))
+    else:
+        made = _made(schema, chooser, kept_ways(schema, chooser, users), users, weights or {})
     _warn(made)
     return made
+
+
+def _ways_over_time(schema: Schema, chooser: Chooser, over_time: OverTime, users: int) -> tuple[Chooser, list[Way]]:
+    """The chooser whose schedule has the smallest error, its ways to ask, and after them the best of the others."""
+    found: list[tuple[Chooser, list[Way]]] = []
+    refused = ParameterError("no way to ask these questions in rounds keeps this epsilon and delta; try delta=0")
+    for each in over_time.choosers(chooser):
+        try:
+            ways = kept_ways(schema, each, users)
+        except ParameterError as error:  # of what is left for a round
+            refused = error
+            continue
+        label = IN_WORDS[each.schedule.mode]
+        found.append((each, [replace(way, label=f"{label}; {way.label}") for way in ways]))
+    if not found:
+        raise refused
+    (best, ways), *others = sorted(found, key=lambda pair: pair[1][0].cost)
+    return best, [*ways, *(theirs[0] for _, theirs in others)]
 
 
 def chooser_of(
@@ -125,9 +159,8 @@ def kept_ways(schema: Schema, chooser: Chooser, users: int) -> list[Way]:
 def _plan(schema: Schema, chooser: Chooser, way: Way, users: int, prediction: Prediction) -> Plan:
     units = [tuple(replace(each, workload=None) for each in unit) for unit in way.units]  # no part of what is stored
     parts = tuple(Part(*part) for part in zip(units, way.mechanisms, way.weights, strict=True))
-    return Plan(
-        schema, chooser.epsilon, chooser.delta, users, parts, way.questions_per_user, prediction, chooser.derived
-    )
+    asked = schema, chooser.epsilon, chooser.delta, users, parts, way.questions_per_user, prediction, chooser.derived
+    return Plan(*asked, schedule=chooser.schedule)
 
 
 def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int, weights: Weights) -> Plan:
@@ -187,8 +220,8 @@ def _errors_of_named(chooser: Chooser, mechanism: Mechanism, unit: Unit, place: 
 def limit_of(chooser: Chooser, users: int) -> float:
     """What no plan for these questions can be below (`utility.limits`), by the measure of `Plan.rmse`.
 
-    It is known for delta = 0 and for all users: with a delta, a prior or liars it is 0, and so it is where ranges are
-    asked for, of which no limit is known. It is one of many users. With few,
+    It is known for delta = 0 and for all users: with a delta, a prior, liars or rounds it is 0, and so it is where
+    ranges are asked for, of which no limit is known. It is one of many users. With few,
     it is better to answer some questions without asking anybody, which costs at most `unasked`; so they are left
     out one kind after the other, those that cost least first, as far as that makes the limit smaller. Where some
     numbers of a question matter more, that is as if all had the smallest weight: it may cost more.
@@ -198,6 +231,7 @@ def limit_of(chooser: Chooser, users: int) -> float:
         or chooser.users
         or chooser.liars
         or chooser.derived
+        or chooser.schedule.repeats
         or any(_limit(each, 1.0) is None for each in chooser.questions)
     ):
         return 0.0

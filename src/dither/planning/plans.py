@@ -40,6 +40,7 @@ from dither.core.mechanism import MOST_COUNTED
 from dither.core.parallel import each_chunk
 from dither.core.randomness import Stream
 from dither.core.reports import OUT_OF_RANGE, Reports, maker_of
+from dither.core.schedule import FRESH, KEPT, ONCE, Schedule
 from dither.core.subsets import random_subsets
 from dither.display.table import TextTable
 from dither.errors import EmptyError, ParameterError, ReportError, RowError, TallyError
@@ -55,6 +56,7 @@ from dither.planning.plan_tally import PlanTally
 from dither.planning.prediction import NOTHING, Prediction, checked_prediction
 from dither.planning.record_check import RecordCheck, checked_record
 from dither.planning.record_tables import columns_of, missing_replaced
+from dither.planning.rounds_in_words import refuse_forgetful, rounds_columns
 from dither.planning.tally_sums import merged_tallies
 from dither.questions.catalogue import questions
 from dither.questions.question import Question
@@ -64,6 +66,7 @@ from dither.utility.influence import Influence
 
 if TYPE_CHECKING:
     from dither.planning.plan_estimates import PlanEstimates
+    from dither.planning.round_estimates import RoundEstimates
     from dither.planning.simulation import Simulation
     from dither.planning.statement import Statement
 
@@ -85,6 +88,7 @@ class Plan:
     questions_per_user: int
     prediction: Prediction = field(compare=False, repr=False)
     derived: tuple[Question, ...] = ()
+    schedule: Schedule = field(default=ONCE, kw_only=True)
 
     def __post_init__(self) -> None:
         counts = sum(part.counts for part in self.parts)
@@ -129,23 +133,42 @@ class Plan:
         weights = np.array([part.weight for part in self.parts], dtype=np.float64)
         return self.questions_per_user * weights / weights.sum()
 
+    @property
+    def rounds(self) -> int:
+        """How often the same users are asked."""
+        return self.schedule.rounds
+
+    @property
+    def heard(self) -> float:
+        """How many users are expected to report in one round."""
+        return self.users * float(self.schedule.turnout)
+
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What all that a user reports promises together."""
+        """What all that a user reports promises together, in all rounds.
+
+        Where a kept response may change, it is for two histories of values that change at the same times.
+        """
         return Guarantee.of(self.lifetime_channel(), self.epsilon, self.delta)
+
+    @cached_property
+    def report_guarantee(self) -> Guarantee:
+        """What the reports of a user in one round promise: all there are, unless there are more rounds."""
+        return Guarantee.of(self.channel(), self.epsilon, self.delta)
 
     @property
     def remembers(self) -> bool:
-        """Whether a device keeps a response to some question, and reports from it."""
-        return any(part.mechanism.remembers for part in self.parts)
+        """Whether a device reports about the same several times, or from a response that it keeps."""
+        again = self.schedule.repeats and self.schedule.mode in (FRESH, KEPT)
+        return again or any(part.mechanism.remembers for part in self.parts)
 
     def channel(self) -> Channel:
         """The exact conditional probabilities of all that a user reports once."""
         return self._together(part.mechanism.channel() for part in self.parts)
 
     def lifetime_channel(self) -> Channel:
-        """The channel of all that the reports about one record can tell."""
-        return self._together(part.mechanism.lifetime_channel() for part in self.parts)
+        """The channel of all that the reports of a user can tell, in all rounds."""
+        return self.schedule.over_time(self._together(part.mechanism.lifetime_channel() for part in self.parts))
 
     def _together(self, factors: Iterable[Channel]) -> Channel:
         budgets = tuple(part.mechanism.epsilon for part in self.parts)
@@ -209,10 +232,12 @@ class Plan:
             mechanisms = dict.fromkeys(type(part.mechanism).__name__ for part, _ in parts)
             epsilon = max((part.mechanism.epsilon for part, _ in parts), default=0.0)
             asked = sum(share for _, share in parts)
-            rows.append((str(question), ", ".join(mechanisms), epsilon, f"{self.users * asked:,.0f}"))
+            rows.append((str(question), ", ".join(mechanisms), epsilon, f"{self.heard * asked:,.0f}"))
         columns = zip(*rows, strict=True)
         named = dict(zip(("question", "mechanism", "epsilon", "users"), map(list, columns), strict=True))
         found = {**named, "predicted error": [self.predicted[name] for name in named["question"]]}
+        if self.schedule.repeats:
+            found |= rounds_columns(self, named["question"])
         if liars is not None:
             found |= self.influence(liars).column(named["question"])
         return TextTable(found)
@@ -299,7 +324,8 @@ class Plan:
         """What kind of plan it is, in one line."""
         count = len(self.questions)
         asked = "1 question" if count == 1 else f"{count:,} questions"
-        return f"Plan of {asked} for {self.users:,} users; {self.guarantee}"
+        rounds = f" in {self.rounds:,} rounds" if self.schedule.repeats else ""
+        return f"Plan of {asked} for {self.users:,} users{rounds}; {self.guarantee}"
 
     # On the device ---------------------------------------------------------------------------------------------
 
@@ -319,7 +345,9 @@ class Plan:
         `missing="error"` refuses it. What is wrong is refused, unless `invalid="substitute"` puts the substitute there
         too, as devices do; these hold the record of one user, and call `report`. Where the table is a piece of a
         larger one, `first` is the number of its first row there: a simulation is then the same however it is cut.
+        Users of a plan with rounds have to be known again: `randomize_rounds` is for trials with them.
         """
+        refuse_forgetful(self.schedule)
         first = checked_count("first", first, 0, plan_files.MOST_WHOLE)
         columns, users = columns_of(table, self.attributes)
         if checked_choice("missing", missing, RULES[::-1]) == "substitute" and not missing_replaced(table):
@@ -345,12 +373,36 @@ class Plan:
         >>> [sum(map(len, best.report(record).values())) for record in records]
         [1, 1, 1, 1]
         """
+        refuse_forgetful(self.schedule)
+        return self.fresh_report(record, seed=seed)
+
+    def fresh_report(self, record: Any, *, seed: int | None = None) -> dict[str, Reports]:
+        """As `report`, of one round: what a ledger keeps. A device that sends several without one spends as often."""
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
         drawn = self._drawn_parts(tape, _ONE_USER)[0].tolist()
         return {
             part.name: part.reports(part.encode(record), tape) if place in drawn else part.nothing(tape.simulated)
             for place, part in enumerate(self._device_parts)
         }
+
+    def randomize_rounds(
+        self, tables: Sequence[Any], *, seed: int | None = None, invalid: str = "error", missing: str = "substitute"
+    ) -> "list[dict[str, Reports]]":
+        """For each round the reports of the users who send one: for trials of plans with rounds.
+
+        `tables` are those of the first rounds, in order, or of all: each as `randomize` takes it, with the same user in
+        the same row of all of them. Every user draws and keeps what a device with a ledger does.
+
+        >>> from dither import Categorical, plan
+        >>> schema = Schema({"mood": Categorical(["good", "fair", "bad"])})
+        >>> weekly = plan(schema, 2.0, users=1000, rounds=4)
+        >>> weeks = weekly.randomize_rounds([{"mood": ["good", "bad"] * 500}] * 4, seed=1)
+        >>> len(weeks), sum(len(week["histogram(mood)"]) for week in weeks)
+        (4, 1000)
+        """
+        from dither.planning.round_reports import reports_of_rounds  # a device has no use for it
+
+        return reports_of_rounds(self, tables, seed=seed, invalid=invalid, missing=missing)
 
     def check(self, record: Any) -> RecordCheck:
         """What a device would silently put in the place of values that do not fit: for tests of a device.
@@ -560,8 +612,18 @@ class Plan:
         reported = self.users_behind([part.n for part in tally.parts.values()])
         if reported == 0:
             raise EmptyError("there are no reports yet: tally at least one before estimating")
-        everybody = reported if users is None else checked_count("users", users, reported, plan_files.MOST_WHOLE)
+        behind = round(reported / self.schedule.turnout)
+        everybody = behind if users is None else checked_count("users", users, reported, plan_files.MOST_WHOLE)
         return estimated(self, tally, everybody, refine)
+
+    def estimate_rounds(self, tallies: "Mapping[str | int, PlanTally]") -> "RoundEstimates":
+        """Estimates by round, of changes between rounds and of their mean, from the tally of each: `{"W47": tally}`.
+
+        Rounds are named by their periods; those that are not there yet are left out.
+        """
+        from dither.planning.round_estimates import estimates_of_rounds  # a device has no use for it
+
+        return estimates_of_rounds(self, tallies)
 
     def users_behind(self, reports: Sequence[int]) -> int:
         """How many users sent so many reports for each part: each answers so many questions, and no question twice."""
@@ -588,6 +650,7 @@ class Plan:
             ],
             **({"derived": [str(question) for question in self.derived]} if self.derived else {}),
             **({"conditions": conditions} if (conditions := self._conditions) else {}),
+            **({"schedule": self.schedule.to_dict()} if self.schedule.repeats else {}),
         }
 
     @property
@@ -645,7 +708,8 @@ class Plan:
         if not (fitting and told and different) or len(set(keys)) < len(keys):
             raise ParameterError("this is not a plan: its mechanisms do not fit its questions")
         epsilon, delta = checked_epsilon(stored.epsilon), checked_delta(stored.delta)
-        plan = cls(schema, epsilon, delta, stored.users, parts, reported, NOTHING, derived)
+        schedule = ONCE if stored.schedule is None else _named("schedule", Schedule.from_dict, stored.schedule)
+        plan = cls(schema, epsilon, delta, stored.users, parts, reported, NOTHING, derived, schedule=schedule)
         if plan.fingerprint != stored.hash:  # what was read is not what it would write
             raise ParameterError(plan_files.CHANGED)
         if not plan.kept:

@@ -29,10 +29,12 @@ class Prediction(NamedTuple):
     weights: Mapping[str, float | Mapping[str, float]] = _NONE  # what mattered more: `compared` is weighted by it
     named: Mapping[str, Mapping[str, float]] = _NONE  # the errors of numbers that weights name
     worst: float = 0.0  # what `compared` says of the way that is taken, for the worst users; 0 where that is not known
+    mean_of_rounds: Mapping[str, float] = _NONE  # of a plan with rounds, whose `errors` are those of one
+    change: Mapping[str, float] = _NONE  # of a plan with rounds: from one to the next
 
     def stored(self) -> dict[str, Any]:
         """For a file. What is not known or was not said is left out, as it was before it could be."""
-        later = ("liars", "counted", "weights", "named", "worst")
+        later = ("liars", "counted", "weights", "named", "worst", "mean_of_rounds", "change")
         return {name: value for name, value in self._asdict().items() if value or name not in later}
 
 
@@ -47,6 +49,8 @@ class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
     weights: dict[str, Weight | dict[str, Weight]] = {}
     named: dict[str, dict[str, Size]] = {}
     worst: Size = 0.0
+    mean_of_rounds: dict[str, Size] = {}
+    change: dict[str, Size] = {}
 
 
 NOTHING = Prediction({}, {}, 0.0, False)
@@ -59,6 +63,8 @@ def checked_prediction(stored: PredictionFormat, asked: tuple[Question, ...]) ->
         reason = "errors: expected one number for each question"
     elif not set(stored.known) <= names or (stored.known and not stored.informed):
         reason = "known: expected questions of the plan, and none where informed is false"
+    elif not {frozenset(stored.mean_of_rounds), frozenset(stored.change)} <= {frozenset(names), frozenset()}:
+        reason = "mean_of_rounds and change: expected one number for each question, or none"
     elif wrong := _wrong_weights(stored, asked):
         reason = wrong
     else:

@@ -5,7 +5,8 @@ that is public or made up, sends it through the whole plan again and again, and 
 what is usual, what is bad luck, and how many intervals hold. Reports are drawn from seeds, so nothing is protected, and
 private records have no place here.
 
-Answers to ranges are left out: each query has a truth of its own (`planning.trial`).
+Of a plan with rounds it is one round that is rehearsed, the first. Answers to ranges are left out: each query has a
+truth of its own (`planning.trial`).
 """
 
 from collections.abc import Mapping
@@ -106,7 +107,7 @@ def simulated(
     unseen = nullcontext(lambda count: None)
     with bar("Simulating", repetitions, unit="collections") if progress else unseen as advance:
         for number in range(repetitions):
-            reports = plan.randomize(columns, seed=(seed << 32) + number, invalid="substitute")
+            reports = _reports(plan, columns, (seed << 32) + number)
             found = plan.estimate(plan.tally(reports), refine=refine)
             for name in asked:
                 errors[name][number] = np.ravel(found[name].value) - true[name]
@@ -114,3 +115,10 @@ def simulated(
                 inside[name][number] = (low <= true[name]) & (true[name] <= high)
             advance(1)
     return Simulation(plan.predicted, errors, inside, users, plan.users)
+
+
+def _reports(plan: "Plan", columns: Mapping[str, Any], seed: int) -> Mapping[str, Any]:
+    """Those of a collection; of a plan with rounds, those of one."""
+    if plan.schedule.repeats:
+        return plan.randomize_rounds([columns], seed=seed, invalid="substitute")[0]
+    return plan.randomize(columns, seed=seed, invalid="substitute")

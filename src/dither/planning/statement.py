@@ -21,6 +21,7 @@ from dither.core.exact import upward
 from dither.core.guarantee import Guarantee
 from dither.core.registry import Registry
 from dither.errors import ParameterError
+from dither.planning.rounds_in_words import CONDITION, KEPT_ON_DEVICE, rounds_stated, same_times_stated
 from dither.privacy.promise import chance_of_guess, promise_in_words
 from dither.privacy.shuffle import bounds
 
@@ -184,6 +185,7 @@ def _short(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
         "reports, in which chance has a hand; from those of many people such numbers can be computed."
     )
     yield f"How much yours can tell about you: {_guess(plan.guarantee)}"
+    yield from same_times_stated(plan)
 
 
 def _guess(guarantee: Guarantee) -> str:
@@ -217,6 +219,7 @@ def _computed(plan: "Plan") -> Section:
 
 def _sent(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
     count, drawn = len(plan.parts), plan.questions_per_user
+    yield from rounds_stated(plan)
     if drawn < count:
         uneven = ", some more often than others" if len({part.weight for part in plan.parts}) > 1 else ""
         about = "one" if drawn == 1 else f"{drawn:,}"
@@ -226,8 +229,9 @@ def _sent(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
             "is no secret: a report shows it."
         )
     elif count > 1:
-        yield f"Your device sends {count:,} reports: one about each question, or group of questions."
-    else:
+        when = " in a round" if plan.schedule.repeats else ""
+        yield f"Your device sends {count:,} reports{when}: one about each question, or group of questions."
+    elif not plan.schedule.repeats:
         yield "Your device sends one report."
     sizes = sorted(part.mechanism.dtype.itemsize for part in plan.parts)
     bytes_ = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {sizes[-1]:,}"
@@ -247,9 +251,10 @@ def _sent(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
             f"answers could not have led to is at most {upward(delta)} ({_odds(delta)})."
         )
     else:
-        yield "All that your device can send, it could also have sent had your answers been any others."
+        others = "any others" if plan.schedule.moments_hidden else "any others that change at the same times"
+        yield f"All that your device can send, it could also have sent had your answers been {others}."
     for part in plan.parts:
-        if part.mechanism.remembers:
+        if part.mechanism.remembers and not plan.schedule.repeats:
             yield (
                 f"About {part.name} you may be asked again and again. Your device draws a first response by chance, "
                 "keeps it, and makes every report from it with new chance. So many reports reveal no more than the "
@@ -270,6 +275,7 @@ def _revealed(plan: "Plan") -> Iterator[str]:
     factor, _, holds, terms = promise_in_words(plan.guarantee)
     yield factor
     yield f"What that means: {_guess(plan.guarantee)}"
+    yield from same_times_stated(plan)
     if chance_of_guess(plan.guarantee) > WEAK:
         yield "This promise is weak: it allows that who sees your reports is nearly always right."
     if plan.questions_per_user > 1 or len(plan.attributes) > 1:
@@ -309,7 +315,7 @@ def _trusted(plan: "Plan", told: Mapping[str, str], shuffler: str | None) -> Ite
 
 def _crowd(plan: "Plan") -> Iterator[str]:
     """What hiding in a crowd adds, where a number is known for all that a user reports."""
-    if plan.guarantee.delta or plan.users < 2 or any(part.mechanism.remembers for part in plan.parts):
+    if plan.guarantee.delta or plan.users < 2 or plan.schedule.repeats or plan.remembers:
         yield "How much further is not stated here: no number is known for all that this plan has a device report."
         return
     known = [each for each in bounds(plan.guarantee.epsilon, plan.users, SHUFFLED_DELTA).values() if each is not None]
@@ -330,6 +336,8 @@ def _kept(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
         "Sums over all reports, which say how many reports were of which kind and not whose, and the results that are "
         f"computed from them: {told['keep_results']}."
     )
+    if plan.schedule.repeats:
+        yield KEPT_ON_DEVICE
     if any(part.mechanism.remembers for part in plan.parts):
         yield (
             "Your device keeps the first responses that are told of above for as long as it reports. If they are "
@@ -353,7 +361,9 @@ def _withdrawn(told: Mapping[str, str]) -> Iterator[str]:
 
 def _conditions(plan: "Plan") -> Section:
     again = (
-        "A device keeps its first responses, and makes every report from them."
+        CONDITION
+        if plan.schedule.repeats
+        else "A device keeps its first responses, and makes every report from them."
         if any(part.mechanism.remembers for part in plan.parts)
         else "A device reports once with this plan; asked again, it repeats what it has sent (a ledger does)."
     )

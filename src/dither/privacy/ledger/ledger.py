@@ -18,11 +18,14 @@ public. All that the device ever sends about a plan is the rounds, arranged by t
 2. *Without changes* (`changes=0`): any two histories, epsilon. Only the first value is ever looked at.
 3. *By periods* (`periods=r`): any two histories, r epsilon. Here a fresh report is made once in each period, whether
    the value has changed or not. The arrangement is public, since the periods are.
+4. *By a plan with rounds of its own* (`dither.plan(..., rounds=30)`): what the plan states, for all rounds together.
+   `round_answers` has the rules.
 
 **What is not.** Under 1, *that* a value changed is not hidden, nor when. The histories (A, A) and (A, B) are told apart
 with certainty as soon as two different reports are seen: (y, z) has probability 0 under the first. No epsilon covers
 this, and no memoization by value can. If the times of changes matter, take 2 or 3. (Mechanisms that randomize a kept
-response a second time, `mechanisms.longitudinal`, keep it themselves: the ledger repeats a whole report.)
+response a second time, `mechanisms.longitudinal`, keep it themselves: the ledger repeats a whole report. In a plan with
+rounds it keeps what they keep.)
 
 **Going back.** After A, B, A the third report is fresh, and paid for. It would be cheaper to keep a report for each
 value, as RAPPOR does: k values would cost k epsilon for ever. But then the transcript shows who went back to what, at
@@ -52,6 +55,7 @@ from dither.errors import BudgetError, LedgerError, ParameterError
 from dither.privacy.accounting.exact_sums import MOST_ROUNDS, Priced, affordable_rounds, basic_composition, summed
 from dither.privacy.ledger import store
 from dither.privacy.ledger.prompt import Outline, PlanLike, Prompt, canonical, outlined, prompted
+from dither.privacy.ledger.round_answers import ROUNDS, RoundAnswer, answered, sent
 from dither.privacy.ledger.store import Answer, Book, Reserved
 
 CHANGES, PERIODS = "changes", "periods"
@@ -108,10 +112,15 @@ class Ledger:
 
         `period` is a public label, such as the week: a fresh report is made in each, whether the value has changed or
         not. A plan that was not reserved for takes all that is left of the budget. For a mechanism `record` is the
-        value of one user, and the result its report.
+        value of one user, and the result its report. A plan with rounds of its own needs the period, one of those that
+        it names: `privacy.ledger.round_answers` tells what is sent in each, and all of it costs the plan's guarantee
+        once.
         """
         outline, question = outlined(plan), prompted(plan, record)
-        kept = self._kept(outline, question, period_label(period))
+        if outline.schedule.repeats:
+            kept = self._kept_in_round(outline, question, period)
+        else:
+            kept = self._kept(outline, question, period_label(period))
         reports = question.reports(kept)
         return reports.get("", reports)  # a mechanism alone has no questions to name its report by
 
@@ -135,8 +144,40 @@ class Ledger:
             raise LedgerError(failure)
         return {part: answer.report for part, answer in (before if failure else after).items()}
 
+    def _kept_in_round(self, outline: Outline, question: Prompt, period: Any) -> dict[str, bytes]:
+        """For each part that is answered in this round of a plan the report to send. It is on the disk."""
+        if period is None:
+            raise ParameterError(
+                f"this plan has rounds: say which it is, ledger.report(plan, record, period=...); "
+                f"{outline.schedule.periods_in_words()}"
+            )
+        plan, schedule, failure = outline.fingerprint, outline.schedule, ""
+        number = schedule.number_of(period)
+        with self._book() as book:
+            reserved = _reservation(book, outline, ROUNDS, 1)
+            before = {part: RoundAnswer.read(answer) for part, answer in book.answers.get(plan, {}).items()}
+            key = book.key
+
+            def digest(part: str, subject: bytes) -> bytes:
+                return store.keyed(key, plan, part, subject)
+
+            after = answered(schedule, before, question, number, digest)
+            try:
+                book.write(plan, reserved, {part: answer.stored() for part, answer in after.items()})
+            except store.STORING as error:
+                failure = store.reason_of(error, self._path, self._timeout)
+        if failure and not before:
+            raise LedgerError(failure)
+        return sent(schedule, before if failure else after, number)
+
     def keeps(self, plan: PlanLike | Mechanism, period: str | int) -> bool:
         """Whether what is kept for a plan, its last reports, was made for this period: then they would be repeated."""
+        outline = outlined(plan)
+        if outline.schedule.repeats:
+            number = outline.schedule.number_of(period)
+            with self._book() as book:
+                there = [RoundAnswer.read(answer) for answer in book.answers.get(outline.fingerprint, {}).values()]
+            return any(answer.number == number and answer.report for answer in there)
         with self._book() as book:
             return _keeps(book, outlined(plan).fingerprint, period)
 
@@ -146,6 +187,10 @@ class Ledger:
         It depends on which periods were asked for, on no value: where a report of another period is of no use, a
         device may refuse by it.
         """
+        if outlined(plan).schedule.repeats:
+            raise ParameterError(
+                "the rounds of this plan are its own: ledger.report(plan, record, period=...) knows them"
+            )
         fingerprint = outlined(plan).fingerprint
         with self._book() as book:
             there = book.reserved.get(fingerprint)
@@ -161,10 +206,10 @@ class Ledger:
         """Set aside, before the first answer, what a plan will need: for so many changes, or so many periods.
 
         Without a number it is what is reserved already, or else all that is left. To say the same again is fine; a
-        reservation is not changed.
+        reservation is not changed. A plan with rounds of its own has said all of that: what it needs is its guarantee.
         """
-        kind, rounds = _rounds(changes, periods)
         outline, failure = outlined(plan), ""
+        kind, rounds = _rounds(outline, changes, periods)
         with self._book() as book:
             reserved = _reservation(book, outline, kind, rounds)
             try:
@@ -184,7 +229,7 @@ class Ledger:
         change at the same times: that a value has changed is not hidden.
         """
         outline = outlined(plan)
-        _, rounds = _rounds(changes, periods)
+        _, rounds = _rounds(outline, changes, periods)
         if rounds is None:
             with self._book() as book:
                 there = book.reserved.get(outline.fingerprint)
@@ -273,7 +318,11 @@ def _keeps(book: Book, plan: str, period: str | int) -> bool:
     )
 
 
-def _rounds(changes: int | None, periods: int | None) -> tuple[str | None, int | None]:
+def _rounds(outline: Outline, changes: int | None, periods: int | None) -> tuple[str | None, int | None]:
+    if outline.schedule.repeats:
+        if changes is not None or periods is not None:
+            raise ParameterError("this plan says how often it asks; leave changes and periods out")
+        return ROUNDS, 1
     if changes is not None and periods is not None:
         raise ParameterError("give changes or periods, not both")
     if periods is not None:
@@ -296,15 +345,22 @@ def _reservation(book: Book, outline: Outline, kind: str | None, rounds: int | N
     rows = _priced(book.reserved.values())
     budget, taken, most = _budget(book), summed(rows), affordable_rounds(_budget(book), guarantee, rows)
     if not (rounds or 1) <= most:
+        less = (
+            "Make a plan with a smaller epsilon, which is for all of its rounds"
+            if kind == ROUNDS
+            else "To share a budget, reserve less for each plan, before it is first answered: "
+            "ledger.reserve(plan, changes=1)"
+        )
         raise BudgetError(
             f"{basic_composition(guarantee, rounds or 1)} does not fit: the device promises {budget}, and {taken} is "
-            f"reserved for {len(rows)} plans. It takes no part in this one. To share a budget, reserve less for each "
-            "plan, before it is first answered: ledger.reserve(plan, changes=1)"
+            f"reserved for {len(rows)} plans. It takes no part in this one. {less}"
         )
     return Reserved(kind or CHANGES, rounds or most, guarantee.epsilon, guarantee.delta)
 
 
 def _named(reserved: Reserved) -> str:
+    if reserved.kind == ROUNDS:
+        return "all rounds of the plan"
     if reserved.kind == PERIODS:
         return f"{reserved.rounds:,} periods"
     return f"{reserved.rounds - 1:,} changes"

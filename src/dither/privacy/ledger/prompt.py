@@ -5,7 +5,7 @@ nothing, since it knows nothing; but which questions it answers is drawn as for 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.randomness import Stream
 from dither.core.reports import Reports
+from dither.core.schedule import ONCE, Schedule
 from dither.errors import DomainError, ParameterError, ReportError
 from dither.privacy.certificate import Promising
 
@@ -52,11 +53,26 @@ class PlanLike(Promising, Protocol):
         ...
 
 
+@runtime_checkable
+class Scheduled(Protocol):
+    """A plan that knows how often it asks."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """In how many rounds, and what a device does in each."""
+        ...
+
+    def fresh_report(self, record: Any) -> Mapping[str, Reports]:
+        """For each part one report of one round, or none if it was not drawn."""
+        ...
+
+
 class Outline(NamedTuple):
-    """What a plan or a mechanism costs for one round."""
+    """What a plan or a mechanism costs for one round; where it has several of its own, for all of them."""
 
     fingerprint: str
     guarantee: Guarantee
+    schedule: Schedule = ONCE
 
 
 class Prompt(NamedTuple):
@@ -70,6 +86,15 @@ class Prompt(NamedTuple):
     def fresh(self, part: str) -> bytes:
         """A new report, from the randomness of the operating system."""
         return self.mechanisms[part].drawn(self.values[part], Stream.secure()).tobytes()
+
+    def response(self, part: str) -> bytes:
+        """A new response to keep, likewise."""
+        return self.mechanisms[part].response(self.values[part], Stream.secure()).tobytes()
+
+    def said(self, part: str, response: bytes) -> bytes:
+        """A report of one round from a kept response."""
+        kept = np.frombuffer(bytearray(response), dtype=self.none[part].dtype)
+        return self.mechanisms[part].said(kept, Stream.secure()).tobytes()
 
     def reports(self, stored: Mapping[str, bytes]) -> dict[str, Reports]:
         """Stored reports, as the plan gives them."""
@@ -93,14 +118,14 @@ def outlined(plan: PlanLike | Mechanism) -> Outline:
             "a device keeps account of what its own reports tell: of local guarantees, for replacing a record. This "
             "one is of another kind, and does not add up with them: state it by itself"
         )
-    return Outline(plan.fingerprint, guarantee)
+    return Outline(plan.fingerprint, guarantee, plan.schedule if isinstance(plan, Scheduled) else ONCE)
 
 
 def prompted(plan: PlanLike | Mechanism, record: Any) -> Prompt:
     """Put a plan to a record, or a mechanism to the value of one user."""
     if isinstance(plan, Mechanism):
         return _of_mechanism(plan, record)
-    shown = plan.report({})
+    shown = plan.fresh_report({}) if isinstance(plan, Scheduled) else plan.report({})
     if any(reports.simulated for reports in shown.values()):
         raise ReportError("simulated reports protect nobody; the ledger keeps none")
     return Prompt(
