@@ -46,9 +46,10 @@ CHOICES: dict[str, tuple[Schema, float, Any]] = {
 def made(name: str, users: int = 10_000) -> Plan:
     """One of the plans above."""
     schema, epsilon, ask = CHOICES[name]
+    at_the_ends = {each: [-1.0, 1.0] for each in schema} if schema is NUMBERS else None  # where pairs are better
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return plan(schema, epsilon, users=users, ask=ask)
+        return plan(schema, epsilon, users=users, ask=ask, prior=at_the_ends)
 
 
 def table(chosen: Plan, users: int, seed: int = 7) -> dict[str, Any]:

@@ -86,7 +86,8 @@ class _Together(NamedTuple):
         return lambda rows, estimate: self._read(question, rows, estimate)
 
     def _read(self, question: Question, rows: Floats, estimate: Estimate) -> Estimate:
-        if not self.every.tells(rows):
+        alone = len(self.sources) == 1 and estimate.n
+        if alone or not self.every.tells(rows):
             return estimate
         told = self.every.of(rows)
         parts = list(zip(self.sources, told.weights, strict=False))  # the last weights are those of the sum of shares

@@ -32,11 +32,11 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
     asked = tuple(question.evenly() for question in plan.weighted_questions if question.reported)
     users = known_users(plan.schema, asked, prior)
     known = asked, dict.fromkeys(asked, 1.0), users, plan.epsilon, plan.delta, plan.users, _ANY_SERVER
-    stated = {str(question): question for question in asked}
+    by_name = {str(question): question for question in asked}
     once = Chooser(*known)
     rows: list[tuple[Any, ...]] = []
     for part, share in zip(plan.parts, plan.shares.tolist(), strict=True):
-        unit = tuple(stated[str(question)] for question in part.questions)
+        unit = tuple(by_name[str(question)] for question in part.questions)
         told, again = part.mechanism.report_epsilon, plan.schedule
         chooser = RoundsChooser(*known, schedule=again, report_epsilon=told) if again.repeats else once
         worst = replace(chooser, worst=True)
@@ -45,9 +45,12 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
         prices = [taken, *(price for price in offered if price.mechanism != part.mechanism)]
         for place, question in enumerate(part.questions):
             scale, own = question.unit / (plan.users * share) ** 0.5, taken.variances[place] ** 0.5
+            variances = {id(each): worst.price_of(each.mechanism, unit, share).variances[place] for each in prices}
+            stated = plan.predicted[str(question)] / scale  # what others tell about it makes it smaller
+            others = max(stated**-2 - 1 / variances[id(taken)], 0.0)
             for price in sorted(prices, key=lambda each: each.variances[place]):
                 mark = "taken" if price is taken else f"{price.variances[place] ** 0.5 / own - 1:+.1%}"
-                error = worst.price_of(price.mechanism, unit, share).variances[place] ** 0.5 * scale
+                error = (1 / variances[id(price)] + others) ** -0.5 * scale
                 rows.append((str(question), described(price.mechanism), error, mark, *_costs(price)))
     names = ("question", "mechanism", "predicted error", "against", "bytes", "evaluations", "counts")
     return TextTable({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)})
