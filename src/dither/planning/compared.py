@@ -33,24 +33,28 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
     users = known_users(plan.schema, asked, prior)
     known = asked, dict.fromkeys(asked, 1.0), users, plan.epsilon, plan.delta, plan.users, _ANY_SERVER
     by_name = {str(question): question for question in asked}
-    once = Chooser(*known)
+    once, again, shares = Chooser(*known), plan.schedule, plan.shares.tolist()
+    units = [tuple(by_name[str(question)] for question in part.questions) for part in plan.parts]
+    choosers = [
+        RoundsChooser(*known, schedule=again, report_epsilon=part.mechanism.report_epsilon) if again.repeats else once
+        for part in plan.parts
+    ]
+    parts = list(zip(plan.parts, units, shares, choosers, strict=True))
+    stated = [replace(each, worst=True).price_of(part.mechanism, unit, share) for part, unit, share, each in parts]
+    squares = [each for _, each in replace(once, worst=True).errors(units, stated, shares)]
     rows: list[tuple[Any, ...]] = []
-    for part, share in zip(plan.parts, plan.shares.tolist(), strict=True):
-        unit = tuple(by_name[str(question)] for question in part.questions)
-        told, again = part.mechanism.report_epsilon, plan.schedule
-        chooser = RoundsChooser(*known, schedule=again, report_epsilon=told) if again.repeats else once
+    for (part, unit, share, chooser), own, together in zip(parts, stated, squares, strict=True):
         worst = replace(chooser, worst=True)
         taken = chooser.price_of(part.mechanism, unit, share)
         offered = chooser.prices(unit, part.mechanism.epsilon, part.mechanism.delta, share)
         prices = [taken, *(price for price in offered if price.mechanism != part.mechanism)]
         for place, question in enumerate(part.questions):
-            scale, own = question.unit / (plan.users * share) ** 0.5, taken.variances[place] ** 0.5
-            variances = {id(each): worst.price_of(each.mechanism, unit, share).variances[place] for each in prices}
-            stated = plan.predicted[str(question)] / scale  # what others tell about it makes it smaller
-            others = max(stated**-2 - 1 / variances[id(taken)], 0.0)
+            others = 1 / together[place] - share / own.variances[place]  # what else is told about it
             for price in sorted(prices, key=lambda each: each.variances[place]):
-                mark = "taken" if price is taken else f"{price.variances[place] ** 0.5 / own - 1:+.1%}"
-                error = (1 / variances[id(price)] + others) ** -0.5 * scale
+                more = (price.variances[place] / taken.variances[place]) ** 0.5 - 1
+                alone = worst.price_of(price.mechanism, unit, share).variances[place]
+                error = question.unit / (plan.users * (share / alone + others)) ** 0.5
+                mark = "taken" if price is taken else f"{more:+.1%}"
                 rows.append((str(question), described(price.mechanism), error, mark, *_costs(price)))
     names = ("question", "mechanism", "predicted error", "against", "bytes", "evaluations", "counts")
     return TextTable({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)})
