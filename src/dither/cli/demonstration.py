@@ -32,7 +32,12 @@ from dither.planning import Plan
 FOLDER = "dither-demo"
 REPORT = "report.html"
 RANGES = "ranges(hour, dep_delay, distance, origin)"
-ASK = ("mean(dep_delay)", "mean(air_time)", "histogram(carrier)", "distribution(hour)", "dest_delay", "make_delay")
+ASK = (
+    *("mean(dep_delay)", "mean(air_time)", "histogram(carrier)", "distribution(hour)", "dest_delay", "make_delay"),
+    *("median(dep_delay)", "std(dep_delay)", "sum(air_time)", "correlation(air_time, distance)"),
+    *("mean(dep_delay by origin)", "table(origin, carrier)", "top(dest_delay, 5)"),
+    *("share(dep_delay > 60 and hour >= 17)", "count(distance > 2000)"),
+)
 PARTS = {"spring": "0[2-5]", "summer": "0[6-9]", "autumn": "1[0-2]"}
 QUERIES = (
     "hour >= 17 and dep_delay > 30",
@@ -45,6 +50,8 @@ _SHOWN = {
     "distribution(hour)": 2,
     "presence(dest_delay)": 2,
     "conditional_mean(make_delay)": 3,
+    "mean(dep_delay by origin)": 3,
+    "table(origin, carrier)": 2,
 }
 _FLIGHTS = "flights"
 
@@ -292,7 +299,9 @@ class _Found:
 
     def _inside(self, question: str) -> str:
         """The share of the intervals that hold the truth, among those that are known."""
-        known = [row for row in self.rows[question] if None not in (row["low"], row["high"])]
+        known = [
+            row for row in self.rows[question] if None not in (row["low"], row["high"]) and not math.isnan(row["truth"])
+        ]
         held = sum(row["low"] <= row["truth"] <= row["high"] for row in known)
         return f"{held / len(known):.0%}" if known else ""
 

@@ -147,6 +147,7 @@ class Cards:
         estimate = self.estimates.single(str(question))
         items = self._items(str(question), estimate)
         value, error, low, high = (float(part[0]) for part in (items.value, items.error, items.low, items.high))
+        ends = question.ends if estimate.bounds is None else estimate.bounds[:2]
         told, within = (
             (number(value, error), span(low, high, error))
             if question.averages
@@ -155,8 +156,7 @@ class Cards:
         body = [
             element("p", told, class_="big"),
             element("p", f"95% interval: {within}"),
-            between(items, 0, question.ends),
-            domain(question.ends),
+            *([between(items, 0, ends), domain(ends)] if np.isfinite(ends).all() else []),
             *self._refined(estimate, share=False),
         ]
         return self._card(question, question.title, estimate.n, body, estimate.notes)
@@ -216,9 +216,9 @@ class Cards:
             body = [element("p", told), bars_and_whiskers(items, means, rows, ends)]
         elif not question.averages:
             body = [bars(items, rows)]
-        elif not question.derived:
+        elif question.caption:
             rows = items.farthest(question.attribute.centre, _MOST_KEYS)
-            told = f"Who does not have a key counts as {plain_number(question.attribute.centre)}, the middle."
+            told = question.caption
             told += " These keys are farthest from it." if len(rows) < len(items.value) else ""
             body = [element("p", told), whiskers(items, rows, ends), domain(ends)]
         else:

@@ -144,6 +144,10 @@ class _InOneReport(_OfGroups, KeyQuestion):
         d = self.attribute.d
         return np.stack([np.bincount(encoded[0], minlength=d), *steps(encoded[1], encoded[0], d)])
 
+    def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
+        told = self.origin + self.unit * (from_steps(sums) / users) if self.averages else sums[0] / users
+        return {str(self): told}
+
 
 class GroupSharesOf(_InOneReport, PresenceOf):
     """The shares of the groups: `groups(income by job)`."""

@@ -160,6 +160,10 @@ class KeyMeanOf(KeyQuestion):
             f"for each thing of {self.name}, the mean of its number over all people (not to have it counts as {middle})"
         )
 
+    @property
+    def caption(self) -> str:
+        return f"Who does not have a key counts as {plain_number(self.attribute.centre)}, the middle."
+
 
 class ConditionalMeanOf(KeyQuestion):
     """The mean of a key among those who hold it."""

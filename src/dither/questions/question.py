@@ -171,6 +171,11 @@ class Question(ABC, Generic[R]):
         return f"{self.statistic}({self.name})"
 
     @property
+    def caption(self) -> str:
+        """What a reader of its card must know, if anything."""
+        return ""
+
+    @property
     def sought(self) -> str:
         """What is to be known of all users together, for those who are asked."""
         return f"the {self.title.removeprefix('the ')} of {self.name}"

@@ -45,7 +45,7 @@ class TopOf(Derived[Estimate]):
     count: int = USUAL
 
     statistic: ClassVar[str] = "top"
-    group: ClassVar[str] = "keys"
+    group: ClassVar[str] = "shares"
 
     def __str__(self) -> str:
         return f"{self.statistic}({self.name}, {self.count})"
