@@ -59,6 +59,11 @@ _ERRORS = "The errors that were predicted and made, and the share of all 95% int
 @click.option("--html", metavar="FILE", help="Write one page to be read: plots, the plan, the guarantee in words.")
 @click.option("--query", "queries", multiple=True, metavar="CONDITION", help="Answer this too, on the page and here.")
 @click.option("--truth", metavar="RECORDS", help="In a trial: the raw records, to show the errors that were made.")
+@click.option(
+    "--users",
+    type=int,
+    help="How many users there are, if that is public and only a random part of them reported: totals are of all.",
+)
 @key_option("Only a tally that is sealed with the key in this file.")
 @json_option()
 def estimate(
@@ -69,6 +74,7 @@ def estimate(
     html: str | None,
     queries: Sequence[str],
     truth: str | None,
+    users: int | None,
     key_file: str | None,
     as_json: bool,
 ) -> None:
@@ -94,7 +100,7 @@ def estimate(
     made = read_plan(plan_file)
     tally = read_tally(tally_file, made, sealing_key(key_file))
     asked = answers(made, tally, queries) if queries else None
-    found = made.estimate(tally, refine=None if refine == "none" else refine)
+    found = made.estimate(tally, refine=None if refine == "none" else refine, users=users)
     fit = made.goodness(tally)
     real = _truths(made, found, truth, [output, html]) if truth else None
     told = asked.rows() if asked else None

@@ -39,14 +39,16 @@ def explain_plan(plan: "Plan") -> str:
             f"No plan with this epsilon and so many users can be below {plan.prediction.limit:.3g} for all users; "
             f"this one is {worst / plan.prediction.limit:.2f} times that{_own_worst(worst, best)}."
         )
-    several = [part for part in plan.parts if len(part.questions) > 1 and len(part.columns) > 1]
-    pairs = [part.name for part in several if part.table is None]
+    several = [part for part in plan.parts if len(part.questions) > 1]
+    pairs = [part.name for part in several if part.questions[0].pairs]
     if pairs:
         lines.append(f"Asked together, two numbers in one report: {'; '.join(pairs[:3])}.")
     lines += _tables(plan)
-    keys = [part.name for part in plan.parts if len(part.questions) > len(part.columns)]
+    shown = [part for part in several if not any(question.supporting for question in part.questions)]
+    keys = [part.name for part in shown if part.keys is not None]
     if keys:
         lines.append(f"Answered by one report: {'; '.join(keys[:3])}.")
+    lines += _told_by_others(plan)
     mechanisms = {question: part.mechanism for part in plan.parts for question in part.questions}
     remarked = {
         str(question): question.form(mechanisms[question]).remark if question.reported else question.remark
@@ -56,6 +58,20 @@ def explain_plan(plan: "Plan") -> str:
     lines += [f"{_listed([name for name in remarked if remarked[name] == remark])}: {remark}" for remark in remarks]
     lines += [*_weights(plan), *_server(plan), _liars(plan), _whom(plan)]
     return "\n".join(lines)
+
+
+def _told_by_others(plan: "Plan") -> list[str]:
+    """Which questions are told by reports about others, too, as far as it is known beforehand how much."""
+    found: dict[str, list[str]] = {}
+    for one, share in zip(plan.parts, plan.shares.tolist(), strict=True):
+        teller = one.table or one.questions[0]
+        for other in (part for part in plan.parts if part is not one):
+            for question in other.questions:
+                shared = not question.supporting and set(question.names) & set(teller.names)
+                if shared and question.told_by(teller, one.mechanism, share) is not None:
+                    found.setdefault(str(question), []).append(str(teller))
+    told = [f"{name} by those about {_listed(tellers)}" for name, tellers in found.items()]
+    return [f"Every report counts. Told by other reports, too: {_listed(told)}."] if told else []
 
 
 def _own_worst(worst: float, best: float) -> str:

@@ -10,7 +10,7 @@ plan holds them in their own words and beside these as pieces of values (`detail
 of whole numbers and of numbers [from, to) in their own units, where the last may reach the end; of labels their names.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -237,6 +237,10 @@ class ShareOf(Question[Estimate]):
     def unknown(self, guarantee: Guarantee, source: str) -> Estimate:
         nothing: Any = super().unknown(guarantee, source)
         return replace(nothing, bounds=Bounds(0.0, 1.0))
+
+    def refine(self, estimate: Estimate, apply: Callable[[Estimate], Estimate], auto: bool) -> Estimate:
+        """It stays as it was estimated: of a single number there is nothing to learn from others."""
+        return estimate
 
     def worth(self, worths: Worths, place: int, count: int) -> Worth:
         return worths[0]._replace(items=1, at_once=1)
