@@ -99,17 +99,17 @@ def test_the_table_of_what_lost():
         assert row is own or float(row[3].rstrip("%")) == pytest.approx(100 * (row[2] / own[2] - 1), abs=0.051)
 
 
-def test_means_are_compared_for_numbers_that_are_spread_evenly():
+def test_means_are_compared_for_numbers_most_of_which_are_spread_evenly():
     made = plan(Schema({"income": Numeric(-1, 1)}), 4.0, users=100_000)
     columns = made.compared().columns
     against = dict(zip(columns["mechanism"], columns["against"], strict=True))
-    x = np.linspace(-1.0, 1.0, 201)
-    own = made.parts[0].mechanism.moments(x).variance.mean()
-    duchi = dither.Duchi(4.0).moments(x).variance.mean()
+    x, often = np.append(np.linspace(-1.0, 1.0, 201), [-1.0, 1.0]), np.append(np.full(201, 0.9 / 201), [0.05, 0.05])
+    own = often @ made.parts[0].mechanism.moments(x).variance
+    duchi = often @ dither.Duchi(4.0).moments(x).variance
     assert float(against["Duchi"].rstrip("%")) == pytest.approx(100 * (math.sqrt(duchi / own) - 1), abs=0.051)
     assert made.rmse == pytest.approx(math.sqrt(own / 100_000))
     assert made.prediction.worst == pytest.approx(made.predicted["mean(income)"])
-    assert made.predicted["mean(income)"] > 1.2 * made.rmse
+    assert made.predicted["mean(income)"] > 1.1 * made.rmse
     told = made.ways().columns
     assert told["way to ask"][-2:] == ["the best, for the worst users", "limit for any plan"]
     assert told["error / scale"][-2] == pytest.approx(made.prediction.worst)

@@ -131,7 +131,7 @@ def _whom(plan: "Plan") -> str:
     prior, worst = "users like those of the prior", f"the worst {plan.users:,} users"
     if not plan.prediction.informed:
         evenly = any(question.reference is not None for question in plan.measured)
-        how = " The way to ask was chosen for numbers that are spread evenly over their domain." if evenly else ""
+        how = " The way to ask was chosen for numbers most of which are spread evenly." if evenly else ""
         return f"Predicted errors are for {worst}; real ones are usually kinder.{how}"
     known = plan.prediction.known
     if len(known) in (0, len(plan.measured)):

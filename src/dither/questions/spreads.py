@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from dither.core.mechanism import Mechanism
 from dither.questions.derived import FunctionOf
-from dither.questions.means import EVENLY, MeanOf
+from dither.questions.means import PLACES, WEIGHTS, MeanOf
 from dither.questions.question import Floats, Question
 from dither.schema import Attribute
 from dither.utility.population import Population
 
-_SQUARES = Population(2 * EVENLY**2 - 1, np.full(EVENLY.size, 1 / EVENLY.size))
+_SQUARES = Population(2 * PLACES**2 - 1, WEIGHTS)
 
 
 class SquareOf(MeanOf):
