@@ -8,6 +8,7 @@ A profile interval is exact for linear functions. For functions that bend it is 
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -141,4 +142,4 @@ def test_they_grow_with_the_level():
     question, truth, sigma, ends = CASES["correlation"]
     rule = ProfileIntervals(question._at, np.array(truth), np.array(sigma), *ends)
     found = [rule.ends(miss) for miss in (0.5, 0.1, 0.01, 1e-4)]
-    assert all(wide[0] <= narrow[0] < narrow[1] <= wide[1] for narrow, wide in zip(found[:-1], found[1:], strict=True))
+    assert all(wide[0] <= narrow[0] < narrow[1] <= wide[1] for narrow, wide in pairwise(found))

@@ -36,7 +36,7 @@ def _reading(draw: np.random.Generator, rows: np.ndarray, truth: np.ndarray) -> 
 
 
 def by_hand(sources: tuple[LinearReading, ...], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One large regression: all rows below each other, all covariances in blocks; a pseudoinverse where some is open."""
+    """One large regression: all rows below each other, covariances in blocks; a pseudoinverse where some is open."""
     below = np.concatenate([source.rows for source in sources])
     value = np.concatenate([source.value for source in sources])
     blocks = np.zeros((len(below), len(below)))

@@ -41,13 +41,14 @@ class _OfTwo(Question):
 
     @classmethod
     def read(cls, schema: Schema, inside: str) -> Self | None:
-        """The question about the two that are named; their order does not matter."""
+        """The question about the two that are named; their order does not matter, and is that of the schema."""
         names = [name.strip() for name in inside.split(",")]
         if not all(name in schema for name in names):
             return None
         if len(set(names)) != 2 or not all(cls.asks(schema[name]) for name in names):
             raise ParameterError(f"{cls.statistic} is of two different numbers, as in {cls.statistic}(age, income)")
-        return cls(", ".join(names), tuple(schema[name] for name in names))
+        both = [name for name in schema if name in names]
+        return cls(", ".join(both), tuple(schema[name] for name in both))
 
     @classmethod
     def usage(cls, name: str, attribute: Attribute) -> str:
