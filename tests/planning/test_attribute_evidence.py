@@ -235,7 +235,7 @@ def test_results_say_what_they_are_from():
 
 def test_a_question_without_reports_of_its_own_is_told_by_others():
     plan = small()
-    reports = dict(plan.randomize(few(), seed=1))
+    reports: dict[str, Any] = dict(plan.randomize(few(), seed=1))
     for name in ("mean(age)", "share(age >= 2)", "histogram(job)"):
         reports[name] = reports[name][:0]
     found, true = plan.estimate(plan.tally(reports)), truths(plan, [few()])

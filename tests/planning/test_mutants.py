@@ -417,8 +417,8 @@ def test_noise_that_all_rows_share(monkeypatch):
 def test_a_pair_whose_columns_are_swapped(monkeypatch):
     real = Part.estimates
 
-    def estimated(part, tally, guarantee, users):
-        found = list(real(part, tally, guarantee, users))
+    def estimated(part, tally, guarantee, users, others):
+        found = list(real(part, tally, guarantee, users, others))
         yield from zip(part.questions, [estimate for _, estimate in reversed(found)], strict=True)
 
     monkeypatch.setattr(Part, "estimates", estimated)
@@ -462,7 +462,9 @@ def test_the_variance_of_who_is_asked_is_not_predicted(monkeypatch):
 
 def test_the_variance_of_who_is_asked_is_not_stated(monkeypatch):
     real = Part.estimates
-    monkeypatch.setattr(Part, "estimates", lambda part, tally, guarantee, users: real(part, tally, guarantee, tally.n))
+    monkeypatch.setattr(
+        Part, "estimates", lambda part, tally, promise, _, told: real(part, tally, promise, tally.n, told)
+    )
     assert caught(check_who_is_drawn)
 
 

@@ -11,7 +11,7 @@ from dither.errors import ParameterError
 from dither.planning.trial import truths
 from dither.questions import named, questions
 from dither.questions.correlations import CorrelationOf, CovarianceOf, ProductOf
-from dither.questions.question import Collected
+from dither.questions.question import Collected, Question
 from dither.schema import Numeric
 from questions.population import (
     SCHEMA,
@@ -110,7 +110,7 @@ def test_single_reports_and_files():
 def derived(kind: type[CovarianceOf], values: list[float], error: float) -> Estimate:
     """From what it rests on, in units of mechanisms."""
     question = kind("x, y", BOTH)
-    found = {
+    found: dict[Question, Estimate] = {
         each: each.decode(Estimate(np.asarray(value), np.asarray(error), 50, Guarantee(1.0)))
         for each, value in zip(question.rests_on, values, strict=True)
     }

@@ -114,7 +114,6 @@ class _Together(NamedTuple):
             bias=bias.reshape(shape) if bias.any() else None,
         )
 
-
     def _told_alone(self, question: Question, estimate: Estimate, used: Sequence[Source]) -> bool:
         """Whether an estimate has all of this already: its own reports, or those of the table that it was read off."""
         if any(source.question == question for source in self.sources):

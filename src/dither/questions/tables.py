@@ -166,7 +166,7 @@ class TableOf(SharesOf):
             return estimate
         axes = range(len(self.axes))
         own = [estimate.value.sum(axis=tuple(other for other in axes if other != place)) for place in axes]
-        sums = [known.get(place, own[place]) for place in axes]
+        sums = [known[place] if place in known else own[place] for place in axes]
         shares = [*sums, np.ravel(estimate.value)]
         if not all((each >= 0).all() and abs(each.sum() - 1) < _COMPLETE for each in shares):
             return estimate
