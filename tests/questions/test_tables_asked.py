@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dither import Ordinal, Schema
+import dither
+from dither import Ordinal, ProjectiveGeometry, Schema
 from dither.errors import ParameterError
 from dither.planning.trial import truths
 from dither.questions import named, questions
@@ -83,3 +84,29 @@ def test_it_is_estimated():
 def test_single_reports_and_files():
     check_single_reports(planned(ASKED, "table(age, income, job)"))
     check_stored(planned(ASKED, "table(age, income, job)"))
+
+
+def test_a_mechanism_that_reads_no_axis_tells_nothing_about_one():
+    """It is no reason to refuse a plan: others may ask for the axis, and the table is estimated as it is."""
+    (table,) = questions(SCHEMA, ["table(age, sex)"])
+    law = ProjectiveGeometry(k=164, epsilon=1.0)
+    assert law.along(table.shape, (0,)) is None
+    assert table.variance_of_shares("sex", 2, law, 0.5) is None
+    tally = law.tally(law.randomize(np.arange(164), seed=1))
+    own = table.select(law.estimate(tally), 0, 1)
+    assert list(table.tells(law, tally, own, 164)) == []
+
+
+def test_a_plan_that_tries_such_a_mechanism():
+    asked = [
+        "mean(age)",
+        "distribution(age)",
+        "share(age > 30)",
+        "table(age, job)",
+        "histogram(job)",
+        "cumulative(age)",
+    ]
+    more = ["variance(age)", "mean(income)", "distribution(income)", "share(income > 90000)"]
+    schema = Schema({"age": Ordinal(18, 33), "income": SCHEMA["income"], "job": SCHEMA["job"]})
+    made = dither.plan(schema, 1.0, users=30_000, ask=[*asked, *more])
+    assert "table(age, job)" in [part.name for part in made.parts]
