@@ -152,3 +152,5 @@ def test_it_is_at_most_one():
     assert float(found.value) == 1.0
     low, high = found.interval()
     assert (0.9 < low < 1, float(high)) == (True, 1.0)
+    for product in (0.305, 0.4):  # its error does not end there
+        assert float(derived(CorrelationOf, [product, 0.0, 0.0, -0.4, -0.4], 0.01).stderr) > 0.03

@@ -133,6 +133,18 @@ def test_a_variance_has_no_negative_end():
     assert float(below.value) == 0.0
 
 
+@pytest.mark.parametrize("kind", [VarianceOf, StdOf])
+@pytest.mark.parametrize("square", [-0.5, -0.52, -0.6])
+def test_an_estimate_at_the_end_has_an_error_all_the_same(kind, square):
+    """Of a variance of zero and below: its error is that of what it rests on, half of the one and all of the other."""
+    found = spread(kind, 0.5, square, 0.02)
+    assert float(found.value) == 0.0
+    assert float(spread(VarianceOf, 0.5, square, 0.02).stderr) == pytest.approx(
+        100 * 0.02 * math.hypot(1, 0.5), rel=0.05
+    )
+    assert float(found.stderr) > 0.5
+
+
 def test_nobody_was_asked():
     question = VarianceOf("x", Numeric(0, 20))
     one, other = question.rests_on
