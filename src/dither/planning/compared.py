@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dither.core.mechanism import Mechanism
 from dither.display.table import TextTable
-from dither.planning.choose import Chooser, Price, ReportLimits
+from dither.planning.choose import Chooser, Price, ReportLimits, Unit
 from dither.planning.priors import known_users
 from dither.planning.rounds import RoundsChooser
 
@@ -35,8 +35,9 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
     stated = {str(question): question for question in asked}
     once = Chooser(*known)
     rows: list[tuple[Any, ...]] = []
-    for part, share in zip(plan.parts, plan.shares.tolist(), strict=True):
-        unit = tuple(stated[str(question)] for question in part.questions)
+    units = [tuple(stated[str(question)] for question in part.questions) for part in plan.parts]
+    others = _told_by_others(plan, units, replace(once, worst=True))
+    for part, unit, told_besides, share in zip(plan.parts, units, others, plan.shares.tolist(), strict=True):
         told, again = part.mechanism.report_epsilon, plan.schedule
         chooser = RoundsChooser(*known, schedule=again, report_epsilon=told) if again.repeats else once
         worst = replace(chooser, worst=True)
@@ -44,13 +45,30 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
         offered = chooser.prices(unit, part.mechanism.epsilon, part.mechanism.delta, share)
         prices = [taken, *(price for price in offered if price.mechanism != part.mechanism)]
         for place, question in enumerate(part.questions):
-            scale, own = question.unit / (plan.users * share) ** 0.5, taken.variances[place] ** 0.5
+            scale, own = question.unit / plan.users**0.5, taken.variances[place] ** 0.5
             for price in sorted(prices, key=lambda each: each.variances[place]):
                 mark = "taken" if price is taken else f"{price.variances[place] ** 0.5 / own - 1:+.1%}"
-                error = worst.price_of(price.mechanism, unit, share).variances[place] ** 0.5 * scale
+                variance = worst.price_of(price.mechanism, unit, share).variances[place]
+                error = scale / (share / variance + told_besides[place]) ** 0.5
                 rows.append((str(question), described(price.mechanism), error, mark, *_costs(price)))
     names = ("question", "mechanism", "predicted error", "against", "bytes", "evaluations", "counts")
     return TextTable({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)})
+
+
+def _told_by_others(plan: "Plan", units: list[Unit], chooser: Chooser) -> list[list[float]]:
+    """For each question of each part what the reports of other parts tell about it: 1 / squared error, for one user."""
+    if plan.schedule.repeats:
+        return [[0.0] * len(unit) for unit in units]
+    shares = plan.shares.tolist()
+    prices = [
+        chooser.known_price(part.mechanism, unit, share)
+        for part, unit, share in zip(plan.parts, units, shares, strict=True)
+    ]
+    every = zip(chooser.errors(units, prices, shares), prices, shares, strict=True)
+    return [
+        [max(0.0, 1 / square - share / variance) for square, variance in zip(squares, price.variances, strict=True)]
+        for (_, squares), price, share in every
+    ]
 
 
 def _costs(price: Price) -> tuple[int, int, int]:
