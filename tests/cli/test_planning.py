@@ -89,7 +89,7 @@ def test_plan_takes_weights_of_labels_and_of_queries(schema):
     [
         (["--epsilon", "0", "--users", "10"], "epsilon must"),
         (["--epsilon", "1", "--users", "0"], "users must"),
-        (["--epsilon", "1", "--users", "10", "--ask", "median(age)"], "no such question"),
+        (["--epsilon", "1", "--users", "10", "--ask", "mode(age)"], "no such question"),
         (["--epsilon", "1", "--users", "10", "--prior", "income"], "NAME=VALUE"),
         (["--epsilon", "1", "--users", "10", "--prior", "income=cauchy(1)"], "attribute income"),
         (["--epsilon", "1", "--users", "10", "--weight", "mean(age)=much"], "number"),
