@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dither
-from dither import Categorical, KeyValue, Numeric, Plan, Schema, plan, registry
+from dither import Categorical, KeyValue, Numeric, Ordinal, Plan, Schema, plan, registry
 from dither.errors import ParameterError
 from dither.planning import choose
 from dither.planning.compared import described
@@ -153,3 +153,14 @@ def test_reports_are_as_large_as_they_say():
         made = plan(of(1000), 3.0, users=1000, most_bytes=most)
         reports = made.randomize({"word": ["1"] * 10}, seed=1)
         assert all(np.asarray(rows).dtype.itemsize <= most for rows in reports.values())
+
+
+def test_what_is_taken_has_the_error_that_is_stated_where_others_tell_about_it():
+    schema = Schema({"age": Ordinal(0, 15), "job": Categorical(["nurse", "driver", "other"])})
+    ask = ["mean(age)", "distribution(age)", "variance(age)", "table(age, job)", "histogram(job)", "share(age > 8)"]
+    made = plan(schema, 2.0, users=60_000, ask=ask)
+    columns = made.compared().columns
+    rows = zip(columns["question"], columns["predicted error"], columns["against"], strict=True)
+    stated = {question: error for question, error, mark in rows if mark == "taken"}
+    assert stated == pytest.approx({question: made.predicted[question] for question in stated})
+    assert {"mean(age)", "distribution(age)", "histogram(job)"} <= set(stated)

@@ -39,6 +39,7 @@ SCHEMA = Schema(
 )
 ASKED = ["mean(income)", "mean(age)", "distribution(income)", "histogram(job)", "films", "sites"]
 RANGES = "ranges(age, income, job)"
+DERIVED = ["variance(income)", "correlation(age, income)", "mean(income by job)", "share(age > 30 and income < 9)"]
 RECORD = {"age": 40, "income": 50_000.0, "job": "nurse", "films": {"Heat": 4.0, "Alien": 2.5}, "sites": {3: 0.5}}
 
 
@@ -55,6 +56,11 @@ PLANS: dict[str, Callable[[], dither.Plan]] = {
     "ranges alone": lambda: made(2.0, RANGES),
     "keys": lambda: made(3.0, "films", "sites"),
     "numbers": lambda: made(0.5, "mean(income)", "mean(age)"),
+    "derived": lambda: made(
+        2.0,
+        *("variance(income)", "correlation(age, income)", "mean(income by job)", "table(age, job)", "median(age)"),
+        *("share(age > 30 and job = '7')", "count(income > 5000)", "top(films, 2)"),
+    ),
     "crossed": lambda: made(7.0, "histogram(job)", "distribution(income)", "mean(age)"),
 }
 
@@ -122,7 +128,7 @@ def as_held(encoded: Any) -> Any:
     return [(int(key), float(value)) for key, value in zip(encoded["key"], encoded["value"], strict=True) if key >= 0]
 
 
-@pytest.mark.parametrize("question", [*ASKED, RANGES, "distribution(age)", "mean(films)", "mean(sites)"])
+@pytest.mark.parametrize("question", [*ASKED, RANGES, "distribution(age)", "mean(films)", "mean(sites)", *DERIVED])
 def test_a_value_is_encoded_as_in_a_column(question):
     for part in made(1.0, question).parts:
         for column in part.columns:

@@ -30,7 +30,8 @@ Floats = NDArray[np.float64]
 
 _RANK = 1e-9  # relative to the largest: directions below are rounding errors
 _EXACT = 1e-6  # of the variance of what is known best: the sum of all shares is known
-_RIDGE = 1e-9  # of the mean variance: shares that add up to one exactly have a direction without any
+_RIDGE = 1e-3  # of the mean variance: shares that add up to one have a direction without any, which an estimated
+# covariance misses by a little; without a ridge a sum that is nearly theirs would count as known exactly
 
 
 class LinearReading(NamedTuple):

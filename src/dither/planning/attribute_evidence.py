@@ -92,7 +92,7 @@ class _Together(NamedTuple):
         told = self.every.of(rows)
         parts = list(zip(self.sources, told.weights, strict=False))  # the last weights are those of the sum of shares
         used = [source for source, weights in parts if _matters(source.reading, weights, rows)]
-        if all(source.question == question for source in used):
+        if self._told_alone(question, estimate, used):
             return estimate
         stderr = np.sqrt(np.maximum(np.diagonal(told.covariance), 0.0))
         bias = told.bias
@@ -114,6 +114,13 @@ class _Together(NamedTuple):
             variance=_scaled(estimate, stderr),
             bias=bias.reshape(shape) if bias.any() else None,
         )
+
+    def _told_alone(self, question: Question, estimate: Estimate, used: Sequence[Source]) -> bool:
+        """Whether an estimate has all of this already: its own reports, or those of the table that it was read off."""
+        if any(source.question == question for source in self.sources):
+            return all(source.question == question for source in used)
+        from_one = len({source.question for source in used}) == 1
+        return from_one and sum(source.reading.reports for source in used) == estimate.n
 
 
 def _matters(reading: LinearReading, weights: Floats, rows: Floats) -> bool:

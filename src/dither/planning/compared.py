@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dither.core.mechanism import Mechanism
 from dither.display.table import TextTable
-from dither.planning.choose import Chooser, Price, ReportLimits
+from dither.planning.choose import Chooser, Price, ReportLimits, Unit
 from dither.planning.priors import known_users
 from dither.planning.rounds import RoundsChooser
 

@@ -29,7 +29,9 @@ def refine_estimates(found: dict[Question, Estimate], method: str) -> dict[Quest
         if question not in better
     }
     refined = {**found, **alone, **better}
-    return {question: question.agreed(each, refined) for question, each in refined.items()}
+    for question in sorted(refined, key=lambda each: len(each.names)):  # tables agree with shares that agree already
+        refined[question] = question.agreed(refined[question], refined)
+    return refined
 
 
 def _shrunk_together(means: dict[Question, Estimate]) -> dict[Question, Estimate]:

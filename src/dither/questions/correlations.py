@@ -41,13 +41,14 @@ class _OfTwo(Question):
 
     @classmethod
     def read(cls, schema: Schema, inside: str) -> Self | None:
-        """The question about the two that are named; their order does not matter."""
+        """The question about the two that are named; their order does not matter, and is that of the schema."""
         names = [name.strip() for name in inside.split(",")]
         if not all(name in schema for name in names):
             return None
         if len(set(names)) != 2 or not all(cls.asks(schema[name]) for name in names):
             raise ParameterError(f"{cls.statistic} is of two different numbers, as in {cls.statistic}(age, income)")
-        return cls(", ".join(names), tuple(schema[name] for name in names))
+        both = [name for name in schema if name in names]
+        return cls(", ".join(both), tuple(schema[name] for name in both))
 
     @classmethod
     def usage(cls, name: str, attribute: Attribute) -> str:
@@ -168,11 +169,13 @@ class CorrelationOf(CovarianceOf):
     def unit(self) -> float:
         return 1.0
 
-    def function(self, values: Floats) -> Floats:
+    def unbounded(self, values: Floats) -> Floats:
         variances = (values[..., 3:] + 1) / 2 - values[..., 1:3] ** 2
         both = np.sqrt(np.prod(np.maximum(variances, _ALONE), axis=-1))
-        found = np.clip(super().function(values) / both, -1.0, 1.0)
-        return np.where(variances.min(axis=-1) > _ALONE, found, np.nan)
+        return np.where(variances.min(axis=-1) > _ALONE, super().function(values) / both, np.nan)
+
+    def function(self, values: Floats) -> Floats:
+        return np.clip(self.unbounded(values), -1.0, 1.0)
 
     @property
     def not_known(self) -> str:

@@ -89,6 +89,10 @@ class FunctionOf(Derived[Estimate]):
     def function(self, values: Floats) -> Floats:
         """Its value, of the values of what it rests on along the last axis; NaN where there is none."""
 
+    def unbounded(self, values: Floats) -> Floats:
+        """The same beyond the ends of its domain, where noise may put it: the error of a number does not end there."""
+        return self.function(values)
+
     @property
     def shape(self) -> tuple[()]:
         return ()
@@ -141,7 +145,9 @@ class FunctionOf(Derived[Estimate]):
         low, high = (end / self.unit for end in self.ends)
         inside = np.full(len(results), -1.0), np.full(len(results), 1.0)
         rule = ProfileIntervals(self._at, own, errors, low, high, inside)
-        stderr = float(np.subtract(*rule.ends(_TWO_OF_THREE)[::-1])[0]) / 2  # which a function that bends has, too
+        wide = replace(rule, function=self._beyond, low=2 * low - high, high=2 * high - low)
+        reach = float(np.subtract(*wide.ends(_TWO_OF_THREE)[::-1])[0]) / 2  # which a function that bends has, too
+        stderr = min(reach, (high - low) / 2)
         made = Estimate(
             np.asarray(value),
             np.asarray(stderr if math.isfinite(value) else math.inf),
@@ -157,6 +163,10 @@ class FunctionOf(Derived[Estimate]):
     def _at(self, values: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
             return self.function(values)
+
+    def _beyond(self, values: Floats) -> Floats:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return self.unbounded(values)
 
     def _in_ones(self, values: Sequence[float]) -> Floats:
         """Results of what it rests on, in units of mechanisms."""

@@ -106,8 +106,11 @@ class VarianceOf(FunctionOf):
     def unit(self) -> float:
         return self.attribute.scale**2
 
+    def unbounded(self, values: Floats) -> Floats:
+        return _variance(values[..., 0], values[..., 1])
+
     def function(self, values: Floats) -> Floats:
-        return np.maximum(_variance(values[..., 0], values[..., 1]), 0.0)
+        return np.maximum(self.unbounded(values), 0.0)
 
 
 class StdOf(VarianceOf):
@@ -120,8 +123,9 @@ class StdOf(VarianceOf):
     def unit(self) -> float:
         return self.attribute.scale
 
-    def function(self, values: Floats) -> Floats:
-        return np.sqrt(super().function(values))
+    def unbounded(self, values: Floats) -> Floats:
+        variance = super().unbounded(values)
+        return np.sign(variance) * np.sqrt(np.abs(variance))
 
 
 def _variance(mean: Floats, square: Floats) -> Floats:

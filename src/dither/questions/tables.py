@@ -149,7 +149,7 @@ class TableOf(SharesOf):
     def tells(
         self, mechanism: Mechanism, tally: Tally, own: Estimate, among: int
     ) -> Iterator[tuple[str, LinearReading]]:
-        """The sums of its cells along each axis."""
+        """The sums of its cells along each axis, where the mechanism knows how to read them."""
         for place, axis in enumerate(self.axes):
             reading = mechanism.along(self.shape, (place,))
             if axis.rows is not None and reading is not None:
@@ -157,11 +157,18 @@ class TableOf(SharesOf):
                 yield axis.name, LinearReading.of_estimate(axis.rows, margin, axis.slack)
 
     def agreed(self, estimate: Estimate, refined: Mapping[Question, Any]) -> Estimate:
-        """Refined, its sums along each axis are the refined shares of that axis, as they were before."""
-        sums = [np.asarray(refined[axis].value) for axis in self.axes if axis in refined]
+        """Refined, its sums along each axis are the refined shares of that axis, as they were before.
+
+        Along an axis that nobody asked for by itself they stay as they are.
+        """
+        known = {place: np.asarray(refined[axis].value) for place, axis in enumerate(self.axes) if axis in refined}
+        if estimate.original is None or not known:
+            return estimate
+        axes = range(len(self.axes))
+        own = [estimate.value.sum(axis=tuple(other for other in axes if other != place)) for place in axes]
+        sums = [known[place] if place in known else own[place] for place in axes]
         shares = [*sums, np.ravel(estimate.value)]
-        complete = all((each >= 0).all() and abs(each.sum() - 1) < _COMPLETE for each in shares)
-        if estimate.original is None or len(sums) < len(self.axes) or not complete:
+        if not all((each >= 0).all() and abs(each.sum() - 1) < _COMPLETE for each in shares):
             return estimate
         note = "Raked: its sums along each axis are the refined shares of that axis."
         return replace(estimate, value=raked(estimate.value, sums), notes=(*estimate.notes, note))

@@ -173,7 +173,9 @@ class EveryoneOf(Derived[Estimate]):
         return None if inside.strip() else cls("", None)
 
     def means(self, text: str) -> bool:
-        return text.strip() in ("count", "count()")
+        """With empty brackets or without."""
+        statistic, bracket, rest = (part.strip() for part in text.partition("("))
+        return statistic == self.statistic and (bracket == "" or rest == ")")
 
     @property
     def columns(self) -> tuple[Column, ...]:
