@@ -6,6 +6,9 @@ and with their squares (`questions.spreads`) their correlation:
 
     covariance = scale_a scale_b (E[t_a t_b] - E[t_a] E[t_b]),      correlation = covariance / (std_a std_b).
 
+**Predictions** are for numbers that have nothing to do with each other, spread as the priors of both say: of two
+attributes together nobody says anything beforehand. Where they go together the product varies more or less than that.
+
 **Where nothing can be said.** A correlation of numbers that may not vary at all can be anything. So where the noise
 leaves it open whether a variance is above zero, the interval is all of [-1, 1], and the result says that it is unknown.
 """
@@ -78,7 +81,6 @@ class ProductOf(_OfTwo, MeanOf):
     statistic: ClassVar[str] = "product"
     pairs: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
-    has_prior: ClassVar[bool] = False
     supporting: ClassVar[bool] = True
     title: ClassVar[str] = "mean product of the distances from the middles"
 
