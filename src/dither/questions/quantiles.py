@@ -146,9 +146,7 @@ class QuantileOf(Derived[Estimate]):
         order = np.argsort(values, kind="stable")
         place = int(np.searchsorted(np.cumsum(known.weights[order]), self.q * (1 - _ROUNDING)))
         shares = self.curve.cells_of(values, known.weights)
-        below = Cumulative(
-            np.cumsum(shares)[:-1], np.zeros(self.curve.size), 0, NO_GUARANTEE, **self.curve.on_axis
-        )
+        below = Cumulative(np.cumsum(shares)[:-1], np.zeros(self.curve.size), 0, NO_GUARANTEE, **self.curve.on_axis)
         return _Curve(shares, below, float(values[order][min(place, len(order) - 1)]))
 
     def sensitivities(self, users: Users) -> dict[Question, float]:

@@ -144,14 +144,16 @@ class TableOf(SharesOf):
     def variance_of_shares(self, name: str, size: int, mechanism: Mechanism, share: float) -> float | None:
         place = self.names.index(name) if name in self.names else -1
         known = place >= 0 and self.shape[place] == size
-        return self.readings(mechanism)[place].worst_variance(share) if known else None
+        reading = mechanism.along(self.shape, (place,)) if known else None
+        return None if reading is None else reading.worst_variance(share)
 
     def tells(
         self, mechanism: Mechanism, tally: Tally, own: Estimate, among: int
     ) -> Iterator[tuple[str, LinearReading]]:
-        """The sums of its cells along each axis."""
-        for axis, reading in zip(self.axes, self.readings(mechanism), strict=True):
-            if axis.rows is not None:
+        """The sums of its cells along each axis, if it is known of the mechanism how to read them."""
+        for place, axis in enumerate(self.axes):
+            reading = mechanism.along(self.shape, (place,))
+            if reading is not None and axis.rows is not None:
                 margin = reading.estimate(tally, own.guarantee, "", among)
                 yield axis.name, LinearReading.of_estimate(axis.rows, margin, axis.slack)
 
