@@ -22,7 +22,7 @@ Columns = dict[str, NDArray[Any]]
 Users = tuple[dict[str, Attribute], Columns]
 
 SETTINGS = ((0.5, 300_000), (1.0, 100_000), (2.0, 50_000), (4.0, 20_000))
-FEW = ((1.0, 200), (4.0, 200))  # whose intervals must hold all the same
+FEW = ((1.0, 200), (4.0, 200))  # epsilon, and users for each question: intervals must hold all the same
 _JOBS = {"nurse": 0.3, "driver": 0.25, "clerk": 0.2, "cook": 0.1, "smith": 0.08, "judge": 0.045, "actor": 0.02}
 _RARE = {"pilot": 0.005}
 
@@ -35,16 +35,12 @@ class QuestionCase:
     ask: tuple[str, ...]
     epsilon: float
     users: int
+    few: bool = False  # too few users for predictions, which are of many
 
     @property
     def seed(self) -> int:
         """Fixed by the case alone."""
         return crc32(repr((self.population, self.ask, self.epsilon, self.users)).encode())
-
-    @property
-    def few(self) -> bool:
-        """Too few users for predictions, which are of many."""
-        return self.users <= max(users for _, users in FEW)
 
     def people(self) -> tuple[Schema, Columns]:
         """The schema and the users."""
@@ -132,6 +128,7 @@ ASKED: Mapping[str, Sequence[tuple[str, ...]]] = {
         ("share(age > 30 and job = 'nurse')", "count(age > 30)"),
         ("top(films, 5)",),
         ("mean(age)", "variance(age)", "distribution(age)", "median(age)", "share(age > 64)"),
+        ("table(job, sex)", "mean(income by job)", "histogram(job)"),
         (
             *("median(age)", "quantile(income, 0.9)", "variance(income)", "std(age)", "sum(income)", "count(age > 30)"),
             *("correlation(age, income)", "mean(income by job)", "table(job, sex)", "top(films, 5)"),
@@ -147,5 +144,7 @@ def cases() -> Iterator[QuestionCase]:
     """All of them."""
     for population, asked in ASKED.items():
         for ask in asked:
-            for epsilon, users in (*SETTINGS, *FEW):
+            for epsilon, users in SETTINGS:
                 yield QuestionCase(population, ask, epsilon, users)
+            for epsilon, users in FEW:
+                yield QuestionCase(population, ask, epsilon, users * len(ask), few=True)
