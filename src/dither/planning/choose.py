@@ -63,7 +63,6 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.cell_weights import CellWeights
 from dither.core.domains import CATEGORIES, SPARSE, Records, UnitInterval
 from dither.core.exact import share_below
 from dither.core.mechanism import Mechanism, Reading

@@ -33,9 +33,7 @@ from dither.schema import Attribute, Categorical, KeyValue, Numeric, Ordinal, Sc
 
 _BY = " by "
 _FAR = 0.5  # from the middle to the end of a domain: where means are believed to be
-_STANDS_OUT = 5.0  # standard errors: a group of this size nearly always has a mean, which needs three
 _SMALL = 4.0  # times smaller than equal groups would be: for smaller ones nobody is asked more
-_TINY = 1e-6
 
 
 @dataclass(frozen=True)
@@ -219,8 +217,8 @@ class GroupMeansOf(_OfGroups, Derived[Estimate]):
     def remark(self) -> str:
         return (
             "predicted is the error of the mean of a group, on average over the groups that will stand out of the "
-            "noise: of groups as large as the prior of the labels says or, without one, of groups of equal size, whose "
-            "means are half way between the middle of the domain and its end."
+            "noise in nine of ten collections: of groups as large as the prior of the labels says or, without one, of "
+            "groups of equal size, whose means are half way between the middle of the domain and its end."
         )
 
     @property
@@ -229,22 +227,27 @@ class GroupMeansOf(_OfGroups, Derived[Estimate]):
         number, groups = self._both
         return HistogramOf(groups, self.attribute.groups), MeanOf(number, self.attribute.number)
 
-    def _slopes(self, users: Users, least: float) -> dict[Question, float]:
-        """Of the groups with at least this share: a mean is a sum over a share."""
+    def _believed(self, users: Users) -> tuple[Floats, float]:
+        """The shares of the groups, and their common mean, from -1 to 1."""
         d, (labels, number) = self.attribute.d, self.depends_on
         known, values = users.get(labels), users.get(number)
         sizes = np.full(d, 1 / d) if known is None else np.bincount(known.values, weights=known.weights, minlength=d)
-        centre = _FAR if values is None else float(values.weights @ values.values)
-        slope = float(np.mean(np.maximum(sizes[sizes >= min(least, sizes.max())], _TINY) ** -2.0))
-        shares, sums = self.rests_on
-        return {shares: centre**2 * slope, sums: slope}
+        return sizes, _FAR if values is None else float(values.weights @ values.values)
 
     def sensitivities(self, users: Users) -> dict[Question, float]:
-        return self._slopes(users, 1 / self.attribute.d / _SMALL)
+        """A mean is a sum over a share. For groups that are far smaller than others nobody is asked more."""
+        sizes, mean = self._believed(users)
+        slope = float(np.mean(np.maximum(sizes, 1 / self.attribute.d / _SMALL) ** -2.0))
+        shares, sums = self.rests_on
+        return {shares: mean**2 * slope, sums: slope}
 
     def predict(self, expected: Mapping[Question, Expected], users: Users) -> float:
-        slopes = self._slopes(users, _STANDS_OUT * expected[self.rests_on[0]].error)
-        return self.unit * sum(slope * expected[each].error ** 2 for each, slope in slopes.items()) ** 0.5
+        told = expected[self.rests_on[0]]
+        sizes, mean = self._believed(users)
+        reading: Any = told.mechanism.reading
+        errors = reading.conditional_error(sizes, np.full(sizes.size, mean), told.reports, told.users)
+        seen = np.isfinite(errors)
+        return self.unit * float(np.sqrt(np.mean(errors[seen] ** 2))) if seen.any() else self.unit
 
     def derive(self, found: Mapping[Question, Estimate], collected: Collected) -> Estimate:
         among = found.get(AmongGroupsOf(self.name, self.attribute))

@@ -28,7 +28,7 @@ from dither.schema import Attribute, Schema
 from dither.utility.limits import Parameters, sparse
 from dither.utility.population import Population
 
-_BLOCK = 1 << 20  # numbers of a table of moments in memory at once
+_BLOCK = 1 << 22  # numbers of a table of moments in memory at once
 
 
 @dataclass(frozen=True)

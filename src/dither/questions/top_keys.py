@@ -101,9 +101,9 @@ class TopOf(Derived[Estimate]):
     @property
     def remark(self) -> str:
         return (
-            "predicted is the error of the share of a key: on average over those on top, if a prior says who holds what, "
-            "else over all of them, of which the rare ones have the smaller errors. Its intervals are wider, since they "
-            "hold for all keys at once."
+            "predicted is the error of the share of a key: on average over those on top, if a prior says who holds "
+            "what, else over all of them, of which the rare ones have the smaller errors. Its intervals are wider, "
+            "since they hold for all keys at once."
         )
 
     def sensitivities(self, users: Users) -> dict[Question, float]:
