@@ -175,7 +175,8 @@ class QuantileOf(Derived[Estimate]):
             return self._named(unknown)
         value = float(curve.quantile(self.q))
         error = float(np.interp(value, own.thresholds, own.stderr))
-        low, high = (float(own.quantile(min(max(self.q + side * error, 0.0), 1.0))) for side in (-1, 1))
+        line: Any = replace(own, whole=False)  # whole numbers jump, and none would be no error
+        low, high = (float(line.quantile(min(max(self.q + side * error, 0.0), 1.0))) for side in (-1, 1))
         made = Estimate(
             np.asarray(value),
             np.asarray((high - low) / 2),
