@@ -10,6 +10,12 @@ Markov, Aitken):
 
 So no source makes an estimate worse, and all that is read off one f^ agrees: a mean is that of the histogram beside it.
 
+**Covariances are estimated**, too: of shares they depend on the shares. Those of few reports are as wrong as these, and
+in the same direction: a cell that nobody was seen in looks as if that were certain, and by its weight all sources
+would be pulled to it. So weights are taken with variances that are drawn towards their mean over a source, which hardly
+depends on the shares, as if `_EVEN` more reports had told so. The covariance of what comes out is that of these
+weights, sum_r w_r S_r w_r', whether they are the best ones or not.
+
 **What cannot be told** is left alone. The readings span some directions of f and say nothing of the others; the sums
 above are taken in an orthonormal basis of what they span, where J can be inverted. A mean and a share below a threshold
 without a histogram are then two numbers with nothing between them.
@@ -30,6 +36,7 @@ Floats = NDArray[np.float64]
 
 _RANK = 1e-9  # relative to the largest: directions below are rounding errors
 _EXACT = 1e-6  # of the variance of what is known best: the sum of all shares is known
+_EVEN = 1000  # reports: chosen, not fitted; `python benchmarks/questions.py` shows the intervals that it is for
 _RIDGE = 1e-3  # of the mean variance: shares that add up to one have a direction without any, which an estimated
 # covariance misses by a little; without a ridge a sum that is nearly theirs would count as known exactly
 
@@ -42,6 +49,12 @@ class LinearReading(NamedTuple):
     covariance: Floats
     reports: int
     slack: float = 0.0
+
+    @property
+    def weighing(self) -> Floats:
+        """The covariance that its weight is taken by."""
+        even = np.eye(len(self.value)) * float(np.mean(np.diagonal(self.covariance)))
+        return (self.reports * self.covariance + _EVEN * even) / (self.reports + _EVEN)
 
     @classmethod
     def independent(
@@ -115,12 +128,12 @@ class CombinedReadings:
         for source in self.sources:
             ridge = _RIDGE * float(np.trace(source.covariance)) / len(source.value)
             told = source.rows @ self._basis.T
-            found.append(np.linalg.solve(source.covariance + ridge * np.eye(len(source.value)), told).T)
+            found.append(np.linalg.solve(source.weighing + ridge * np.eye(len(source.value)), told).T)
         return tuple(found)
 
     @cached_property
     def _spread(self) -> Floats:
-        """The covariance of the estimate, in the basis."""
+        """What the covariance of the estimate would be with the covariances of the weights, in the basis."""
         told = (source.rows @ self._basis.T for source in self.sources)
         precision = sum(each @ own for each, own in zip(self._precisions, told, strict=True))
         return np.linalg.inv(np.asarray(precision, dtype=np.float64)).astype(np.float64, copy=False)
@@ -138,7 +151,8 @@ class CombinedReadings:
             (own @ source.value for own, source in zip(weights, self.sources, strict=True)), np.zeros(len(rows))
         )
         slacks = (np.abs(own).sum(axis=1) * source.slack for own, source in zip(weights, self.sources, strict=True))
-        return Combined(value, wanted @ self._spread @ wanted.T, sum(slacks, np.zeros(len(rows))), weights)
+        spreads = (own @ source.covariance @ own.T for own, source in zip(weights, self.sources, strict=True))
+        return Combined(value, sum(spreads, np.zeros((len(rows),) * 2)), sum(slacks, np.zeros(len(rows))), weights)
 
 
 def combined(sources: Sequence[LinearReading]) -> CombinedReadings:

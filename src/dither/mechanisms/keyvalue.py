@@ -56,6 +56,7 @@ _TRUTH = {  # of a user who lacks the key, has it with -, has it with +
     "plus": np.array([0.0, 0.0, 1.0]),
 }
 _BLOCK = 1 << 18
+_NINE_OF_TEN = 1.28  # standard errors that nine of ten collections are not below
 _STANDS_OUT = 3.0  # standard errors of presence, from which on a conditional mean is shown
 
 
@@ -297,6 +298,22 @@ class KeyValues:
         return kinds @ self._covariances(one, other) + hidden + share * apart
 
     # Before collecting -------------------------------------------------------------------------------------------
+
+    def conditional_error(self, presence: Numbers, among: Numbers, reports: float, users: float) -> Numbers:
+        """The standard error of each key's mean among those who have it, if these shares have it with these means.
+
+        Infinite where a key would be unknown in more than one of ten collections.
+        """
+        kinds = np.stack([1 - presence, presence * (1 - among) / 2, presence * (1 + among) / 2], axis=1)
+        n = reports * self.law.asked
+        unasked = max(0.0, 1 - n / users)
+        both, mean, held = (
+            self._covariance(*pair, kinds, unasked) / n
+            for pair in (("mean", "presence"), ("mean", "mean"), ("presence", "presence"))
+        )
+        spread = np.maximum(mean + among**2 * held - 2 * among * both, 0.0)
+        seen = presence > (_STANDS_OUT + _NINE_OF_TEN) * np.sqrt(held)
+        return np.where(seen, np.sqrt(spread) / np.where(seen, presence, 1.0), np.inf)
 
     def worst_variance(self, share: float = 1.0) -> float:
         """The largest variance of one report, averaged over keys, where this share of the users is asked.

@@ -52,7 +52,7 @@ class Mean:
         shares = tally.counts / tally.n
         value: Any = shares @ self.scores  # a NumPy number, as an array of no dimension would be
         square = float(shares @ self.scores**2)
-        least = (value / self.slope) ** 2
+        least = min((value / self.slope) ** 2, 1.0)  # of few reports it may be beyond all inputs
         power = (square - self.square_at_zero) / self.square_growth if self.square_growth else least
         power = min(max(power, least), 1.0)
         variance = self.square_at_zero + (self.square_growth - self.slope**2) * power

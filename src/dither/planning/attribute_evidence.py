@@ -52,7 +52,8 @@ def sources_of(told: Iterable[tuple[Question, str, LinearReading]]) -> dict[str,
     """What is told about each attribute, by its name."""
     found: dict[str, list[Source]] = {}
     for question, name, reading in told:
-        if reading.reports and np.isfinite(reading.covariance).all():
+        known = np.isfinite(reading.covariance).all() and (np.diagonal(reading.covariance) > 0).all()
+        if reading.reports and known:
             found.setdefault(name, []).append(Source(question, reading))
     return found
 

@@ -63,7 +63,6 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.cell_weights import CellWeights
 from dither.core.domains import CATEGORIES, SPARSE, Records, UnitInterval
 from dither.core.exact import share_below
 from dither.core.mechanism import Mechanism, Reading
@@ -74,6 +73,7 @@ from dither.errors import ParameterError
 from dither.mechanisms.lookup import registry
 from dither.mechanisms.weighted_variance import weighted_variance, worst_weighted_variance
 from dither.planning.crossing import Crossings, Unit
+from dither.questions.keys import variances_of_keys
 from dither.questions.question import Form, Question
 from dither.questions.tables import crossed
 from dither.utility.population import Population
@@ -84,7 +84,6 @@ SHARES = 1 << 20  # shares of users are rounded to this many parts
 _HOPELESS = 1.5  # asking for one more will not help any more
 _SHOWN = 16.0  # times the best: what costs more is not worth showing
 _FEW_KINDS = 32  # of units
-_BLOCK = 1 << 22  # numbers that are looked at together
 _STEPS = [2 ** (step / 3) for step in range(-8, 9)]  # of an equal budget, tried for each question
 _AS_GOOD = 1.02  # of the squared error: 1% of the error, which nobody notices
 # Of an equal share, for what others tell nearly all of: few reports of its own are easily outnumbered by liars. At .05
@@ -557,7 +556,8 @@ def report_variance(reading: Any, unit: Unit, place: int, users: Population | No
             return weighted_variance(reading, cells, shares.astype(np.float64), share)
         return reading.worst_variance(1.0) + (1 - share) * float(1 - shares @ shares) / reading.domain.k
     if reading.domain.kind == SPARSE:
-        return _of_keys(reading, users, share, cells)
+        of_keys = variances_of_keys(reading, users, share)
+        return float(np.mean(of_keys)) if cells is None else cells.mean(of_keys)
     return _of_numbers(reading, place, len(unit), users, share)
 
 
@@ -571,18 +571,3 @@ def _of_numbers(reading: Reading, place: int, count: int, users: Population, sha
     noise = (found.variance + found.bias**2)[:, place] if count > 1 else found.variance + found.bias**2
     spread = float(weights @ values**2 - (weights @ values) ** 2)
     return float(weights @ noise) + (1 - share) * max(spread, 0.0)
-
-
-def _of_keys(reading: Any, users: Population, share: float, cells: CellWeights | None) -> float:
-    """Averaged over keys. The moments of a vector are a table of its own, so it is some vectors at a time."""
-    d = reading.domain.d
-    noise, mean, square = np.zeros(d), np.zeros(d), np.zeros(d)
-    step = max(1, _BLOCK // d)
-    for start in range(0, len(users.values), step):
-        some, weights = users.values[start : start + step], users.weights[start : start + step]
-        found, truth = reading.moments(some), reading.truth(some)
-        noise += weights @ (found.variance + found.bias**2)
-        mean += weights @ truth
-        square += weights @ truth**2
-    found = noise + (1 - share) * np.maximum(square - mean**2, 0.0)
-    return float(np.mean(found)) if cells is None else cells.mean(found)

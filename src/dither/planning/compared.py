@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from dither.core.mechanism import Mechanism
 from dither.display.table import TextTable
-from dither.planning.choose import Chooser, Price, ReportLimits, Unit
+from dither.planning.choose import Chooser, Price, ReportLimits
+from dither.planning.demand import known_by
 from dither.planning.priors import known_users
 from dither.planning.rounds import RoundsChooser
 
@@ -30,7 +31,7 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
     the error for numbers that are spread evenly: its order may be another one.
     """
     asked = tuple(question.evenly() for question in plan.weighted_questions if question.reported)
-    users = known_users(plan.schema, asked, prior)
+    users = known_users(plan.schema, known_by(tuple(plan.weighted_questions)), prior)
     known = asked, dict.fromkeys(asked, 1.0), users, plan.epsilon, plan.delta, plan.users, _ANY_SERVER
     by_name = {str(question): question for question in asked}
     once, again, shares = Chooser(*known), plan.schedule, plan.shares.tolist()

@@ -34,6 +34,7 @@ from typing import Protocol
 from dither.core.mechanism import MOST_COUNTED
 from dither.planning.partition_search import Group, cheapest_groups
 from dither.questions.question import Question
+from dither.questions.tables import crossed
 from dither.questions.tables import MOST_TABLED
 
 Unit = tuple[Question, ...]  # what one report answers
@@ -80,9 +81,18 @@ class Crossings:
         known = {self.units}
         for groups in chain(self._sampled(), self._everything(least)):
             units = self._partition(groups)
-            if units not in known:
+            if units not in known and not self._asked_twice(units):
                 known.add(units)
                 yield units
+
+    @cached_property
+    def _tables(self) -> set[str]:
+        """What is asked about several attributes at once."""
+        return {str(question) for unit in self.units for question in unit if len(question.names) > 1}
+
+    def _asked_twice(self, units: tuple[Unit, ...]) -> bool:
+        """Whether crossing gives a table that is asked for by itself: it would have two results."""
+        return bool(self._tables) and any(str(crossed(unit)) in self._tables for unit in units)
 
     # Questions by their kinds ----------------------------------------------------------------------------------
 

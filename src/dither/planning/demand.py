@@ -46,3 +46,8 @@ def measured(asked: tuple[Question, ...]) -> tuple[Question, ...]:
     """What reports must answer for all of this, each once."""
     reported = [each for each in asked if each.reported]
     return tuple(dict.fromkeys([*reported, *(base for each in asked for base in each.rests_on)]))
+
+
+def known_by(asked: tuple[Question, ...]) -> tuple[Question, ...]:
+    """What a prior may tell about: all that reports must answer, and what else predictions depend on, each once."""
+    return tuple(dict.fromkeys([*measured(asked), *(other for each in asked for other in each.depends_on)]))

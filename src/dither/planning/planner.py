@@ -22,7 +22,7 @@ from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.mechanism import Mechanism
 from dither.errors import BudgetWarning, ParameterError
 from dither.planning.choose import Chooser, ReportLimits, Unit, Way
-from dither.planning.demand import demanded, measured
+from dither.planning.demand import demanded, known_by
 from dither.planning.importance import Weights, importances, told_weights
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
@@ -132,7 +132,7 @@ def chooser_of(
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta)
     asked = questions(schema, ask)
     given = checked_mapping(weights, 'weights maps questions to numbers, as in weights={"mean(income)": 2.0}')
-    known, share = known_users(schema, measured(asked), prior), checked_share("liars", liars)
+    known, share = known_users(schema, known_by(asked), prior), checked_share("liars", liars)
     demand = demanded(importances(asked, given), known)
     if not demand.importance:
         raise ParameterError("nothing has to be reported for this: ask for something that devices know, too")

@@ -8,16 +8,20 @@ For a number: values, a pair (values, weights), a pair (counts, edges) as `numpy
 `"uniform"`, `"beta(5, 2)"` over the domain, `"normal(40_000, 15_000)"` in its units. For categories: values,
 `"uniform"` or `"zipf(1.1)"` in the order of the labels. For both: a mapping from value or label to share. For keys:
 the vectors of some users, in any form of a column, or a pair (vectors, weights).
+
+**Several attributes.** A prior is about one attribute. What is asked about two at once, a product or a number in
+groups, is predicted for users whose attributes have these priors and nothing to do with each other.
 """
 
 import re
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from dither.core.checks import real_array
-from dither.core.domains import UnitInterval
+from dither.core.domains import CATEGORIES, UnitInterval
 from dither.errors import DomainError, ParameterError
 from dither.planning.table_streams import is_column
 from dither.questions.question import Question
@@ -25,6 +29,7 @@ from dither.schema import Schema
 from dither.utility.population import Population, population
 
 _NORMAL = re.compile(r"normal\((.+),(.+)\)")
+_MOST_POINTS = 4000  # kinds of users, where several attributes are looked at together
 
 
 def checked_mapping(given: Mapping[str, Any] | None, usage: str) -> dict[str, Any]:
@@ -46,7 +51,13 @@ def known_users(
     made: dict[Any, Population] = {}
     known = {}
     for each in asked:
-        if each.has_prior and each.name in prior:
+        if not each.has_prior or not all(name in prior for name in each.names):
+            continue
+        if len(each.columns) > 1:
+            if each.together not in made:
+                made[each.together] = _unrelated(each, prior)
+            known[each] = made[each.together]
+        else:
             about = prior[each.name]
             # Questions that one report answers are about the same values.
             key = (each.statistic, each.attribute, about) if isinstance(about, str) else each.together
@@ -57,14 +68,14 @@ def known_users(
 
 
 def _refuse_unused(asked: tuple[Question, ...], prior: dict[str, Any]) -> None:
-    """A prior of an attribute that only ranges are asked of: their errors are predicted without it."""
-    used = {each.name for each in asked if each.has_prior}
+    """A prior of an attribute that only ranges, tables or conditions are asked of: they are predicted without it."""
+    used = {name for each in asked if each.has_prior for name in each.names}
     for each in asked:
         unused = [name for name in each.names if name in prior and name not in used]
         if unused:
             raise ParameterError(
                 f"the prior of attribute {unused[0]} would change nothing: it is asked by {each} alone, whose error "
-                "is predicted for data that are far from smooth; leave that prior out"
+                "is predicted for any data; leave that prior out"
             )
 
 
@@ -84,6 +95,42 @@ def _users_like(question: Question, prior: Any) -> Population:
     raise ParameterError(
         f"the prior of attribute {question.name}: {reason.removeprefix(f'attribute {question.name}, ')}"
     )
+
+
+def _unrelated(question: Question, prior: Mapping[str, Any]) -> Population:
+    """Users with the priors of all its attributes, which have nothing to do with each other."""
+    columns: Any = question.columns  # each a question about one attribute
+    each_of = [_users_like(column, prior[column.name]) for column in columns]
+    labelled = [column.domain.kind == CATEGORIES for column in columns]
+    few = [_merged(users) if labels else users for users, labels in zip(each_of, labelled, strict=True)]
+    left = _MOST_POINTS / prod(len(users.values) for users, labels in zip(few, labelled, strict=True) if labels)
+    points = max(1, int(left ** (1 / max(1, labelled.count(False)))))
+    few = [users if labels else _thinned(users, points) for users, labels in zip(few, labelled, strict=True)]
+    grids = np.meshgrid(*(np.arange(len(users.values)) for users in few), indexing="ij")
+    values = [users.values[grid.reshape(-1)] for users, grid in zip(few, grids, strict=True)]
+    weights = np.prod([users.weights[grid.reshape(-1)] for users, grid in zip(few, grids, strict=True)], axis=0)
+    return Population(question.join(values), weights)
+
+
+def _merged(users: Population) -> Population:
+    """Each category once."""
+    shares = np.bincount(users.values, weights=users.weights)
+    held = np.flatnonzero(shares)
+    return Population(held, shares[held])
+
+
+def _thinned(users: Population, count: int) -> Population:
+    """At most so many numbers that stand for all: the means of groups of equal weight."""
+    if len(users.values) <= count:
+        return users
+    order = np.argsort(users.values, kind="stable")
+    values, weights = users.values[order], users.weights[order]
+    ends = np.cumsum(weights)
+    group = np.minimum(((ends - weights / 2) / ends[-1] * count).astype(np.int64), count - 1)
+    total = np.bincount(group, weights=weights, minlength=count)
+    sums = np.bincount(group, weights=weights * values, minlength=count)
+    kept = total > 0
+    return Population(sums[kept] / total[kept], total[kept])
 
 
 def _advice(question: Question) -> str:

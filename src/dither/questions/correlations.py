@@ -6,6 +6,10 @@ and with their squares (`questions.spreads`) their correlation:
 
     covariance = scale_a scale_b (E[t_a t_b] - E[t_a] E[t_b]),      correlation = covariance / (std_a std_b).
 
+**Predictions** need the spread of both numbers, which priors tell, and how they go together, of which nobody says
+anything beforehand: a correlation of a half is believed, neither none nor all. With none, the squares would not matter,
+and nobody would be asked about them.
+
 **Where nothing can be said.** A correlation of numbers that may not vary at all can be anything. So where the noise
 leaves it open whether a variance is above zero, the interval is all of [-1, 1], and the result says that it is unknown.
 """
@@ -19,7 +23,7 @@ from numpy.typing import NDArray
 
 from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
-from dither.questions.derived import FunctionOf
+from dither.questions.derived import FunctionOf, Users
 from dither.questions.means import EVENLY, MeanOf
 from dither.questions.question import Column, Floats, Question, Whole, steps
 from dither.questions.spreads import SquareOf
@@ -28,6 +32,7 @@ from dither.utility.population import Population
 
 _SOME = EVENLY[::20]
 _PRODUCTS = Population(np.ravel(np.outer(_SOME, _SOME)), np.full(_SOME.size**2, 1 / _SOME.size**2))
+_RELATED = 0.5  # the correlation that is believed
 _ALONE = 1e-3  # of the largest variance that there can be: below it, a number does not vary
 
 
@@ -79,7 +84,6 @@ class ProductOf(_OfTwo, MeanOf):
     statistic: ClassVar[str] = "product"
     pairs: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
-    has_prior: ClassVar[bool] = False
     supporting: ClassVar[bool] = True
     title: ClassVar[str] = "mean product of the distances from the middles"
 
@@ -168,6 +172,17 @@ class CorrelationOf(CovarianceOf):
     @property
     def unit(self) -> float:
         return 1.0
+
+    def believed(self, users: Users) -> Floats:
+        """With a correlation of a half."""
+        values = super().believed(users)
+        variances = np.maximum((values[3:] + 1) / 2 - values[1:3] ** 2, 2 * _ALONE)
+        values[0] = values[1] * values[2] + _RELATED * float(np.sqrt(np.prod(variances)))
+        return values
+
+    @property
+    def remark(self) -> str:
+        return super().remark + " Both numbers are believed to have a correlation of a half."
 
     def unbounded(self, values: Floats) -> Floats:
         variances = (values[..., 3:] + 1) / 2 - values[..., 1:3] ** 2

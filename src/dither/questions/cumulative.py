@@ -169,13 +169,30 @@ class CumulativeOf(Question[Cumulative]):
 
     def error_ratio(self, mechanism: Mechanism, q: float) -> float:
         """The error where the share is q, over that which is predicted on average, where users are spread evenly."""
-        reading: Any = mechanism.reading
         if self.form(mechanism) is not self:
             return 1.0  # a smooth curve is known about equally well everywhere
-        spread = reading.covariance(np.full(self.cell_count, 1 / self.cell_count))
-        variances = np.array([spread.variance_of(row) for row in self._sums])
+        even = np.full(self.cell_count, 1 / self.cell_count)
+        variances = np.array([self._variance_at(mechanism, even, place) for place in range(self.size)])
         place = min(max(round(q * self.cell_count) - 1, 0), self.size - 1)
         return float(np.sqrt(variances[place] / variances.mean()))
+
+    def error_at(self, mechanism: Mechanism, q: float, shares: Floats, reports: float, users: float) -> float | None:
+        """The error where the share is q, for users with these shares of cells; None if it is read off a window."""
+        if self.form(mechanism) is not self:
+            return None
+        place = min(int(np.searchsorted(np.cumsum(shares), q)), self.size - 1)
+        unasked = max(0.0, 1 - reports / users) * q * (1 - q)
+        return float(np.sqrt((self._variance_at(mechanism, shares, place) + unasked) / reports))
+
+    def _variance_at(self, mechanism: Mechanism, shares: Floats, place: int) -> float:
+        """Of one report, about the share below a threshold, for users with these shares of cells."""
+        reading: Any = mechanism.reading
+        return float(reading.covariance(shares).variance_of(self._sums[place]))
+
+    def cells_of(self, values: Floats, weights: Floats) -> Floats:
+        """The shares of cells, of users with these values in their own units."""
+        cells = self.encode(values)
+        return np.bincount(cells, weights=weights, minlength=self.cell_count)
 
     def select(self, own: Estimate, place: int, count: int) -> Cumulative:
         start = np.arange(1, self.cell_count) / self.cell_count

@@ -5,6 +5,9 @@ many, the label of the group, with the number as its value, so the mechanisms fo
 (`questions.keys`). A group's mean is a ratio, the part of the mean over all users that comes from the group over the
 group's share; where a group hardly stands out of the noise its mean is unknown, and its interval is the whole domain
 (Fieller 1954, `core.confidence`).
+
+The error of a group's mean goes with one over its share, so a prediction needs the sizes of the groups: a prior of the
+labels tells them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +32,8 @@ from dither.questions.question import FINE, Collected, Column, Expected, Floats,
 from dither.schema import Attribute, Categorical, KeyValue, Numeric, Ordinal, Schema
 
 _BY = " by "
+_FAR = 0.5  # from the middle to the end of a domain: where means are believed to be
+_SMALL = 4.0  # times smaller than equal groups would be: for smaller ones nobody is asked more
 
 
 @dataclass(frozen=True)
@@ -122,8 +127,6 @@ class _OfGroups(Question):
 class _InOneReport(_OfGroups, KeyQuestion):
     """What one report tells: who is in which group, and the number."""
 
-    has_prior: ClassVar[bool] = False
-
     def join(self, encoded: Sequence[NDArray]) -> NDArray:
         rows = np.empty(len(encoded[0]), dtype=row_dtype(1))
         rows["key"], rows["value"] = encoded[0][:, None], encoded[1][:, None]
@@ -216,16 +219,39 @@ class GroupMeansOf(_OfGroups, Derived[Estimate]):
 
     @property
     def remark(self) -> str:
-        return "predicted is the error of the mean of a group that has an equal part of the users, far from the middle."
+        return (
+            "predicted is the error of the mean of a group, on average over the groups that will stand out of the "
+            "noise in nine of ten collections: of groups as large as the prior of the labels says or, without one, of "
+            "groups of equal size, whose means are half way between the middle of the domain and its end."
+        )
+
+    @property
+    def depends_on(self) -> tuple[Question, ...]:
+        """The shares of the groups, and the number."""
+        number, groups = self._both
+        return HistogramOf(groups, self.attribute.groups), MeanOf(number, self.attribute.number)
+
+    def _believed(self, users: Users) -> tuple[Floats, float]:
+        """The shares of the groups, and their common mean, from -1 to 1."""
+        d, (labels, number) = self.attribute.d, self.depends_on
+        known, values = users.get(labels), users.get(number)
+        sizes = np.full(d, 1 / d) if known is None else np.bincount(known.values, weights=known.weights, minlength=d)
+        return sizes, _FAR if values is None else float(values.weights @ values.values)
 
     def sensitivities(self, users: Users) -> dict[Question, float]:
-        """Of groups of one size, whose means are half a scale from the middle."""
+        """A mean is a sum over a share. For groups that are far smaller than others nobody is asked more."""
+        sizes, mean = self._believed(users)
+        slope = float(np.mean(np.maximum(sizes, 1 / self.attribute.d / _SMALL) ** -2.0))
         shares, sums = self.rests_on
-        return {shares: 0.25 * self.attribute.d**2, sums: float(self.attribute.d**2)}
+        return {shares: mean**2 * slope, sums: slope}
 
     def predict(self, expected: Mapping[Question, Expected], users: Users) -> float:
-        slopes = self.sensitivities(users)
-        return self.unit * sum(slope * expected[each].error ** 2 for each, slope in slopes.items()) ** 0.5
+        told = expected[self.rests_on[0]]
+        sizes, mean = self._believed(users)
+        reading: Any = told.mechanism.reading
+        errors = reading.conditional_error(sizes, np.full(sizes.size, mean), told.reports, told.users)
+        seen = np.isfinite(errors)
+        return self.unit * float(np.sqrt(np.mean(errors[seen] ** 2))) if seen.any() else self.unit
 
     def derive(self, found: Mapping[Question, Estimate], collected: Collected) -> Estimate:
         among = found.get(AmongGroupsOf(self.name, self.attribute))

@@ -26,6 +26,9 @@ from dither.errors import ParameterError
 from dither.questions.question import Floats, Question, Whole, from_steps, steps
 from dither.schema import Attribute, Schema
 from dither.utility.limits import Parameters, sparse
+from dither.utility.population import Population
+
+_BLOCK = 1 << 22  # numbers of a table of moments in memory at once
 
 
 @dataclass(frozen=True)
@@ -196,3 +199,20 @@ class FrequencyOf(KeyQuestion):
     def labels(self) -> tuple[str, ...] | None:
         names, ends = self.attribute.labels, (self.attribute.low, self.attribute.high)
         return names and tuple(f"{name} at {end:g}" for name in names for end in ends)
+
+
+def variances_of_keys(reading: Any, users: Population, share: float) -> Floats:
+    """For each key the variance of one report, for these users, where a random share of them is asked.
+
+    The moments of a vector are a table of its own, so it is some vectors at a time.
+    """
+    d = reading.domain.d
+    noise, mean, square = np.zeros(d), np.zeros(d), np.zeros(d)
+    step = max(1, _BLOCK // d)
+    for start in range(0, len(users.values), step):
+        some, weights = users.values[start : start + step], users.weights[start : start + step]
+        found, truth = reading.moments(some), reading.truth(some)
+        noise += weights @ (found.variance + found.bias**2)
+        mean += weights @ truth
+        square += weights @ truth**2
+    return noise + (1 - share) * np.maximum(square - mean**2, 0.0)

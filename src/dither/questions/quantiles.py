@@ -3,27 +3,46 @@
 They are read off the shares below thresholds (`questions.cumulative`), which reports tell: where the curve reaches q.
 An error of the curve is divided by its slope, the density of users there; so the error of a quantile depends on how
 crowded its place is. The interval holds whatever the distribution is: it ends at thresholds (Woodruff 1952).
+
+**Predictions.** A prior tells how crowded it is. What is predicted is then the error of what will be read off the curve
+of these users, moved up and down by a normal error: with the jumps of whole numbers, and with what is missed where
+users are not spread evenly between two thresholds.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from statistics import NormalDist
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from dither.core.confidence import Ends, IntervalRule
 from dither.core.cumulative_estimate import Cumulative
 from dither.core.estimate import Bounds, Estimate
+from dither.core.guarantee import NO_GUARANTEE
 from dither.errors import ParameterError
 from dither.questions.cumulative import CumulativeOf
 from dither.questions.derived import Derived, Users
+from dither.questions.means import MeanOf
 from dither.questions.question import Collected, Expected, Floats, Question, Whole
 from dither.schema import Attribute, Schema
 
 _FINE = 1 << 16  # cells of a number, for the truth in a trial
 _USAGE = "a quantile is asked for a share between 0 and 1, as in quantile(income, 0.9)"
 _EVEN = 0.5  # the density of numbers from -1 to 1 that are spread evenly
+_AROUND = 0.05  # of the users on both sides of a quantile tell how crowded it is there
+_CROWDED = 0.1  # the least slope of a quantile: however crowded it is, somebody must be asked
+_ROUNDING = 1e-12
+_NORMAL = np.array([NormalDist().inv_cdf((place + 0.5) / 101) for place in range(101)])  # stand for a normal error
+
+
+class _Curve(NamedTuple):
+    """Users as a prior has them: their shares of cells, the curve that these are, and where the quantile is."""
+
+    shares: Floats
+    below: Cumulative
+    truth: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,16 +127,45 @@ class QuantileOf(Derived[Estimate]):
     @property
     def remark(self) -> str:
         return (
-            "predicted is the error where users are spread evenly over the domain; where they are twice as crowded, it "
-            "is half of that. Its interval ends at thresholds, so it is at least as wide as the cell between two."
+            "predicted is the error for users like those of the prior or, without one, where users are spread evenly "
+            "over the domain: where they are twice as crowded, it is half of that, so it is an order of magnitude. Its "
+            "interval ends at thresholds, so it is at least as wide as the cell between two."
         )
 
+    @property
+    def depends_on(self) -> tuple[MeanOf, ...]:
+        """The number: how crowded it is where the quantile is."""
+        return (MeanOf(self.name, self.attribute),)
+
+    def _believed(self, users: Users) -> "_Curve | None":
+        known = users.get(*self.depends_on)
+        if known is None:
+            return None
+        values = np.clip(self.origin + self.unit * known.values, *self.ends)
+        values = np.rint(values) if self.curve.whole else values
+        order = np.argsort(values, kind="stable")
+        place = int(np.searchsorted(np.cumsum(known.weights[order]), self.q * (1 - _ROUNDING)))
+        shares = self.curve.cells_of(values, known.weights)
+        below = Cumulative(np.cumsum(shares)[:-1], np.zeros(self.curve.size), 0, NO_GUARANTEE, **self.curve.on_axis)
+        return _Curve(shares, below, float(values[order][min(place, len(order) - 1)]))
+
     def sensitivities(self, users: Users) -> dict[Question, float]:
-        return {self.curve: 1 / _EVEN**2}
+        """One over the squared density of users; there are at least some."""
+        known = self._believed(users)
+        if known is None:
+            return {self.curve: 1 / _EVEN**2}
+        around = np.clip([self.q - _AROUND, self.q + _AROUND], 0.0, 1.0)
+        slope = float(np.diff(known.below.quantile(around))[0] / np.diff(around)[0]) / self.unit
+        return {self.curve: max(slope, _CROWDED) ** 2}
 
     def predict(self, expected: Mapping[Question, Expected], users: Users) -> float:
-        told = expected[self.curve]
-        return self.unit * told.error * self.curve.error_ratio(told.mechanism, self.q) / _EVEN
+        told, known = expected[self.curve], self._believed(users)
+        if known is None:
+            return self.unit * told.error * self.curve.error_ratio(told.mechanism, self.q) / _EVEN
+        own = self.curve.error_at(told.mechanism, self.q, known.shares, told.reports, told.users)
+        error = told.error if own is None else own
+        read = known.below.quantile(np.clip(self.q + error * _NORMAL, 0.0, 1.0))
+        return float(np.sqrt(np.mean((read - known.truth) ** 2)))
 
     def derive(self, found: Mapping[Question, Cumulative], collected: Collected) -> Estimate:
         curve = found[self.curve]
@@ -127,7 +175,8 @@ class QuantileOf(Derived[Estimate]):
             return self._named(unknown)
         value = float(curve.quantile(self.q))
         error = float(np.interp(value, own.thresholds, own.stderr))
-        low, high = (float(own.quantile(min(max(self.q + side * error, 0.0), 1.0))) for side in (-1, 1))
+        line: Any = replace(own, whole=False)  # whole numbers jump, and none would be no error
+        low, high = (float(line.quantile(min(max(self.q + side * error, 0.0), 1.0))) for side in (-1, 1))
         made = Estimate(
             np.asarray(value),
             np.asarray((high - low) / 2),

@@ -315,6 +315,11 @@ class Question(ABC, Generic[R]):
         return {}
 
     @property
+    def depends_on(self) -> tuple["Question", ...]:
+        """Questions about single attributes whose users its own error depends on, beside what it rests on."""
+        return ()
+
+    @property
     def details(self) -> dict[str, Any] | None:
         """What a file must hold of it beside its text, for a device that reads no conditions; None if that is all."""
         return None

@@ -15,7 +15,7 @@ from dither.core.confidence import Ends, IntervalRule
 from dither.core.estimate import Bounds, Estimate
 from dither.errors import ParameterError
 from dither.questions.derived import Derived, Users
-from dither.questions.keys import PresenceOf
+from dither.questions.keys import PresenceOf, variances_of_keys
 from dither.questions.question import Collected, Expected, Floats, Question, Whole
 from dither.schema import Attribute, Schema
 
@@ -101,15 +101,24 @@ class TopOf(Derived[Estimate]):
     @property
     def remark(self) -> str:
         return (
-            "predicted is the error of the share of a key, on average over all of them; its intervals are wider, since "
-            "they hold for all keys at once."
+            "predicted is the error of the share of a key: on average over those on top, if a prior says who holds "
+            "what, else over all of them, of which the rare ones have the smaller errors. Its intervals are wider, "
+            "since they hold for all keys at once."
         )
 
     def sensitivities(self, users: Users) -> dict[Question, float]:
         return {self.of: 1.0}
 
     def predict(self, expected: Mapping[Question, Expected], users: Users) -> float:
-        return expected[self.of].error
+        told, known = expected[self.of], users.get(self.of)
+        if known is None:
+            return told.error
+        reading: Any = told.mechanism.priced_reading
+        reading = replace(reading, about=self.of.needs)
+        held = sum(known.weights[:, None] * reading.truth(known.values))
+        top = np.argsort(-np.asarray(held), kind="stable")[: self.count]
+        variances = variances_of_keys(reading, known, told.reports / told.users)
+        return float(np.sqrt(np.mean(variances[top]) / told.reports))
 
     def derive(self, found: Mapping[Question, Estimate], collected: Collected) -> Estimate:
         every = found[self.of]
