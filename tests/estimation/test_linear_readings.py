@@ -20,6 +20,8 @@ NEAR = 4e-3  # of a variance
 AGREED = 1e-8  # the sum of all shares is known a million times better than they are: so much is rounding
 CASES = range(12)
 
+MANY = 10**15  # reports: so many that the covariances they state are weighed as they are
+
 
 def readings(case: int, values: int = 5) -> tuple[LinearReading, ...]:
     """Some shares, a mean and a threshold among others, with errors that go together in some of them."""
@@ -34,22 +36,24 @@ def _reading(draw: np.random.Generator, rows: np.ndarray, truth: np.ndarray) -> 
     mixed = draw.normal(size=(len(rows), len(rows)))
     spread = 1e-4 * draw.uniform(0.1, 10) * (mixed @ mixed.T + 0.1 * np.eye(len(rows)))
     value = rows @ truth + np.linalg.cholesky(spread) @ draw.normal(size=len(rows))
-    return LinearReading(rows, value, spread, int(draw.integers(10, 1000)), float(draw.uniform(0, 0.01)))
+    return LinearReading(rows, value, spread, int(draw.integers(10, 1000)) * MANY, float(draw.uniform(0, 0.01)))
 
 
 def by_hand(sources: tuple[LinearReading, ...], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """One large regression: all rows below each other, covariances in blocks; a pseudoinverse where some is open."""
     below = np.concatenate([source.rows for source in sources])
     value = np.concatenate([source.value for source in sources])
-    blocks = np.zeros((len(below), len(below)))
+    blocks, true = np.zeros((len(below), len(below))), np.zeros((len(below), len(below)))
     start = 0
     for source in sources:
         stop = start + len(source.value)
         ridge = linear_readings._RIDGE * np.trace(source.covariance) / len(source.value)
         blocks[start:stop, start:stop] = np.linalg.inv(source.covariance + ridge * np.eye(len(source.value)))
+        true[start:stop, start:stop] = source.covariance
         start = stop
     spread = np.linalg.pinv(below.T @ blocks @ below, rcond=1e-11)
-    return rows @ spread @ below.T @ blocks @ value, rows @ spread @ rows.T
+    weights = rows @ spread @ below.T @ blocks
+    return weights @ value, weights @ true @ weights.T
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -105,7 +109,7 @@ def test_what_is_read_off_them_agrees(case):
 
 
 def test_what_cannot_be_told_is_not():
-    mean = LinearReading(np.array([[-1.0, 0.0, 1.0]]), np.array([0.1]), np.array([[1e-4]]), 10)
+    mean = LinearReading(np.array([[-1.0, 0.0, 1.0]]), np.array([0.1]), np.array([[1e-4]]), MANY)
     assert CombinedReadings((mean,)).tells(2 * mean.rows)
     assert not CombinedReadings((mean,)).tells(np.eye(3))
     assert not CombinedReadings((mean,)).tells(np.ones((1, 3)))
@@ -114,12 +118,12 @@ def test_what_cannot_be_told_is_not():
     assert not both.tells(np.array([[0.0, 1.0, 0.0]]))
     assert float(both.of(np.array([[0.0, 1.0, 2.0]])).value[0]) == pytest.approx(1.1, abs=1e-9)
     assert both.of(np.array([[0.0, 1.0, 2.0]])).covariance == pytest.approx(np.array([[1e-4]]), rel=NEAR)
-    first = LinearReading(np.array([[1.0, 0.0, 0.0]]), np.array([0.3]), np.array([[1e-4]]), 10)
+    first = LinearReading(np.array([[1.0, 0.0, 0.0]]), np.array([0.3]), np.array([[1e-4]]), MANY)
     assert combined([mean, first]).tells(np.eye(3))
 
 
 def test_two_alike_have_half_the_variance_and_their_mean():
-    one = LinearReading(np.eye(2), np.array([0.2, 0.9]), 4e-4 * np.eye(2), 10)
+    one = LinearReading(np.eye(2), np.array([0.2, 0.9]), 4e-4 * np.eye(2), MANY)
     other = one._replace(value=np.array([0.4, 0.7]))
     found = CombinedReadings((one, other)).of(np.eye(2))
     assert found.value == pytest.approx([0.3, 0.8], abs=1e-9)
@@ -130,8 +134,8 @@ def test_two_alike_have_half_the_variance_and_their_mean():
 
 def test_errors_that_go_together_are_taken_out():
     """Two numbers share nearly all of their error, and another source knows one: then the other is known, too."""
-    together = LinearReading(np.eye(2), np.array([0.5, 0.5]), 1e-2 * np.array([[1.0, 0.999], [0.999, 1.0]]), 10)
-    one = LinearReading(np.array([[1.0, 0.0]]), np.array([0.3]), np.array([[1e-8]]), 10)
+    together = LinearReading(np.eye(2), np.array([0.5, 0.5]), 1e-2 * np.array([[1.0, 0.999], [0.999, 1.0]]), MANY)
+    one = LinearReading(np.array([[1.0, 0.0]]), np.array([0.3]), np.array([[1e-8]]), MANY)
     found = CombinedReadings((together, one)).of(np.eye(2))
     assert found.value == pytest.approx([0.3, 0.3002], abs=1e-3)
     assert found.covariance[1, 1] == pytest.approx(1e-2 * (1 - 0.999**2 + 2e-3), rel=0.01)
@@ -169,8 +173,8 @@ def test_an_estimate_as_a_reading():
 def test_shares_that_add_up_exactly_are_no_obstacle():
     """Their covariance has no inverse: the direction of their sum is without noise."""
     exact = 1e-4 * (np.eye(3) - np.full((3, 3), 1 / 3))
-    shares = LinearReading(np.eye(3), np.array([0.2, 0.3, 0.5]), exact, 10)
-    mean = LinearReading(np.array([[-1.0, 0.0, 1.0]]), np.array([0.2]), np.array([[1e-4]]), 10)
+    shares = LinearReading(np.eye(3), np.array([0.2, 0.3, 0.5]), exact, MANY)
+    mean = LinearReading(np.array([[-1.0, 0.0, 1.0]]), np.array([0.2]), np.array([[1e-4]]), MANY)
     found = combined([shares, mean]).of(np.eye(3))
     assert found.value.sum() == pytest.approx(1.0, abs=1e-6)
     # The mean alone has variance 2e-4 from the shares and 1e-4 from the other source.
@@ -188,8 +192,8 @@ def check_a_sum_that_is_missed_by_a_little() -> None:
     near = np.array([0.5, 0.3, 0.21])
     spread = np.diag(near) - np.outer(near, near) / near.sum()
     tilt = np.diag([1.0, 1.0, 1.02])
-    shares = LinearReading(np.eye(3), np.array([0.5, 0.3, 0.2]), 1e-4 * tilt @ spread @ tilt, 10)
-    better = LinearReading(np.eye(3)[2:], np.array([0.21]), np.array([[1e-9]]), 10)
+    shares = LinearReading(np.eye(3), np.array([0.5, 0.3, 0.2]), 1e-4 * tilt @ spread @ tilt, MANY)
+    better = LinearReading(np.eye(3)[2:], np.array([0.21]), np.array([[1e-9]]), MANY)
     found = combined([shares, better]).of(np.eye(3))
     assert found.value == pytest.approx([0.494, 0.296, 0.21], abs=1e-3)
 

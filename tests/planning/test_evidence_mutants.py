@@ -117,6 +117,7 @@ def test_covariances_that_are_not_inverted(monkeypatch):
 
 def test_an_estimated_covariance_that_is_believed_to_the_end(monkeypatch):
     monkeypatch.setattr(linear_readings, "_RIDGE", 1e-9)
+    monkeypatch.setattr(linear_readings, "_EVEN", 1e-9)
     assert caught(readings.check_a_sum_that_is_missed_by_a_little)
 
 
@@ -237,27 +238,39 @@ def test_an_interval_that_stays_where_it_started(monkeypatch):
 
 @pytest.mark.parametrize("shift", [-1, 1])
 def test_an_edge_that_is_off_by_one(shift, monkeypatch):
-    real = FulfilledColumn._ends.func  # type: ignore[attr-defined]
+    real = FulfilledColumn._cuts.func  # type: ignore[attr-defined]
 
-    def ends(self):
-        return real(self) + (0 if self.axis.continuous else shift)
+    def cuts(self):
+        step = 0 if self.axis.continuous else shift
+        return [(low + step, after, high + step, behind) for low, after, high, behind in real(self)]
 
-    monkeypatch.setattr(FulfilledColumn, "_ends", property(ends))
+    monkeypatch.setattr(FulfilledColumn, "_cuts", property(cuts))
     assert caught(conditions.check_edges)
     assert caught(conditions.test_truths_are_those_of_numpy)
 
 
 def test_an_end_of_the_domain_that_is_left_out(monkeypatch):
-    def ends(self):
-        flat = [end for piece in self.pieces for end in piece]
-        return (
-            self.axis.attribute.encode(flat).reshape(-1, 2)
-            if self.axis.continuous
-            else np.array(self.pieces) - self.axis.ends[0]
-        )
+    real = FulfilledColumn._cuts.func  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(FulfilledColumn, "_ends", property(ends))
+    def cuts(self):
+        return [(low, after, high, behind and high < 1) for low, after, high, behind in real(self)]
+
+    monkeypatch.setattr(FulfilledColumn, "_cuts", property(cuts))
     assert caught(conditions.check_edges)
+
+
+def test_an_edge_on_the_wrong_side(monkeypatch):
+    real = FulfilledColumn._cuts.func  # type: ignore[attr-defined]
+
+    def cuts(self):
+        return [
+            (low, False, high, high == 1) if self.axis.continuous else each
+            for each in real(self)
+            for low, _, high, _ in [each]
+        ]
+
+    monkeypatch.setattr(FulfilledColumn, "_cuts", property(cuts))
+    assert caught(conditions.test_who_is_exactly_at_an_edge_is_inside_or_not_as_it_is_written, 30.0)
 
 
 def test_any_condition_for_all(monkeypatch):

@@ -45,7 +45,13 @@ ASKED = (
         ("share(age <> 30)", "share((age <= 29 or age >= 31))", {"age": [[18, 30], [31, 100]]}),
         ("share(job = 'nurse' AND age > 30)", ASKED[0], {"age": [[31, 100]], "job": ["nurse"]}),
         ("share(job <> 'nurse')", "share(job in ('driver', 'other', 'none'))", {"job": ["driver", "other", "none"]}),
-        ("share(income < 50000)", "share(income <= 50000)", {"income": [[0.0, 50_000.0]]}),
+        ("share(income < 50000)", "share(income < 50000)", {"income": [[0.0, 50_000.0]]}),
+        ("share(income <= 50000)", "share(income <= 50000)", {"income": [[0.0, math.nextafter(50_000.0, math.inf)]]}),
+        (
+            "share(not income <= 50000)",
+            "share(income > 50000)",
+            {"income": [[math.nextafter(50_000.0, math.inf), 200_000.0]]},
+        ),
         ("share(age > 30 and age >= 18)", "share(age >= 31)", {"age": [[31, 100]]}),
     ],
 )
@@ -281,3 +287,16 @@ def test_derived_questions_that_were_changed_are_refused(derived):
     assert Plan.from_json(forged(plan, derived=["variance(income)"])) == plan
     with pytest.raises(ParameterError):
         Plan.from_json(forged(plan, derived=derived))
+
+
+@pytest.mark.parametrize("edge", [0.25, 30.0, 1e-3, 12345.678])
+def test_who_is_exactly_at_an_edge_is_inside_or_not_as_it_is_written(edge: float):
+    schema = Schema({"x": Numeric(0, 100_000)})
+    values = [edge * 0.999, edge, edge * 1.001]
+    for sign, expected in (("<", [1, 0, 0]), ("<=", [1, 1, 0]), (">", [0, 0, 1]), (">=", [0, 1, 1])):
+        (question,) = questions(schema, [f"share(x {sign} {edge!r})"])
+        (column,) = question.columns
+        assert column.encode(values).tolist() == expected, sign
+        assert [column.encode_value(value) for value in values] == expected, sign
+        assert str(question) == f"share(x {sign} {edge:.10g})"
+        assert questions(schema, [str(question)])[0] == question

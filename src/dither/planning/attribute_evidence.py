@@ -63,8 +63,8 @@ def put_together(found: Mapping[Question, Any], sources: Sources) -> dict[Questi
     together = {name: _Together.of(own) for name, own in sources.items()}
     better: dict[Question, Any] = {}
     for question, estimate in found.items():
-        if len(question.names) == 1 and question.names[0] in together:
-            better[question] = question.from_all(estimate, together[question.names[0]].better(question))
+        if question.about in together:
+            better[question] = question.from_all(estimate, together[question.about].better(question))
         elif len(question.names) > 1:
             lifted = _lifted(question, estimate, sources)
             if len(lifted) > 1:

@@ -114,7 +114,7 @@ def _unrelated(question: Question, prior: Mapping[str, Any]) -> Population:
 
 def _merged(users: Population) -> Population:
     """Each category once."""
-    shares = np.bincount(users.values, weights=users.weights)
+    shares = np.bincount(users.values, weights=users.weights).astype(np.float64)
     held = np.flatnonzero(shares)
     return Population(held, shares[held])
 
@@ -130,7 +130,7 @@ def _thinned(users: Population, count: int) -> Population:
     total = np.bincount(group, weights=weights, minlength=count)
     sums = np.bincount(group, weights=weights * values, minlength=count)
     kept = total > 0
-    return Population(sums[kept] / total[kept], total[kept])
+    return Population(sums[kept] / total[kept], total[kept].astype(np.float64))
 
 
 def _advice(question: Question) -> str:

@@ -8,6 +8,8 @@ as much; ranges are for conditions that are not known yet.
 Conditions are read by the parser of queries (`ranges.where`): comparisons of attributes with values, joined by and. A
 plan holds them in their own words and beside these as pieces of values (`details`), so that a device needs no parser:
 of whole numbers and of numbers [from, to) in their own units, where the last may reach the end; of labels their names.
+Of numbers `x <= 30` ends at the next number above 30 that there is, so that who has exactly 30 is inside, and with
+`x < 30` is not.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +29,7 @@ from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.estimation.linear_readings import LinearReading
 from dither.questions.question import FINE, Column, Floats, Question, Whole, encoded_by
-from dither.ranges.axes import Axes, Axis, Pieces
+from dither.ranges.axes import Axes, Axis, Pieces, cut_at
 from dither.schema import Attribute, Schema
 from dither.utility.limits import Parameters, frequencies
 
@@ -47,24 +49,40 @@ class FulfilledColumn:
         return self.axis.name
 
     @cached_property
-    def _ends(self) -> NDArray:
-        """Where pieces begin and end, as values are encoded; the end of all numbers is inside."""
-        attribute: Any = self.axis.attribute
+    def _cuts(self) -> list[tuple[float, bool, float, bool]]:
+        """For each piece where it begins and ends, as values are encoded, and whether the value there is before it.
+
+        An end just above a number stands behind it: to encode rounds, and would put both in one place.
+        """
         if not self.axis.continuous:
-            return np.array(self.pieces) - self.axis.ends[0]
-        ends = attribute.encode([end for piece in self.pieces for end in piece]).reshape(-1, 2)
-        return np.where(ends == attribute.encode([attribute.high])[0], np.nextafter(ends, 2.0), ends)
+            first = self.axis.ends[0]
+            return [(start - first, False, stop - first, False) for start, stop in self.pieces]
+        last = self.axis.ends[1]
+        found = []
+        for start, stop in self.pieces:
+            ends = cut_at(start), cut_at(stop)
+            low, high = self.axis.attribute.encode(list(ends)).tolist()
+            found.append((low, ends[0] != start, high, ends[1] != stop or stop == last))
+        return found
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.int64]:
         """1 for values that do, 0 for others; errors name the attribute and quote no value."""
         encoded = encoded_by(self.axis.attribute.encode, self.name, column, invalid)
-        inside = [(encoded >= start) & (encoded < stop) for start, stop in self._ends]
+        inside = [
+            ((encoded > low) if after else (encoded >= low)) & ((encoded <= high) if behind else (encoded < high))
+            for low, after, high, behind in self._cuts
+        ]
         return np.any(inside, axis=0).astype(np.int64)
 
     def encode_value(self, value: Any) -> int:
         """The same for one user."""
         encoded = self.axis.attribute.encode_value(value)
-        return int(any(start <= encoded < stop for start, stop in self._ends.tolist()))
+        return int(
+            any(
+                (encoded > low if after else encoded >= low) and (encoded <= high if behind else encoded < high)
+                for low, after, high, behind in self._cuts
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -85,11 +103,10 @@ class Condition:
     @classmethod
     def parsed(cls, schema: Schema, text: str) -> "Condition":
         """In the words of SQL."""
-        from dither.ranges.where import parse  # a device has no use for it
+        from dither.ranges.where import parse_box  # a device has no use for it
 
         axes = all_axes(schema)
-        wanted = {axes.index(key): each for key, each in parse(axes, text).items()}
-        return cls.of(axes, {j: axes[j].pieces(each) for j, each in wanted.items()})
+        return cls.of(axes, parse_box(axes, text))
 
     @classmethod
     def stored(cls, schema: Schema, details: Any) -> "Condition":
@@ -107,13 +124,21 @@ class Condition:
     @property
     def text(self) -> str:
         """In words, which `parsed` reads."""
-        texts = [axis.condition(list(own)) for axis, own in zip(self.axes, self.pieces, strict=True)]
-        return " and ".join(texts)
+        return " and ".join(_text(axis, own) for axis, own in zip(self.axes, self.pieces, strict=True))
 
     @property
     def columns(self) -> tuple[FulfilledColumn, ...]:
         """One for each attribute."""
         return tuple(map(FulfilledColumn, self.axes, self.pieces))
+
+
+def _text(axis: Axis, pieces: Sequence[tuple[Any, Any]]) -> str:
+    """What an attribute must be, in words: of numbers with the exact comparison at each end."""
+    if not axis.continuous:
+        return axis.condition(list(pieces))
+    cuts = [(start, cut_at(start), stop, cut_at(stop)) for start, stop in pieces]
+    texts = [axis.between(low, low != start, high, high != stop) for start, low, stop, high in cuts]
+    return texts[0] if len(texts) == 1 else f"({' or '.join(texts)})"
 
 
 def all_axes(schema: Schema) -> Axes:

@@ -163,6 +163,14 @@ class GroupSharesOf(_InOneReport, PresenceOf):
     def sought(self) -> str:
         return f"the share of people with each label of {self._both[1]}"
 
+    @property
+    def about(self) -> str:
+        return self._both[1]
+
+    @property
+    def rows(self) -> Floats | None:
+        return np.eye(self.size) if self.size <= FINE else None
+
     def tells(
         self, mechanism: Mechanism, tally: Tally, own: Estimate, among: int
     ) -> Iterator[tuple[str, LinearReading]]:
@@ -235,7 +243,9 @@ class GroupMeansOf(_OfGroups, Derived[Estimate]):
         """The shares of the groups, and their common mean, from -1 to 1."""
         d, (labels, number) = self.attribute.d, self.depends_on
         known, values = users.get(labels), users.get(number)
-        sizes = np.full(d, 1 / d) if known is None else np.bincount(known.values, weights=known.weights, minlength=d)
+        sizes: Any = np.full(d, 1 / d)
+        if known is not None:
+            sizes = np.bincount(known.values, weights=known.weights, minlength=d)
         return sizes, _FAR if values is None else float(values.weights @ values.values)
 
     def sensitivities(self, users: Users) -> dict[Question, float]:

@@ -190,7 +190,8 @@ class Question(ABC, Generic[R]):
     @classmethod
     def read(cls, schema: Schema, inside: str) -> Self | None:
         """The question about what stands between the brackets; None if it is not one of this kind."""
-        return cls(inside, schema[inside]) if inside in schema and cls.asks(schema[inside]) else None
+        name = inside if inside in schema else inside.strip()
+        return cls(name, schema[name]) if name in schema and cls.asks(schema[name]) else None
 
     @classmethod
     def restored(cls, schema: Schema, details: Any) -> Self | None:
@@ -529,6 +530,11 @@ class Question(ABC, Generic[R]):
         None if it is about several attributes, or no sum over users of something that each of them has.
         """
         return None
+
+    @property
+    def about(self) -> str | None:
+        """The attribute that `rows` are about."""
+        return self.names[0] if len(self.names) == 1 else None
 
     @property
     def slack(self) -> float:

@@ -26,6 +26,7 @@ from dither.ranges.grid import listed_entries
 from dither.schema import MOST_LABELS, Attribute, Categorical, KeyValue, Numeric, Ordinal, Schema
 
 _SNAP = 1e-9  # of a cell: what rounding makes of an end that lies on the border of two
+_FEWER = 3  # digits: numbers that people write have at most 13 or so, and those next to them 16 or 17
 _LISTED = 20  # names or labels in a message
 MOST_SHOWN = 64  # cells of a continuous attribute in a table or a picture: more are summed up to so many
 
@@ -299,6 +300,13 @@ class Axis:
         texts = [self._range_text(name, start, stop) for start, stop in pieces]
         return texts[0] if len(texts) == 1 else f"({' or '.join(texts)})"
 
+    def between(self, low: float, after: bool, high: float, behind: bool) -> str:
+        """Numbers from one, or only those `after` it, to another, which is inside if the piece ends `behind` it."""
+        name, (first, last) = _identifier(self.name), self.ends
+        above = "" if low == first and not after else f"{name} {'>' if after else '>='} {_number(low)}"
+        below = "" if high == last else f"{name} {'<=' if behind else '<'} {_number(high)}"
+        return " and ".join(filter(None, [above, below]))
+
     def _range_text(self, name: str, start: Any, stop: Any) -> str:
         high = stop if self.continuous else stop - 1
         if start == high:
@@ -308,6 +316,17 @@ class Axis:
         if stop == self.ends[1]:
             return f"{name} >= {_number(start)}"
         return f"{name} between {_number(start)} and {_number(high)}"
+
+
+def cut_at(end: float) -> float:
+    """The number that the end of a piece is written as: the one below, where it is just above one with fewer digits.
+
+    >>> import math
+    >>> cut_at(30.0), cut_at(math.nextafter(30.0, math.inf))
+    (30.0, 30.0)
+    """
+    below = math.nextafter(end, -math.inf)
+    return below if len(repr(below)) + _FEWER <= len(repr(end)) else end
 
 
 def _snapped(cells: NDArray[np.float64]) -> NDArray[np.float64]:
