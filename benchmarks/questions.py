@@ -53,7 +53,6 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-import dither
 from calibration import ALARM
 from dither import Plan, Schema, plan
 from dither.cli import demonstration, example_data
@@ -65,7 +64,7 @@ from dither.planning import plan_estimates
 from dither.planning.demand import known_by
 from dither.planning.infer import infer
 from dither.planning.record_tables import columns_of
-from dither.planning.trial import truths
+from dither.planning.trial import answers, truths
 from dither.questions.question import Question
 from figures import README, keep, markdown_table
 from measure import Machine
@@ -386,7 +385,7 @@ def compared(population: str, place: int, epsilon: float, users: int, seeds: int
         for seed in range(seeds):
             tallies = [each.tally(each.randomize(own, seed=seed)) for each in (bit, wide)]
             share = bit.estimate(tallies[0]).single(f"share({condition})").value
-            answer = dither.planning.trial.answers(wide, tallies[1], [condition]).answers.value
+            answer = answers(wide, tallies[1], [condition]).answers.value
             for kept, value in zip(squares, (share, answer), strict=True):
                 kept.append(float((np.ravel(value) - true)[0] ** 2))
     return Compared(population, condition, epsilon, users, float(true[0]), *squares)

@@ -34,8 +34,7 @@ from typing import Protocol
 from dither.core.mechanism import MOST_COUNTED
 from dither.planning.partition_search import Group, cheapest_groups
 from dither.questions.question import Question
-from dither.questions.tables import crossed
-from dither.questions.tables import MOST_TABLED
+from dither.questions.tables import MOST_TABLED, crossed
 
 Unit = tuple[Question, ...]  # what one report answers
 

@@ -192,7 +192,7 @@ class CumulativeOf(Question[Cumulative]):
     def cells_of(self, values: Floats, weights: Floats) -> Floats:
         """The shares of cells, of users with these values in their own units."""
         cells = self.encode(values)
-        return np.bincount(cells, weights=weights, minlength=self.cell_count)
+        return np.bincount(cells, weights=weights, minlength=self.cell_count).astype(np.float64)
 
     def select(self, own: Estimate, place: int, count: int) -> Cumulative:
         start = np.arange(1, self.cell_count) / self.cell_count
