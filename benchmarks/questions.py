@@ -8,7 +8,8 @@
 **Cases** (`question_cases`): medians, quantiles, variances, standard deviations, sums, counts and shares of conditions,
 correlations, covariances, means in groups, tables and top keys, of real flights and of made users, alone and many in
 one plan. Users are fixed; what is repeated is the randomness of the reports, from 80 times with the most users to 500
-with few (`--share` takes a part of these). Each case is planned twice: without a prior, and with the users' true distributions as priors (*informed*).
+with few (`--share` takes a part of these). Each case is planned twice: without a prior, and with the users' true
+distributions as priors (*informed*).
 
 **Predicted over realised error.** A question's prediction over the root mean squared error of its numbers. With the
 prior it should be from .83 to 1.25, plus three standard errors.
