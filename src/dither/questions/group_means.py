@@ -243,9 +243,9 @@ class GroupMeansOf(_OfGroups, Derived[Estimate]):
         """The shares of the groups, and their common mean, from -1 to 1."""
         d, (labels, number) = self.attribute.d, self.depends_on
         known, values = users.get(labels), users.get(number)
-        sizes: Any = np.full(d, 1 / d)
+        sizes = np.full(d, 1 / d)
         if known is not None:
-            sizes = np.bincount(known.values, weights=known.weights, minlength=d)
+            sizes = np.bincount(known.values, weights=known.weights, minlength=d).astype(np.float64)
         return sizes, _FAR if values is None else float(values.weights @ values.values)
 
     def sensitivities(self, users: Users) -> dict[Question, float]:
