@@ -159,6 +159,12 @@ class GroupSharesOf(_InOneReport, PresenceOf):
     def sought(self) -> str:
         return f"the share of people with each label of {self._both[1]}"
 
+    def variance_of_shares(self, name: str, size: int, mechanism: Mechanism, share: float) -> float | None:
+        if name != self._both[1] or size != self.size:
+            return None
+        reading: Any = mechanism.priced_reading
+        return replace(reading, about=self.needs).worst_variance(share)
+
     def tells(
         self, mechanism: Mechanism, tally: Tally, own: Estimate, among: int
     ) -> Iterator[tuple[str, LinearReading]]:
