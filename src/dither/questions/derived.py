@@ -34,6 +34,7 @@ from dither.questions.question import Collected, Expected, Floats, Question, R, 
 from dither.utility.population import Population
 
 _STEP = 1e-5  # of a mechanism's one, for slopes
+_FLAT = 0.1  # of the largest slope: what any number counts at least, when users are shared out
 _TWO_OF_THREE = 0.3173  # the chance to be more than one standard error away
 
 Users = Mapping[Question, Population]
@@ -127,8 +128,10 @@ class FunctionOf(Derived[Estimate]):
         return (self._at(values + steps) - self._at(values - steps)) / (2 * _STEP)
 
     def sensitivities(self, users: Users) -> dict[Question, float]:
-        slopes = self._slopes(self.believed(users))
-        return {each: float(slope**2) for each, slope in zip(self.rests_on, slopes, strict=True)}
+        """Where a function is flat in one number it is not so nearby: nobody asked about it would be too few."""
+        squares = self._slopes(self.believed(users)) ** 2
+        squares = np.maximum(squares, _FLAT**2 * squares.max())
+        return {each: float(square) for each, square in zip(self.rests_on, squares, strict=True)}
 
     def predict(self, expected: Mapping[Question, Expected], users: Users) -> float:
         errors = np.array([expected[each].error for each in self.rests_on])
