@@ -163,7 +163,6 @@ class GroupSharesOf(_InOneReport, PresenceOf):
     def sought(self) -> str:
         return f"the share of people with each label of {self._both[1]}"
 
-<<<<<<< HEAD
     @property
     def about(self) -> str:
         return self._both[1]
@@ -171,13 +170,12 @@ class GroupSharesOf(_InOneReport, PresenceOf):
     @property
     def rows(self) -> Floats | None:
         return np.eye(self.size) if self.size <= FINE else None
-=======
+
     def variance_of_shares(self, name: str, size: int, mechanism: Mechanism, share: float) -> float | None:
         if name != self._both[1] or size != self.size:
             return None
         reading: Any = mechanism.priced_reading
         return replace(reading, about=self.needs).worst_variance(share)
->>>>>>> h-bench
 
     def tells(
         self, mechanism: Mechanism, tally: Tally, own: Estimate, among: int
