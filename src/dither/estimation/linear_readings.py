@@ -52,9 +52,9 @@ class LinearReading(NamedTuple):
 
     @property
     def weighing(self) -> Floats:
-        """The covariance that its weight is taken by."""
+        """The covariance that its weight is taken by: drawn towards an even one, and with a ridge."""
         even = np.eye(len(self.value)) * float(np.mean(np.diagonal(self.covariance)))
-        return (self.reports * self.covariance + _EVEN * even) / (self.reports + _EVEN)
+        return (self.reports * self.covariance + _EVEN * even) / (self.reports + _EVEN) + _RIDGE * even
 
     @classmethod
     def independent(
@@ -126,9 +126,8 @@ class CombinedReadings:
         """For each source R' S^-1, in the basis."""
         found = []
         for source in self.sources:
-            ridge = _RIDGE * float(np.trace(source.covariance)) / len(source.value)
             told = source.rows @ self._basis.T
-            found.append(np.linalg.solve(source.weighing + ridge * np.eye(len(source.value)), told).T)
+            found.append(np.linalg.solve(source.weighing, told).T)
         return tuple(found)
 
     @cached_property

@@ -178,7 +178,7 @@ def _pooled(summed: Sequence[NoisySums]) -> list[NoisySums]:
 def _beside(reading: LinearReading, cuts: Cuts) -> NoisySums:
     """A reading of the values of an attribute as evidence about the cells between the cuts."""
     rows = np.add.reduceat(reading.rows, cuts[:-1], axis=1) / np.diff(cuts)
-    covariance = reading.covariance + reading.slack**2 * np.eye(len(reading.value))
+    covariance = reading.weighing + reading.slack**2 * np.eye(len(reading.value))
     variance, value = np.diag(covariance), reading.value
     if (covariance != np.diag(variance)).any():
         variance, axes = np.linalg.eigh(covariance)
