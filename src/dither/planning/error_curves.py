@@ -97,7 +97,7 @@ def error_curves(
     >>> from dither import Numeric
     >>> found = error_curves(Schema({"age": Numeric(0, 100)}), 1.0, users=10_000, epsilons=[0.5, 1.0, 2.0])
     >>> [round(float(error), 4) for error in found.errors["every question"]]
-    [0.0404, 0.0205, 0.0092]
+    [0.0403, 0.0207, 0.0094]
     """
     epsilon, users = checked_epsilon(epsilon), checked_count("users", users, 1)
     spots = tuple(np.geomspace(epsilon / 10, epsilon * 10, 17)) if epsilons is None else _ascending(epsilons)

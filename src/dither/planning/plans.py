@@ -214,8 +214,8 @@ class Plan:
         >>> from dither import Numeric, plan
         >>> best = plan(Schema({"income": Numeric(0, 200_000)}), 1.0, users=100_000)
         >>> best.influence(0.01)
-        question      numbers        least        most  moved by 1 of n  1% of liars, down  1% of liars, up
-        mean(income)        1  -3.0709e+05  5.0709e+05       8.1419e+05            -5070.9           5070.9
+        question      numbers       least       most  moved by 1 of n  1% of liars, down  1% of liars, up
+        mean(income)        1  -1.164e+05  3.164e+05       4.3279e+05              -3164             3164
         """
         return influence_on_plan(self, share)
 
