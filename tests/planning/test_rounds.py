@@ -88,7 +88,7 @@ def from_memory(mechanism, history: tuple[int, ...]) -> list[Fraction]:
     for reports in product(range(3), repeat=len(history)):
         chance = Fraction(1)
         for start, end in pairwise(starts):
-            said = [np.prod([second[p][y] for y in reports[start:end]]) for p in range(3)]
+            said = [np.prod([second[p][y] for y in reports[start:end]]) for p in range(3)]  # type: ignore
             chance *= sum(kept[history[start]][p] * said[p] for p in range(3))
         law.append(chance)
     return law
@@ -103,7 +103,7 @@ def test_memory_keeps_epsilon_for_values_that_stay():
     for rounds in (1, 2, 3):
         laws = [from_memory(mechanism, (value,) * rounds) for value in range(3)]
         assert all(sum(law) == 1 for law in laws)
-        assert largest_ratio(laws) <= exp_below(2.0 if rounds > 1 else mechanism.first)
+        assert largest_ratio(laws) <= exp_below(2.0 if rounds > 1 else mechanism.first)  # type: ignore
     assert 1.9 < plan.guarantee.epsilon <= 2.0
     assert plan.report_guarantee.epsilon <= 1.0
 
@@ -135,7 +135,7 @@ def test_a_crowd_hides_no_times_of_changes():
     with pytest.raises(ParameterError, match="different groups"):
         privacy.amplify(dither.plan(MOOD, 2.0, users=100, rounds=30, changes=1), 10_000, 1e-6)
     crowd = privacy.amplify(dither.plan(MOOD, 2.0, users=100, rounds=30, changes=0), 10_000, 1e-6)
-    assert crowd.epsilon < crowd.all_rounds.epsilon < 2.0
+    assert crowd.epsilon < crowd.all_rounds.epsilon < 2.0  # type: ignore
 
 
 @pytest.mark.parametrize("mode", [KEPT, ONE])
@@ -208,7 +208,7 @@ def test_memory_wins_where_values_stay():
 def test_first_is_kept_by_one_round_of_several_questions():
     schema = dither.Schema({**JOB, "smokes": dither.Categorical(["yes", "no"]), "age": dither.Numeric(0, 100)})
     for options in ({}, {"changes": 0}, {"changes": 2}):
-        plan = dither.plan(schema, 8.0, users=100_000, rounds=10, first=1.0, **options)
+        plan = dither.plan(schema, 8.0, users=100_000, rounds=10, first=1.0, **options)  # type: ignore
         assert plan.report_guarantee.epsilon <= 1.0
         assert plan.guarantee.epsilon <= 8.0
 
@@ -318,7 +318,7 @@ def test_ranges_have_rounds_but_no_changes():
 def test_shares_below_thresholds_over_time():
     schema = dither.Schema({"age": dither.Ordinal(0, 19)})
     for options in ({}, {"changes": 0}):
-        plan = dither.plan(schema, 2.0, users=5000, rounds=4, ask=["cumulative(age)"], **options)
+        plan = dither.plan(schema, 2.0, users=5000, rounds=4, ask=["cumulative(age)"], **options)  # type: ignore
         found = plan.estimate_rounds(tallies(plan, [{"age": np.arange(5000) % 20}] * 4, 2))
         low, high = found.change("age", 0, 1).interval(0.999)
         assert (low <= 0).all()
@@ -406,14 +406,14 @@ def test_odd_tables_and_tallies():
     table = evenly(12)
     for tables in ([], [table] * 4, table, [table, evenly(11)], None):
         with pytest.raises(ParameterError):
-            plan.randomize_rounds(tables)
+            plan.randomize_rounds(tables)  # type: ignore
     with pytest.raises(DitherError, match="round 1") as refused:
         plan.randomize_rounds([table, {"job": ["astronaut"] * 12}])
     assert "astronaut" not in str(refused.value)
     counted = tallies(plan, [evenly(1000)] * 3, 1)
     for wrong in ({}, {3: counted[0]}, {"0": counted[0]}, [counted[0]], {True: counted[0]}):
         with pytest.raises(ParameterError):
-            plan.estimate_rounds(wrong)
+            plan.estimate_rounds(wrong)  # type: ignore
     with pytest.raises(DitherError, match="round 0"):
         plan.estimate_rounds({0: plan.tally({"histogram(job)": np.empty(0, plan.parts[0].mechanism.dtype)})})
     listed = [dither.planning.PlanTally(each.plan, each.parts, {"00" * 32: each.reports}) for each in counted.values()]

@@ -86,7 +86,7 @@ def test_from_memory_randomized_again(path: Path):
     with Ledger(path, epsilon=2.0) as ledger:
         reports = [sent(ledger, plan, "nurse", number) for number in range(60)]
         counts = np.unique(reports, return_counts=True)[1]
-        again = plan.parts[0].mechanism._again
+        again = plan.parts[0].mechanism._again  # type: ignore
         assert len(counts) > 1
         often = stats.binom.ppf(1e-6, 60, again.high / again.total)  # the kept one: rarer once in 10^6
         assert counts.max() >= often > 60 / 4
@@ -121,7 +121,7 @@ def test_odd_periods(path: Path):
     with Ledger(path, epsilon=2.0) as ledger:
         for odd in (None, "W49", 0, 1.5, b"W47", ["W47"], "nurse"):
             with pytest.raises(ParameterError, match="its periods are W47, W48"):
-                ledger.report(plan, {"job": "nurse"}, period=odd)
+                ledger.report(plan, {"job": "nurse"}, period=odd)  # type: ignore
         assert not ledger.reserved.epsilon
 
 
@@ -136,6 +136,6 @@ def test_what_is_sent_is_counted(path: Path):
     plan = dither.plan(SCHEMA, 2.0, users=1000, rounds=9, changes=0)
     with Ledger(path, epsilon=2.0) as ledger:
         counted = {number: plan.tally(ledger.report(plan, {"job": "nurse"}, period=number)) for number in range(3)}
-    found = plan.estimate_rounds(counted)
+    found = plan.estimate_rounds(counted)  # type: ignore
     assert found.guarantee == plan.guarantee
     assert [found.reports[number] for number in found] == [1, 1, 1]
