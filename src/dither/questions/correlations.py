@@ -186,8 +186,7 @@ class CorrelationOf(CovarianceOf):
     def function(self, values: Floats) -> Floats:
         variances = (values[..., 3:] + 1) / 2 - values[..., 1:3] ** 2
         both = np.sqrt(np.prod(np.maximum(variances, _ALONE), axis=-1))
-        found = np.clip(super().function(values) / both, -1.0, 1.0)
-        return np.where(variances.min(axis=-1) > _ALONE, found, np.nan)
+        return np.where(variances.min(axis=-1) > _ALONE, super().function(values) / both, np.nan)
 
     @property
     def not_known(self) -> str:

@@ -88,7 +88,11 @@ class FunctionOf(Derived[Estimate]):
 
     @abstractmethod
     def function(self, values: Floats) -> Floats:
-        """Its value, of the values of what it rests on along the last axis; NaN where there is none."""
+        """Its value, of the values of what it rests on along the last axis; NaN where there is none.
+
+        It goes on beyond its `ends`, where noise may lead: cut off there it would be flat, and its interval would not
+        find the way back.
+        """
 
     @property
     def shape(self) -> tuple[()]:
@@ -140,8 +144,8 @@ class FunctionOf(Derived[Estimate]):
         errors = np.array([float(one.stderr) / each.unit for each, one in zip(self.rests_on, before, strict=True)])
         if not all(result.n for result in results):
             return self._nothing(collected)
-        value = float(self._at(now))
         low, high = (end / self.unit for end in self.ends)
+        value = float(np.clip(self._at(now), low, high))
         inside = np.full(len(results), -1.0), np.full(len(results), 1.0)
         rule = ProfileIntervals(self._at, own, errors, low, high, inside)
         stderr = float(np.subtract(*rule.ends(_TWO_OF_THREE)[::-1])[0]) / 2  # which a function that bends has, too

@@ -107,7 +107,7 @@ class VarianceOf(FunctionOf):
         return self.attribute.scale**2
 
     def function(self, values: Floats) -> Floats:
-        return np.maximum(_variance(values[..., 0], values[..., 1]), 0.0)
+        return _variance(values[..., 0], values[..., 1])
 
 
 class StdOf(VarianceOf):
@@ -121,7 +121,8 @@ class StdOf(VarianceOf):
         return self.attribute.scale
 
     def function(self, values: Floats) -> Floats:
-        return np.sqrt(super().function(values))
+        variance = super().function(values)
+        return np.sign(variance) * np.sqrt(np.abs(variance))
 
 
 def _variance(mean: Floats, square: Floats) -> Floats:
