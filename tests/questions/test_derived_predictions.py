@@ -100,3 +100,16 @@ def test_few_reports_do_not_pull_all_others_to_what_they_saw():
     many = LinearReading.independent(np.eye(2), np.array([0.5, 0.5]), np.full(2, 1e-3), 1000)
     three = LinearReading.independent(np.eye(2), np.array([1.0, 0.0]), np.array([0.3, 1e-5]), 3)
     assert combined([many, three]).of(np.eye(2)).value[1] > 0.49
+
+
+def test_a_correlation_near_one_is_not_certain_where_noise_leads_beyond_it():
+    schema = Schema({"a": Numeric(-1, 1), "b": Numeric(-1, 1)})
+    made = plan(schema, 4.0, users=400, ask=["correlation(a, b)"])
+    random = np.random.default_rng(1)
+    a = random.uniform(-0.9, 0.9, 400)
+    b = np.clip(0.98 * a + 0.2 * random.uniform(-0.9, 0.9, 400), -1, 1)
+    found = [made.estimate(made.tally(made.randomize({"a": a, "b": b}, seed=seed))) for seed in range(60)]
+    ends = [result.single("correlation(a, b)").interval(0.95) for result in found]
+    assert (
+        sum(float(low) == 1.0 for low, _ in ends) < 10
+    )  # of 60; three are usual, and thirteen where the function is cut off at one

@@ -184,13 +184,10 @@ class CorrelationOf(CovarianceOf):
     def remark(self) -> str:
         return super().remark + " Both numbers are believed to have a correlation of a half."
 
-    def unbounded(self, values: Floats) -> Floats:
+    def function(self, values: Floats) -> Floats:
         variances = (values[..., 3:] + 1) / 2 - values[..., 1:3] ** 2
         both = np.sqrt(np.prod(np.maximum(variances, _ALONE), axis=-1))
         return np.where(variances.min(axis=-1) > _ALONE, super().function(values) / both, np.nan)
-
-    def function(self, values: Floats) -> Floats:
-        return np.clip(self.unbounded(values), -1.0, 1.0)
 
     @property
     def not_known(self) -> str:

@@ -88,11 +88,11 @@ class FunctionOf(Derived[Estimate]):
 
     @abstractmethod
     def function(self, values: Floats) -> Floats:
-        """Its value, of the values of what it rests on along the last axis; NaN where there is none."""
+        """Its value, of the values of what it rests on along the last axis; NaN where there is none.
 
-    def unbounded(self, values: Floats) -> Floats:
-        """The same beyond the ends of its domain, where noise may put it: the error of a number does not end there."""
-        return self.function(values)
+        It goes on beyond its `ends`, where noise may lead: cut off there it would be flat, and its interval would not
+        find the way back.
+        """
 
     @property
     def shape(self) -> tuple[()]:
@@ -144,11 +144,11 @@ class FunctionOf(Derived[Estimate]):
         errors = np.array([float(one.stderr) / each.unit for each, one in zip(self.rests_on, before, strict=True)])
         if not all(result.n for result in results):
             return self._nothing(collected)
-        value = float(self._at(now))
         low, high = (end / self.unit for end in self.ends)
+        value = float(np.clip(self._at(now), low, high))
         inside = np.full(len(results), -1.0), np.full(len(results), 1.0)
         rule = ProfileIntervals(self._at, own, errors, low, high, inside)
-        wide = replace(rule, function=self._beyond, low=2 * low - high, high=2 * high - low)
+        wide = replace(rule, low=2 * low - high, high=2 * high - low)
         reach = float(np.subtract(*wide.ends(_TWO_OF_THREE)[::-1])[0]) / 2  # which a function that bends has, too
         stderr = min(reach, (high - low) / 2)
         made = Estimate(
@@ -166,10 +166,6 @@ class FunctionOf(Derived[Estimate]):
     def _at(self, values: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
             return self.function(values)
-
-    def _beyond(self, values: Floats) -> Floats:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return self.unbounded(values)
 
     def _in_ones(self, values: Sequence[float]) -> Floats:
         """Results of what it rests on, in units of mechanisms."""

@@ -106,11 +106,8 @@ class VarianceOf(FunctionOf):
     def unit(self) -> float:
         return self.attribute.scale**2
 
-    def unbounded(self, values: Floats) -> Floats:
-        return _variance(values[..., 0], values[..., 1])
-
     def function(self, values: Floats) -> Floats:
-        return np.maximum(self.unbounded(values), 0.0)
+        return _variance(values[..., 0], values[..., 1])
 
 
 class StdOf(VarianceOf):
@@ -123,8 +120,8 @@ class StdOf(VarianceOf):
     def unit(self) -> float:
         return self.attribute.scale
 
-    def unbounded(self, values: Floats) -> Floats:
-        variance = super().unbounded(values)
+    def function(self, values: Floats) -> Floats:
+        variance = super().function(values)
         return np.sign(variance) * np.sqrt(np.abs(variance))
 
 
