@@ -9,7 +9,7 @@ import pytest
 
 import dither
 from dither import Categorical, KeyValue, Numeric, Ordinal, Schema
-from dither.planning.demand import LEAST, demanded, measured
+from dither.planning.demand import demanded, measured
 from dither.questions import Question, questions
 from dither.utility.population import Population
 
@@ -59,7 +59,7 @@ def test_what_hardly_matters_is_asked_all_the_same():
     base = variance.rests_on
     centred = {base[0]: Population(np.array([0.0]), np.array([1.0]))}
     found = by_text(demanded({variance: 1.0}, centred).importance)
-    assert found["mean(income)"] == pytest.approx(LEAST)
+    assert 0 < found["mean(income)"] < 0.01 * found["square(income)"]
     assert str(mean) in found
 
 
