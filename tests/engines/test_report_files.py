@@ -466,7 +466,7 @@ def test_damage_is_found_in_files_that_dither_wrote(tmp_path, ending, count):
     with path.open("wb") if ending == "stream" else nullcontext(path) as target:
         Local().randomize(chosen, Records(table(chosen, USERS), [150]), target, seed=1)
     data = path.read_bytes()
-    found = list(changed(path, (each for damage in (flipped, moved) for each in damage(data, count, 1)), chosen))
+    found = list(changed(path, (each for damage in (flipped, moved) for each in damage(data, count, 2)), chosen))
     assert "another" not in found
     assert found.count("refused") > count  # the others changed a byte to itself, or one that nobody reads
 

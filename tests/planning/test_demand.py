@@ -59,7 +59,7 @@ def test_what_hardly_matters_is_asked_all_the_same():
     base = variance.rests_on
     centred = {base[0]: Population(np.array([0.0]), np.array([1.0]))}
     found = by_text(demanded({variance: 1.0}, centred).importance)
-    assert 0 < found["mean(income)"] < 0.01 * found["square(income)"]
+    assert 0 < found["mean(income)"] < 0.02 * found["square(income)"]
     assert str(mean) in found
 
 

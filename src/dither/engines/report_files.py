@@ -243,10 +243,32 @@ def _parquet_batches(piece: Piece) -> Iterator["pyarrow.RecordBatch"]:
 
 def _stored_once(piece: Piece) -> list[str]:
     """The column of reports, if equal ones may be stored once: dither does not, and others may repeat a long one."""
-    group = _footer(piece.opened, piece.opened.version).row_group(piece.number)
-    columns = (group.column(number) for number in range(group.num_columns))
-    found = [column.encodings for column in columns if column.path_in_schema == REPORT]
-    return [REPORT] if any("DICTIONARY" in each for encodings in found for each in encodings) else []
+    encodings = _encodings(piece.opened, piece.opened.version).get(piece.number, "")
+    return [REPORT] if "DICTIONARY" in encodings else []
+
+
+@lru_cache(maxsize=8)
+def _encodings(place: FilePlace, version: tuple[int, int]) -> dict[int, str]:
+    """How reports are stored in each piece of a file.
+
+    By DuckDB, where it can read the file: pyarrow ends the whole process if this part of a footer is damaged, where no
+    exception can be caught (seen with 25.0 and 26.0, "histogram size mismatch").
+    """
+    if place.filesystem is not None:
+        footer, found = _footer(place, version), dict[int, str]()
+        for number in range(footer.num_row_groups):
+            columns = (footer.row_group(number).column(place_) for place_ in range(footer.num_columns))
+            found[number] = " ".join(str(each.encodings) for each in columns if each.path_in_schema == REPORT)
+        return found
+    duckdb = require("duckdb", "fast")
+    query = "select row_group_id, encodings from parquet_metadata(?) where path_in_schema = ?"
+    try:
+        with duckdb.connect() as base:
+            rows = base.execute(query, [place.path, REPORT]).fetchall()
+        return {int(number): str(encodings) for number, encodings in rows}
+    except duckdb.Error:
+        reason = "its footer is damaged"
+    raise require("pyarrow", "fast").ArrowInvalid(reason)
 
 
 def _written_out(batch: "pyarrow.RecordBatch") -> Iterator["pyarrow.RecordBatch"]:
