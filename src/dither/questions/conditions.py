@@ -146,7 +146,7 @@ def all_axes(schema: Schema) -> Axes:
     names = [name for name in schema if schema[name].kind != "keyvalue"]
     if not names:
         raise ParameterError("conditions are about numbers and labels, and this schema has none")
-    return Axes.of_schema(schema, names)
+    return Axes(tuple(replace(axis, exact=True) for axis in Axes.of_schema(schema, names)))
 
 
 def _listed(axis: Axis, pieces: Sequence[tuple[Any, Any]]) -> list[Any]:

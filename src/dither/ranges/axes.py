@@ -60,6 +60,7 @@ class Axis:
     name: str
     size: int
     attribute: Numeric | Ordinal | Categorical
+    exact: bool = False  # whether `<` and `<=` of a continuous one differ, by the last bit of an end
 
     @cached_property
     def continuous(self) -> bool:

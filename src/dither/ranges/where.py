@@ -9,7 +9,7 @@ restricts. So what is read here is exactly what makes a box:
   it is no box, and refused: two queries, and the one that satisfies both, give the answer by addition.
 
 `not` is moved inwards first (not (A or B) is not A and not B). Of whole numbers, `age > 20.5` begins at 21. Of
-continuous ones `<` and `<=` differ by the last bit of an end, which answers about ranges cannot tell apart. An end may
+continuous ones `<` and `<=` are the same for answers about ranges, which cannot tell them apart. An end may
 lie just beyond the values (`age < 100` where they end at 99), and no further: it would be a slip, such as thousands in
 place of units.
 
@@ -25,7 +25,7 @@ from typing import Any
 
 from dither.core.checks import is_real
 from dither.errors import ParameterError, require
-from dither.ranges.axes import GRAMMAR, AnyOf, Axes, Axis, Pieces, complement, cut_at, listed, union, value_text
+from dither.ranges.axes import GRAMMAR, AnyOf, Axes, Axis, Pieces, complement, listed, union, value_text
 
 LONGEST = 2_000_000  # characters: a hundred thousand conditions
 DEEPEST = 20  # brackets, or signs, inside each other
@@ -72,8 +72,8 @@ def parse(axes: Axes, text: str) -> Mapping[Any, Any]:
 def parse_box(axes: Axes, text: str) -> Box:
     """One query from text, as the pieces of each attribute that it restricts.
 
-    Of continuous attributes an end is exact to the last bit: values up to 30 and 30 itself end at the next number above
-    30. So `<` and `<=` differ, for users whose values are exactly there.
+    Of continuous attributes that are `exact` an end is so to the last bit: values up to 30 and 30 itself end at the next
+    number above 30. So `<` and `<=` differ, for users whose values are exactly there.
     """
     if not isinstance(text, str):
         raise ParameterError(f"a query is a text, as in 'age between 20 and 40', not {type(text).__name__}")
@@ -318,7 +318,7 @@ def _edge(axis: Axis, value: Any, above: bool) -> Any:
         edge = math.floor(value) + 1 if above else math.ceil(value)
     if not first <= edge <= last:
         raise axis.outside(value)
-    return min(math.nextafter(edge, math.inf), last) if axis.continuous and above else edge
+    return min(math.nextafter(edge, math.inf), last) if axis.exact and axis.continuous and above else edge
 
 
 def _strange(node: Any) -> ParameterError:
@@ -346,6 +346,6 @@ def _wanted(axis: Axis, pieces: Pieces) -> Any:
     step = 0 if axis.continuous else 1
     if step and all(stop - start == 1 for start, stop in pieces):
         return [start for start, _ in pieces] if len(pieces) > 1 else pieces[0][0]
-    pieces = [tuple(map(cut_at, piece)) if not step else piece for piece in pieces if step or not axis.narrow(*piece)]
+    pieces = [piece for piece in pieces if step or not axis.narrow(*piece)]
     ranges = [(None if a == first else a, None if b == last else b - step) for a, b in pieces]
     return AnyOf(tuple(ranges)) if len(ranges) > 1 else ranges[0]
