@@ -72,8 +72,8 @@ def parse(axes: Axes, text: str) -> Mapping[Any, Any]:
 def parse_box(axes: Axes, text: str) -> Box:
     """One query from text, as the pieces of each attribute that it restricts.
 
-    Of continuous attributes that are `exact` an end is so to the last bit: values up to 30 and 30 itself end at the next
-    number above 30. So `<` and `<=` differ, for users whose values are exactly there.
+    Of continuous attributes that are `exact` an end is so to the last bit: values up to 30 and 30 itself end at the
+    next number above 30. So `<` and `<=` differ, for users whose values are exactly there.
     """
     if not isinstance(text, str):
         raise ParameterError(f"a query is a text, as in 'age between 20 and 40', not {type(text).__name__}")
