@@ -62,7 +62,7 @@ def shuffled(batch: pa.RecordBatch, seed: int = 3) -> pa.RecordBatch:
 @pytest.mark.wide
 def test_the_cases_have_every_kind_of_report():
     kinds = {type(part.mechanism).__name__ for name in CHOICES for part in made(name).parts}
-    assert {"Duchi", "Hybrid", "GRR", "SubsetSelection", "Hadamard", "Hypercube", "Collision", "PCKV_AGRR"} <= kinds
+    assert {"Duchi", "Piecewise", "GRR", "SubsetSelection", "Hadamard", "Hypercube", "Collision", "PCKV_AGRR"} <= kinds
     assert {made(name).questions_per_user for name in CHOICES} >= {1, 2, 4}
     assert any(part.table is not None for part in made("all from everybody").parts)
     assert any("ranges" in part.name for part in made("ranges").parts)
