@@ -22,7 +22,7 @@ from dither.core.estimate import MEAN, Estimate
 from dither.core.guarantee import Guarantee
 from dither.estimation.linear_readings import LinearReading
 from dither.planning import plan_estimates
-from dither.planning.attribute_evidence import Source, put_together, sources_of
+from dither.planning.attribute_evidence import EvidenceSource, put_together, sources_of
 from dither.planning.plans import Part
 from dither.planning.prediction import Prediction
 from dither.planning.trial import truths
@@ -307,7 +307,9 @@ def check_slack() -> None:
     rows = mean.rows
     assert rows is not None
     cells = LinearReading(rows, np.array([0.24]), np.array([[1e-4]]), 50)
-    sources = {"x": [Source(mean, LinearReading.of_estimate(rows, own, mean.slack)), Source(other, cells)]}
+    sources = {
+        "x": [EvidenceSource(mean, LinearReading.of_estimate(rows, own, mean.slack)), EvidenceSource(other, cells)]
+    }
     found = put_together({mean: own}, sources)[mean]
     assert (float(found.value), found.n) == (pytest.approx(0.22), 150)
     assert float(found.stderr) == pytest.approx(0.01 / math.sqrt(2), rel=2e-3)

@@ -11,7 +11,7 @@ from dither.errors import ParameterError
 from dither.planning.trial import truths
 from dither.questions import named, questions
 from dither.questions.correlations import CorrelationOf, CovarianceOf, ProductOf
-from dither.questions.question import Collected, Question
+from dither.questions.question import CollectedUsers, Question
 from dither.schema import Numeric
 from questions.population import (
     SCHEMA,
@@ -114,7 +114,7 @@ def derived(kind: type[CovarianceOf], values: list[float], error: float) -> Esti
         each: each.decode(Estimate(np.asarray(value), np.asarray(error), 50, Guarantee(1.0)))
         for each, value in zip(question.rests_on, values, strict=True)
     }
-    return question.derive(found, Collected(1000, Guarantee(1.0)))
+    return question.derive(found, CollectedUsers(1000, Guarantee(1.0)))
 
 
 def test_units():

@@ -12,7 +12,7 @@ from dither.errors import ParameterError
 from dither.planning.trial import truths
 from dither.questions import questions
 from dither.questions.means import MeanOf
-from dither.questions.question import Collected
+from dither.questions.question import CollectedUsers
 from dither.questions.spreads import SquareOf, StdOf, VarianceOf
 from dither.schema import Numeric, Ordinal
 from questions.population import (
@@ -26,7 +26,7 @@ from questions.population import (
 )
 
 ASKED = "variance(income)", "std(income)", "variance(age)", "std(age)"
-COLLECTED = Collected(1000, Guarantee(1.0))
+COLLECTED = CollectedUsers(1000, Guarantee(1.0))
 
 
 @pytest.mark.parametrize("text", ASKED)

@@ -38,23 +38,23 @@ MOST_VALUES = 1024  # of an attribute, or cells of a table: the work grows with 
 _SEEN = 1e-3  # the least part of a number that is told: what is below is rounding
 
 
-class Source(NamedTuple):
+class EvidenceSource(NamedTuple):
     """What a question tells about the shares of an attribute's values."""
 
     question: Question
     reading: LinearReading
 
 
-Sources = Mapping[str, Sequence[Source]]
+Sources = Mapping[str, Sequence[EvidenceSource]]
 
 
-def sources_of(told: Iterable[tuple[Question, str, LinearReading]]) -> dict[str, list[Source]]:
+def sources_of(told: Iterable[tuple[Question, str, LinearReading]]) -> dict[str, list[EvidenceSource]]:
     """What is told about each attribute, by its name."""
-    found: dict[str, list[Source]] = {}
+    found: dict[str, list[EvidenceSource]] = {}
     for question, name, reading in told:
         known = np.isfinite(reading.covariance).all() and (np.diagonal(reading.covariance) > 0).all()
         if reading.reports and known:
-            found.setdefault(name, []).append(Source(question, reading))
+            found.setdefault(name, []).append(EvidenceSource(question, reading))
     return found
 
 
@@ -75,11 +75,11 @@ def put_together(found: Mapping[Question, Any], sources: Sources) -> dict[Questi
 class _Together(NamedTuple):
     """All sources about an attribute, and what they tell together."""
 
-    sources: Sequence[Source]
+    sources: Sequence[EvidenceSource]
     every: CombinedReadings
 
     @classmethod
-    def of(cls, sources: Sequence[Source]) -> "_Together":
+    def of(cls, sources: Sequence[EvidenceSource]) -> "_Together":
         return cls(sources, combined([source.reading for source in sources]))
 
     def better(self, question: Question) -> Callable[[Floats, Estimate], Estimate]:
@@ -116,7 +116,7 @@ class _Together(NamedTuple):
             bias=bias.reshape(shape) if bias.any() else None,
         )
 
-    def _told_alone(self, question: Question, estimate: Estimate, used: Sequence[Source]) -> bool:
+    def _told_alone(self, question: Question, estimate: Estimate, used: Sequence[EvidenceSource]) -> bool:
         """Whether an estimate has all of this already: its own reports, or those of the table that it was read off."""
         if any(source.question == question for source in self.sources):
             return all(source.question == question for source in used)
@@ -129,18 +129,18 @@ def _matters(reading: LinearReading, weights: Floats, rows: Floats) -> bool:
     return bool(np.abs(weights @ reading.rows).max(initial=0.0) > _SEEN * np.abs(rows).max())
 
 
-def _lifted(question: Question, estimate: Any, sources: Sources) -> list[Source]:
+def _lifted(question: Question, estimate: Any, sources: Sources) -> list[EvidenceSource]:
     """What is told about the cells of a table: by its own reports, and by others about each of its axes."""
     sizes = question.axis_values
     if not sizes or not estimate.n or prod(sizes) > MOST_VALUES:
         return []
-    found = [Source(question, LinearReading.of_estimate(np.eye(question.size), estimate))]
+    found = [EvidenceSource(question, LinearReading.of_estimate(np.eye(question.size), estimate))]
     for axis, name in enumerate(question.names):
         before, after = prod(sizes[:axis]), prod(sizes[axis + 1 :])
         for source in sources.get(name, ()):
             if source.question != question and source.reading.rows.shape[1] == sizes[axis]:
                 rows = np.stack([np.tile(np.repeat(row, after), before) for row in source.reading.rows])
-                found.append(Source(source.question, source.reading._replace(rows=rows)))
+                found.append(EvidenceSource(source.question, source.reading._replace(rows=rows)))
     return found
 
 

@@ -19,7 +19,7 @@ from dither.estimation.linear_readings import LinearReading
 from dither.planning.attribute_evidence import put_together, sources_of
 from dither.planning.refinement import refine_estimates
 from dither.questions.catalogue import named
-from dither.questions.question import Collected, Question
+from dither.questions.question import CollectedUsers, Question
 from dither.ranges.range_estimate import RangeEstimate
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def estimated(plan: "Plan", tally: "PlanTally", users: int, refine: str | None) 
     if refine is not None:
         found = refine_estimates(found, refine)
     decoded = {question: question.decode(estimate) for question, estimate in found.items()}
-    collected = Collected(users, guarantee)
+    collected = CollectedUsers(users, guarantee)
     worked_out = {question: question.derive(decoded, collected) for question in plan.derived}
     shown = {str(each): result for each, result in {**decoded, **worked_out}.items() if not each.supporting}
     reports = {name: part.n for name, part in tally.parts.items()}

@@ -30,7 +30,7 @@ from dither.core.confidence import ProfileIntervals
 from dither.core.estimate import Bounds, Estimate
 from dither.core.mechanism import Domain
 from dither.questions.means import MeanOf
-from dither.questions.question import Collected, Expected, Floats, Question, R, Whole
+from dither.questions.question import CollectedUsers, Expected, Floats, Question, R, Whole
 from dither.utility.population import Population
 
 _STEP = 1e-5  # of a mechanism's one, for slopes
@@ -53,7 +53,7 @@ class Derived(Question[R]):
         return self.rests_on[0].domain
 
     @abstractmethod
-    def derive(self, found: Mapping[Question, Any], collected: Collected) -> R:
+    def derive(self, found: Mapping[Question, Any], collected: CollectedUsers) -> R:
         """Its result, from the results of what it rests on, all in their own units."""
 
     @abstractmethod
@@ -137,7 +137,7 @@ class FunctionOf(Derived[Estimate]):
         errors = np.array([expected[each].error for each in self.rests_on])
         return self.unit * math.sqrt(float((self._slopes(self.believed(users)) ** 2) @ errors**2))
 
-    def derive(self, found: Mapping[Question, Estimate], collected: Collected) -> Estimate:
+    def derive(self, found: Mapping[Question, Estimate], collected: CollectedUsers) -> Estimate:
         results = [found[each] for each in self.rests_on]
         before = [result if result.original is None else result.original for result in results]
         now, own = (self._in_ones([float(result.value) for result in some]) for some in (results, before))
@@ -171,7 +171,7 @@ class FunctionOf(Derived[Estimate]):
         """Results of what it rests on, in units of mechanisms."""
         return np.array([(value - each.origin) / each.unit for each, value in zip(self.rests_on, values, strict=True)])
 
-    def _nothing(self, collected: Collected) -> Estimate:
+    def _nothing(self, collected: CollectedUsers) -> Estimate:
         unknown = self.unknown(collected.guarantee, "")
         assert unknown is not None
         return self.decode(replace(unknown, bounds=Bounds(*(end / self.unit for end in self.ends))))

@@ -28,7 +28,7 @@ from dither.questions.derived import Derived, Users
 from dither.questions.histograms import HistogramOf
 from dither.questions.keys import ConditionalMeanOf, KeyMeanOf, KeyQuestion, PresenceOf
 from dither.questions.means import MeanOf
-from dither.questions.question import FINE, Collected, Column, Expected, Floats, Question, Whole, from_steps, steps
+from dither.questions.question import FINE, CollectedUsers, Column, Expected, Floats, Question, Whole, from_steps, steps
 from dither.schema import Attribute, Categorical, KeyValue, Numeric, Ordinal, Schema
 
 _BY = " by "
@@ -37,7 +37,7 @@ _SMALL = 4.0  # times smaller than equal groups would be: for smaller ones nobod
 
 
 @dataclass(frozen=True)
-class Grouped:
+class GroupedNumber:
     """A number, and the labels by which users are grouped."""
 
     number: Numeric | Ordinal
@@ -97,7 +97,7 @@ class Grouped:
 class _OfGroups(Question):
     """Questions about a number in groups, of which the name is "income by job"."""
 
-    attribute: Grouped
+    attribute: GroupedNumber
 
     @classmethod
     def asks(cls, attribute: Attribute) -> bool:
@@ -111,7 +111,7 @@ class _OfGroups(Question):
             return None
         if schema[number].kind not in ("numeric", "ordinal") or schema[groups].kind != "categorical":
             raise ParameterError("a mean in groups is that of a number by labels, as in mean(income by job)")
-        return cls(f"{number}{_BY}{groups}", Grouped(schema[number], schema[groups]))  # type: ignore[arg-type]
+        return cls(f"{number}{_BY}{groups}", GroupedNumber(schema[number], schema[groups]))  # type: ignore[arg-type]
 
     @property
     def _both(self) -> tuple[str, str]:
@@ -269,7 +269,7 @@ class GroupMeansOf(_OfGroups, Derived[Estimate]):
         seen = np.isfinite(errors)
         return self.unit * float(np.sqrt(np.mean(errors[seen] ** 2))) if seen.any() else self.unit
 
-    def derive(self, found: Mapping[Question, Estimate], collected: Collected) -> Estimate:
+    def derive(self, found: Mapping[Question, Estimate], collected: CollectedUsers) -> Estimate:
         among = found.get(AmongGroupsOf(self.name, self.attribute))
         if among is None:
             unknown: Any = self.unknown(collected.guarantee, "")

@@ -25,7 +25,7 @@ from dither.errors import ParameterError
 from dither.questions.cumulative import CumulativeOf
 from dither.questions.derived import Derived, Users
 from dither.questions.means import MeanOf
-from dither.questions.question import Collected, Expected, Floats, Question, Whole
+from dither.questions.question import CollectedUsers, Expected, Floats, Question, Whole
 from dither.schema import Attribute, Schema
 
 _FINE = 1 << 16  # cells of a number, for the truth in a trial
@@ -37,7 +37,7 @@ _ROUNDING = 1e-12
 _NORMAL = np.array([NormalDist().inv_cdf((place + 0.5) / 101) for place in range(101)])  # stand for a normal error
 
 
-class _Curve(NamedTuple):
+class _QuantileCurve(NamedTuple):
     """Users as a prior has them: their shares of cells, the curve that these are, and where the quantile is."""
 
     shares: Floats
@@ -137,7 +137,7 @@ class QuantileOf(Derived[Estimate]):
         """The number: how crowded it is where the quantile is."""
         return (MeanOf(self.name, self.attribute),)
 
-    def _believed(self, users: Users) -> "_Curve | None":
+    def _believed(self, users: Users) -> "_QuantileCurve | None":
         known = users.get(*self.depends_on)
         if known is None:
             return None
@@ -147,7 +147,7 @@ class QuantileOf(Derived[Estimate]):
         place = int(np.searchsorted(np.cumsum(known.weights[order]), self.q * (1 - _ROUNDING)))
         shares = self.curve.cells_of(values, known.weights)
         below = Cumulative(np.cumsum(shares)[:-1], np.zeros(self.curve.size), 0, NO_GUARANTEE, **self.curve.on_axis)
-        return _Curve(shares, below, float(values[order][min(place, len(order) - 1)]))
+        return _QuantileCurve(shares, below, float(values[order][min(place, len(order) - 1)]))
 
     def sensitivities(self, users: Users) -> dict[Question, float]:
         """One over the squared density of users; there are at least some."""
@@ -167,7 +167,7 @@ class QuantileOf(Derived[Estimate]):
         read = known.below.quantile(np.clip(self.q + error * _NORMAL, 0.0, 1.0))
         return float(np.sqrt(np.mean((read - known.truth) ** 2)))
 
-    def derive(self, found: Mapping[Question, Cumulative], collected: Collected) -> Estimate:
+    def derive(self, found: Mapping[Question, Cumulative], collected: CollectedUsers) -> Estimate:
         curve = found[self.curve]
         own: Any = curve if curve.original is None else curve.original
         if not curve.n:

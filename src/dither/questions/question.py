@@ -62,7 +62,7 @@ else:
     R = TypeVar("R")
 
 
-class Collected(NamedTuple):
+class CollectedUsers(NamedTuple):
     """What a derived result needs beside the results that it rests on."""
 
     users: int
@@ -303,7 +303,7 @@ class Question(ABC, Generic[R]):
         """The questions that it is worked out from; none where reports answer it (`questions.derived`)."""
         return ()
 
-    def derive(self, found: Mapping["Question", Any], collected: Collected) -> R:
+    def derive(self, found: Mapping["Question", Any], collected: CollectedUsers) -> R:
         """Its result, from the results of what it rests on, all in their own units."""
         raise TypeError(f"{self} rests on nothing: reports answer it")
 

@@ -16,7 +16,7 @@ from dither.core.estimate import Bounds, Estimate
 from dither.errors import ParameterError
 from dither.questions.derived import Derived, Users
 from dither.questions.keys import PresenceOf, variances_of_keys
-from dither.questions.question import Collected, Expected, Floats, Question, Whole
+from dither.questions.question import CollectedUsers, Expected, Floats, Question, Whole
 from dither.schema import Attribute, Schema
 
 USUAL = 10
@@ -120,7 +120,7 @@ class TopOf(Derived[Estimate]):
         variances = variances_of_keys(reading, known, told.reports / told.users)
         return float(np.sqrt(np.mean(variances[top]) / told.reports))
 
-    def derive(self, found: Mapping[Question, Estimate], collected: Collected) -> Estimate:
+    def derive(self, found: Mapping[Question, Estimate], collected: CollectedUsers) -> Estimate:
         every = found[self.of]
         if not every.n:
             unknown: Any = self.unknown(collected.guarantee, "")

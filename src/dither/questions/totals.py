@@ -18,7 +18,7 @@ from dither.core.estimate import Bounds, Estimate
 from dither.questions.conditions import ShareOf
 from dither.questions.derived import Derived, Users
 from dither.questions.means import MeanOf
-from dither.questions.question import Collected, Column, Expected, Floats, Question, Whole
+from dither.questions.question import CollectedUsers, Column, Expected, Floats, Question, Whole
 from dither.schema import Attribute, Schema
 
 
@@ -64,7 +64,7 @@ class _TotalOf(Derived[Estimate]):
         told = expected[self.of]
         return told.users * told.error * self.of.unit
 
-    def derive(self, found: Mapping[Question, Estimate], collected: Collected) -> Estimate:
+    def derive(self, found: Mapping[Question, Estimate], collected: CollectedUsers) -> Estimate:
         one, users = found[self.of], collected.users
         bounds = None if one.bounds is None else Bounds(one.bounds.low * users, one.bounds.high * users)
         rule = None if one.rule is None else InUnits(one.rule, 0.0, users)
@@ -207,7 +207,7 @@ class EveryoneOf(Derived[Estimate]):
     def predict(self, expected: Mapping[Question, Expected], users: Users) -> float:
         return 0.0
 
-    def derive(self, found: Mapping[Question, Estimate], collected: Collected) -> Estimate:
+    def derive(self, found: Mapping[Question, Estimate], collected: CollectedUsers) -> Estimate:
         users, note = collected.users, "Counted, not estimated: each device sends as many reports as the plan says."
         return Estimate(np.asarray(float(users)), np.asarray(0.0), users, collected.guarantee, str(self), notes=(note,))
 
