@@ -500,7 +500,11 @@ class Schema(Mapping[str, Attribute]):
         object.__setattr__(self, "attributes", tuple(given.items()))
 
     def __getitem__(self, name: str) -> Attribute:
-        return dict(self.attributes)[name]
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Attribute]:
+        return dict(self.attributes)
 
     def __iter__(self) -> Iterator[str]:
         return iter(name for name, _ in self.attributes)

@@ -198,7 +198,8 @@ class Frequencies:
     @property
     def total_variance(self) -> float:
         """The variances that one report contributes to all categories, summed: the same for every population."""
-        return float(self.variance(1.0) + (self.k - 1) * self.variance(0.0))
+        own, other = self._variances
+        return own + (self.k - 1) * other
 
     def worst_variance(self, share: float = 1.0) -> float:
         """The largest variance of one report, averaged over categories, where this share of the users is asked."""

@@ -159,6 +159,10 @@ class Chooser:
     def _mechanisms(self) -> dict[Hashable, Mechanism]:
         return {}
 
+    @cached_property
+    def _candidates(self) -> tuple[type[Mechanism[Any]], ...]:
+        return tuple(registry.values())
+
     def ways(self) -> list[Way]:
         """The best first."""
         found: list[Way] = []
@@ -509,7 +513,7 @@ class Chooser:
         """What the mechanisms of the registry offer for a unit, in its order: of equal ones the first is taken."""
         for form in unit[0].forms:
             workload = self._workload(unit, form, epsilon, delta, share)
-            for cls in registry.values():
+            for cls in self._candidates:
                 for parameters in cls.candidates(workload):
                     yield cls, parameters
 
