@@ -61,7 +61,7 @@ from dither.core.domains import NUMBERS
 from dither.display.progress import progress
 from dither.display.table import TextTable
 from dither.errors import BudgetWarning, HarmWarning, require
-from dither.planning import plan_estimates
+from dither.planning.attribute_evidence import Evidence
 from dither.planning.demand import known_by
 from dither.planning.infer import infer
 from dither.planning.record_tables import columns_of
@@ -309,12 +309,12 @@ def demonstrated(most: int | None = None, epsilon: float = 2.0) -> tuple[Plan, C
 @contextmanager
 def own_reports_alone() -> Iterator[None]:
     """Inside, results are put together with no others."""
-    before = plan_estimates.put_together
-    plan_estimates.put_together = lambda found, sources: dict(found)
+    before = Evidence.put_together
+    Evidence.put_together = lambda self, found, known=0.0: dict(found)
     try:
         yield
     finally:
-        plan_estimates.put_together = before
+        Evidence.put_together = before
 
 
 def gained(seeds: Sequence[int], most: int | None) -> dict[tuple[str, bool], tuple[list[float], list[float]]]:

@@ -15,6 +15,7 @@ from dither.errors import DitherError
 from dither.estimation import linear_readings
 from dither.estimation.linear_readings import CombinedReadings, LinearReading
 from dither.planning import attribute_evidence, plan_estimates, refinement
+from dither.planning.attribute_evidence import WhoWasAsked
 from dither.planning.plan_parts import Part
 from dither.questions.conditions import FulfilledColumn, ShareOf
 from dither.questions.correlations import CovarianceOf, ProductOf
@@ -135,6 +136,20 @@ def test_errors_without_who_was_asked(monkeypatch):
         lambda self, tally, promise, users, others=None: real_estimates(self, tally, promise, tally.n, others),
     )
     monkeypatch.setattr(Part, "tells", lambda self, tally, found, users: real_tells(self, tally, found, tally.n))
+    monkeypatch.setattr(WhoWasAsked, "known", 0.0)
+    assert caught(evidence.check_stated_errors)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("apart", [0.0, 0.5])
+def test_users_who_are_believed_to_answer_everything(monkeypatch, apart):
+    monkeypatch.setattr(WhoWasAsked, "apart", apart)
+    assert caught(evidence.check_stated_errors)
+
+
+@pytest.mark.wide
+def test_users_who_are_known_twice(monkeypatch):
+    monkeypatch.setattr(WhoWasAsked, "among", property(lambda self: 2 * self.users))
     assert caught(evidence.check_stated_errors)
 
 
@@ -178,8 +193,8 @@ def test_tables_that_agree_with_nothing(monkeypatch):
 def test_results_that_forget_what_they_are_from(monkeypatch):
     real = attribute_evidence._Together._read
 
-    def read(self, question, rows, estimate):
-        return replace(real(self, question, rows, estimate), n=estimate.n)
+    def read(self, question, rows, estimate, known):
+        return replace(real(self, question, rows, estimate, known), n=estimate.n)
 
     monkeypatch.setattr(attribute_evidence._Together, "_read", read)
     assert caught(evidence.test_results_say_what_they_are_from)
@@ -222,8 +237,9 @@ def test_a_standard_error_of_the_first_number_alone(monkeypatch):
 
     def derive(self, found, collected):
         first = self.rests_on[0]
-        sure = {each: one if each == first else replace(one, stderr=0.0 * one.stderr) for each, one in found.items()}
-        return real(self, sure, collected)
+        apart = collected.apart.items()
+        sure = {each: one if each == first else replace(one, stderr=0.0 * one.stderr) for each, one in apart}
+        return real(self, found, collected._replace(apart=sure))
 
     monkeypatch.setattr(FunctionOf, "derive", derive)
     assert caught(correlations.test_the_standard_error_is_that_of_the_function, CovarianceOf)

@@ -114,7 +114,7 @@ def derived(kind: type[CovarianceOf], values: list[float], error: float) -> Esti
         each: each.decode(Estimate(np.asarray(value), np.asarray(error), 50, Guarantee(1.0)))
         for each, value in zip(question.rests_on, values, strict=True)
     }
-    return question.derive(found, CollectedUsers(1000, Guarantee(1.0)))
+    return question.derive(found, CollectedUsers(1000, Guarantee(1.0), found))
 
 
 def test_units():

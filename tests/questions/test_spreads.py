@@ -12,7 +12,7 @@ from dither.errors import ParameterError
 from dither.planning.trial import truths
 from dither.questions import questions
 from dither.questions.means import MeanOf
-from dither.questions.question import CollectedUsers
+from dither.questions.question import CollectedUsers, Question
 from dither.questions.spreads import SquareOf, StdOf, VarianceOf
 from dither.schema import Numeric, Ordinal
 from questions.population import (
@@ -26,7 +26,10 @@ from questions.population import (
 )
 
 ASKED = "variance(income)", "std(income)", "variance(age)", "std(age)"
-COLLECTED = CollectedUsers(1000, Guarantee(1.0))
+
+
+def collected(found: dict[Question, Estimate]) -> CollectedUsers:
+    return CollectedUsers(1000, Guarantee(1.0), found)
 
 
 @pytest.mark.parametrize("text", ASKED)
@@ -102,7 +105,8 @@ def base(question: MeanOf, value: float, error: float, n: int = 100) -> Estimate
 def spread(kind: type[VarianceOf], mean: float, square: float, error: float) -> Estimate:
     question = kind("x", Numeric(0, 20))
     one, other = question.rests_on
-    return question.derive({one: base(one, mean, error), other: base(other, square, error)}, COLLECTED)
+    found: dict[Question, Estimate] = {one: base(one, mean, error), other: base(other, square, error)}
+    return question.derive(found, collected(found))
 
 
 def test_units():
@@ -148,7 +152,8 @@ def test_an_estimate_at_the_end_has_an_error_all_the_same(kind, square):
 def test_nobody_was_asked():
     question = VarianceOf("x", Numeric(0, 20))
     one, other = question.rests_on
-    found = question.derive({one: base(one, 0.0, 0.1), other: base(other, 0.0, 0.1, n=0)}, COLLECTED)
+    bases: dict[Question, Estimate] = {one: base(one, 0.0, 0.1), other: base(other, 0.0, 0.1, n=0)}
+    found = question.derive(bases, collected(bases))
     assert (math.isnan(float(found.value)), float(found.stderr), found.n) == (True, math.inf, 0)
     assert tuple(map(float, found.interval())) == (0.0, 100.0)
     plan = planned(*ASKED)

@@ -32,6 +32,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.estimation.simplex import onto_simplex
+
 Floats = NDArray[np.float64]
 
 _RANK = 1e-9  # relative to the largest: directions below are rounding errors
@@ -137,6 +139,17 @@ class CombinedReadings:
         precision = sum(each @ own for each, own in zip(self._precisions, told, strict=True))
         return np.linalg.inv(np.asarray(precision, dtype=np.float64)).astype(np.float64, copy=False)
 
+    @cached_property
+    def _found(self) -> Floats:
+        """What is told of the shares, in the basis."""
+        told = (each @ source.value for each, source in zip(self._precisions, self.sources, strict=True))
+        return self._spread @ sum(told, np.zeros(len(self._basis)))
+
+    @cached_property
+    def population(self) -> Floats | None:
+        """The shares as those of a population, if all can be told: none is negative, and they add up to one."""
+        return onto_simplex(self._found @ self._basis) if len(self._basis) == self._basis.shape[1] else None
+
     def tells(self, rows: Floats) -> bool:
         """Whether these combinations of shares can be told."""
         rest = rows - rows @ self._basis.T @ self._basis
@@ -146,12 +159,10 @@ class CombinedReadings:
         """The best unbiased estimate of these combinations of shares."""
         wanted = rows @ self._basis.T
         weights = tuple(wanted @ self._spread @ each for each in self._precisions)
-        value = sum(
-            (own @ source.value for own, source in zip(weights, self.sources, strict=True)), np.zeros(len(rows))
-        )
         slacks = (np.abs(own).sum(axis=1) * source.slack for own, source in zip(weights, self.sources, strict=True))
         spreads = (own @ source.covariance @ own.T for own, source in zip(weights, self.sources, strict=True))
-        return Combined(value, sum(spreads, np.zeros((len(rows),) * 2)), sum(slacks, np.zeros(len(rows))), weights)
+        bias, covariance = sum(slacks, np.zeros(len(rows))), sum(spreads, np.zeros((len(rows),) * 2))
+        return Combined(wanted @ self._found, covariance, bias, weights)
 
 
 def combined(sources: Sequence[LinearReading]) -> CombinedReadings:

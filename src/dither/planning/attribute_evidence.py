@@ -15,12 +15,25 @@ attribute agrees, since all is read off one set of shares.
 A source never counts twice in one estimate: ranges are given what others measured themselves, not what was put together
 from the ranges.
 
+**Who was asked.** Estimates are of all N users, and parts that ask different users miss different ones. Let each
+part k tell y_k from n_k users who were drawn at random, nobody for two parts. The errors of drawing have the variances
+S_k^2 (1/n_k - 1/N) and the covariances -S_kl / N, so that of any sum with weights w_k is
+
+    sum w_k^2 S_k^2 / n_k  -  Var(sum w_k y_k) / N,
+
+where the last is the variance over users of what the sum is about. The first is what independent samples of users
+without end would have. It is what readings state (`among`), and what weights are chosen by: the second is the same
+whatever the weights, as every unbiased sum is about the same. It is taken off at the end, where the shares tell it.
+Where every user answers m of q parts, all of this holds for a part of 1/N that is (q - m) / (m (q - 1)) of it
+(`WhoWasAsked`): nothing where all answer everything.
+
 **Numbers** are in fine cells, and of a mean over the middles of cells it is known how far it may be off: that is part
 of the interval (`Estimate.bias`). Attributes with very many values are left as they are.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
 
@@ -28,6 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.covariance import Covariance
+from dither.core.decoding import MOST_WHOLE
 from dither.core.estimate import Estimate
 from dither.estimation.linear_readings import CombinedReadings, LinearReading, combined
 from dither.questions.question import Question
@@ -48,6 +62,30 @@ class EvidenceSource(NamedTuple):
 Sources = Mapping[str, Sequence[EvidenceSource]]
 
 
+class WhoWasAsked(NamedTuple):
+    """How parts share users: of how many there are, and whether anybody answers two of them."""
+
+    users: int
+    parts: int
+    answered: int  # by each user
+
+    @property
+    def apart(self) -> float:
+        """How different the users of two parts are: 1 where nobody answers both, 0 where all do."""
+        more = self.parts - 1
+        return (self.parts - self.answered) / (self.answered * more) if more else 0.0
+
+    @property
+    def among(self) -> int:
+        """As if so many might have been asked, and parts had nothing to do with each other."""
+        return MOST_WHOLE if self.apart == 1 else min(round(self.users / (1 - self.apart)), MOST_WHOLE)
+
+    @property
+    def known(self) -> float:
+        """By how much of the variance over users a sum is known better than that."""
+        return self.apart / self.users
+
+
 def sources_of(told: Iterable[tuple[Question, str, LinearReading]]) -> dict[str, list[EvidenceSource]]:
     """What is told about each attribute, by its name."""
     found: dict[str, list[EvidenceSource]] = {}
@@ -58,18 +96,31 @@ def sources_of(told: Iterable[tuple[Question, str, LinearReading]]) -> dict[str,
     return found
 
 
-def put_together(found: Mapping[Question, Any], sources: Sources) -> dict[Question, Any]:
-    """The estimates of questions about one attribute, or a table, each from all that is told about it."""
-    together = {name: _Together.of(own) for name, own in sources.items()}
-    better: dict[Question, Any] = {}
-    for question, estimate in found.items():
-        if question.about in together:
-            better[question] = question.from_all(estimate, together[question.about].better(question))
-        elif len(question.names) > 1:
-            lifted = _lifted(question, estimate, sources)
-            if len(lifted) > 1:
-                better[question] = _Together.of(lifted).better(question)(np.eye(question.size), estimate)
-    return {**found, **better}
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """All that reports tell about attributes, by their names.
+
+    `alone` are the estimates from a question's own reports, with errors as in independent samples of users without end.
+    """
+
+    sources: Sources
+    alone: Mapping[Question, Any]
+
+    @cached_property
+    def _together(self) -> dict[str, "_Together"]:
+        return {name: _Together.of(own) for name, own in self.sources.items()}
+
+    def put_together(self, found: Mapping[Question, Any], known: float = 0.0) -> dict[Question, Any]:
+        """These estimates, each from all that is told about its attribute, or table."""
+        better: dict[Question, Any] = {}
+        for question, estimate in found.items():
+            if question.about in self._together:
+                better[question] = question.from_all(estimate, self._together[question.about].better(question, known))
+            elif len(question.names) > 1:
+                lifted = _lifted(question, self.alone.get(question), self.sources)
+                if len(lifted) > 1:
+                    better[question] = _Together.of(lifted).better(question, known)(np.eye(question.size), estimate)
+        return {**found, **better}
 
 
 class _Together(NamedTuple):
@@ -82,11 +133,11 @@ class _Together(NamedTuple):
     def of(cls, sources: Sequence[EvidenceSource]) -> "_Together":
         return cls(sources, combined([source.reading for source in sources]))
 
-    def better(self, question: Question) -> Callable[[Floats, Estimate], Estimate]:
+    def better(self, question: Question, known: float) -> Callable[[Floats, Estimate], Estimate]:
         """How numbers of a question are read off all of them."""
-        return lambda rows, estimate: self._read(question, rows, estimate)
+        return lambda rows, estimate: self._read(question, rows, estimate, known)
 
-    def _read(self, question: Question, rows: Floats, estimate: Estimate) -> Estimate:
+    def _read(self, question: Question, rows: Floats, estimate: Estimate, known: float) -> Estimate:
         alone = len(self.sources) == 1 and estimate.n
         if alone or not self.every.tells(rows):
             return estimate
@@ -95,7 +146,8 @@ class _Together(NamedTuple):
         used = [source for source, weights in parts if _matters(source.reading, weights, rows)]
         if self._told_alone(question, estimate, used):
             return estimate
-        stderr = np.sqrt(np.maximum(np.diagonal(told.covariance), 0.0))
+        covariance = self._of_all_users(told.covariance, rows, estimate, known)
+        stderr = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
         bias = told.bias
         if question.slack:  # it is of the numbers themselves, of which others know the cells only
             own = sum((weights.sum(axis=1) for source, weights in parts if source.reading.slack), np.zeros(len(rows)))
@@ -111,10 +163,20 @@ class _Together(NamedTuple):
             stderr=stderr.reshape(shape),
             n=sum(reports.values()),
             notes=(*estimate.notes, f"From all reports that tell about it: {listed}."),
-            correlation=_correlation(told.covariance, stderr),
+            correlation=_correlation(covariance, stderr),
             variance=_scaled(estimate, stderr),
             bias=bias.reshape(shape) if bias.any() else None,
         )
+
+    def _of_all_users(self, drawn: Floats, rows: Floats, estimate: Estimate, known: float) -> Floats:
+        """The covariance for all users; where their spread cannot be told, a number is known as well as by its own."""
+        shares = self.every.population
+        if shares is not None:
+            held = rows @ shares
+            return drawn - known * ((rows * shares) @ rows.T - np.outer(held, held))
+        own = np.ravel(estimate.stderr) if estimate.n else np.full(len(rows), np.inf)
+        smaller = np.minimum(1.0, own / np.sqrt(np.diagonal(drawn))) if known else np.ones(len(rows))
+        return drawn * np.outer(smaller, smaller)
 
     def _told_alone(self, question: Question, estimate: Estimate, used: Sequence[EvidenceSource]) -> bool:
         """Whether an estimate has all of this already: its own reports, or those of the table that it was read off."""
@@ -132,7 +194,7 @@ def _matters(reading: LinearReading, weights: Floats, rows: Floats) -> bool:
 def _lifted(question: Question, estimate: Any, sources: Sources) -> list[EvidenceSource]:
     """What is told about the cells of a table: by its own reports, and by others about each of its axes."""
     sizes = question.axis_values
-    if not sizes or not estimate.n or prod(sizes) > MOST_VALUES:
+    if not sizes or estimate is None or not estimate.n or prod(sizes) > MOST_VALUES:
         return []
     found = [EvidenceSource(question, LinearReading.of_estimate(np.eye(question.size), estimate))]
     for axis, name in enumerate(question.names):

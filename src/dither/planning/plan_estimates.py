@@ -16,7 +16,7 @@ from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.reports import left_out_in_words
 from dither.errors import UnknownError
 from dither.estimation.linear_readings import LinearReading
-from dither.planning.attribute_evidence import put_together, sources_of
+from dither.planning.attribute_evidence import Evidence, WhoWasAsked, sources_of
 from dither.planning.refinement import refine_estimates
 from dither.questions.catalogue import named
 from dither.questions.question import CollectedUsers, Question
@@ -79,33 +79,42 @@ class PlanEstimates(Estimates[str, Estimate | RangeEstimate]):
 def estimated(plan: "Plan", tally: "PlanTally", users: int, refine: str | None) -> PlanEstimates:
     """The results of a plan, of so many users: what reports tell, refined if wanted, and what is worked out from it."""
     guarantee = NO_GUARANTEE if tally.simulated else plan.guarantee
-    found = _told_by_reports(plan, tally, users, guarantee)
+    asked = WhoWasAsked(users, len(plan.parts), plan.questions_per_user)
+    own, evidence = _told_by_reports(plan, tally, guarantee, asked)
+    found = evidence.put_together(own, asked.known)
     if refine is not None:
         found = refine_estimates(found, refine)
     decoded = {question: question.decode(estimate) for question, estimate in found.items()}
-    collected = CollectedUsers(users, guarantee)
+    needed = {each: evidence.alone[each] for one in plan.derived for each in one.rests_on if each in evidence.alone}
+    apart = {each: each.decode(estimate) for each, estimate in evidence.put_together(needed).items()}
+    collected = CollectedUsers(users, guarantee, apart)
     worked_out = {question: question.derive(decoded, collected) for question in plan.derived}
     shown = {str(each): result for each, result in {**decoded, **worked_out}.items() if not each.supporting}
     reports = {name: part.n for name, part in tally.parts.items()}
     return PlanEstimates(shown, _first_of_attributes(plan.questions), tally.dropped, plan.questions, reports)
 
 
-def _told_by_reports(plan: "Plan", tally: "PlanTally", users: int, guarantee: Guarantee) -> dict[Question, Any]:
-    """For each question an estimate from all reports that tell about it (`attribute_evidence`).
+def _told_by_reports(
+    plan: "Plan", tally: "PlanTally", guarantee: Guarantee, asked: WhoWasAsked
+) -> tuple[dict[Question, Any], Evidence]:
+    """For each question an estimate from its own reports, and what all of them tell about its attribute.
 
     Ranges come last: they take what the others tell into their marginals.
     """
     found: dict[str, dict[Question, Any]] = {part.name: {} for part in plan.parts}
+    alone: dict[Question, Any] = {}
     told: list[tuple[Question, str, LinearReading]] = []
     for part in sorted(plan.parts, key=lambda each: each.takes_evidence):
         own, others = tally.parts[part.name], dict[str, list[LinearReading]]()
         if part.takes_evidence and own.n:
             for _, name, reading in told:
                 others.setdefault(name, []).append(reading)
-        found[part.name] |= part.estimates(own, guarantee, users, others)
-        told += part.tells(own, found[part.name], users)
+        found[part.name] |= part.estimates(own, guarantee, asked.users, others)
+        drawn = found[part.name] if part.takes_evidence else dict(part.estimates(own, guarantee, asked.among))
+        told += part.tells(own, drawn, asked.among)
+        alone |= drawn
     every = {question: estimate for estimates in found.values() for question, estimate in estimates.items()}
-    return put_together(every, sources_of(told))
+    return every, Evidence(sources_of(told), alone)
 
 
 def _first_of_attributes(asked: tuple[Question, ...]) -> dict[str, str]:

@@ -138,8 +138,7 @@ class FunctionOf(Derived[Estimate]):
         return self.unit * math.sqrt(float((self._slopes(self.believed(users)) ** 2) @ errors**2))
 
     def derive(self, found: Mapping[Question, Estimate], collected: CollectedUsers) -> Estimate:
-        results = [found[each] for each in self.rests_on]
-        before = [result if result.original is None else result.original for result in results]
+        results, before = ([some[each] for each in self.rests_on] for some in (found, collected.apart))
         now, own = (self._in_ones([float(result.value) for result in some]) for some in (results, before))
         errors = np.array([float(one.stderr) / each.unit for each, one in zip(self.rests_on, before, strict=True)])
         if not all(result.n for result in results):

@@ -63,10 +63,15 @@ else:
 
 
 class CollectedUsers(NamedTuple):
-    """What a derived result needs beside the results that it rests on."""
+    """What a derived result needs beside the results that it rests on.
+
+    `apart` are these as of independent samples of users without end: parts of a plan ask different users, and errors of
+    their results, as of all users, do not add up as if they were independent (`planning.attribute_evidence`).
+    """
 
     users: int
     guarantee: Guarantee
+    apart: Mapping["Question", Any]
 
 
 class Expected(NamedTuple):

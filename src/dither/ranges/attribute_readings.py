@@ -17,7 +17,8 @@ can be put together with what other questions tell about it (`estimation.linear_
 
 **Of whom?** The truth is the share among all users who might have been asked. A group of n among N misses it by a
 further (diag(f) - f f') (1/n - 1/N), which is part of each covariance. Groups do not overlap, so that their errors from
-this are a little opposed to each other; readings are taken as independent, which states too much and never too little.
+this are a little opposed to each other: who puts readings together says what N is to stand here for that
+(`planning.attribute_evidence`).
 """
 
 from collections.abc import Sequence
