@@ -49,6 +49,7 @@ from dither.questions.question import Question
 Floats = NDArray[np.float64]
 
 MOST_VALUES = 1024  # of an attribute, or cells of a table: the work grows with the third power
+_LEFT = 0.01  # of a variance, at least, when what is known of all users is taken off: both are estimates
 _SEEN = 1e-3  # the least part of a number that is told: what is below is rounding
 
 
@@ -173,7 +174,8 @@ class _Together(NamedTuple):
         shares = self.every.population
         if shares is not None:
             held = rows @ shares
-            return drawn - known * ((rows * shares) @ rows.T - np.outer(held, held))
+            left = drawn - known * ((rows * shares) @ rows.T - np.outer(held, held))
+            return left + np.diag(np.maximum(_LEFT * np.diagonal(drawn) - np.diagonal(left), 0.0))
         own = np.ravel(estimate.stderr) if estimate.n else np.full(len(rows), np.inf)
         smaller = np.minimum(1.0, own / np.sqrt(np.diagonal(drawn))) if known else np.ones(len(rows))
         return drawn * np.outer(smaller, smaller)
