@@ -141,7 +141,20 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
 
 @click.command()
 @click.argument("schema", type=click.Path(dir_okay=False))
-@click.option("--epsilon", type=float, required=True, help="What all the reports of a user may cost together.")
+@click.option(
+    "--epsilon",
+    type=float,
+    help="What all the reports of a user may cost together; with --central the most they may without a shuffler.",
+)
+@click.option(
+    "--central",
+    type=float,
+    metavar="EPSILON",
+    help="What shuffled reports may cost, with --delta: local budgets are as large as the crowd allows.",
+)
+@click.option(
+    "--batch", type=int, metavar="USERS", help="The smallest batch that the shuffler forwards; all users by default."
+)
 @click.option("--users", type=int, required=True, help="How many users will report.")
 @click.option("--delta", type=float, default=0.0, show_default=True, help="A failure probability, where allowed.")
 @click.option("--ask", multiple=True, metavar="QUESTION", help='As in "mean(income)"; by default one an attribute.')
@@ -189,7 +202,9 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
 @json_option("Print the plan as JSON instead of tables.")
 def plan(
     schema: str,
-    epsilon: float,
+    epsilon: float | None,
+    central: float | None,
+    batch: int | None,
     users: int,
     delta: float,
     ask: Sequence[str],
@@ -211,6 +226,7 @@ def plan(
     \b
     dither plan schema.toml --epsilon 1 --users 100000 -o plan.json
     dither plan schema.toml --epsilon 1 --users 100000 --ask "mean(income)" --plot error.png
+    dither plan schema.toml --central 0.1 --delta 1e-6 --users 100000 --batch 20000 -o plan.json
     dither plan schema.toml --epsilon 4 --users 100000 --rounds 30 --changes 0 -o plan.json
     """
     from dither.planning.error_curves import error_curves
@@ -223,15 +239,18 @@ def plan(
         "most_evaluations": most_evaluations,
         "most_bytes": most_bytes,
     }
-    if plot and rounds:
-        raise click.UsageError("--plot draws the error of plans with one round: leave it out, or --rounds.")
+    if epsilon is None and central is None:
+        raise click.UsageError("say what reports may cost: --epsilon, or --central and --delta if they are shuffled.")
+    if plot and (rounds or central is not None):
+        raise click.UsageError("--plot draws the error of local plans with one round: leave it out, or the other one.")
     checked_output(output, [schema], as_json=as_json)
     checked_output(plot, [schema])
     check_picture(plot)
     writable(output, plot)
     described = dither.Schema.read(schema)
     again = {"rounds": _rounds(rounds), "changes": changes, "first": first}
-    made = dither.plan(described, epsilon, users=users, liars=liars or 0.0, **options, **again)
+    crowd = {"central": central, "batch": batch}
+    made = dither.plan(described, epsilon, users=users, liars=liars or 0.0, **crowd, **options, **again)
     if output:  # first, since whoever reads the tables may stop reading: dither plan ... | head
         write(output, made.to_json() + "\n")
     if as_json:
@@ -243,7 +262,7 @@ def plan(
         if output != STREAM:
             tell("note: values outside of the schema are refused, unless --invalid substitute moves them into it")
             tell(f"next: {_next(output, made.rounds)}")
-    if plot:
+    if plot and epsilon is not None:
         error_curves(described, epsilon, users=users, progress=track("Planning for other epsilons"), **options).plot(
             plot
         )

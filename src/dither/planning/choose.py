@@ -374,6 +374,14 @@ class Chooser:
         prices = [self.known_price(*part) for part in parts]
         return sum(self._sum(unit, errors) for unit, errors in self.errors(way.units, prices, shares)) / self._total
 
+    def spent(self, mechanism: Mechanism, way: Way) -> tuple[float, float]:
+        """The budget that a mechanism was chosen for."""
+        return mechanism.epsilon, mechanism.delta
+
+    def declared(self, way: Way) -> tuple[float, float]:
+        """What all that a user sends promises on its own."""
+        return self.epsilon, self.delta
+
     def cost_within(self, way: Way, limits: ReportLimits) -> float:
         """What a way costs where units that these limits do not allow are asked otherwise; infinite if they cannot."""
         cost, share = way.cost * self._total, way.questions_per_user / sum(way.weights)
@@ -381,7 +389,7 @@ class Chooser:
             here = share * weight
             taken = self.price_of(mechanism, unit, here)
             if not limits.allow(taken):
-                other = self._best(unit, self.prices(unit, mechanism.epsilon, mechanism.delta, here), limits)
+                other = self._best(unit, self.prices(unit, *self.spent(mechanism, way), here), limits)
                 more = math.inf if other is None else self._weighted(unit, other) - self._weighted(unit, taken)
                 cost += more / here
         return cost / self._total

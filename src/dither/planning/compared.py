@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 from dither.core.mechanism import Mechanism
 from dither.display.table import TextTable
 from dither.planning.choose import Chooser, Price, ReportLimits
+from dither.planning.crowd import CrowdChooser
 from dither.planning.demand import known_by
 from dither.planning.priors import known_users
 from dither.planning.rounds import RoundsChooser
+from dither.privacy.shuffle import amplify
 
 if TYPE_CHECKING:
+    from dither.planning.plan_parts import Part
     from dither.planning.plans import Plan
 
 _ANY_SERVER = ReportLimits(1 << 62)
@@ -34,12 +37,9 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
     users = known_users(plan.schema, known_by(tuple(plan.weighted_questions)), prior)
     known = asked, dict.fromkeys(asked, 1.0), users, plan.epsilon, plan.delta, plan.users, _ANY_SERVER
     by_name = {str(question): question for question in asked}
-    once, again, shares = Chooser(*known), plan.schedule, plan.shares.tolist()
+    once, shares = Chooser(*known), plan.shares.tolist()
     units = [tuple(by_name[str(question)] for question in part.questions) for part in plan.parts]
-    choosers = [
-        RoundsChooser(*known, schedule=again, report_epsilon=part.mechanism.report_epsilon) if again.repeats else once
-        for part in plan.parts
-    ]
+    choosers = [_chooser(plan, part, once) for part in plan.parts]
     parts = list(zip(plan.parts, units, shares, choosers, strict=True))
     stated = [replace(each, worst=True).price_of(part.mechanism, unit, share) for part, unit, share, each in parts]
     squares = [each for _, each in replace(once, worst=True).errors(units, stated, shares)]
@@ -47,7 +47,7 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
     for (part, unit, share, chooser), own, together in zip(parts, stated, squares, strict=True):
         worst = replace(chooser, worst=True)
         taken = chooser.price_of(part.mechanism, unit, share)
-        offered = chooser.prices(unit, part.mechanism.epsilon, part.mechanism.delta, share)
+        offered = chooser.prices(unit, *_budget(plan, part), share)
         prices = [taken, *(price for price in offered if price.mechanism != part.mechanism)]
         for place, question in enumerate(part.questions):
             others = 1 / together[place] - share / own.variances[place]  # what else is told about it
@@ -59,6 +59,24 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
                 rows.append((str(question), described(price.mechanism), error, mark, *_costs(price)))
     names = ("question", "mechanism", "predicted error", "against", "bytes", "evaluations", "counts")
     return TextTable({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)})
+
+
+def _chooser(plan: "Plan", part: "Part", once: Chooser) -> Chooser:
+    """What prices the candidates for a part as the plan did: in rounds, for a crowd, or neither."""
+    if plan.crowd is not None:
+        return CrowdChooser.of(once, plan.crowd, None)
+    if plan.schedule.repeats:
+        known = {each.name: getattr(once, each.name) for each in fields(Chooser)}
+        return RoundsChooser(**{**known, "schedule": plan.schedule}, report_epsilon=part.mechanism.report_epsilon)
+    return once
+
+
+def _budget(plan: "Plan", part: "Part") -> tuple[float, float]:
+    """What a report may tell; where it is shuffled, after that."""
+    if plan.crowd is None:
+        return part.mechanism.epsilon, part.mechanism.delta
+    delta = plan.crowd.delta / plan.questions_per_user
+    return min(plan.crowd.epsilon, amplify(part.mechanism, plan.crowd.batch, delta).epsilon), delta
 
 
 def _costs(price: Price) -> tuple[int, int, int]:

@@ -1,8 +1,10 @@
 """A plan in words: what is asked, of whom, how, and why."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from dither.core.exact import upward
 from dither.display.significant_digits import size
 from dither.planning.choose import CROSSED
 from dither.planning.rounds_in_words import rounds_explained
@@ -23,6 +25,7 @@ def explain_plan(plan: "Plan") -> str:
         f"{_who(plan)}, {_budgets(plan)}.",
         f"All that a user reports together: {plan.guarantee}.",
         *rounds_explained(plan),
+        *_shuffled(plan),
     ]
     if others and best > 0:
         liars = plan.prediction.liars
@@ -58,6 +61,30 @@ def explain_plan(plan: "Plan") -> str:
     lines += [f"{_listed([name for name in remarked if remarked[name] == remark])}: {remark}" for remark in remarks]
     lines += [*_weights(plan), *_server(plan), _liars(plan), _whom(plan)]
     return "\n".join(lines)
+
+
+def _shuffled(plan: "Plan") -> list[str]:
+    """What a shuffler adds, who has to be trusted for it, and what it is worth."""
+    crowd, before = plan.crowd, plan.prediction.unshuffled
+    if crowd is None:
+        return []
+    named = " Which question a report answers is seen, whose it is is not." if len(plan.parts) > 1 else ""
+    lines = [
+        f"Shuffled in batches of at least {crowd.batch:,} reports: {crowd.guarantee}, whatever the record of a user is "
+        f"replaced by. All reports of a batch hide each other.{named}",
+        "The shuffler is trusted to take off who sent what, and to forward no smaller batch; whoever sees a report "
+        f"before that learns what epsilon {upward(plan.guarantee.epsilon, 3)} allows.",
+    ]
+    more = {str(each): before[str(each)] / plan.predicted[str(each)] for each in plan.questions if before}
+    more = {name: ratio for name, ratio in more.items() if math.isfinite(ratio)}
+    if more:
+        least, most = min(more, key=more.__getitem__), max(more, key=more.__getitem__)
+        between = f" ({least}) to {more[most]:.3g} times ({most})" if len(more) > 1 else " times"
+        lines.append(
+            f"Worth of shuffling: with epsilon {crowd.epsilon:g} and no shuffler errors would be "
+            f"{more[least]:.3g}{between} as large."
+        )
+    return lines
 
 
 def _told_by_others(plan: "Plan") -> list[str]:

@@ -60,6 +60,7 @@ class PlanFormat(msgspec.Struct, forbid_unknown_fields=True):
     version: str | None = None  # at first plans were written without this one and the next
     certificate: CertificateFormat | None = None
     schedule: dict[str, Any] | None = None  # of plans that ask in several rounds, and of no others
+    crowd: dict[str, Any] | None = None  # of plans that count on a shuffler
 
 
 def to_text(own: Mapping[str, Any], beside: Mapping[str, Any]) -> str:

@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 
 from dither.core.cell_weights import CellWeights
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
+from dither.core.crowd import Crowd
 from dither.core.mechanism import Mechanism
 from dither.errors import BudgetWarning, ParameterError
 from dither.planning.choose import Chooser, ReportLimits, Unit, Way
+from dither.planning.crowd import CrowdChooser
 from dither.planning.demand import demanded, known_by
 from dither.planning.importance import Weights, importances, told_weights
 from dither.planning.plan_files import MOST_WHOLE
@@ -29,6 +31,7 @@ from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
 from dither.planning.priors import checked_mapping, known_users
 from dither.planning.rounds import IN_WORDS, OverTime, predicted_over_time
+from dither.privacy.shuffle import shuffled_delta
 from dither.questions.catalogue import questions
 from dither.questions.question import Expected, Question
 from dither.schema import Schema
@@ -40,10 +43,12 @@ _MOST_NAMED = 12  # numbers of a question whose errors are told apart
 
 def plan(
     schema: Schema,
-    epsilon: float,
+    epsilon: float | None = None,
     *,
     users: int,
     delta: float = 0.0,
+    central: float | None = None,
+    batch: int | None = None,
     ask: Iterable[str] | None = None,
     prior: Mapping[str, Any] | None = None,
     weights: Weights | None = None,
@@ -55,6 +60,11 @@ def plan(
     first: float | None = None,
 ) -> Plan:
     """The best plan for these attributes, this budget and this many users.
+
+    `epsilon` and `delta` are what all that a user reports promises, to whoever sees it. Where a shuffler stands between
+    the users and the server, `central` and `delta` are what its batches promise, of which the smallest that it forwards
+    has `batch` reports (all of them, if that is left out); the plan then finds the largest local budgets with which
+    they do (`planning.crowd`), and `epsilon` is the most that a report may tell on its own, if that is to be limited.
 
     `ask` names the questions, as in `["mean(income)", "histogram(job)"]`; by default every attribute's first, and of
     a `KeyValue` both, which one report answers. `"ranges(age, income)"` asks for any ranges of these attributes: its
@@ -83,9 +93,13 @@ def plan(
     """
     users = checked_count("users", users, 1, MOST_WHOLE)
     limits = checked_limits(most_evaluations, most_bytes)
-    chooser = chooser_of(schema, epsilon, users, delta, ask, prior, weights, limits, liars)
+    crowd = checked_crowd(epsilon, central, delta, batch, users)
+    spent = (epsilon, delta) if crowd is None else (crowd.epsilon, 0.0)
+    chooser = chooser_of(schema, spent[0], users, spent[1], ask, prior, weights, limits, liars)
     over_time = OverTime.checked(rounds, changes, first, chooser.epsilon)
-    if over_time.schedule.repeats:
+    if crowd is not None:
+        made = _made_for_a_crowd(schema, chooser, crowd, epsilon, over_time, weights or {})
+    elif over_time.schedule.repeats:
         best, ways = _ways_over_time(schema, chooser, over_time, users)
         made = _made(schema, best, ways, users, weights or {})
         made = replace(made, prediction=predicted_over_time(made))
@@ -93,6 +107,52 @@ def plan(
         made = _made(schema, chooser, kept_ways(schema, chooser, users), users, weights or {})
     _warn(made)
     return made
+
+
+def checked_crowd(epsilon: Any, central: Any, delta: Any, batch: Any, users: int) -> Crowd | None:
+    """The arguments `central`, `delta` and `batch` of `dither.plan`; None where there is no shuffler."""
+    if central is None:
+        if epsilon is None:
+            raise ParameterError(
+                "say what a report may tell, as in epsilon=1.0, or what shuffled ones may: central=0.1"
+            )
+        if batch is not None:
+            raise ParameterError("batch is for plans that count on a shuffler: say what it is to promise, central=0.1")
+        return None
+    if not delta:
+        raise ParameterError("shuffled reports promise an epsilon and a delta: say which, as in delta=1e-6")
+    crowd = Crowd(central, delta, users if batch is None else batch)
+    if crowd.batch > users:
+        raise ParameterError("batch is the smallest number of reports that is forwarded: no more than there are users")
+    return crowd
+
+
+def _made_for_a_crowd(
+    schema: Schema, chooser: Chooser, crowd: Crowd, most: Any, over_time: OverTime, weights: Weights
+) -> Plan:
+    """The best plan that keeps what is promised after shuffling, beside the best one without a shuffler."""
+    if over_time.schedule.repeats:
+        raise ParameterError("a plan for a crowd asks once: plan the rounds one by one, and add up what they promise")
+    users = chooser.n
+    limit = None if most is None else checked_epsilon(most)
+    local = _made(schema, chooser, kept_ways(schema, chooser, users), users, weights)
+    if limit is not None and limit <= crowd.epsilon:
+        raise ParameterError("epsilon is what a report may tell without the crowd: more than central, or leave it out")
+    found = CrowdChooser.of(chooser, crowd, limit)
+
+    def keeps(way: Way) -> bool:
+        made = _plan(schema, found, way, users, NOTHING)
+        within = made.epsilon <= found.most and made.kept
+        return within and shuffled_delta(made, crowd.epsilon, crowd.batch) <= crowd.delta
+
+    ways = found.ways_kept(keeps)
+    if not ways:
+        raise ParameterError(
+            f"no way to ask these questions gains anything from batches of {crowd.batch:,}: plan without central, or "
+            "for larger batches"
+        )
+    made = _made(schema, found, ways, users, weights)
+    return replace(made, crowd=crowd, prediction=made.prediction._replace(unshuffled=local.prediction.errors))
 
 
 def _ways_over_time(schema: Schema, chooser: Chooser, over_time: OverTime, users: int) -> tuple[Chooser, list[Way]]:
@@ -115,9 +175,9 @@ def _ways_over_time(schema: Schema, chooser: Chooser, over_time: OverTime, users
 
 def chooser_of(
     schema: Schema,
-    epsilon: float,
+    epsilon: Any,
     users: int,
-    delta: float,
+    delta: Any,
     ask: Iterable[str] | None,
     prior: Mapping[str, Any] | None,
     weights: Weights | None,
@@ -159,7 +219,8 @@ def kept_ways(schema: Schema, chooser: Chooser, users: int) -> list[Way]:
 def _plan(schema: Schema, chooser: Chooser, way: Way, users: int, prediction: Prediction) -> Plan:
     units = [tuple(replace(each, workload=None) for each in unit) for unit in way.units]  # no part of what is stored
     parts = tuple(Part(*part) for part in zip(units, way.mechanisms, way.weights, strict=True))
-    asked = schema, chooser.epsilon, chooser.delta, users, parts, way.questions_per_user, prediction, chooser.derived
+    declared = chooser.declared(way)
+    asked = schema, *declared, users, parts, way.questions_per_user, prediction, chooser.derived
     return Plan(*asked, schedule=chooser.schedule)
 
 

@@ -34,6 +34,7 @@ from dither.core.channel import Channel
 from dither.core.checks import checked_choice, checked_count, checked_delta, checked_epsilon
 from dither.core.columns import filled
 from dither.core.composite_channels import Independent
+from dither.core.crowd import Crowd
 from dither.core.draw import Tape, entries
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import MOST_COUNTED
@@ -89,6 +90,7 @@ class Plan:
     prediction: Prediction = field(compare=False, repr=False)
     derived: tuple[Question, ...] = ()
     schedule: Schedule = field(default=ONCE, kw_only=True)
+    crowd: Crowd | None = field(default=None, kw_only=True)  # what shuffled batches are to promise, if there are any
 
     def __post_init__(self) -> None:
         counts = sum(part.counts for part in self.parts)
@@ -155,6 +157,16 @@ class Plan:
     def report_guarantee(self) -> Guarantee:
         """What the reports of a user in one round promise: all there are, unless there are more rounds."""
         return Guarantee.of(self.channel(), self.epsilon, self.delta)
+
+    @cached_property
+    def shuffled(self) -> Guarantee:
+        """What the smallest batch that a shuffler forwards promises; without a shuffler, what the reports do.
+
+        It protects against all who see the batch and not who sent what, and it trusts the shuffler.
+        """
+        from dither.privacy.shuffle import amplify  # a device has no use for it
+
+        return self.guarantee if self.crowd is None else amplify(self, self.crowd.batch, self.crowd.delta)
 
     @property
     def remembers(self) -> bool:
@@ -238,6 +250,8 @@ class Plan:
         found = {**named, "predicted error": [self.predicted[name] for name in named["question"]]}
         if self.schedule.repeats:
             found |= rounds_columns(self, named["question"])
+        if self.prediction.unshuffled:
+            found["without a shuffler"] = [self.prediction.unshuffled[name] for name in named["question"]]
         if liars is not None:
             found |= self.influence(liars).column(named["question"])
         return TextTable(found)
@@ -325,7 +339,9 @@ class Plan:
         count = len(self.questions)
         asked = "1 question" if count == 1 else f"{count:,} questions"
         rounds = f" in {self.rounds:,} rounds" if self.schedule.repeats else ""
-        return f"Plan of {asked} for {self.users:,} users{rounds}; {self.guarantee}"
+        crowd = self.crowd
+        mixed = "" if crowd is None else f"; in shuffled batches of at least {crowd.batch:,}: {crowd.guarantee}"
+        return f"Plan of {asked} for {self.users:,} users{rounds}; {self.guarantee}{mixed}"
 
     # On the device ---------------------------------------------------------------------------------------------
 
@@ -651,6 +667,7 @@ class Plan:
             **({"derived": [str(question) for question in self.derived]} if self.derived else {}),
             **({"conditions": conditions} if (conditions := self._conditions) else {}),
             **({"schedule": self.schedule.to_dict()} if self.schedule.repeats else {}),
+            **({} if self.crowd is None else {"crowd": self.crowd.to_dict()}),
         }
 
     @property
@@ -709,7 +726,9 @@ class Plan:
             raise ParameterError("this is not a plan: its mechanisms do not fit its questions")
         epsilon, delta = checked_epsilon(stored.epsilon), checked_delta(stored.delta)
         schedule = ONCE if stored.schedule is None else _named("schedule", Schedule.from_dict, stored.schedule)
-        plan = cls(schema, epsilon, delta, stored.users, parts, reported, NOTHING, derived, schedule=schedule)
+        crowd = None if stored.crowd is None else _named("crowd", Crowd.from_dict, stored.crowd)
+        known = schema, epsilon, delta, stored.users, parts, reported, NOTHING, derived
+        plan = cls(*known, schedule=schedule, crowd=crowd)
         if plan.fingerprint != stored.hash:  # what was read is not what it would write
             raise ParameterError(plan_files.CHANGED)
         if not plan.kept:

@@ -31,10 +31,11 @@ class Prediction(NamedTuple):
     worst: float = 0.0  # what `compared` says of the way that is taken, for the worst users; 0 where that is not known
     mean_of_rounds: Mapping[str, float] = _NONE  # of a plan with rounds, whose `errors` are those of one
     change: Mapping[str, float] = _NONE  # of a plan with rounds: from one to the next
+    unshuffled: Mapping[str, float] = _NONE  # of a plan for a crowd: errors with the same epsilon and no shuffler
 
     def stored(self) -> dict[str, Any]:
         """For a file. What is not known or was not said is left out, as it was before it could be."""
-        later = ("liars", "counted", "weights", "named", "worst", "mean_of_rounds", "change")
+        later = ("liars", "counted", "weights", "named", "worst", "mean_of_rounds", "change", "unshuffled")
         return {name: value for name, value in self._asdict().items() if value or name not in later}
 
 
@@ -51,6 +52,7 @@ class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
     worst: Size = 0.0
     mean_of_rounds: dict[str, Size] = {}
     change: dict[str, Size] = {}
+    unshuffled: dict[str, Size] = {}
 
 
 NOTHING = Prediction({}, {}, 0.0, False)
@@ -63,8 +65,11 @@ def checked_prediction(stored: PredictionFormat, asked: tuple[Question, ...]) ->
         reason = "errors: expected one number for each question"
     elif not set(stored.known) <= names or (stored.known and not stored.informed):
         reason = "known: expected questions of the plan, and none where informed is false"
-    elif not {frozenset(stored.mean_of_rounds), frozenset(stored.change)} <= {frozenset(names), frozenset()}:
-        reason = "mean_of_rounds and change: expected one number for each question, or none"
+    elif not {*map(frozenset, (stored.mean_of_rounds, stored.change, stored.unshuffled))} <= {
+        frozenset(names),
+        frozenset(),
+    }:
+        reason = "mean_of_rounds, change and unshuffled: expected one number for each question, or none"
     elif wrong := _wrong_weights(stored, asked):
         reason = wrong
     else:

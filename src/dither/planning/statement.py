@@ -39,6 +39,7 @@ FACTS = {
 }
 KINDS = (".md", ".txt", ".html")
 BLANK = re.compile(r"\[to be filled in: [^\[\]]*\]")
+SHUFFLER = "who mixes the reports"
 SHUFFLED_DELTA = 1e-6  # that is stated with a shuffler
 WEAK = 0.99  # how often a guess may be right before the promise is called weak
 
@@ -150,6 +151,9 @@ def statement_of(plan: "Plan", shuffler: str | None = None, **given: str | None)
     """The statement of a plan; `given` are `FACTS`."""
     told = {name: _in_words(name, given.get(name)) for name in FACTS}
     blanks = {name: what for name, what in FACTS.items() if not _said(given.get(name))}
+    if plan.crowd is not None and not _said(shuffler):
+        blanks["shuffler"] = SHUFFLER
+        shuffler = f"[to be filled in: {SHUFFLER}]"
     sections = (
         Section("In short", tuple(_short(plan, told))),
         _asked(plan),
@@ -310,7 +314,18 @@ def _trusted(plan: "Plan", told: Mapping[str, str], shuffler: str | None) -> Ite
         "shuffler and the collector do not collude: if the shuffler tells nobody who sent what. If they collude, the "
         "promise above still holds."
     )
-    yield from _crowd(plan)
+    yield from _planned_crowd(plan) if plan.crowd else _crowd(plan)
+
+
+def _planned_crowd(plan: "Plan") -> Iterator[str]:
+    """What was planned for: a smallest batch, and what it promises."""
+    crowd = plan.crowd
+    assert crowd is not None
+    yield (
+        f"It forwards reports in batches of at least {crowd.batch:,}. To all who see a batch and not who sent what, "
+        f"and if all of its people report as the plan says: {_guess(crowd.guarantee)} In the terms of the field: "
+        f"{crowd.guarantee}."
+    )
 
 
 def _crowd(plan: "Plan") -> Iterator[str]:
@@ -359,6 +374,14 @@ def _withdrawn(told: Mapping[str, str]) -> Iterator[str]:
     yield f"Questions, and whom to tell that you withdraw: {told['contact']}."
 
 
+def _waits(plan: "Plan") -> Iterator[str]:
+    if plan.crowd is not None:
+        yield (
+            "What is said of the shuffler holds if it tells nobody who sent what, and forwards no batch of fewer than "
+            f"{plan.crowd.batch:,} reports."
+        )
+
+
 def _conditions(plan: "Plan") -> Section:
     again = (
         CONDITION
@@ -375,6 +398,7 @@ def _conditions(plan: "Plan") -> Section:
             "Reports are made on the devices of the people who are asked, with the plan whose hash stands below.",
             "Chance is that of the device, and is kept secret: reports that are simulated from a seed promise nothing.",
             again,
+            *_waits(plan),
             "Other collections about the same answers are told of too: what they reveal adds up.",
             "What is said of the connection, and of how long what is kept, is done.",
         ),

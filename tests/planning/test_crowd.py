@@ -1,0 +1,197 @@
+"""Plans for a crowd: what is promised after shuffling is kept, by enumeration where that is possible, and used up."""
+
+import math
+import warnings
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import dither
+from dither import Categorical, KeyValue, Numeric, Ordinal, Plan, Schema
+from dither.cli import main
+from dither.core.crowd import Crowd
+from dither.errors import DitherWarning, ParameterError
+from dither.planning import crowd as crowds
+from dither.planning.crowd import CrowdChooser, largest_below
+from dither.privacy import amplify
+from dither.privacy.enumeration import shuffled_delta as enumerated
+
+pytest.importorskip("scipy")
+
+SCHEMA = Schema(
+    {
+        "age": Ordinal(0, 9),
+        "income": Numeric(0, 200),
+        "job": Categorical(["nurse", "driver", "other"]),
+        "films": KeyValue(keys=6, size=2),
+    }
+)
+CENTRAL, DELTA, USERS = 0.2, 1e-6, 50_000
+
+
+@cache
+def planned(*ask: str, **options: Any) -> Plan:
+    given = {"central": CENTRAL, "delta": DELTA, "users": USERS, **options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DitherWarning)
+        return dither.plan(SCHEMA, ask=ask or None, **given)
+
+
+@pytest.mark.parametrize(
+    "ask", [(), ("histogram(job)",), ("mean(income)",), ("presence(films)",), ("ranges(age, job)",)]
+)
+def test_it_keeps_what_it_promises_and_uses_it_up(ask):
+    plan = planned(*ask)
+    assert plan.crowd == Crowd(CENTRAL, DELTA, USERS)
+    assert plan.shuffled.model == "shuffled"
+    assert plan.shuffled.delta <= DELTA
+    assert 0.9 * CENTRAL < plan.shuffled.epsilon <= CENTRAL
+    assert plan.guarantee.model == "local"
+    assert plan.guarantee.epsilon <= plan.epsilon
+    assert plan.guarantee.epsilon > 5 * CENTRAL  # else the crowd were for nothing
+    assert all(plan.predicted[str(each)] < plan.prediction.unshuffled[str(each)] / 2 for each in plan.questions)
+
+
+@pytest.mark.parametrize(
+    "ask", [("histogram(job)",), ("mean(income)", "share(age >= 5)"), ("histogram(job)", "share(age >= 5)")]
+)
+@pytest.mark.parametrize("batch", [3, 4])
+def test_by_enumeration(ask, batch):
+    """Few users, of whom all data sets are tried: a delta that is large enough for so few to gain something."""
+    schema = Schema({"job": SCHEMA["job"], "age": SCHEMA["age"], "income": Ordinal(0, 1)})
+    ask = tuple("histogram(income)" if "income" in each else each for each in ask)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DitherWarning)
+        plan = dither.plan(schema, central=1.0, delta=0.25, users=1000, batch=batch, ask=ask)
+    assert enumerated(plan.channel(), batch, Fraction(math.exp(1.0))) <= Fraction(1, 4)
+
+
+def test_smaller_batches_allow_less():
+    local = [planned("histogram(job)", batch=batch).guarantee.epsilon for batch in (50_000, 5_000, 500)]
+    assert local == sorted(local, reverse=True)
+    assert local[0] > local[1] + 0.5
+
+
+def test_a_limit_without_the_crowd():
+    plan = planned("histogram(job)", epsilon=1.5)
+    assert 1.49 < plan.guarantee.epsilon <= 1.5
+    assert plan.shuffled.epsilon < planned("histogram(job)").shuffled.epsilon
+
+
+def test_files_and_hash():
+    plan = planned()
+    again = Plan.from_json(plan.to_json())
+    assert (again, again.fingerprint, again.crowd) == (plan, plan.fingerprint, plan.crowd)
+    assert again.predicted == plan.predicted
+    assert again.prediction.unshuffled == plan.prediction.unshuffled
+    other = replace(plan, crowd=Crowd(CENTRAL, DELTA, USERS - 1))
+    assert other.fingerprint != plan.fingerprint
+    local = dither.plan(SCHEMA, 1.0, users=1000)
+    assert "crowd" not in local.to_dict()
+    assert local.shuffled == local.guarantee
+
+
+def test_it_is_said_in_words():
+    plan = planned()
+    told = plan.explain()
+    for part in (
+        "Shuffled in batches of at least 50,000",
+        "once shuffled",
+        "trusted",
+        "Worth of shuffling",
+        "whose it is",
+    ):
+        assert part in told
+    assert "without a shuffler" in plan.table().columns
+    assert "in shuffled batches of at least 50,000" in repr(plan)
+    statement = str(plan.statement())
+    assert "forwards reports in batches of at least 50,000" in statement
+    assert "shuffler" in plan.statement().blanks
+    assert "shuffler" not in plan.statement(shuffler="The mixers").blanks
+
+
+def test_it_collects_as_any_plan():
+    plan = planned()
+    draw = np.random.default_rng(3)
+    people = {
+        "age": draw.integers(0, 10, USERS),
+        "income": draw.uniform(0, 200, USERS),
+        "job": draw.choice(["nurse", "driver", "other"], USERS, p=[0.2, 0.3, 0.5]),
+        "films": [{int(draw.integers(0, 6)): 0.5} for _ in range(USERS)],
+    }
+    found = plan.estimate(plan.tally(plan.randomize(people, seed=1)))
+    assert np.abs(found["histogram(job)"].value - [0.2, 0.3, 0.5]).max() < 0.03
+    assert abs(found["mean(income)"].value - 100) < 6 * plan.predicted["mean(income)"]
+
+
+def test_what_lost_is_compared_at_the_same_central_budget():
+    columns = planned("histogram(job)").compared().columns
+    assert columns["against"][0] == "taken"
+    errors = columns["predicted error"]
+    assert errors == sorted(errors)
+
+
+def test_the_largest_below():
+    assert largest_below(lambda x: -1.0, 1.0, 7.0) == 7.0
+    assert largest_below(lambda x: 1.0, 2.0, 7.0) == pytest.approx(2.0, rel=2e-3)
+    for root in (1.001, 1.3, 2.0, 19.0):
+        found = largest_below(lambda x, root=root: math.exp(x) - math.exp(root), 1.0, 20.0)
+        assert (1 - 1e-3) * root <= found <= root
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"central": 0.1}, "delta=1e-6"),
+        ({"delta": 1e-6}, "epsilon=1.0, or what shuffled ones"),
+        ({"epsilon": 1.0, "batch": 10}, "batch is for plans that count on a shuffler"),
+        ({"central": 0.1, "delta": 1e-6, "batch": 2000}, "no more than there are users"),
+        ({"central": 0.1, "delta": 1e-6, "batch": 1}, "batch"),
+        ({"central": 0.1, "delta": 1e-20}, "at least 1e-15"),
+        ({"central": 0.5, "delta": 1e-6, "epsilon": 0.5}, "more than central"),
+        ({"central": 0.1, "delta": 1e-6, "rounds": 3}, "asks once"),
+        ({"central": -1.0, "delta": 1e-6}, "epsilon"),
+    ],
+)
+def test_bad_input(options, match):
+    with pytest.raises(ParameterError, match=match):
+        dither.plan(SCHEMA, users=1000, **options)
+
+
+def test_the_command(tmp_path):
+    schema, output = tmp_path / "schema.toml", tmp_path / "plan.json"
+    schema.write_text(Schema({"job": SCHEMA["job"]}).to_toml())
+    given = ["plan", str(schema), "--central", "0.2", "--delta", "1e-6", "--users", "50000", "-o", str(output)]
+    found = CliRunner().invoke(main, [*given, "--batch", "20000", "--compare"])
+    assert found.exit_code == 0, found.output
+    assert "Worth of shuffling" in found.output
+    assert Plan.read(output).crowd == Crowd(0.2, 1e-6, 20_000)
+    assert "--central" in CliRunner().invoke(main, ["plan", str(schema), "--users", "5"]).output
+
+
+# Mutants -------------------------------------------------------------------------------------------------------------
+
+
+def test_budgets_that_no_crowd_allows(monkeypatch):
+    """A search that overshoots: the joint bound refuses it."""
+    real = CrowdChooser._largest
+
+    def more(self, cls, parameters, epsilon, delta):
+        return cls.with_budget(parameters, 1.2 * real(self, cls, parameters, epsilon, delta).epsilon, 0.0)
+
+    monkeypatch.setattr(CrowdChooser, "_largest", more)
+    with pytest.raises(ParameterError, match="no way to ask"):
+        dither.plan(SCHEMA, central=CENTRAL, delta=DELTA, users=USERS, ask=["histogram(job)"])
+
+
+def test_budgets_of_any_mechanism(monkeypatch):
+    """Without their own bounds mechanisms get less, and the promise is not used up."""
+    monkeypatch.setattr(crowds, "shuffled_delta", lambda mechanism, epsilon, n: 1.0)
+    plan = dither.plan(SCHEMA, central=CENTRAL, delta=DELTA, users=USERS, ask=["histogram(job)"])
+    assert plan.guarantee.epsilon < 0.99 * planned("histogram(job)").guarantee.epsilon
+    assert amplify(plan, USERS, DELTA).epsilon < 0.95 * CENTRAL
