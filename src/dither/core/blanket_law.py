@@ -167,7 +167,7 @@ class BlanketLaw:
         """Atoms that are alike made one."""
         one, other = (np.rint(np.log(each) / _SAME) for each in (self.first, self.second))
         _, places = np.unique(one + 1j * other, return_inverse=True)
-        mass = np.bincount(places, self.mass)
+        mass = np.bincount(places, self.mass).astype(np.float64)
         first, second = (np.bincount(places, self.mass * each) / mass for each in (self.first, self.second))
         return BlanketLaw(mass, first, second)
 
