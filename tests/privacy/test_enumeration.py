@@ -11,12 +11,21 @@ from typing import Any
 import pytest
 
 import dither
-from dither.core.channel import hockey_stick
+from dither.core.additive_channel import AdditiveChannel
+from dither.core.blanket_law import BlanketLaw, Contrast
+from dither.core.channel import Channel, TwoLevel, hockey_stick
+from dither.core.composite_channels import Announced, Independent, PublicMixture
 from dither.core.exact import exp_below, log_above
 from dither.errors import ParameterError
 from dither.privacy import bounds
 from dither.privacy.enumeration import shuffled_delta
-from dither.privacy.shuffle_divergence import BlanketPair
+from dither.privacy.shuffle_divergence import (
+    binary_law,
+    clone_delta,
+    delta_above,
+    delta_below,
+    two_output_delta,
+)
 
 HALF = Fraction(1, 2)
 RATIOS = [Fraction(21, 20), Fraction(5, 4), Fraction(2), Fraction(3)]
@@ -116,9 +125,10 @@ def test_collision_on_the_data_set_of_theorem_6_is_above_theorem_5():
     for r, excess in ((Fraction(7, 4), 1.211), (Fraction(2), 1.957)):
         exact = shuffled_delta(rows, n, r, others=(2,) * (n - 1), pair=(0, 1))
         assert float(exact / printed(ratio, s / total, n, r)) == pytest.approx(excess, abs=1e-3)
-        assert float(exact) <= BlanketPair(float(ratio), float(s / total), 0.0, float((t - 2 * s) / total)).delta(
-            log(r), n
-        )
+        law = BlanketLaw.of(Contrast(ratio, s / total, Fraction(0), (t - 2 * s) / total))
+        assert float(exact) <= delta_above(law, log(r), n)
+        known = delta_below(BlanketLaw.between(rows[0], rows[1], rows[2]), log(r), n)
+        assert 0.99 * float(exact) <= known <= float(exact)
 
 
 def test_a_blanket_of_the_least_mass_is_refuted():
@@ -136,7 +146,7 @@ def test_a_blanket_of_the_least_mass_is_refuted():
             gain = high * (ratio - r) + (noise + 1 - high) * (1 - r * ratio)
             claimed += chance * law * max(Fraction(0), gain) / (noise + 1) / ratio
     exact = shuffled_delta(response(ratio, 2), n, r)
-    assert claimed < exact <= Fraction(BlanketPair.binary(float(ratio)).delta(log(2), n))
+    assert claimed < exact <= Fraction(delta_above(binary_law(float(ratio)), log(2), n))
 
 
 # Not refuted ---------------------------------------------------------------------------------------------------------
@@ -162,20 +172,99 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize(("mechanism", "n"), SMALL, ids=lambda each: repr(each) if hasattr(each, "epsilon") else None)
-def test_no_bound_is_refuted(mechanism, n):
-    channel: Any = mechanism.channel()
-    largest = channel.ratio()
+def held_against(channel: Channel, n: int) -> None:
+    """Every bound of a channel above the exact delta, and every known data set below it."""
+    largest, law = channel.ratio(), channel.blanket_law()
     assert isinstance(largest, Fraction)
-    pairs = {"own": BlanketPair.of(channel.contrast()), "blanket": BlanketPair.binary(float(largest))}
-    pairs["clone"] = BlanketPair.clone(float(largest))
+    assert law is not None
+    crowds = channel.crowds()
     for ratio in (*RATIOS, (1 + largest) / 2):
         if ratio < largest:
-            exact = shuffled_delta(channel, n, ratio)
-            found = {name: pair.delta(log_above(ratio), n) for name, pair in pairs.items()}
+            exact, epsilon = float(shuffled_delta(channel, n, ratio)), log_above(ratio)
+            own, general = delta_above(law, epsilon, n), delta_above(binary_law(float(largest)), epsilon, n)
             # log_above is a last digit above ln(ratio): the exact delta there is smaller by as much.
-            assert all(float(exact) <= delta * (1 + 1e-9) for delta in found.values()), found
-            assert found["own"] <= found["blanket"] * (1 + 1e-6) <= found["clone"] * (1 + 1e-5)
+            assert exact <= own * (1 + 1e-9)
+            assert own <= general * 1.01 <= clone_delta(float(largest), epsilon, n) * 1.02
+            assert all(delta_below(crowd, epsilon, n) <= exact * (1 + 1e-9) for crowd in crowds)
+
+
+@pytest.mark.parametrize(("mechanism", "n"), SMALL, ids=lambda each: repr(each) if hasattr(each, "epsilon") else None)
+def test_no_bound_is_refuted(mechanism, n):
+    held_against(mechanism.channel(), n)
+
+
+def mixed(tables: list[Channel], odds: list[Fraction]) -> PublicMixture:
+    """One of these coordinates, drawn with these odds, and shown with its name."""
+
+    def given(x: int, tag: int) -> list[Fraction]:
+        return tables[tag].row(Independent.all_of(tables).letters(x)[tag])
+
+    inputs = Independent.all_of(tables).shape[0]
+    outputs = sum(table.shape[1] for table in tables)
+    return PublicMixture(Independent(tuple(tables), 1), len(tables), inputs, given, outputs, odds=tuple(odds))
+
+
+TWO, THREE = TwoLevel(3, 1, 1, 2), TwoLevel(2, 1, 1, 3)
+NOISE = AdditiveChannel((8, 4, 2, 2), steps=2, reach=1)
+COMPOSED = {
+    "one of two attributes": (mixed([TWO, TWO], [Fraction(1, 2)] * 2), 4),
+    "one of two, unequal groups": (mixed([TWO, TWO], [Fraction(1, 5), Fraction(4, 5)]), 4),
+    "one of two kinds": (mixed([TWO, THREE], [Fraction(1, 2)] * 2), 3),
+    "a record of two reports": (Independent.all_of([TWO, TWO]), 3),
+    "a record of two kinds": (Independent.all_of([TWO, THREE]), 2),
+    "a number and a category": (mixed([NOISE, THREE], [Fraction(2, 3), Fraction(1, 3)]), 2),
+    "noise, one step": (AdditiveChannel((4, 2, 1), steps=1, reach=1), 6),
+    "noise, one step, wide": (AdditiveChannel((12, 6, 3, 2), steps=1, reach=2), 4),
+    "noise, two steps": (NOISE, 5),
+    "noise, two steps, flat": (AdditiveChannel((10, 9, 6, 3, 2), steps=2, reach=2), 4),
+    "noise, three steps": (AdditiveChannel((8, 4, 2, 1, 1), steps=3, reach=1), 4),
+}
+
+
+@pytest.mark.parametrize("case", COMPOSED)
+def test_no_bound_of_something_composed_is_refuted(case):
+    held_against(*COMPOSED[case])
+
+
+def test_users_with_another_tag_hide_the_tag():
+    """With two attributes, of which one is drawn, all n users hide one: far better than those with the same tag would.
+
+    Half as many users would have at least the delta of the bound for all of them.
+    """
+    law = mixed([TWO, TWO], [Fraction(1, 2)] * 2).blanket_law()
+    assert law is not None
+    exact = shuffled_delta(mixed([TWO, TWO], [Fraction(1, 2)] * 2), 4, Fraction(2))
+    alone = shuffled_delta(TWO, 2, Fraction(2))
+    assert float(exact) <= delta_above(law, log(2), 4) < float(alone)
+
+
+LOOSE = {"a record of two kinds", "noise, two steps, flat", "noise, three steps"}  # for so few users
+
+
+@pytest.mark.parametrize("case", sorted(set(COMPOSED) - LOOSE))
+def test_a_blanket_that_is_too_large_is_refuted(case):
+    """A mutant: a fifth more noise than there is. So the test above can tell."""
+    channel, n = COMPOSED[case]
+    law, largest = channel.blanket_law(), channel.ratio()
+    assert law is not None
+    mutant = BlanketLaw(1.2 * law.mass, law.first / 1.2, law.second / 1.2)
+    ratios = [*RATIOS, (1 + largest) / 2, (1 + 7 * largest) / 8]
+    found = [(float(shuffled_delta(channel, n, r)), delta_above(mutant, log(r), n)) for r in ratios if r < largest]
+    assert any(exact > claimed * (1 + 1e-6) for exact, claimed in found)
+
+
+def test_a_hybrid_is_the_mixture_of_its_branches():
+    branches = (TWO, TwoLevel(3, 2, 1, 3))
+    channel = PublicMixture(Announced(branches), 2, 2, lambda x, tag: branches[tag].row(x), 5, (HALF, HALF))
+    held_against(channel, 4)
+
+
+@pytest.mark.parametrize(("ratio", "n"), [(2, 3), (2, 9), (3, 5), (3, 20), (7, 9), (50, 20)])
+def test_two_outputs_have_the_exact_worst_case(ratio, n):
+    for r in (Fraction(21, 20), Fraction(3, 2), Fraction(5, 2), Fraction(6)):
+        if r < ratio:
+            exact = float(shuffled_delta(response(ratio, 2), n, r))
+            assert exact * (1 - 1e-9) <= two_output_delta(float(ratio), log(r), n) <= exact * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("paired", [False, True])
@@ -186,16 +275,16 @@ def test_collisions_under_some_hash_functions(paired, seeds):
     channel: Any = made.channel()
     vectors = [x for x in range(made.domain.size) if len(made.domain.vector(x)) == 2][:5]
     rows = [[p / len(seeds) for seed in seeds for p in channel.given(x, seed)] for x in vectors]
-    pair, n = BlanketPair.of(channel.contrast()), 4 if len(seeds) == 1 else 2
+    law, n = channel.blanket_law(), 4 if len(seeds) == 1 else 2
     for ratio in (Fraction(5, 4), Fraction(2)):
         exact = shuffled_delta(rows, n, ratio)
-        assert float(exact) <= pair.delta(log_above(ratio), n) * (1 + 1e-9)
+        assert float(exact) <= delta_above(law, log_above(ratio), n) * (1 + 1e-9)
 
 
 def test_binary_response_is_all_but_attained():
     # Where the ratio is so large that only reports without any noise count, the bound is the exact delta.
     exact = shuffled_delta(response(7, 2), 5, Fraction(3))
-    assert BlanketPair.binary(7.0).delta(log(3), 5) == pytest.approx(float(exact), rel=1e-6)
+    assert delta_above(binary_law(7.0), log(3), 5) == pytest.approx(float(exact), rel=3e-3)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])

@@ -1,11 +1,9 @@
-"""The expectation behind the bounds: against exact arithmetic for few users, and the tails against digits for many.
+"""The expectation behind the bounds: against exact arithmetic for few users, and binomial tails for many.
 
-An upper bound has to stay one in floating point. Small cases are worked out in fractions; binomial tails with hundreds
-of millions of users are summed in decimals.
+An upper bound has to stay one in floating point, and a lower one too. Small cases are worked out in fractions.
 """
 
 import math
-from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import comb
 
@@ -14,14 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dither.privacy.shuffle_divergence import BlanketPair, blocks, tail
+from dither.core.blanket_law import BlanketLaw, Contrast
+from dither.privacy.shuffle_divergence import binary_law, delta_above, delta_below, two_output_delta
 
 seldom = settings(max_examples=60, deadline=None, derandomize=True)
 
 
-def expected(pair: BlanketPair, r: Fraction, n: int) -> Fraction:
+def expected(pair: Contrast, r: Fraction, n: int) -> Fraction:
     """(1/n) E[(sum of H)_+] over all numbers of users of the four kinds."""
-    ratio, spread, both, low = (Fraction(each) for each in (pair.ratio, pair.spread, pair.both, pair.low))
+    ratio, spread, both, low = pair
     rest = 1 - 2 * spread - both - low
     total = Fraction(0)
     for up in range(n + 1):
@@ -42,30 +41,37 @@ shares = st.integers(0, 16)
 
 @seldom
 @given(st.integers(2, 12), st.integers(1, 16), shares, shares, shares, st.integers(1, 7), st.integers(1, 7))
-def test_an_upper_bound_that_is_close(ratio, spread, both, low, rest, step, n):
+def test_bounds_on_either_side_that_are_close(ratio, spread, both, low, rest, step, n):
     whole = 2 * spread + both + low + rest
-    pair = BlanketPair(float(ratio), spread / whole, both / whole, low / whole)
+    pair = Contrast(*map(Fraction, (ratio, Fraction(spread, whole), Fraction(both, whole), Fraction(low, whole))))
     r = 1 + Fraction(step * (ratio - 1), 8)
-    exact, found = min(1.0, float(expected(pair, r, n))), pair.delta(math.log(r), n)
-    assert found >= exact * (1 - 1e-12)
-    assert found <= exact * (1 + 2e-6)  # for a few users every block holds one number
+    law, exact = BlanketLaw.of(pair), float(expected(pair, r, n))
+    above, below = delta_above(law, math.log(r), n), delta_below(law, math.log(r), n)
+    assert min(1.0, exact) * (1 - 1e-12) <= above <= exact * 1.02
+    assert exact * 0.9 <= below <= exact * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(
-    "pair", [BlanketPair(3.0, 0.1, 0.0, 0.3), BlanketPair(2.0, 0.2, 0.1, 0.3), BlanketPair(1.5, 0.05, 0.2, 0.0)]
-)
+PAIRS = [
+    Contrast(Fraction(ratio), *(Fraction(each, 100) for each in masses))
+    for ratio, masses in ((3, (10, 0, 30)), (2, (20, 10, 30)), (Fraction(3, 2), (5, 20, 0)))
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
 def test_more_users_hide_better(pair):
-    found = [pair.delta(0.05, n) for n in (2, 10, 100, 1000, 10_000, 100_000)]
+    law = BlanketLaw.of(pair)
+    found = [delta_above(law, 0.05, n) for n in (2, 10, 100, 1000, 10_000, 100_000, 10**7, 10**12)]
     assert found == sorted(found, reverse=True)
+    assert found[-1] < 1e-100
 
 
-def simulated(pair: BlanketPair, epsilon: float, n: int) -> float:
+def simulated(pair: Contrast, epsilon: float, n: int) -> float:
     """The expectation at a middling n in floating point, over all numbers of users of each kind, without blocks."""
-    r, q = math.exp(epsilon), 2 * pair.spread
+    r, q, ratio = math.exp(epsilon), float(2 * pair.spread), float(pair.ratio)
     users = np.arange(n + 1)
     log_choose = math.lgamma(n + 1) - np.array([math.lgamma(j + 1) + math.lgamma(n - j + 1) for j in users])
     chance = np.exp(log_choose + users * math.log(q) + (n - users) * math.log1p(-q))
-    others = pair.low / (1 - q)
+    others = float(pair.low) / (1 - q)
     total = 0.0
     for j in users[chance > 1e-18]:
         for under in range(n - j + 1):
@@ -77,63 +83,67 @@ def simulated(pair: BlanketPair, epsilon: float, n: int) -> float:
                 continue
             up = np.arange(j + 1)
             half = np.exp(math.lgamma(j + 1) - np.array([math.lgamma(a + 1) + math.lgamma(j - a + 1) for a in up]))
-            gain = up * (pair.ratio - r) + (j - up) * (1 - r * pair.ratio) + (1 - r) * under
+            gain = up * (ratio - r) + (j - up) * (1 - r * ratio) + (1 - r) * under
             total += chance[j] * odds * float(half @ np.maximum(gain, 0.0)) * 0.5**j
     return total / n
 
 
-def test_blocks_lose_little():
-    pair = BlanketPair(math.e, 0.15, 0.0, 0.3)
+def test_little_is_lost():
+    pair = Contrast(Fraction(math.e), Fraction(15, 100), Fraction(0), Fraction(3, 10))
     for epsilon in (0.1, 0.3):
-        exact, found = simulated(pair, epsilon, 60), pair.delta(epsilon, 60)
-        assert exact <= found <= 1.01 * exact
+        exact, law = simulated(pair, epsilon, 60), BlanketLaw.of(pair)
+        assert exact * (1 - 1e-9) <= delta_above(law, epsilon, 60) <= 1.001 * exact
+        assert 0.999 * exact <= delta_below(law, epsilon, 60) <= exact * (1 + 1e-9)
 
 
-# Tails ---------------------------------------------------------------------------------------------------------------
+# Many users: all others alike, where the count of one output is binomial ---------------------------------------------
 
 
-def decimal_tail(k: int, n: int) -> Decimal:
-    """P(Bin(n, 1/2) >= k) for k above the middle: the first term from factorials, the others from their ratios."""
-    with localcontext() as context:
-        context.prec = 60
-        term = Decimal(1)
-        total, j = Decimal(1), k
-        while term > Decimal(10) ** -25:
-            term *= Decimal(n - j) / Decimal(j + 1)
-            total += term
-            j += 1
-        return total * (_log_factorial(n) - _log_factorial(k) - _log_factorial(n - k) - n * Decimal(2).ln()).exp()
+def all_alike(ratio: float, epsilon: float, n: int) -> float:
+    """The exact delta of binary response, all others with the input of the one: sums of binomial probabilities."""
+    stats = pytest.importorskip("scipy.stats")
+    p, q, r = ratio / (ratio + 1), 1 / (ratio + 1), math.exp(epsilon)
+    width = int(14 * math.sqrt(n * p * q)) + 2
+    count = np.arange(max(0, int(n * p) - width), min(n, int(n * p) + width))
+    others, more = stats.binom.pmf(count, n - 1, p), stats.binom.pmf(count - 1, n - 1, p)
+    return float(np.maximum((p - r * q) * more - (r * p - q) * others, 0.0).sum())
 
 
-def _log_factorial(n: int) -> Decimal:
-    """Stirling's series, whose error is below its next term."""
-    x = Decimal(n)
-    series = sum(
-        Decimal(a) / (Decimal(b) * x**power) for a, b, power in ((1, 12, 1), (-1, 360, 3), (1, 1260, 5), (-1, 1680, 7))
+@pytest.mark.parametrize(("ratio", "n"), [(math.e, 10**3), (math.e, 10**5), (20.0, 10**5), (math.e, 10**8)])
+@pytest.mark.parametrize("depth", [2.0, 5.0, 7.5])
+def test_a_crowd_of_many(ratio, n, depth):
+    epsilon = depth * (ratio - 1) / math.sqrt(ratio * n)
+    if math.exp(epsilon) >= ratio:
+        pytest.skip("beyond the local epsilon")
+    exact = all_alike(ratio, epsilon, n)
+    rows = [Fraction(ratio) / (1 + Fraction(ratio)), 1 / (1 + Fraction(ratio))]
+    law = BlanketLaw.between(rows, rows[::-1], rows)
+    assert delta_below(law, epsilon, n) == pytest.approx(exact, rel=3e-4)
+    assert delta_above(law, epsilon, n) == pytest.approx(exact, rel=3e-4)
+    assert exact * (1 - 1e-6) <= two_output_delta(ratio, epsilon, n) <= delta_above(binary_law(ratio), epsilon, n)
+
+
+def test_two_outputs_are_the_worst_of_all_numbers_of_others():
+    """Blocks of k against every k, for more users than there are blocks."""
+    stats = pytest.importorskip("scipy.stats")
+    ratio, n, epsilon = 3.0, 400, 0.25
+    p, q, r = ratio / (ratio + 1), 1 / (ratio + 1), math.exp(epsilon)
+    worst = 0.0
+    for k in range(n):
+        others = np.convolve(stats.binom.pmf(np.arange(k + 1), k, p), stats.binom.pmf(np.arange(n - k), n - 1 - k, q))
+        gains = (p - r * q) * np.append(0, others) - (r * p - q) * np.append(others, 0)
+        worst = max(worst, float(np.maximum(gains, 0).sum()))
+    assert worst * (1 - 1e-9) <= two_output_delta(ratio, epsilon, n) <= 1.2 * worst
+
+
+def test_rare_reports_with_a_long_ratio_cost_their_probability():
+    bulk = binary_law(3.0)
+    far = np.geomspace(1e3, 1e9, 20)
+    mass = 1e-12 / far
+    law = BlanketLaw(
+        np.concatenate([bulk.mass, mass, mass]),
+        np.concatenate([bulk.first, far, np.ones(20)]),
+        np.concatenate([bulk.second, np.ones(20), far]),
     )
-    tau = Decimal("6.283185307179586476925286766559005768394338798750211641949889")
-    return x * x.ln() - x + (tau * x).ln() / 2 + series
-
-
-@pytest.mark.parametrize("n", [10_000, 1_000_000, 400_000_000])
-@pytest.mark.parametrize("z", [2.0, 5.0, 7.5])
-def test_tails_of_many_users(n, z):
-    k = math.ceil(n / 2 + z * math.sqrt(n) / 2)
-    found = float(tail(np.array([float(k)]), float(n), 0.5)[0])
-    assert found == pytest.approx(float(decimal_tail(k, n)), rel=1e-10)
-
-
-def test_tails_of_few_users():
-    for n in range(8):
-        for k in range(-1, n + 3):
-            exact = sum(comb(n, j) for j in range(max(k, 0), n + 1)) / 2**n
-            assert float(tail(np.array([float(k)]), float(n), 0.5)[0]) == pytest.approx(exact, abs=1e-15)
-
-
-@pytest.mark.parametrize(("n", "p"), [(1, 0.3), (7, 0.5), (1000, 0.01), (10**6, 0.4), (10**9, 0.7), (5, 1.0)])
-def test_blocks_hold_all(n, p):
-    edges, mass = blocks(n, p, 0.02)
-    assert (edges[0], edges[-1]) == (0, n + 1)
-    assert mass.sum() == pytest.approx(1.0, abs=1e-12)
-    assert len(edges) < 2500
-    assert (mass * edges[:-1]).sum() <= n * p * (1 + 1e-12)  # a block counts as its first number
+    plain, found = delta_above(bulk, 0.1, 10**4), delta_above(law, 0.1, 10**4)
+    assert plain <= found <= plain * 1.01 + 3e-11

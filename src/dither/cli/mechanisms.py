@@ -117,62 +117,123 @@ def audit(
 @click.argument("name", required=False)
 @click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--epsilon", type=float, help="The local epsilon of any mechanism, if none is named.")
-@click.option("--users", type=int, required=True, help="How many reports are shuffled together.")
+@click.option("--users", type=int, help="How many reports are shuffled together.")
 @click.option("--delta", type=float, default=1e-6, show_default=True, help="The failure probability of the crowd.")
+@click.option("--central", type=float, help="Ask backwards: what keeps this epsilon after shuffling?")
 @click.option("--plot", type=click.Path(dir_okay=False), help="Draw all bounds against users and local epsilon.")
 @json_option()
 def amplify(
     name: str | None,
     parameters: Sequence[str],
     epsilon: float | None,
-    users: int,
+    users: int | None,
     delta: float,
+    central: float | None,
     plot: str | None,
     as_json: bool,
 ) -> None:
     """What a shuffler adds: the guarantee of a crowd whose reports are shown in no order.
 
+    With --central it is asked backwards: the largest local epsilon for so many users, and the users that a local
+    epsilon needs, by each bound.
+
     \b
     dither amplify --epsilon 1 --users 1000000
     dither amplify Collision d=256 s=4 epsilon=1 --users 100000 --plot amplification.png
+    dither amplify Collision d=256 s=8 --central 0.1 --users 100000
+    dither amplify --epsilon 4 --central 0.1
     """
-    from dither.privacy.amplification_curves import curves
-    from dither.privacy.shuffle import LocalRandomizer
-
+    others = [each for each in parameters if not each.startswith("epsilon=")]
+    make = None if name is None else lambda local: _make(name, [*others, f"epsilon={local!r}"])
+    named = name is not None and len(others) < len(parameters)
+    if central is not None and plot is None:
+        local: Any = epsilon if name is None else _make(name, parameters) if named else None
+        _backwards(central, users, delta, local, make, as_json)
+        return
     if (name is None) == (epsilon is None):
         raise ParameterError("name a mechanism with its parameters, or give --epsilon for any mechanism")
+    if users is None or central is not None:
+        raise ParameterError("say how many reports are shuffled, with --users; --central draws no picture")
     check_picture(plot)
-    mechanism = None if name is None else _make(name, parameters)
-    given: Any = epsilon if mechanism is None else mechanism  # either, as bounds take it
-    local = LocalRandomizer.of(given).local
-    found, best = dither.privacy.bounds(given, users, delta), dither.privacy.amplify(given, users, delta)
-    if as_json:
-        every = {bound: None if each is None else each.epsilon for bound, each in found.items()}
-        told = {"users": users, "delta": delta, "local": local.epsilon, "bounds": every}
-        facts({**told, **best.to_dict(), "delta": delta, "model": best.model})
-    else:
-        central = [best.epsilon if each is None else each.epsilon for each in found.values()]
-        show(
-            TextTable(
-                {
-                    "bound": list(found),
-                    "epsilon": ["-" if each is None else f"{each.epsilon:.5g}" for each in found.values()],
-                    "gain": [
-                        "-" if each is None else f"{local.epsilon / other:.3g}"
-                        for each, other in zip(found.values(), central, strict=True)
-                    ],
-                }
-            )
-        )
-        say(f"A report alone: {local}.")
-        say(f"{users:,} reports, shuffled: {best}.")
-        if mechanism is not None and mechanism.remembers:
-            say("That is for users who take part in the same rounds, with a value that does not change.")
+    given: Any = epsilon if name is None else _make(name, parameters)  # either, as bounds take it
+    _forwards(given, users, delta, as_json)
     if plot:
-        others = [each for each in parameters if not each.startswith("epsilon=")]
-        make = None if name is None else lambda local: _make(name, [*others, f"epsilon={local!r}"])
+        from dither.privacy.amplification_curves import curves
+
         curves(epsilon or given.epsilon, users, delta, make, track("Other crowds")).plot(plot)
         tell(f"drew {plot}")
+
+
+def _forwards(given: Any, users: int, delta: float, as_json: bool) -> None:
+    """What each bound states for so many users, beside the worst data set known."""
+    from dither.privacy.shuffle import LocalRandomizer
+
+    local = LocalRandomizer.of(given).local
+    found, best = dither.privacy.bounds(given, users, delta), dither.privacy.amplify(given, users, delta)
+    lower = found.lower
+    if as_json:
+        every = {bound: None if each is None else each.epsilon for bound, each in found.items()}
+        told = {"users": users, "delta": delta, "local": local.epsilon, "bounds": every, "lower": lower}
+        facts({**told, **best.to_dict(), "delta": delta, "model": best.model})
+        return
+    rows = [(bound, None if each is None else each.epsilon) for bound, each in found.items()]
+    rows.append(("worst data set known", lower or None))
+    show(
+        TextTable(
+            {
+                "bound": [bound for bound, _ in rows],
+                "epsilon": ["-" if each is None else f"{each:.5g}" for _, each in rows],
+                "gain": ["-" if each is None else f"{local.epsilon / each:.3g}" for _, each in rows],
+                "above the lower": ["-" if each is None or not lower else f"{each / lower - 1:.1%}" for _, each in rows],
+            }
+        )
+    )
+    say(f"A report alone: {local}.")
+    say(f"{users:,} reports, shuffled: {best}.")
+    if lower:
+        say(f"On the worst data set known it is {lower:.5g}: no bound can be lower.")
+    if LocalRandomizer.of(given).permanent is not None:
+        say("That is for users who take part in the same rounds, with a value that does not change.")
+
+
+def _backwards(
+    central: float,
+    users: int | None,
+    delta: float,
+    given: Any,
+    make: "Callable[[float], Mechanism] | None",
+    as_json: bool,
+) -> None:
+    """By each bound the largest local epsilon for so many users, and the users that a local epsilon needs."""
+    from dither.privacy.shuffle import BOUNDS
+
+    if users is None and given is None:
+        raise ParameterError("give --users to be told a local epsilon, or a local epsilon to be told the users")
+    names = [bound for bound in BOUNDS if bound != "own" or make is not None]
+    columns: dict[str, list[float | int | None]] = {}
+    if users is not None:
+        found = [dither.privacy.local_budget(central, users, delta, bound, make) for bound in names]
+        columns["largest local epsilon"] = [each if each > central * (1 + 1e-5) else None for each in found]
+    if given is not None:
+        columns["users needed"] = [_users_needed(given, central, delta, bound) for bound in names]
+    if as_json:
+        facts({"central": central, "delta": delta, "users": users, "bound": names, **columns})
+        return
+    shown = {
+        title: ["-" if each is None else f"{each:,}" if isinstance(each, int) else f"{each:.4g}" for each in column]
+        for title, column in columns.items()
+    }
+    show(TextTable({"bound": names, **shown}))
+    if users is not None:
+        best = max((each for each in columns["largest local epsilon"] if each is not None), default=central)
+        say(f"{users:,} reports of a local epsilon of {best:.4g}, shuffled, keep {central:g} at delta {delta:g}.")
+
+
+def _users_needed(given: Any, central: float, delta: float, bound: str) -> int | None:
+    try:
+        return dither.privacy.users_for(given, central, delta, bound)
+    except ParameterError:  # by this bound no crowd is large enough
+        return None
 
 
 @click.command()

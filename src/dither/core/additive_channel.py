@@ -26,6 +26,13 @@ the lattice is made wider than the domain: its two points stand at -H and H, and
 without bias. The rows of the channel are the inputs -1 and 1, which are mixtures of both points with shares (H + 1) :
 (H - 1) and the reverse. They inherit MLR, and all of the above. (H is a power of two, so that x/H is exact.)
 
+**In a crowd** (`core.blanket_law`). The least of all inputs is beta = min(P_0, P_J), since v falls away from 0. With
+u = P_i/beta and y' the reflection of y, u >= 1 and u(y) + u(y') <= s(y), the largest such sum over i. A pair of numbers
+with this sum is spread by (s - 1, 1): so in each pair of outputs one is at level s - 1 with some chance, and all else
+at 1. What u has above 1 adds up to 1 - beta's mass, for every input; convex functions are largest where it all goes to
+the highest levels first. So does v, and apart is worse than together: v takes the other output of each pair. For one
+step the two ends are the only pair there is, and their law is exact.
+
 What goes wrong: a table that is log-concave inside but whose lump is too heavy has its worst ratio in the middle; a
 rounded geometric table is log-concave only up to its last digit. Both are refused here, not repaired.
 """
@@ -36,6 +43,10 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.core.blanket_law import BlanketLaw
 from dither.core.channel import Blanket, Channel
 from dither.errors import ParameterError
 
@@ -123,6 +134,33 @@ class AdditiveChannel(Channel):
         # v falls away from 0, so what an output has at input i rises and then falls in i: it is least at an end.
         law = tuple(map(min, self.row(0), self.row(self.steps)))
         return Blanket(sum(law, Fraction(0)), law)
+
+    def blanket_law(self) -> BlanketLaw:
+        lowest, highest = self.row(0), self.row(self.shape[0] - 1)
+        if self.steps == 1:  # all inputs are averages of the two ends
+            return BlanketLaw.between(lowest, highest, list(map(min, lowest, highest)))
+        return self._above_all_pairs(np.array(list(map(float, map(min, lowest, highest)))))
+
+    def _above_all_pairs(self, under: NDArray[np.float64]) -> BlanketLaw:
+        """A law above those of all pairs of inputs (see the essay), from what lies under all of them."""
+        likelihoods = np.array([[weight / self.total for weight in self.shifted(i)] for i in range(self.steps + 1)])
+        half = -(-under.size // 2)
+        # An output in the middle is its own reflection: two outputs with half of it each.
+        mass = under[:half] * np.where(2 * np.arange(half) == under.size - 1, 0.5, 1.0)
+        level = (likelihoods + likelihoods[:, ::-1])[:, :half].max(axis=0) / under[:half] - 1
+        order = np.argsort(-level)
+        mass, level = mass[order], level[order]
+        excess = np.cumsum(mass * (level - 1))
+        budget = 1 - float(under.sum())
+        used = np.clip((budget - np.concatenate([[0.0], excess[:-1]])) / (mass * (level - 1)), 0.0, 1.0)
+        high = mass * used
+        none, one = np.array([under.sum() - 2 * high.sum()]), np.ones_like(level)
+        found = BlanketLaw(
+            np.concatenate([high, high, none]),
+            np.concatenate([level, one, [1.0]]),
+            np.concatenate([one, level, [1.0]]),
+        )
+        return found.without_empty()
 
     def dominating_rows(self) -> tuple[list[Fraction], list[Fraction]]:
         return self.row(0), self.row(self.shape[0] - 1)  # the two ends, by MLR

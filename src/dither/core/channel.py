@@ -17,18 +17,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import permutations
 from math import gcd, inf, lcm, log2
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.blanket_law import BlanketLaw, Contrast
 from dither.core.exact import exp_below, float_above, log_above
 from dither.errors import ParameterError
 
 LARGEST_MATRIX = 1 << 20
 MOST_NUMBERED = 1 << 30
 CLOSENESS = Fraction(1, 10**9)
+_LONGEST_ROW = 1 << 11  # that crowds are made of
 _AMPLE = 8_886_000  # a ratio just below e^16
 
 
@@ -42,18 +44,6 @@ class Blanket:
 
     mass: Fraction
     law: tuple[Fraction, ...] | None = None
-
-
-class Contrast(NamedTuple):
-    """The two inputs that a crowd hides worst, beside a blanket beta under all inputs (`privacy.shuffle_divergence`).
-
-    Where y is drawn from beta, both likelihoods are beta(y) or `ratio` times as much.
-    """
-
-    ratio: Fraction
-    spread: Fraction  # the part of beta where the first is the higher one; as much where the second is
-    both: Fraction  # where both are high
-    low: Fraction  # where both are low
 
 
 class Channel(ABC):
@@ -139,6 +129,31 @@ class Channel(ABC):
     def contrast(self) -> Contrast | None:
         """The two inputs that a crowd hides worst, if the likelihoods of a report have two levels at heart."""
         return None
+
+    def blanket_law(self) -> BlanketLaw | None:
+        """A law above those of all pairs of inputs, in both orders; None where it was not worked out."""
+        contrast = self.contrast()
+        return None if contrast is None else BlanketLaw.of(contrast)
+
+    def law_by_tag(self, odds: Sequence[Fraction] | None) -> BlanketLaw | None:
+        """The same, where a public tag with these odds says what a report is about; by default the same under each."""
+        return self.blanket_law()
+
+    def crowds(self) -> list[BlanketLaw]:
+        """Two inputs over a third that all others have: data sets on which a crowd hides badly, where rows are short.
+
+        Unlike `blanket_law` these are no bounds: each is what some users have.
+        """
+        inputs, outputs = self.shape
+        if not self.listed or outputs > _LONGEST_ROW:
+            return []
+        rows = [self.row(x) for x in sorted({0, min(1, inputs - 1), min(2, inputs - 1), inputs - 1})]
+        return [
+            BlanketLaw.between(one, other, third)
+            for one, other in permutations(rows, 2)
+            for third in rows
+            if all(low or not (a or b) for a, b, low in zip(one, other, third, strict=True))
+        ]
 
     def dominating_rows(self) -> tuple[list[Fraction], list[Fraction]] | None:
         """The rows of two inputs that are told apart best at every epsilon at once, if they are known and short."""
@@ -302,6 +317,14 @@ class TwoLevel(Channel):
         each = Fraction(min(self.high, self.low), self.total)
         both, low = above - self.apart, self.outputs - above - self.apart
         return Contrast(self.ratio(), self.apart * each, both * each, low * each)
+
+    def crowds(self) -> list[BlanketLaw]:
+        if self.favoured > 1 or min(self.shape) < 3:
+            return super().crowds()
+        ratio, low = float(self.ratio()), self.low / self.total  # one output each, that of the two, and of the third
+        mass = low * np.array([1, 1, ratio, self.outputs - 3])
+        first, second = np.array([ratio, 1, 1 / ratio, 1]), np.array([1, ratio, 1 / ratio, 1])
+        return [BlanketLaw(mass, first, second).without_empty()]
 
     def row(self, x: int) -> list[Fraction]:
         weights = [self.low] * self.outputs

@@ -13,10 +13,13 @@ from fractions import Fraction
 from math import inf, log2, prod
 from typing import Any
 
-from dither.core.channel import Blanket, Channel, Contrast, TwoLevel, hockey_stick
+from dither.core.blanket_law import BlanketLaw, Contrast
+from dither.core.channel import Blanket, Channel, TwoLevel, hockey_stick
 from dither.core.exact import closely_above_log, exp_below, float_above, log_above, root_below
 
 _MOST_WORD_BITS = 16
+_FEW_TAGS = 64
+_SHORT = 12  # outputs of a coordinate, of which three are written out together
 _MOST_CONVOLVED = 100  # coordinates whose exact divergence is worked out; it takes a fraction of a second
 
 
@@ -37,7 +40,8 @@ class Product(Channel):
     encode: Callable[[int], Sequence[int]] = field(compare=False, repr=False)
     differing: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     common: Callable[[], Fraction] | None = field(default=None, compare=False, repr=False)
-    hidden: Contrast | None = None  # the two inputs that a crowd hides worst, where they are known
+    hidden: Contrast | None = None  # the two inputs that a crowd hides worst, where they have two levels
+    one_hot: tuple[int, int] | None = None  # what a coordinate is given that the input names, and what all others are
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -83,6 +87,16 @@ class Product(Channel):
 
     def contrast(self) -> Contrast | None:
         return self.hidden
+
+    def blanket_law(self) -> BlanketLaw | None:
+        if self.one_hot is None:
+            return super().blanket_law()
+        return BlanketLaw.one_hot(*(self.factor.row(letter) for letter in self.one_hot))
+
+    def crowds(self) -> list[BlanketLaw]:
+        if self.one_hot is None or self.coordinates < 3 or self.factor.shape[1] > _SHORT:
+            return super().crowds()
+        return [BlanketLaw.one_hot_crowd(*(self.factor.row(letter) for letter in self.one_hot))]
 
     def row(self, x: int) -> list[Fraction]:
         return self._word(self.encode(x))
@@ -132,6 +146,9 @@ class Announced(Channel):
     def blanket(self) -> Blanket:
         return Blanket(min(block.blanket().mass for block in self.blocks))
 
+    def law_by_tag(self, odds: Sequence[Fraction] | None) -> BlanketLaw | None:
+        return _mixed(self.blocks, odds)
+
     def row(self, x: int) -> list[Fraction]:
         law: list[Fraction] = []
         for block in self.blocks:
@@ -145,6 +162,8 @@ class Announced(Channel):
 class Independent(Channel):
     """Coordinates that each run their own channel, of which any `asked` answer: those of the worst choice are stated.
 
+    Which ones answer is drawn without looking, and shown: all choices alike, or one coordinate with the given `odds`.
+
     Two inputs may differ in every coordinate, so likelihood ratios multiply, and the product is attained. A
     divergence is exact where all coordinates share one two-level law (see `_convolved`). Otherwise it is the bound
     of basic composition: with the ratio split evenly, or by the coordinates' `budgets`, the divergences add.
@@ -153,6 +172,7 @@ class Independent(Channel):
     factors: tuple[Channel, ...]
     asked: int
     budgets: tuple[float, ...] | None = None  # the epsilons that coordinates were made for, where they differ
+    odds: tuple[Fraction, ...] | None = None  # of coordinates of which one answers, where they differ
 
     @classmethod
     def all_of(cls, factors: Sequence[Channel]) -> "Independent":
@@ -237,6 +257,19 @@ class Independent(Channel):
         # One coordinate is shown: inputs that agree in it are as good as hidden, and all others are its inputs.
         return self._same.contrast() if self.asked == 1 and self._same is not None else None
 
+    def blanket_law(self) -> BlanketLaw | None:
+        return self.law_by_tag(self.odds)
+
+    def law_by_tag(self, odds: Sequence[Fraction] | None) -> BlanketLaw | None:
+        if self.asked == 1:
+            return _mixed(self.factors, odds)
+        if odds is not None:
+            return None  # the odds of a coordinate do not say those of several together
+        number = Counter(map(id, self.factors))
+        kinds = [(factor.blanket_law(), number[id(factor)]) for factor in self.parts]
+        known = [(law, times) for law, times in kinds if law is not None]
+        return BlanketLaw.drawn(known, self.asked) if len(known) == len(kinds) else None
+
     def row(self, x: int) -> list[Fraction]:
         law = [Fraction(1)]
         for factor, letter in zip(self.factors, self.letters(x), strict=True):
@@ -279,6 +312,18 @@ class Repeated(Independent):
 
     def letters(self, x: int) -> list[int]:
         return [x] * len(self.factors)
+
+
+def _mixed(channels: Sequence[Channel], odds: Sequence[Fraction] | None) -> BlanketLaw | None:
+    """One of these, drawn with these odds, or with equal ones, and shown with its name."""
+    chances = odds or [Fraction(1, len(channels))] * len(channels)
+    kinds: dict[int, tuple[Channel, Fraction]] = {}
+    for channel, chance in zip(channels, chances, strict=True):
+        _, before = kinds.get(id(channel), (channel, Fraction(0)))
+        kinds[id(channel)] = channel, before + chance
+    laws = [(channel.blanket_law(), float(chance)) for channel, chance in kinds.values()]
+    known = [(law, chance) for law, chance in laws if law is not None]
+    return BlanketLaw.mixture(known).reduced() if len(known) == len(laws) else None
 
 
 def _convolved(law: TwoLevel, times: int, ratio: Fraction) -> Fraction:
@@ -362,6 +407,14 @@ class PublicMixture(Channel):
     def contrast(self) -> Contrast | None:
         # Everybody draws a tag in the same way, and under each the rows are averages of rows of the component.
         return self.component.contrast()
+
+    def blanket_law(self) -> BlanketLaw | None:
+        return self.component.law_by_tag(self.odds)
+
+    def crowds(self) -> list[BlanketLaw]:
+        """Of the component: all have drawn the same tag, such as one hash function that all share."""
+        own = super().crowds() if self.tags <= _FEW_TAGS else []
+        return own or self.component.crowds()
 
     def row(self, x: int) -> list[Fraction]:
         return [

@@ -23,8 +23,11 @@ from functools import cached_property
 from itertools import combinations, product
 from math import comb
 
-from dither.core.channel import Blanket, Channel, Contrast, TwoLevel
+from dither.core.blanket_law import BlanketLaw, Contrast
+from dither.core.channel import Blanket, Channel, TwoLevel
 from dither.errors import ParameterError
+
+_MOST_BUCKETS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,19 @@ class HashedChannel(Channel):
         # With fewer places hit a row is the average over further ones: the worst is s of them, and all apart.
         apart = min(self.items, self.law.outputs - self.items)
         return replace(self.law, apart=apart).contrast()
+
+    def crowds(self) -> list[BlanketLaw]:
+        """All apart, as in 003 Theorem 6: the user's s places, those of the other input, and those of all others.
+
+        Of pairs the two inputs take different sides of the same ones.
+        """
+        own, sides = range(self.items), [Fraction(1), Fraction(0) if self.paired else Fraction(1)]
+        moves = (0, 0, 1) if self.paired else (0, 1, 2)
+        if self.places < (1 + max(moves)) * self.items or self.law.outputs > _MOST_BUCKETS:
+            return []
+        inputs = zip(moves, (*sides, Fraction(1)), strict=True)
+        rows = [self.given({move * self.items + place: side for place in own}) for move, side in inputs]
+        return [BlanketLaw.between(*rows)]
 
     def row(self, x: int) -> list[Fraction]:
         return self.given(self._inputs[x])

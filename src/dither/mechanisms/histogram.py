@@ -170,6 +170,7 @@ class Histogram(Mechanism[Estimate]):
             inputs=self.k,
             encode=lambda x: [last if v == x else 0 for v in range(self.k)],
             differing=(((last, 0), (0, last)),),
+            one_hot=(last, 0),
         )
 
     @property

@@ -31,7 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither import kernels
-from dither.core.channel import Channel, Contrast, Table, TwoLevel
+from dither.core.blanket_law import Contrast
+from dither.core.channel import Channel, Table, TwoLevel
 from dither.core.composite_channels import Product, PublicMixture
 from dither.core.contributions import Bounded, Grouped, SumBound, at_most_one
 from dither.core.domains import SPARSE

@@ -24,7 +24,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.channel import Contrast, Table, TwoLevel
+from dither.core.blanket_law import Contrast
+from dither.core.channel import Table, TwoLevel
 from dither.core.checks import checked_count
 from dither.core.composite_channels import Product
 from dither.core.contributions import Bounded
@@ -173,6 +174,7 @@ class Unary(Mechanism[Estimate]):
             differing=(((1, 0), (0, 1)),),
             common=lambda: self._common(p, q),
             hidden=self._hidden(p, q),
+            one_hot=(1, 0),
         )
 
     def _hidden(self, p: Fraction, q: Fraction) -> Contrast:

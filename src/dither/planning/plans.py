@@ -184,7 +184,10 @@ class Plan:
 
     def _together(self, factors: Iterable[Channel]) -> Channel:
         budgets = tuple(part.mechanism.epsilon for part in self.parts)
-        return Independent(tuple(factors), self.questions_per_user, budgets)
+        odds, total = None, sum(part.weight for part in self.parts)
+        if self.questions_per_user == 1 and self._cumulative_weights is not None:
+            odds = tuple(Fraction(part.weight, total) for part in self.parts)
+        return Independent(tuple(factors), self.questions_per_user, budgets, odds)
 
     @property
     def kept(self) -> bool:

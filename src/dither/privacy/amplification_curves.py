@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 Spot = tuple[float, int]  # a local epsilon, and a number of users
 
-LOCAL = "local"
+LOCAL, LOWER = "local", "lower"
 _SPOTS = 13
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Central epsilons, by bound; NaN where one does not apply."""
+    """Central epsilons, by bound, and on the worst data set known (`lower`); NaN where one does not apply."""
 
     epsilon: float
     n: int
@@ -68,9 +68,11 @@ def curves(
     found = []
     for local, crowd in (progress or iter)(spots):
         made = given(local)
-        each = {name: guarantee.epsilon for name, guarantee in bounds(made, crowd, delta).items() if guarantee}
-        found.append({**each, LOCAL: local})
-    names = [name for name in (*BOUNDS, LOCAL) if any(name in spot for spot in found)]
+        stated = bounds(made, crowd, delta)
+        each = {name: guarantee.epsilon for name, guarantee in stated.items() if guarantee}
+        known = {LOWER: stated.lower} if stated.lower else {}
+        found.append({**each, **known, LOCAL: local})
+    names = [name for name in (*BOUNDS, LOWER, LOCAL) if any(name in spot for spot in found)]
     lines = {name: np.array([spot.get(name, np.nan) for spot in found]) for name in names}
     by_users = {name: line[: len(users)] for name, line in lines.items()}
     by_epsilon = {name: line[len(users) :] for name, line in lines.items()}

@@ -12,8 +12,13 @@ The bounds, in the order in which they became known:
 - `blanket` (after Balle et al. 2019): any randomizer hides at least as well as binary randomized response with the same
   epsilon0 does by its blanket. This is proved in docs/decisions/0014, and 10 to 32% of epsilon below `clone`. (To put
   e^-epsilon0 for the mass of an unknown blanket into the bound of 2019 is refuted by binary response itself.)
-- `own`: the mechanism's own blanket, from its exact channel (`privacy.shuffle_divergence`). Collision, LocalHash, GRR,
-  Unary and others hide better than the worst randomizer with their epsilon.
+- `own`: the mechanism's own blanket, from its exact channel (`core.blanket_law`, `privacy.shuffle_divergence`): noise
+  tables, records of several reports, drawn attributes and whole plans, too. They hide better than the worst randomizer
+  with their epsilon. With two outputs it is the worst case over all data sets itself.
+
+**How tight.** `bounds(...).lower` is the epsilon that is left on the worst data set known: no bound is below it. All
+others have one input there (of hashed mechanisms: under one hash function, which keeps the inputs apart). For an
+epsilon alone it is that of binary randomized response.
 
 Results in print that exact enumeration refutes are not among them (003 Theorem 5, and the "stronger clone" as it is
 quoted there; docs/papers.md): `tests/privacy/test_enumeration.py` shows it.
@@ -37,18 +42,27 @@ needs no trust in a shuffler: it says so by its model, `local`. All others have 
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from dither.core.channel import Channel, Contrast
+from dither.core.blanket_law import BlanketLaw
+from dither.core.channel import Channel
 from dither.core.checks import checked_choice, checked_count, checked_epsilon, checked_list, checked_real
 from dither.core.exact import exp_above, float_above
 from dither.core.guarantee import Guarantee, OneRound
 from dither.errors import DitherWarning, ParameterError
 from dither.privacy.accounting.privacy_loss import along_the_logarithm, least_epsilon
 from dither.privacy.certificate import Certifiable
-from dither.privacy.shuffle_divergence import BlanketPair
+from dither.privacy.shuffle_divergence import (
+    MOST_EVALUATED,
+    binary_law,
+    clone_delta,
+    delta_above,
+    delta_below,
+    two_output_delta,
+)
 
 BOUNDS = ("erlingsson", "clone", "blanket", "own")
 MOST_USERS = 10**12
@@ -62,12 +76,15 @@ _LARGEST = 20.0  # local epsilons beyond are not amplified
 class LocalRandomizer(NamedTuple):
     """What a bound knows of a local randomizer: its guarantee, its likelihood ratio, and perhaps more.
 
-    `permanent` is the response that a device with memory keeps, and makes all its reports from.
+    `law` is its own blanket, and `crowds` are data sets on which it hides badly. `permanent` is the response that a
+    device with memory keeps, and makes all its reports from.
     """
 
     local: Guarantee
     ratio: float
-    contrast: Contrast | None = None
+    law: BlanketLaw | None = None
+    two_outputs: bool = False
+    crowds: tuple[BlanketLaw, ...] = ()
     permanent: "LocalRandomizer | None" = None
 
     def at(self, delta: float) -> Guarantee:
@@ -81,9 +98,19 @@ class LocalRandomizer(NamedTuple):
         """An epsilon, or a mechanism with the channel of one report."""
         if not isinstance(given, Certifiable):
             epsilon = checked_epsilon(given)
-            return cls(Guarantee(epsilon), math.inf if epsilon > _LARGEST else exp_above(epsilon))
+            return cls._of_any(epsilon)
         report = cls._through(given.channel(), given)
         return report._replace(permanent=cls._through(given.lifetime_channel(), given)) if given.remembers else report
+
+    @classmethod
+    def _of_any(cls, epsilon: float) -> "LocalRandomizer":
+        """Any with this epsilon; binary randomized response is one."""
+        if epsilon > _LARGEST:
+            return cls(Guarantee(epsilon), math.inf)
+        ratio = exp_above(epsilon)
+        high, low = Fraction(ratio) / (1 + Fraction(ratio)), 1 / (1 + Fraction(ratio))
+        crowds = (BlanketLaw.between([high, low], [low, high], others) for others in ([high, low], [low, high]))
+        return cls(Guarantee(epsilon), ratio, crowds=tuple(crowds))
 
     @classmethod
     def _through(cls, channel: Channel, given: Certifiable) -> "LocalRandomizer":
@@ -95,7 +122,14 @@ class LocalRandomizer(NamedTuple):
             )
         ratio = channel.ratio()
         largest = math.inf if ratio == math.inf else float_above(Fraction(ratio))
-        return cls(Guarantee.of(channel, given.epsilon, given.delta), largest, channel.contrast())
+        law = channel.blanket_law() if math.isfinite(largest) else None
+        return cls(
+            Guarantee.of(channel, given.epsilon, given.delta),
+            largest,
+            None if law is None else law.reduced(MOST_EVALUATED),
+            channel.two_level is not None and channel.shape[1] == 2,
+            tuple(channel.crowds()),
+        )
 
 
 def amplify(given: Certifiable | float, n: int, delta: float, bound: str = "best") -> Guarantee:
@@ -121,9 +155,28 @@ def amplify(given: Certifiable | float, n: int, delta: float, bound: str = "best
     return _of_a_round(randomizer, n, delta)(randomizer.at(delta))
 
 
-def bounds(
-    given: Certifiable | float, n: int, delta: float, names: Sequence[str] = BOUNDS
-) -> dict[str, Guarantee | None]:
+class Bounds(dict[str, Guarantee | None]):
+    """What each bound says, by name; and `lower`, the epsilon that some data set really has.
+
+    >>> found = bounds(1.0, n=10**5, delta=1e-6)
+    >>> round(found["blanket"].epsilon, 5), round(found.lower, 5)
+    (0.01243, 0.01013)
+    """
+
+    def __init__(
+        self, stated: Mapping[str, Guarantee | None], randomizer: LocalRandomizer, n: int, delta: float
+    ) -> None:
+        super().__init__(stated)
+        self._asked = randomizer, n, delta
+
+    @cached_property
+    def lower(self) -> float | None:
+        """No epsilon below is true at this delta; None where no data set is known. Worked out when it is asked for."""
+        stated = (each.epsilon for each in self.values() if each is not None)
+        return _lower(*self._asked, min(stated, default=1.0))
+
+
+def bounds(given: Certifiable | float, n: int, delta: float, names: Sequence[str] = BOUNDS) -> Bounds:
     """What each bound says; None for one that does not apply, or that gains nothing over the local guarantee.
 
     For a mechanism with memory each is about one round, as in `amplify`.
@@ -131,9 +184,30 @@ def bounds(
     randomizer = LocalRandomizer.of(given)
     n, delta = checked_count("n", n, 2, MOST_USERS), _checked_delta(delta)
     asked = [checked_choice("bound", name, BOUNDS) for name in checked_list(_NAMES, names, 1, len(BOUNDS))]
-    found = {name: _bounded(name, randomizer, n, delta) for name in asked}
     labelled = _of_a_round(randomizer, n, delta)
-    return {name: None if each is None else labelled(each) for name, each in found.items()}
+    found = {name: _bounded(name, randomizer, n, delta) for name in asked}
+    stated = {name: None if each is None else labelled(each) for name, each in found.items()}
+    return Bounds(stated, randomizer, n, delta)
+
+
+def shuffled_delta(given: Certifiable | float, epsilon: float, n: int) -> float:
+    """An upper bound of the delta that n shuffled reports keep at this central epsilon, by the best bound.
+
+    What does not depend on epsilon and n is worked out once for a mechanism or a plan: further calls take milliseconds.
+
+    >>> f"{shuffled_delta(1.0, epsilon=0.05, n=10_000):.3e}"
+    '1.068e-07'
+    """
+    epsilon, n = checked_epsilon(epsilon), checked_count("n", n, 2, MOST_USERS)
+    randomizer = _kept(given)
+    alone = randomizer.local.delta if randomizer.local.epsilon <= epsilon else 1.0
+    curves = (_curve(name, randomizer, n) for name in ("own", "blanket"))
+    return min(alone, *(1.0 if curve is None else curve(epsilon) for curve in curves))
+
+
+@lru_cache(maxsize=64)
+def _kept(given: Certifiable | float) -> LocalRandomizer:
+    return LocalRandomizer.of(given)
 
 
 def _of_a_round(randomizer: LocalRandomizer, n: int, delta: float) -> Callable[[Guarantee], Guarantee]:
@@ -160,11 +234,11 @@ def local_budget(
     >>> round(local_budget(0.1, n=10**6, delta=1e-6), 3)
     5.944
     """
-    central = checked_epsilon(central)
+    central, n, delta = checked_epsilon(central), checked_count("n", n, 2, MOST_USERS), _checked_delta(delta)
     given: Callable[[float], Certifiable | float] = mechanism or (lambda epsilon: epsilon)
 
     def keeps(epsilon: float) -> bool:
-        return _quiet(given(epsilon), n, delta, bound).epsilon <= central
+        return _keeps(LocalRandomizer.of(given(epsilon)), central, n, delta, _names(bound))
 
     low, high = central, _LARGEST
     if keeps(high):
@@ -183,24 +257,27 @@ def users_for(given: Certifiable | float, central: float, delta: float, bound: s
     >>> users_for(1.0, central=0.05, delta=1e-6)
     7623
     """
-    central = checked_epsilon(central)
+    central, delta, names = checked_epsilon(central), _checked_delta(delta), _names(bound)
+    randomizer = LocalRandomizer.of(given)
     low, high = 1, 2
-    if LocalRandomizer.of(given).at(_checked_delta(delta)).epsilon <= central:
-        return high
-    while _quiet(given, high, delta, bound).epsilon > central:
+    while not _keeps(randomizer, central, high, delta, names):
         low, high = high, 2 * high
         if high > MOST_USERS:
             raise ParameterError("no crowd is large enough: ask for a larger central epsilon or a smaller local one")
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _quiet(given, middle, delta, bound).epsilon <= central else (middle, high)
+        low, high = (low, middle) if _keeps(randomizer, central, middle, delta, names) else (middle, high)
     return high
 
 
-def _quiet(given: Certifiable | float, n: int, delta: float, bound: str) -> Guarantee:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DitherWarning)
-        return amplify(given, n, delta, bound)
+def _keeps(randomizer: LocalRandomizer, central: float, n: int, delta: float, names: Sequence[str]) -> bool:
+    """Whether `amplify` states at most this central epsilon by one of these bounds, or the local guarantee does."""
+    if randomizer.at(delta).epsilon <= central:
+        return True
+    if "erlingsson" in names and (_erlingsson(randomizer, n, delta) or math.inf) <= central:
+        return True
+    curves = (_curve(name, randomizer, n) for name in reversed(names) if name != "erlingsson")
+    return any(curve is not None and curve(central * (1 - 2 * _CLOSE)) <= delta for curve in curves)
 
 
 # One bound -----------------------------------------------------------------------------------------------------------
@@ -219,15 +296,26 @@ def _bounded(name: str, randomizer: LocalRandomizer, n: int, delta: float) -> Gu
 
 def _curve(name: str, randomizer: LocalRandomizer, n: int) -> Callable[[float], float] | None:
     """The delta of a bound as a function of epsilon."""
-    if not math.isfinite(randomizer.ratio) or randomizer.ratio > math.exp(_LARGEST):
-        return None
+    ratio, law = randomizer.ratio, randomizer.law
     if name == "own":
-        if randomizer.contrast is None:
-            return None
-        pair = BlanketPair.of(randomizer.contrast)
-    else:
-        pair = BlanketPair.clone(randomizer.ratio) if name == "clone" else BlanketPair.binary(randomizer.ratio)
-    return lambda epsilon: pair.delta(epsilon, n)
+        if randomizer.two_outputs and ratio <= math.exp(_LARGEST):
+            return lambda epsilon: two_output_delta(ratio, epsilon, n)
+        return None if law is None else lambda epsilon: delta_above(law, epsilon, n)
+    if ratio > math.exp(_LARGEST):
+        return None
+    if name == "clone":
+        return lambda epsilon: clone_delta(ratio, epsilon, n)
+    return lambda epsilon: delta_above(binary_law(ratio), epsilon, n)
+
+
+def _lower(randomizer: LocalRandomizer, n: int, delta: float, near: float) -> float | None:
+    """The largest epsilon at which the crowd that is worst near some epsilon has more than this delta."""
+    if not randomizer.crowds or randomizer.ratio > math.exp(_LARGEST):
+        return None
+    crowd = max(randomizer.crowds, key=lambda each: delta_below(each, 0.9 * near, n))
+    largest = math.log(randomizer.ratio)
+    enough = least_epsilon(lambda at: delta_below(crowd, at, n), delta, largest, _CLOSE, along_the_logarithm)
+    return max(0.0, enough * (1 - 2 * _CLOSE))
 
 
 def _erlingsson(randomizer: LocalRandomizer, n: int, delta: float) -> float | None:
@@ -263,10 +351,10 @@ def _checked_delta(delta: float) -> float:
 
 
 def _reason(bound: str, randomizer: LocalRandomizer, n: int, delta: float) -> str:
-    if not math.isfinite(randomizer.ratio) or randomizer.ratio > math.exp(_LARGEST):
+    if randomizer.ratio > math.exp(_LARGEST):
         return f"the local epsilon is infinite or above {_LARGEST:g}, where no bound is evaluated"
     if bound == "erlingsson":
         return "this bound holds for a local epsilon of at most 1/2, at least 1000 users and a delta below 1/100"
-    if bound == "own" and randomizer.contrast is None:
+    if bound == "own" and randomizer.law is None:
         return "the blanket of this mechanism was not worked out; bound='blanket' holds for any"
     return f"{n:,} users are too few to hide one of them at delta {delta:g}"

@@ -9,182 +9,270 @@ noise and the one report is a mixture over which of them is which, and it follow
     D_r(shuffled with x, shuffled with x')  <=  (1/n) E[ (H_1 + ... + H_n)_+ ],     H = (P(y) - r P'(y)) / beta(y),
 
 with independent H_i: y is drawn from beta, and H = 0 with the probability that beta leaves over. D_r is the
-hockey-stick divergence: the delta at epsilon = ln r.
+hockey-stick divergence: the delta at epsilon = ln r. `core.blanket_law` has the law of (P/beta, P'/beta) for the worst
+two inputs.
 
-**Contrasts.** For most randomizers P/beta and P'/beta are 1 or E, the likelihood ratio, and H is
+**From below** it is the same expression. If all the others have the same input z, with law Q, then the likelihood of a
+multiset is that of n draws from Q times the mean of P/Q, and the divergence *is* (1/n) E[(H_1 + ... + H_n)_+] with Q in
+place of beta (`delta_below`). The best z and pair that are known say how far a bound is from the truth.
 
-    E - r        where P is high and P' low        with probability `spread`
-    1 - r E      where P is low and P' high        with probability `spread`, too
-    (1 - r) E    where both are high               with probability `both`
-    1 - r        where both are low                with probability `low`
+**Any randomizer** is dominated by binary randomized response, mass 1/(E + 1) at (E, 1) and at (1, E), with E =
+e^epsilon0: docs/decisions/0014 has the proof. The clone bound (Feldman, McMillan and Talwar 2021) has the same form
+with 1/E in place of 2/(E + 1) as the probability to be noise.
 
-or 0 (`core.channel.Contrast`). Two inputs of a two-level law with weights A and B, total W, w of M outputs favoured and
-a of these apart have E = A/B, spread = a B/W, both = (w - a) B/W and low = (M - w - a) B/W. Further apart is worse: a
-larger a takes mass from (1 - r) E and 1 - r, as much from each, and gives it to E - r and 1 - r E, which have the same
-sum and lie further out. So H becomes larger in convex order, and (.)_+ of a sum is convex.
+**Evaluation**: an integral along a line in the complex plane, with no grid of H and no cost that grows with n. With S
+the sum, M(z) = E e^(zH) and t > 0,
 
-**Conflicts of hashes, rounding, padding** need no assumption. P and P' that are averages of such laws give an H that is
-an average as well, which is smaller in convex order than the mixture that it averages. Collision with w < s buckets hit
-gives the others what w + 1, ..., s would have had: it is the average over the choices of s - w further buckets. CoCo
-likewise, over pairs and sides.
+    E[S_+] = (1 / 2 pi) * integral of M(t + i w)^n / (t + i w)^2 over all real w.
 
-**Any randomizer** is dominated by binary randomized response, spread = 1/(E + 1) and nothing else, with E =
-e^epsilon0: docs/decisions/0014 has the proof, which starts from beta = max(P, P') / E. The clone bound (Feldman,
-McMillan and Talwar 2021) has the same form with 1/E in place of 2/(E + 1) as the probability to be noise.
+Every step goes up, in exact arithmetic:
 
-**Evaluation.** With J ~ Bin(n, 2 spread) users at E - r or 1 - r E, the expectation given J and the sum of all others
-is two tails of Bin(J, 1/2). J and the others are put into blocks, and every block counts for more than it holds:
+- A normal variable with mean 0 and deviation tau is added to S. That makes E[S_+] larger (Jensen), and multiplies the
+  integrand by e^(tau^2 z^2 / 2): beyond w = 9 / tau there is nothing left. A tau of 0.2 to 2% of the deviation of S
+  moves epsilon by 2e-6 to 2e-4 of itself.
+- The integral becomes a sum over multiples of a step. By Poisson's summation formula the sum is f(0) + the sum of
+  f(kL) over all other k, for L = 2 pi / step and f(x) = e^(tx) E[(S - x)_+] >= 0: too much, never too little.
+- Where |w| is above 15 deviations' worth and below pi over the range of H, 1 - cos(a) >= 2 a^2 / pi^2 shows that
+  |M|^n is below e^-45 of its largest value. These points are not visited; a bound of them is added.
 
-- the expectation is convex in the number of others: a block of them goes to its two ends, with the same mean;
-- a block of J from j0 to j1 counts as j1, and (j1 - j0) (r - 1) (E + 1) / 2 is added to the sum: leaving others out can
-  only make the expectation larger, and so can users at E - r or 1 - r E whose mean is taken off (convex order).
+t is where M is least, so that S, tilted, has its mean at 0: the sum is as large as its terms, and tails far below
+1e-15 are resolved. Rounding errors are n times those of ln M, which is computed as ln(1 + small); a millionth of the
+sum of the terms' moduli covers them up to 10^12 users.
 
-Where there are no others, E[(.)_+ | J] / J falls in J, and a block counts as its smallest J. All of it is an upper
-bound in exact arithmetic; floating point is given a millionth of delta, and `shuffle` refuses deltas below 1e-15,
-where masses near 1 are not told apart any more.
+**Rare reports** with a huge likelihood ratio (noise tables) would make the deviation large. As (a + b)_+ <= a_+ + b_+,
+atoms may be left out for their probability under P: the best of a few cuts is taken.
+
+**Two outputs.** Where all laws are on two outputs, the count of one of them is all there is, and blankets are 20 to 30%
+above the truth. The divergence is convex in the law of each of the others, so that each is at one of two ends, with
+probability p = E/(E + 1) or q = 1/(E + 1): k of them at p and l = n - 1 - k at q. Both directions are the same with k
+and l exchanged. More users only hide better, so that k in a block from k0 to k1 counts as k0 at p and n - 1 - k1 at q:
+`two_output_delta` is the largest over 128 blocks, or all k where there are no more. With f the law of the count of
+others, (p - r q) f(y - 1) - (r p - q) f(y) is summed over where it is positive: above the mode of f(y) e^(ty) with
+e^t = (r p - q) / (p - r q), since f is log-concave. The mode of such a sum is less than 1 from its mean (Darroch 1964).
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.channel import Contrast
-from dither.core.exact import float_above
-from dither.errors import ParameterError, require
+from dither.core.blanket_law import BlanketLaw
 
-_MARGIN = 1e-6  # of delta, for rounding: tails are good to 1e-11, as tests show, and their differences to less
-_STEP, _WIDE_STEP = 0.02, 0.04  # widths of blocks of J, in standard deviations
-_OTHERS, _MANY = 3.0, 10**5  # and of the others: narrower below so many users, as what they add falls with n
-_FEW = 24
+MOST_EVALUATED = 576  # atoms: a delta takes some milliseconds
+_MARGIN = 1e-6
+_FINE, _COARSE, _FEW = 0.002, 0.02, 16  # tau in deviations of the sum, for laws of a few atoms and for others
+_ENOUGH = 25.0  # f(L) is about e^-25 of f(0)
+_NEAR, _END = 15.0, 9.0  # see the essay
+_MOST_POINTS = 40_000
+_DEEPEST = 200.0  # logarithms of what is integrated; Chernoff's bound does beyond
+_STEEPEST = 30.0  # tilt times the largest gain, where the saddle point does not say it
+_RARE = (1e-16, 1e-13, 1e-10, 1e-7)  # probabilities of what may be left out
+_LONG = 100.0  # likelihood ratios that may be worth leaving out
+_BLOCKS = 128
 
 Numbers = NDArray[np.float64]
 
 
+def binary_law(ratio: float) -> BlanketLaw:
+    """Binary randomized response, which hides worst among all randomizers with this likelihood ratio."""
+    ends = np.array([ratio, 1.0])
+    return BlanketLaw(np.full(2, 1 / (ratio + 1)), ends, ends[::-1])
+
+
+def clone_delta(ratio: float, epsilon: float, n: int) -> float:
+    """The clones of 2021: 1/E is the probability to be one, and the report itself is a binary response."""
+    ends = np.array([ratio, 1.0])
+    clones = BlanketLaw(np.full(2, 1 / (2 * ratio)), ends, ends[::-1])
+    return min(1.0, 2 * ratio / (ratio + 1) * delta_above(clones, epsilon, n))
+
+
+def delta_above(law: BlanketLaw, epsilon: float, n: int) -> float:
+    """The delta that n shuffled reports keep at this epsilon: an upper bound."""
+    gains = _gains(law, epsilon)
+    return min(1.0, min(lost + _Line.through(law.mass[kept], gains[kept], n).above() / n for kept, lost in _cuts(law)))
+
+
+def delta_below(law: BlanketLaw, epsilon: float, n: int) -> float:
+    """The delta of n shuffled reports if all the others have the law that takes the blanket's place: a lower bound."""
+    gains = _gains(law, epsilon)
+    # What is left out where P is high makes the sum smaller.
+    return max(0.0, max(_Line.through(law.mass[kept], gains[kept], n).below() / n for kept, _ in _cuts(law)))
+
+
+def _gains(law: BlanketLaw, epsilon: float) -> Numbers:
+    """H = u - r v, without cancellation."""
+    return (law.first - law.second) - math.expm1(epsilon) * law.second
+
+
+def _cuts(law: BlanketLaw) -> Iterator[tuple[slice | NDArray[np.bool_], float]]:
+    """All atoms; and, if some likelihood ratios are long, those without the rarest, with what these cost."""
+    yield slice(None), 0.0
+    if law.first.max() > _LONG and law.mass.size > _FEW:
+        chances = law.mass * law.first
+        order = np.argsort(-law.first)
+        beyond = np.cumsum(chances[order])
+        for rare in _RARE:
+            number = int(np.searchsorted(beyond, rare, "right"))
+            if number:
+                kept = np.ones(law.mass.size, dtype=bool)
+                kept[order[:number]] = False
+                yield kept, float(beyond[number - 1]) * (1 + _MARGIN)
+
+
 @dataclass(frozen=True)
-class BlanketPair:
-    """Two inputs, as a blanket sees them, in floating point: see the essay above."""
+class _Line:
+    """The sum of n gains, and the line in the complex plane along which its positive part is integrated."""
 
-    ratio: float
-    spread: float
-    both: float = 0.0
-    low: float = 0.0
-    scale: float = 1.0  # of the result
-
-    @classmethod
-    def of(cls, contrast: Contrast) -> "BlanketPair":
-        """The exact numbers of a channel, rounded."""
-        if contrast.ratio < 1:
-            raise ParameterError("a contrast has a likelihood ratio of at least 1; please report this as a bug")
-        return cls(float_above(contrast.ratio), *(float(each) for each in contrast[1:]))
+    mass: Numbers
+    gains: Numbers
+    n: int
+    tilt: float = 0.0
+    deviation: float = 0.0  # of the tilted sum
 
     @classmethod
-    def binary(cls, ratio: float) -> "BlanketPair":
-        """Binary randomized response, which hides worst among all randomizers with this likelihood ratio."""
-        return cls(ratio, 1 / (ratio + 1))
-
-    @classmethod
-    def clone(cls, ratio: float) -> "BlanketPair":
-        """The clones of 2021: 1/E is the probability to be one, and the report itself is a binary response."""
-        return cls(ratio, 1 / (2 * ratio), scale=2 * ratio / (ratio + 1))
-
-    def delta(self, epsilon: float, n: int) -> float:
-        """The delta that n shuffled reports keep at this epsilon: an upper bound."""
-        growth = math.expm1(epsilon)
-        if growth >= self.ratio - 1:
-            return 0.0
-        found = self._with_others(growth, n) if self.both or self.low else self._alone(growth, n)
-        return min(1.0, self.scale * found * (1 + _MARGIN))
+    def through(cls, mass: Numbers, gains: Numbers, n: int) -> "_Line":
+        """Through the saddle point; not nearer to 0 than a deviation's worth, as the integrand has a pole there."""
+        if gains.max() <= 0:
+            return cls(mass, gains, n)
+        tilt = _saddle(mass, gains)
+        deviation = _deviation(mass, gains, n, tilt)
+        if tilt * deviation < 1 and deviation:
+            tilt = max(tilt, min(1 / deviation, _STEEPEST / float(gains.max())))
+            deviation = _deviation(mass, gains, n, tilt)
+        return cls(mass, gains, n, tilt, deviation)
 
     @property
-    def _gap(self) -> float:
-        return self.ratio - 1
+    def _fine(self) -> float:
+        return _FINE if self.mass.size <= _FEW else _COARSE
 
-    def _sides(self, growth: float) -> tuple[float, float]:
-        """E - r and r E - 1, without cancellation: r is 1 + growth."""
-        return self._gap - growth, self._gap + growth * self.ratio
+    def _log_moment(self, tilt: float) -> float:
+        """ln E e^(tilt * sum)."""
+        return self.n * math.log1p(float((self.mass * np.expm1(np.minimum(tilt * self.gains, 700.0))).sum()))
 
-    def _alone(self, growth: float, n: int) -> float:
-        """Without others. J users with the one who hides; J - 1 of the other n - 1."""
-        up, down = self._sides(growth)
-        edges, mass = blocks(n - 1, 2 * self.spread, _STEP)
-        users = edges[:-1] + 1.0
-        least = np.floor(users * (down / (up + down))) + 1  # so many at E - r make the sum positive
-        value = up * tail(least - 1, users - 1, 0.5) - down * tail(least, users - 1, 0.5)
-        return self.spread * float(mass @ np.maximum(value, 0.0))
+    @property
+    def _usable(self) -> bool:
+        """Not where a few rare gains are all there is, or where floats end."""
+        return self.deviation > 0 and -_DEEPEST < self._log_moment(self.tilt) < _STEEPEST
 
-    def _with_others(self, growth: float, n: int) -> float:
-        up, down = self._sides(growth)
-        edges, mass = blocks(n, 2 * self.spread, _WIDE_STEP)
-        first, last = edges[:-1], edges[1:] - 1.0
-        added = (last - first) * growth * (self.ratio + 1) / 2
-        share, lost = _others(self, n)
-        shift = added - growth * lost
-        # J at E - r or 1 - r E: the sum is positive from `least` at E - r on.
-        least = np.clip(np.floor((last * down - shift) / (up + down)) + 1, 0.0, last + 1)
-        gain = last / 2 * (up * tail(least - 1, last - 1, 0.5) - down * tail(least, last - 1, 0.5))
-        gain += shift * tail(least, last, 0.5)
-        return float(((share * np.maximum(gain, 0.0)) @ mass).sum()) / n
+    def above(self) -> float:
+        """E[S_+], not below the truth: at most what every report gains on its own, and Chernoff's bound."""
+        most = self.n * float((self.mass * np.maximum(self.gains, 0.0)).sum())
+        if most and self.tilt:
+            most = min(most, math.exp(min(self._log_moment(self.tilt) - 1, 700.0)) / self.tilt)
+        if most and self._usable:
+            shown, moduli, missed = self._summed(bump=0.0)
+            most = min(most, shown + _MARGIN * moduli + missed)
+        return most * (1 + _MARGIN)
 
+    def below(self) -> float:
+        """E[S_+], not above the truth.
 
-@lru_cache(maxsize=32)
-def _others(pair: BlanketPair, n: int) -> tuple[Numbers, Numbers]:
-    """For each block of J (columns), ends of blocks of the others: their probabilities, and what they cost."""
-    edges, _ = blocks(n, 2 * pair.spread, _WIDE_STEP)
-    users = n - (edges[1:] - 1.0)
-    rest = 1 - 2 * pair.spread
-    shares, costs = [], []
-    step = _OTHERS * min(1.0, (n / _MANY) ** 0.25)
-    for share, number in _ends(users, pair.both / rest if pair.both else 0.0, step):
-        for other, low in _ends(users - number, pair.low / (rest - pair.both) if pair.low else 0.0, step):
-            shares.append(share * other)
-            costs.append(pair.ratio * number + low)
-    return np.array(shares), np.array(costs)
+        A normal variable adds at most tau times the normal density at S / tau, which is taken off; and so is what comes
+        in from f(kL): below 0 at most e^(-tL) (L + 1/t), above it what Chernoff's bound at 2 t leaves.
+        """
+        if not self._usable:
+            return 0.0
+        shown, moduli, missed = self._summed(bump=1.0)
+        period = self._period
+        inside = math.exp(-self.tilt * period) * (period + 1 / self.tilt)
+        inside += math.exp(min(700.0, self._log_moment(2 * self.tilt) - self.tilt * period)) / self.tilt
+        return shown - _MARGIN * moduli - missed - 2 * inside
 
+    @property
+    def _period(self) -> float:
+        return (_ENOUGH - min(self._log_moment(self.tilt), 0.0)) / self.tilt
 
-def tail(k: Numbers, n: Numbers | float, p: float) -> Numbers:
-    """P(Bin(n, p) >= k), elementwise: the regularised incomplete beta function."""
-    special = require("scipy.special", "fast")
-    inside = (k > 0) & (k <= n)
-    inner = special.betainc(np.where(inside, k, 1.0), np.where(inside, n - k + 1.0, 1.0), p)
-    return np.where(inside, inner, np.asarray(k <= 0, dtype=np.float64))
-
-
-@lru_cache(maxsize=32)
-def blocks(n: int, p: float, step: float) -> tuple[Numbers, Numbers]:
-    """Where blocks of a binomial number begin, and n + 1; and their probabilities.
-
-    They are fine where the number mostly lies; one block holds what is beyond either end.
-    """
-    deviation = math.sqrt(n * p * max(0.0, 1 - p))
-    reach = 9 * deviation + 30  # beyond lies a probability below 1e-18
-    start, stop = max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach))
-    edges = np.arange(start, stop + 1, max(1, int(step * deviation)), dtype=np.float64)
-    edges = np.unique(np.concatenate([[0.0], edges, [float(stop), n + 1.0]]))
-    above, below = tail(edges, n, p), tail(n + 1 - edges, n, 1 - p)
-    # Where tails are near 1 their difference would be lost to rounding: there it is that of the other side.
-    return edges, np.maximum(np.where(above[:-1] < 0.5, above[:-1] - above[1:], below[1:] - below[:-1]), 0.0)
+    def _summed(self, bump: float) -> tuple[float, float, float]:
+        """The sum over points, that of the moduli of its terms, and a bound on what was not visited."""
+        step, level = 2 * math.pi / self._period, self._log_moment(self.tilt)
+        tau = max(self._fine * self.deviation, _END / (_MOST_POINTS * step))
+        reach = float(self.gains.max() - min(self.gains.min(), 0.0))
+        near, far, end = _NEAR / self.deviation, math.pi / reach, _END / tau
+        heights = np.concatenate(
+            [
+                step * np.arange(0, math.ceil(min(near, end) / step)),
+                step * np.arange(math.ceil(max(min(near, end), far) / step), math.ceil(max(end, far) / step)),
+            ]
+        )
+        points = self.tilt + 1j * heights
+        moments = np.zeros(points.size, dtype=np.complex128)
+        for mass, gain in zip(self.mass.tolist(), self.gains.tolist(), strict=True):  # flat in memory
+            moments += mass * np.expm1(points * gain)
+        terms = np.exp(self.n * np.log1p(moments) - level + (tau * points) ** 2 / 2) * (1 / points**2 - bump * tau**2)
+        terms[0] /= 2  # the two halves of the line are mirror images
+        scale = math.exp(level) * step / math.pi
+        beyond = math.exp(level + (tau * self.tilt) ** 2 / 2 - _END**2 / 2) * (1 / near + bump * tau)
+        return scale * float(terms.real.sum()), scale * float(np.abs(terms).sum()), 2 * beyond
 
 
-def _ends(users: Numbers, p: float, step: float) -> list[tuple[Numbers, Numbers]]:
-    """Bin(users, p) for each number of users, moved to the ends of blocks with the same mean: weights and ends."""
-    if p <= 0:
-        return [(np.ones_like(users), np.zeros_like(users))]
-    p = min(p, 1.0)
-    if users.max() <= _FEW:  # no blocks
-        above = [tail(np.full_like(users, k), users, p) for k in range(int(users.max()) + 2)]
-        return [(np.maximum(above[k] - above[k + 1], 0.0), np.full_like(users, k)) for k in range(len(above) - 1)]
-    middle, deviation = users * p, np.sqrt(users * p * (1 - p))
-    inner = [np.clip(np.floor(middle + place * deviation), 0, users) for place in np.arange(-6.0, 6.1, step)]
-    ends = [np.zeros_like(users), *inner, users]
-    total = [tail(end, users, p) for end in ends[:-1]] + [np.zeros_like(users)]
-    first = [users * p * tail(end - 1, users - 1, p) for end in ends[:-1]] + [np.zeros_like(users)]
-    weights = [np.zeros_like(users) for _ in ends]
-    for i in range(len(ends) - 1):
-        mass, mean, width = total[i] - total[i + 1], first[i] - first[i + 1], ends[i + 1] - ends[i]
-        upper = np.clip((mean - ends[i] * mass) / np.maximum(width, 1.0), 0.0, np.maximum(mass, 0.0))
-        weights[i] += np.maximum(mass, 0.0) - upper
-        weights[i + 1] += upper
-    return list(zip(weights, ends, strict=True))
+def _saddle(mass: Numbers, gains: Numbers) -> float:
+    """The tilt at which the tilted gain has mean 0; 0 if it has without."""
+    top = int(np.argmax(gains))
+    most, lost = float(mass[top] * gains[top]), float((mass * np.maximum(-gains, 0.0)).sum())
+    if most <= 0 or float((mass * gains).sum()) >= 0:
+        return 0.0
+    low, high = 0.0, max(0.0, math.log(lost / most)) / float(gains[top])  # there the largest gain alone makes up
+    tilt = low
+    for _ in range(200):
+        weights = mass * np.exp(np.minimum(tilt * gains, 700.0))
+        slope, bend = float((weights * gains).sum()), float((weights * gains * gains).sum())
+        low, high = (low, tilt) if slope > 0 else (tilt, high)
+        guess = tilt - slope / bend
+        guess = guess if low < guess < high else (low + high) / 2
+        if abs(guess - tilt) <= 1e-6 * guess:
+            return guess
+        tilt = guess
+    return tilt
+
+
+def _deviation(mass: Numbers, gains: Numbers, n: int, tilt: float) -> float:
+    """The standard deviation of the sum of n tilted gains; what the blanket leaves over gains nothing."""
+    weights = mass * np.exp(np.minimum(tilt * gains, 700.0))
+    total = float(weights.sum()) + max(0.0, 1 - float(mass.sum()))
+    mean = float((weights * gains).sum()) / total
+    return math.sqrt(n * max(0.0, float((weights * gains * gains).sum()) / total - mean * mean))
+
+
+# Two outputs ---------------------------------------------------------------------------------------------------------
+
+
+def two_output_delta(ratio: float, epsilon: float, n: int) -> float:
+    """The largest delta over all data sets of the others, for a randomizer with two outputs: not below the truth."""
+    growth = math.expm1(epsilon)
+    gain, loss = (ratio - 1 - growth) / (ratio + 1), (ratio - 1 + growth * ratio) / (ratio + 1)  # p - r q, r p - q
+    if gain <= 0:
+        return 0.0
+    edges = np.unique(np.linspace(0, n, min(n, _BLOCKS) + 1).round().astype(np.int64)).tolist()
+    groups = ((start, n - stop) for start, stop in pairwise(edges))  # those at p and at q whom all k of a block have
+    return min(1.0, max(_beside(ratio, gain, loss, high, low) for high, low in groups))
+
+
+def _beside(ratio: float, gain: float, loss: float, high: int, low: int) -> float:
+    """The divergence beside `high` users at p and `low` at q, not below the truth: see the essay."""
+    users, ones = np.array([high, low], dtype=np.float64), np.array([ratio, 1.0]) / (ratio + 1)
+
+    def moments(tilt: float) -> tuple[float, float]:
+        share = ones * math.exp(tilt) / (1 + ones * math.expm1(tilt))
+        return float((users * share).sum()), math.sqrt(float((users * share * (1 - share)).sum()))
+
+    best = math.log(loss / gain)
+    mean, deviation = moments(best)
+    tilt = max(best, 1 / (1 + deviation))
+    _, deviation = moments(tilt)
+    level = float((users * np.log1p(ones * math.expm1(tilt))).sum())
+    thresholds = math.floor(mean) + np.arange(4.0)
+    exponents = level - tilt * thresholds
+    # The count lies on whole numbers: a period of them, and what comes in from below is at most e^(-t size) (p + r).
+    size = 2 * math.ceil((2 * _ENOUGH + max(0.0, -float(exponents.min()))) / tilt / 2)
+    visited = np.arange(min(size // 2, math.ceil(_NEAR / (deviation + 1e-9) * size / (2 * math.pi))) + 1)
+    heights, twice = visited * (2 * math.pi / size), np.where(2 * visited % size == 0, 1.0, 2.0)
+    points = tilt + 1j * heights
+    common = np.exp((np.log1p(np.multiply.outer(np.expm1(points), ones)) * users).sum(axis=1) - level)
+    common *= (gain * np.exp(points) - loss) / -np.expm1(-points) * twice
+    waves = np.exp(-1j * np.multiply.outer(thresholds, heights))
+    shown = (waves * common).real.sum(axis=1) + _MARGIN * np.abs(common).sum()
+    missed = math.exp(-_NEAR * 2) * size * abs(gain * math.exp(tilt) + loss) / -math.expm1(-tilt)
+    return float((np.exp(exponents) * (shown + missed) / size).max()) + 2 * math.exp(-tilt * size) * (gain + loss)
