@@ -31,9 +31,10 @@ from dither.core.exact import float_above, share_below
 from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
 from dither.planning.choose import Chooser, Unit, Way
-from dither.privacy.shuffle import LARGEST, local_budget, shuffled_delta
+from dither.privacy.shuffle import local_budget, shuffled_delta
 
 _CLOSE = 1e-3  # of a local epsilon: how near the largest one is found
+MOST_LOCAL = 16.0  # of one user: beyond, a report is hardly random, and a shuffler that tells is fatal
 _TINY = 1e-300
 _STEP = 1.1  # by which a larger one is tried at first
 # Of the parts of the central epsilon, the largest first. Above 1 they are for several reports of one user: to divide
@@ -46,7 +47,7 @@ class CrowdChooser(Chooser):
     """Compares ways to ask with budgets that hold after shuffling: `epsilon` and `delta` are the central ones."""
 
     batch: int = 2
-    most: float = LARGEST  # what all that a user sends may tell on its own, at most
+    most: float = MOST_LOCAL  # what all that a user sends may tell on its own, at most
     stretch: float = 1.0  # of the parts of epsilon
     found: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)  # also by other stretches
 
@@ -55,7 +56,7 @@ class CrowdChooser(Chooser):
         """The same for a crowd; `most` is what a user may tell without it, if that is limited."""
         known = {each.name: getattr(chooser, each.name) for each in fields(Chooser)}
         own = {"epsilon": crowd.epsilon, "delta": crowd.delta, "batch": crowd.batch}
-        return cls(**{**known, **own}, most=LARGEST if most is None else min(most, LARGEST))
+        return cls(**{**known, **own}, most=MOST_LOCAL if most is None else min(most, MOST_LOCAL))
 
     def ways_kept(self, keeps: Callable[[Way], bool]) -> list[Way]:
         """Of every way to ask that with the largest budgets with which it keeps what is promised; the best first."""
