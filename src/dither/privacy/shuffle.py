@@ -67,7 +67,7 @@ from dither.privacy.shuffle_divergence import (
 BOUNDS = ("erlingsson", "clone", "blanket", "own")
 MOST_USERS = 10**12
 _LEAST_DELTA = 1e-15
-_CLOSE = 1e-6  # how near the smallest epsilon the stated one is, relatively
+_CLOSE = 1e-8  # how near the smallest epsilon the stated one is, relatively
 _NOTHING = 0.999  # of the local epsilon: whoever keeps that much has gained nothing
 _NAMES = 'names is a list of bounds, as in ["blanket", "own"]'
 _LARGEST = 20.0  # local epsilons beyond are not amplified
