@@ -256,6 +256,24 @@ def test_amplify_a_mechanism_and_any():
     assert facts["bounds"]["own"] is None
 
 
+def test_amplify_shows_the_worst_data_set_known():
+    shown = run("amplify", "Collision", "d=256", "s=4", "epsilon=1", "--users", "100000")
+    assert "On the worst data set known it is 0.00919" in shown.output
+    facts = json.loads(run("amplify", "GRR", "k=3", "epsilon=1", "--users", "10000", "--json").output)
+    assert 1 <= facts["bounds"]["own"] / facts["lower"] < 1.001
+
+
+def test_amplify_backwards():
+    shown = run("amplify", "Collision", "d=256", "s=8", "--central", "0.1", "--users", "100000")
+    assert "a local epsilon of 4.211, shuffled, keep 0.1" in shown.output
+    facts = json.loads(run("amplify", "--epsilon", "4", "--central", "0.1", "--users", "100000", "--json").output)
+    assert facts["largest local epsilon"][2] == pytest.approx(3.708, abs=1e-3)
+    assert facts["users needed"] == [None, 268028, 136467]
+    refused = run("amplify", "--central", "0.1")
+    assert refused.exit_code == 1
+    assert "give --users" in refused.output
+
+
 def test_amplify_says_where_nothing_is_gained():
     shown = run("amplify", "--epsilon", "1", "--users", "3")
     assert "too few" in shown.stderr

@@ -14,6 +14,7 @@ from dither.core.exact import exp_below
 from dither.core.guarantee import Guarantee
 from dither.errors import DitherWarning, ParameterError
 from dither.privacy import OneRound, amplify, bounds, compose, local_budget, parallel, users_for
+from dither.privacy import shuffled_delta as shuffled_delta_of
 from dither.privacy.enumeration import shuffled_delta
 from dither.privacy.shuffle import BOUNDS
 from marks import wide
@@ -114,6 +115,13 @@ def test_the_local_budget(bound):
     assert amplify(local * 1.001, 10**5, 1e-6, bound).epsilon > 0.1
 
 
+def test_the_local_budget_of_collision():
+    """What the design's numbers say: 4.21 by its own bound, 3.71 by the general one."""
+    own = local_budget(0.1, 10**5, 1e-6, mechanism=lambda epsilon: dither.Collision(d=256, s=8, epsilon=epsilon))
+    assert own == pytest.approx(4.21, abs=0.005)
+    assert local_budget(0.1, 10**5, 1e-6) == pytest.approx(3.71, abs=0.005)
+
+
 @pytest.mark.wide
 def test_the_local_budget_of_a_mechanism():
     def made(epsilon: float) -> dither.Collision:
@@ -191,6 +199,70 @@ def test_inverses_do_not_warn():
 
 
 # What a review found -------------------------------------------------------------------------------------------------
+
+
+# Plans, and the delta of a crowd --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def survey() -> dither.Plan:
+    schema = dither.Schema(
+        {"income": dither.Numeric(0, 200_000), "job": dither.Categorical(["nurse", "driver", "other"])}
+    )
+    return dither.plan(schema, epsilon=1.0, users=100_000)
+
+
+def test_plans_are_amplified_by_the_mixture_of_their_parts(survey):
+    found = bounds(survey, 10**5, 1e-6)
+    assert found["own"] is not None
+    assert found["blanket"] is not None
+    parts = [bounds(part.mechanism, 10**5, 1e-6) for part in survey.parts]
+    assert min(each["own"].epsilon for each in parts) < found["own"].epsilon < found["blanket"].epsilon
+    assert amplify(survey, 10**5, 1e-6) == found["own"]
+    n = users_for(survey, 0.05, 1e-6)
+    assert amplify(survey, n, 1e-6).epsilon <= 0.05 < amplify(survey, n - 1, 1e-6).epsilon
+
+
+def test_the_delta_of_a_crowd(survey):
+    for given in (1.0, dither.GRR(k=4, epsilon=1.0), survey):
+        stated = amplify(given, 10**5, 1e-6)
+        assert shuffled_delta_of(given, stated.epsilon, 10**5) <= 1e-6
+        assert shuffled_delta_of(given, stated.epsilon * (1 - 1e-5), 10**5) > 1e-6
+        falling = [shuffled_delta_of(given, epsilon, 10**4) for epsilon in (0.01, 0.05, 0.2, 2.0)]
+        assert falling == sorted(falling, reverse=True)
+        assert falling[-1] == 0
+
+
+# Lower bounds --------------------------------------------------------------------------------------------------------
+
+TIGHT = [
+    (dither.GRR(k=3, epsilon=1.0), 1.001),
+    (dither.GRR(k=10, epsilon=4.0), 1.001),
+    (dither.Collision(d=256, s=4, epsilon=1.0), 1.002),
+    (dither.Collision(d=256, s=8, epsilon=2.0), 1.002),
+    (dither.GRR(k=2, epsilon=1.0), 1.01),
+    (dither.Duchi(epsilon=2.0), 1.01),
+    (dither.Hadamard(k=100, epsilon=1.0), 1.01),
+]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "ratio"), TIGHT, ids=lambda each: repr(each) if hasattr(each, "epsilon") else None
+)
+def test_bounds_beside_the_worst_data_set_known(mechanism, ratio):
+    found = bounds(mechanism, 10**4, 1e-6)
+    assert found["own"] is not None
+    assert found.lower is not None
+    assert 1 <= found["own"].epsilon / found.lower <= ratio
+
+
+def test_the_lower_bound_of_an_epsilon_is_that_of_binary_response():
+    found = bounds(1.0, 10**6, 1e-6)
+    assert found["blanket"] is not None
+    assert found.lower == pytest.approx(0.00285, abs=1e-5)  # decision 14
+    binary = bounds(dither.GRR(k=2, epsilon=1.0), 10**6, 1e-6)
+    assert binary["own"] is not None
+    assert found.lower <= binary["own"].epsilon < 1.01 * found.lower < found["blanket"].epsilon
 
 
 def test_contrasts_have_the_ratio_of_their_channels():

@@ -184,7 +184,9 @@ def _forwards(given: Any, users: int, delta: float, as_json: bool) -> None:
                 "bound": [bound for bound, _ in rows],
                 "epsilon": ["-" if each is None else f"{each:.5g}" for _, each in rows],
                 "gain": ["-" if each is None else f"{local.epsilon / each:.3g}" for _, each in rows],
-                "above the lower": ["-" if each is None or not lower else f"{each / lower - 1:.1%}" for _, each in rows],
+                "above the lower": [
+                    "-" if each is None or not lower else f"{each / lower - 1:.1%}" for _, each in rows
+                ],
             }
         )
     )

@@ -320,7 +320,7 @@ class TwoLevel(Channel):
 
     def crowds(self) -> list[BlanketLaw]:
         if self.favoured > 1 or min(self.shape) < 3:
-            return super().crowds()
+            return [] if self.favoured > 1 and self.members is _itself else super().crowds()  # rows need the members
         ratio, low = float(self.ratio()), self.low / self.total  # one output each, that of the two, and of the third
         mass = low * np.array([1, 1, ratio, self.outputs - 3])
         first, second = np.array([ratio, 1, 1 / ratio, 1]), np.array([1, ratio, 1 / ratio, 1])

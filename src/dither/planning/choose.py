@@ -223,7 +223,7 @@ class Chooser:
         count, kinds = len(units), len(self._counted(units))
         seen = _SHOWN if kinds <= _FEW_KINDS else _HOPELESS  # what is hopeless is told, where that takes no time
         costs: dict[int, float] = {}
-        for m in range(1, count):
+        for m in self._numbers(count):
             cost = self._even_cost(units, m, seen * min(costs.values(), default=math.inf))
             if cost < math.inf:
                 costs[m] = cost
@@ -245,6 +245,10 @@ class Chooser:
             split = self._budgets_by_variance(units)
             if split is not None:
                 yield self._way("every question, budgets by variance" + style, units, split, [1] * count, count)
+
+    def _numbers(self, count: int) -> range:
+        """How many of so many units a user may answer, below all of them."""
+        return range(1, count)
 
     @cached_property
     def _total(self) -> float:

@@ -10,11 +10,14 @@ outputs do, get more than others with the same central budget.
   still nobody knows *whose* report it is: the pair of question and report is what is randomized, so that all users of a
   batch hide each other, not only those who drew the same question (docs/decisions/0036). Each part may have a local
   budget of its own.
-- **Several questions a user.** Budgets of one user's reports are composed. To divide the central epsilon and delta by
-  their number is safe and says too much, so larger parts are tried (`_STRETCHES`), and what counts is the bound of all
-  that a user sends together, as one report.
+- **Every question.** A user sends a report for each, and the shuffler mixes single reports, so nobody sees which come
+  from one user: as many shuffled collections as there are questions, whose losses add up
+  (`privacy.shuffled_rounds`). To divide the central epsilon by their number is safe and far too much, so larger parts
+  are tried (`_STRETCHES`), and what counts is the sum of the losses. With many users this is often the best way: noise
+  is then small beside what is lost by not asking everybody.
 
-Every way that is returned keeps the promise by that joint bound, from the integers that are sampled.
+Every way that is returned keeps the promise by the bound for all that a user sends (`shuffled_guarantee`), from the
+integers that are sampled.
 
 **What shuffling was worth** is the error of the best plan with the same epsilon and no shuffler, which stands beside
 the prediction.
@@ -24,22 +27,36 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dither.core.crowd import Crowd
 from dither.core.exact import float_above, share_below
+from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
 from dither.planning.choose import Chooser, Unit, Way
-from dither.privacy.shuffle import local_budget, shuffled_delta
+from dither.privacy.accounting.composition import compose
+from dither.privacy.shuffle import amplify, local_budget, shuffled_delta
+from dither.privacy.shuffled_rounds import ShuffledRound
+
+if TYPE_CHECKING:
+    from dither.planning.plans import Plan
 
 _CLOSE = 1e-3  # of a local epsilon: how near the largest one is found
 MOST_LOCAL = 16.0  # of one user: beyond, a report is hardly random, and a shuffler that tells is fatal
 _TINY = 1e-300
 _STEP = 1.1  # by which a larger one is tried at first
-# Of the parts of the central epsilon, the largest first. Above 1 they are for several reports of one user: to divide
-# epsilon by their number is more than enough. Below, for parts that together hide a little less than each alone.
-_STRETCHES = (7.5, 5.0, 3.4, 2.25, 1.5, 1.0, 0.99, 0.97, 0.92, 0.8)
+# Of the parts of the central epsilon, the largest first: times the root of their number, as losses add up, and less.
+_STRETCHES = (1.4, 1.2, 1.0, 0.85, 0.7, 0.5)
+# For one question a user: parts that together hide a little less than each alone.
+_SHRINKS = (1.0, 0.99, 0.97, 0.92, 0.8)
+
+
+def shuffled_guarantee(plan: "Plan", crowd: Crowd) -> Guarantee:
+    """What the smallest batch of a plan's reports promises to everybody in it."""
+    if 1 < plan.questions_per_user == len(plan.parts):
+        return compose([ShuffledRound(part.mechanism, crowd.batch) for part in plan.parts], crowd.delta)
+    return amplify(plan, crowd.batch, crowd.delta)
 
 
 @dataclass(frozen=True)
@@ -48,6 +65,7 @@ class CrowdChooser(Chooser):
 
     batch: int = 2
     most: float = MOST_LOCAL  # what all that a user sends may tell on its own, at most
+    every: bool = False  # whether every user answers every question, and not one each
     stretch: float = 1.0  # of the parts of epsilon
     found: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)  # also by other stretches
 
@@ -61,11 +79,16 @@ class CrowdChooser(Chooser):
     def ways_kept(self, keeps: Callable[[Way], bool]) -> list[Way]:
         """Of every way to ask that with the largest budgets with which it keeps what is promised; the best first."""
         kept: dict[str, Way] = {}
-        for stretch in _STRETCHES if len(self.questions) > 1 else (1.0,):
-            ways = [way for way in replace(self, stretch=stretch).ways() if way.label not in kept]
-            kept |= {way.label: way for way in ways if keeps(way)}
-            if stretch <= 1 and all(way.label in kept for way in ways):
-                break
+        one = [replace(self, stretch=stretch) for stretch in _SHRINKS]
+        every = (
+            [replace(self, stretch=stretch, every=True) for stretch in _STRETCHES] if len(self.questions) > 1 else []
+        )
+        for choosers in (one, every):
+            for chooser in choosers:
+                ways = [way for way in chooser.ways() if way.label not in kept]
+                kept |= {way.label: way for way in ways if keeps(way)}
+                if all(way.label in kept for way in ways):
+                    break
         return sorted(kept.values(), key=lambda way: way.cost)
 
     def declared(self, way: Way) -> tuple[float, float]:
@@ -77,7 +100,15 @@ class CrowdChooser(Chooser):
         return self._part(way.questions_per_user)
 
     def _part(self, m: int) -> tuple[float, float]:
-        return min(1.0, self.stretch / m) * self.epsilon, share_below(self.delta, m)
+        return min(1.0, self.stretch / math.sqrt(m)) * self.epsilon, share_below(self.delta, m)
+
+    def _numbers(self, count: int) -> range:
+        return range(1, 1 if self.every else min(2, count))
+
+    def _of(self, units: tuple[Unit, ...], style: str) -> Iterator[Way | None]:
+        """One question a user, or every one."""
+        every = (way for way in super()._of(units, style) if way is not None)
+        yield from (way for way in every if (way.questions_per_user == len(units)) == (self.every or len(units) == 1))
 
     def _budgets_by_variance(self, units: tuple[Unit, ...]) -> None:
         """Not for a crowd: what several reports cost together is no sum."""

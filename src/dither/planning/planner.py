@@ -23,7 +23,7 @@ from dither.core.crowd import Crowd
 from dither.core.mechanism import Mechanism
 from dither.errors import BudgetWarning, ParameterError
 from dither.planning.choose import Chooser, ReportLimits, Unit, Way
-from dither.planning.crowd import CrowdChooser
+from dither.planning.crowd import CrowdChooser, shuffled_guarantee
 from dither.planning.demand import demanded, known_by
 from dither.planning.importance import Weights, importances, told_weights
 from dither.planning.plan_files import MOST_WHOLE
@@ -31,7 +31,6 @@ from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
 from dither.planning.priors import checked_mapping, known_users
 from dither.planning.rounds import IN_WORDS, OverTime, predicted_over_time
-from dither.privacy.shuffle import shuffled_delta
 from dither.questions.catalogue import questions
 from dither.questions.question import Expected, Question
 from dither.schema import Schema
@@ -143,7 +142,7 @@ def _made_for_a_crowd(
     def keeps(way: Way) -> bool:
         made = _plan(schema, found, way, users, NOTHING)
         within = made.epsilon <= found.most and made.kept
-        return within and shuffled_delta(made, crowd.epsilon, crowd.batch) <= crowd.delta
+        return within and shuffled_guarantee(made, crowd).epsilon <= crowd.epsilon
 
     ways = found.ways_kept(keeps)
     if not ways:

@@ -164,9 +164,9 @@ class Plan:
 
         It protects against all who see the batch and not who sent what, and it trusts the shuffler.
         """
-        from dither.privacy.shuffle import amplify  # a device has no use for it
+        from dither.planning.crowd import shuffled_guarantee  # a device has no use for it
 
-        return self.guarantee if self.crowd is None else amplify(self, self.crowd.batch, self.crowd.delta)
+        return self.guarantee if self.crowd is None else shuffled_guarantee(self, self.crowd)
 
     @property
     def remembers(self) -> bool:

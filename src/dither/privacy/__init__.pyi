@@ -15,5 +15,6 @@ from .shuffle import Bounds as Bounds
 from .shuffle import local_budget as local_budget
 from .shuffle import shuffled_delta as shuffled_delta
 from .shuffle import users_for as users_for
+from .shuffled_rounds import ShuffledRound as ShuffledRound
 from .accounting.subsampling import noise_multiplier as noise_multiplier
 from .accounting.subsampling import subsampled_gaussian as subsampled_gaussian

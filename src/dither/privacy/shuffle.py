@@ -67,7 +67,7 @@ from dither.privacy.shuffle_divergence import (
 BOUNDS = ("erlingsson", "clone", "blanket", "own")
 MOST_USERS = 10**12
 _LEAST_DELTA = 1e-15
-_CLOSE = 1e-6  # how near the smallest epsilon the stated one is, relatively
+_CLOSE = 1e-8  # how near the smallest epsilon the stated one is, relatively
 _NOTHING = 0.999  # of the local epsilon: whoever keeps that much has gained nothing
 _NAMES = 'names is a list of bounds, as in ["blanket", "own"]'
 _LARGEST = 20.0  # local epsilons beyond are not amplified
@@ -92,6 +92,12 @@ class LocalRandomizer(NamedTuple):
         if self.local.delta <= delta:
             return self.local
         return Guarantee(math.nextafter(math.log(self.ratio), math.inf) if math.isfinite(self.ratio) else math.inf)
+
+    def delta(self, epsilon: float, n: int) -> float:
+        """What n shuffled reports keep at this epsilon: by its own blanket, or by that of any with its epsilon."""
+        curve = _curve("own", self, n) or _curve("blanket", self, n)
+        shuffled = 1.0 if curve is None else curve(epsilon)
+        return min(shuffled, self.local.delta) if self.local.epsilon <= epsilon else shuffled
 
     @classmethod
     def of(cls, given: Certifiable | float) -> "LocalRandomizer":
@@ -199,10 +205,7 @@ def shuffled_delta(given: Certifiable | float, epsilon: float, n: int) -> float:
     '1.068e-07'
     """
     epsilon, n = checked_epsilon(epsilon), checked_count("n", n, 2, MOST_USERS)
-    randomizer = _kept(given)
-    alone = randomizer.local.delta if randomizer.local.epsilon <= epsilon else 1.0
-    curves = (_curve(name, randomizer, n) for name in ("own", "blanket"))
-    return min(alone, *(1.0 if curve is None else curve(epsilon) for curve in curves))
+    return _kept(given).delta(epsilon, n)
 
 
 @lru_cache(maxsize=64)
@@ -274,10 +277,15 @@ def _keeps(randomizer: LocalRandomizer, central: float, n: int, delta: float, na
     """Whether `amplify` states at most this central epsilon by one of these bounds, or the local guarantee does."""
     if randomizer.at(delta).epsilon <= central:
         return True
-    if "erlingsson" in names and (_erlingsson(randomizer, n, delta) or math.inf) <= central:
-        return True
-    curves = (_curve(name, randomizer, n) for name in reversed(names) if name != "erlingsson")
-    return any(curve is not None and curve(central * (1 - 2 * _CLOSE)) <= delta for curve in curves)
+    for name in reversed(names):
+        curve = None if name == "erlingsson" else _curve(name, randomizer, n)
+        if curve is None or curve(central) <= delta < curve(central * (1 - 2 * _CLOSE)):  # too near to be told at once
+            stated = _bounded(name, randomizer, n, delta)
+            if stated is not None and stated.epsilon <= central:
+                return True
+        elif curve(central) <= delta:
+            return True
+    return False
 
 
 # One bound -----------------------------------------------------------------------------------------------------------

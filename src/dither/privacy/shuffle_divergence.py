@@ -28,16 +28,17 @@ the sum, M(z) = E e^(zH) and t > 0,
 Every step goes up, in exact arithmetic:
 
 - A normal variable with mean 0 and deviation tau is added to S. That makes E[S_+] larger (Jensen), and multiplies the
-  integrand by e^(tau^2 z^2 / 2): beyond w = 9 / tau there is nothing left. A tau of 0.2 to 2% of the deviation of S
-  moves epsilon by 2e-6 to 2e-4 of itself.
+  integrand by e^(tau^2 z^2 / 2): beyond w = 9 / tau there is nothing left. A tau of 0.07 to 2% of the deviation of S
+  moves epsilon by 3e-7 to 2e-4 of itself.
 - The integral becomes a sum over multiples of a step. By Poisson's summation formula the sum is f(0) + the sum of
   f(kL) over all other k, for L = 2 pi / step and f(x) = e^(tx) E[(S - x)_+] >= 0: too much, never too little.
 - Where |w| is above 15 deviations' worth and below pi over the range of H, 1 - cos(a) >= 2 a^2 / pi^2 shows that
   |M|^n is below e^-45 of its largest value. These points are not visited; a bound of them is added.
 
 t is where M is least, so that S, tilted, has its mean at 0: the sum is as large as its terms, and tails far below
-1e-15 are resolved. Rounding errors are n times those of ln M, which is computed as ln(1 + small); a millionth of the
-sum of the terms' moduli covers them up to 10^12 users.
+1e-15 are resolved. Rounding errors are n times those of ln M, which is computed as ln(1 + small). Where terms count,
+the small one is about 5 / sqrt(n), so that these are some sqrt(n) units of the last place: 1e-8 of the sum of the
+terms' moduli covers them up to 10^12 users.
 
 **Rare reports** with a huge likelihood ratio (noise tables) would make the deviation large. As (a + b)_+ <= a_+ + b_+,
 atoms may be left out for their probability under P: the best of a few cuts is taken.
@@ -62,8 +63,8 @@ from numpy.typing import NDArray
 from dither.core.blanket_law import BlanketLaw
 
 MOST_EVALUATED = 576  # atoms: a delta takes some milliseconds
-_MARGIN = 1e-6
-_FINE, _COARSE, _FEW = 0.002, 0.02, 16  # tau in deviations of the sum, for laws of a few atoms and for others
+_MARGIN, _PHASES = 1e-8, 1e-7  # of the moduli of terms; of those with phases of sqrt(n) turns, for two outputs
+_FINE, _COARSE, _FEW = 0.0007, 0.02, 16  # tau in deviations of the sum, for laws of a few atoms and for others
 _ENOUGH = 25.0  # f(L) is about e^-25 of f(0)
 _NEAR, _END = 15.0, 9.0  # see the essay
 _MOST_POINTS = 40_000
@@ -273,6 +274,6 @@ def _beside(ratio: float, gain: float, loss: float, high: int, low: int) -> floa
     common = np.exp((np.log1p(np.multiply.outer(np.expm1(points), ones)) * users).sum(axis=1) - level)
     common *= (gain * np.exp(points) - loss) / -np.expm1(-points) * twice
     waves = np.exp(-1j * np.multiply.outer(thresholds, heights))
-    shown = (waves * common).real.sum(axis=1) + _MARGIN * np.abs(common).sum()
+    shown = (waves * common).real.sum(axis=1) + _PHASES * np.abs(common).sum()
     missed = math.exp(-_NEAR * 2) * size * abs(gain * math.exp(tilt) + loss) / -math.expm1(-tilt)
     return float((np.exp(exponents) * (shown + missed) / size).max()) + 2 * math.exp(-tilt * size) * (gain + loss)

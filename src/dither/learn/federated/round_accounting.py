@@ -33,11 +33,13 @@ from dither.privacy.accounting.composition import compose
 from dither.privacy.accounting.exact_sums import affordable_rounds, basic_composition
 from dither.privacy.accounting.gaussian import gaussian_epsilon
 from dither.privacy.accounting.subsampling import noise_multiplier
-from dither.privacy.shuffle import BOUNDS, LocalRandomizer, bounds
+from dither.privacy.shuffle import LocalRandomizer
+from dither.privacy.shuffled_rounds import ShuffledRound
 
 _CLOSE = 1e-6  # how near the largest budget of a round is to what would still fit, relatively
 _NEAR = Fraction(15, 2)  # standard deviations; noise beyond counts as a failure
 _MOST_SHIFT = 1e-3  # what rounding the Gaussian may add to epsilon
+_GAINED = 0.999  # of what devices promise themselves: a crowd that leaves more than that adds nothing
 _LARGEST = 64.0  # epsilons of a report beyond are as good as none
 
 
@@ -127,21 +129,19 @@ def per_round(epsilon: float, delta: float, times: int, noise: str = "pure") -> 
 def shuffled_total(part: Any, n: int, times: int, delta: float) -> Guarantee:
     """What `times` rounds of n shuffled reports promise, to whoever sees them in no order.
 
-    Half of the delta is for the rounds, half for putting them together. Where the crowd is too small to hide in, it is
-    the devices' own promise, which always holds: its model is then `local`, and no shuffler is trusted.
+    Where the crowd is too small to hide in, it is the devices' own promise, which always holds: its model is then
+    `local`, and no shuffler is trusted.
     """
     if not delta:
         raise ParameterError("a shuffled crowd hides with a delta: say delta=1e-6 or so")
     alone = together(part, times, delta)
-    if n < 2:
+    local = LocalRandomizer.of(part)
+    if n < 2 or not math.isfinite(local.ratio):
         return alone
-    share = share_below(delta, 2 * times)
-    found = [each for each in bounds(part, n, share, BOUNDS).values() if each is not None]
-    if not found:
-        return alone
-    crowd = compose([(min(found, key=lambda each: each.epsilon), times)], delta)
-    local = LocalRandomizer.of(part).local
-    return min(crowd, alone, key=lambda each: each.epsilon) if not local.simulated else local
+    if local.local.simulated:
+        return local.local
+    crowd = compose([(ShuffledRound(part, n), times)], delta)
+    return crowd if crowd.epsilon < _GAINED * alone.epsilon else alone
 
 
 class Accounts:

@@ -11,5 +11,6 @@ What differs is where a loss comes from:
 - `composition`: mechanisms by their worst two inputs, and guarantees alone;
 - `subsampling`: Gaussian noise on Poisson samples;
 - `gaussian`: Gaussian noise without sampling, in closed form;
-- `privacy.shuffle`: a crowd, whose delta has a form of its own (no sum of losses) and takes the search from here.
+- `privacy.shuffle`: a crowd, whose delta has a form of its own (no sum of losses) and takes the search from here;
+  several rounds of it have losses that add up (`privacy.shuffled_rounds`).
 """

@@ -13,6 +13,7 @@ epsilon at once (a *dominating pair*). These are:
 
 - of a two-level channel, the inputs furthest apart: loss ln E, 0 or -ln E (`core.channel.Contrast`, and
   `privacy.shuffle_divergence` for why they dominate);
+- of a shuffled round, those of its blanket (`privacy.shuffled_rounds`);
 - of additive noise, the two ends of the lattice (`Channel.dominating_rows`, `core.additive_channel`);
 - of anything with (epsilon, delta): with probability delta an infinite loss, else that of binary randomized response
   (Kairouz, Oh and Viswanath 2015).
@@ -57,17 +58,26 @@ class Composable(Promising, Protocol):
         ...
 
 
+@runtime_checkable
+class Release(Promising, Protocol):
+    """What knows the law of its own privacy loss: a shuffled round."""
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """The loss of a pair that dominates all neighbouring data sets."""
+        ...
+
+
 class _Summand(NamedTuple):
     """What is promised, and by whom; None where nothing but the guarantee is known."""
 
     guarantee: Guarantee
-    source: Composable | None = None
+    source: Composable | Release | None = None
 
     @classmethod
-    def of(cls, given: Guarantee | Composable) -> "_Summand":
+    def of(cls, given: "Part") -> "_Summand":
         if isinstance(given, Guarantee):
             return cls(given)
-        if not isinstance(given, Composable):
+        if not isinstance(given, (Composable, Release)):
             raise ParameterError(_PARTS)
         return cls(given.guarantee, given)
 
@@ -79,6 +89,8 @@ class _Summand(NamedTuple):
     def loss(self) -> PrivacyLoss:
         if self.source is None:
             return _promised(self.guarantee)
+        if isinstance(self.source, Release):
+            return self.source.privacy_loss()
         channel = self.source.lifetime_channel()
         contrast = channel.contrast()
         if contrast is not None and channel.exact:
@@ -89,12 +101,13 @@ class _Summand(NamedTuple):
         return _promised(self.guarantee)
 
 
-def loss_of(part: Guarantee | Composable) -> PrivacyLoss:
-    """The privacy loss of a mechanism's worst two inputs, or of a guarantee alone."""
+Part = Guarantee | Composable | Release
+Given = Part | tuple[Part, int]
+
+
+def loss_of(part: Part) -> PrivacyLoss:
+    """The privacy loss of a mechanism's worst two inputs, of a shuffled round, or of a guarantee alone."""
     return _Summand.of(part).loss()
-
-
-Given = Guarantee | Composable | tuple[Guarantee | Composable, int]
 
 
 def _promised(guarantee: Guarantee) -> PrivacyLoss:
@@ -131,8 +144,8 @@ def _between(one: Sequence[Fraction], other: Sequence[Fraction]) -> PrivacyLoss:
 def compose(parts: Iterable[Given], delta: float = 0.0) -> Guarantee:
     """What several reports of one user promise together.
 
-    A part is a mechanism, a guarantee, or a pair (part, times). With a `delta`, the smallest epsilon for it is found.
-    Parts of different models, or between different neighbours, are refused.
+    A part is a mechanism, a guarantee, a `ShuffledRound`, or a pair (part, times). With a `delta`, the smallest epsilon
+    for it is found. Parts of different models, or between different neighbours, are refused.
 
     >>> from dither import GRR
     >>> print(compose([(GRR(k=4, epsilon=0.125), 80)]))
