@@ -327,7 +327,7 @@ class Mechanism(ABC, Generic[R]):
         return self.reading if estimator == "calibrated" else self._other_reading(estimator)
 
     def report_worth_by(self, estimator: str) -> Worths | None:
-        """What a valid report is worth under the reading of this name."""
+        """What a valid report is worth to the numbers that the reading of this name estimates."""
         if estimator == "calibrated":
             return self.report_worth()
         other = self._other_reading(estimator)

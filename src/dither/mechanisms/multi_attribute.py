@@ -280,9 +280,9 @@ class MultiAttribute:
 
     def worths(self) -> Worths | None:
         """What a report is worth to each dimension, of which a liar chooses the m that he speaks about."""
-        calibrated = "calibrated"
+        other = self.estimator != "calibrated"
         parts = [
-            part.report_worth_by(calibrated if part.read_by(self.estimator) is None else self.estimator)
+            part.report_worth_by(self.estimator) if other and part.read_by(self.estimator) else part.report_worth()
             for part in self.parts
         ]
         asked = Fraction(self.m, self.d)

@@ -337,14 +337,15 @@ def _berry_esseen(term: Term, reports: float) -> float:
 
 def _concentration(mechanism: Mechanism, estimator: str, terms: Sequence[Term], reports: int) -> Concentration:
     """What is known of any number of reports, from what each is worth at most to any of the items."""
-    parts = (mechanism, *mechanism.components)
+    alone = mechanism.components if mechanism.dimensions_by(estimator) else ()
+    parts = alone or (mechanism,)
     plain = [_averages(part, estimator if part.read_by(estimator) is not None else "calibrated") for part in parts]
     if not all(plain) or any(part.displacement() > 0 for part in parts):
         raise ParameterError(
             "nothing is proven here: the estimate is no plain average of reports with a known range, as with hash "
             "functions that users share; leave proven out"
         )
-    worths = plain[0]
+    worths = [worth for each in plain for worth in each]
     low, high = min(worth.low for worth in worths), max(worth.high for worth in worths)
     span = max(max(worth.most for worth in worths) - low, high - min(worth.least for worth in worths))
     asked = float(min(worth.asked for worth in worths))
