@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -31,10 +31,11 @@ class Prediction(NamedTuple):
     worst: float = 0.0  # what `compared` says of the way that is taken, for the worst users; 0 where that is not known
     mean_of_rounds: Mapping[str, float] = _NONE  # of a plan with rounds, whose `errors` are those of one
     change: Mapping[str, float] = _NONE  # of a plan with rounds: from one to the next
+    goal: str = ""  # "maximum" where `compared` is the largest error / scale of all numbers, with a confidence of 95%
 
     def stored(self) -> dict[str, Any]:
         """For a file. What is not known or was not said is left out, as it was before it could be."""
-        later = ("liars", "counted", "weights", "named", "worst", "mean_of_rounds", "change")
+        later = ("liars", "counted", "weights", "named", "worst", "mean_of_rounds", "change", "goal")
         return {name: value for name, value in self._asdict().items() if value or name not in later}
 
 
@@ -51,6 +52,7 @@ class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
     worst: Size = 0.0
     mean_of_rounds: dict[str, Size] = {}
     change: dict[str, Size] = {}
+    goal: Literal["", "maximum"] = ""
 
 
 NOTHING = Prediction({}, {}, 0.0, False)

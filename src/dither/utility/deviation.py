@@ -122,13 +122,7 @@ class Deviation:
             return self.proof().radius(confidence)
         bias, stderr = self._kept()
         kinds, times = np.unique(np.stack([np.abs(bias), stderr], axis=1), axis=0, return_counts=True)
-        most = _tail(1 - (1 - confidence) / bias.size)
-        low, high = 0.0, float(np.max(kinds[:, 0] + most * kinds[:, 1]))
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            enough = float(times @ _log_within(middle, *kinds.T)) >= math.log(confidence)
-            low, high = (low, middle) if enough else (middle, high)
-        return high
+        return largest_error(kinds[:, 0], kinds[:, 1], times, confidence)
 
     def supremum(self, confidence: float = 0.95) -> float:
         """The radius that holds the deviation with this probability: Euclidean, for one item its absolute value."""
@@ -363,6 +357,17 @@ def _concentration(mechanism: Mechanism, estimator: str, terms: Sequence[Term], 
 def _averages(mechanism: Mechanism, estimator: str) -> list[Worth]:
     """What a report is worth to the numbers that are plain averages of reports."""
     return [worth for worth in mechanism.report_worth_by(estimator) or () if not worth.note]
+
+
+def largest_error(bias: Numbers, stderr: Numbers, times: NDArray, confidence: float) -> float:
+    """What none of some independent normal errors exceeds with this probability; each kind comes so many times."""
+    most = _tail(1 - (1 - confidence) / float(np.sum(times)))
+    low, high = 0.0, float(np.max(np.abs(bias) + most * stderr))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        enough = float(times @ _log_within(middle, np.abs(bias), stderr)) >= math.log(confidence)
+        low, high = (low, middle) if enough else (middle, high)
+    return high
 
 
 def _between(low: Numbers, high: Numbers, spread: Numbers) -> Numbers:
