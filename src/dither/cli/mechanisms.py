@@ -14,7 +14,7 @@ from dither.cli.common import facts, json_option, say, show, tell
 from dither.display.plots import check_picture
 from dither.display.progress import track
 from dither.display.table import TextTable
-from dither.errors import ParameterError
+from dither.errors import ParameterError, RowError
 
 if TYPE_CHECKING:
     from dither.core.mechanism import Mechanism
@@ -326,7 +326,12 @@ def _read_values(path: str, columns: Sequence[str], domain: Any) -> Any:
     if not read:
         raise ParameterError("the file has no rows: give one with a row for each user")
     read = [_categories(column) if is_whole else column for column, is_whole in zip(read, whole, strict=True)]
-    return read[0] if domain.kind != RECORDS else np.column_stack(read)
+    found = read[0] if domain.kind != RECORDS else np.column_stack(read)
+    try:
+        return domain.check(found)
+    except RowError as error:
+        wrong = str(error.but(substitute=""))  # nothing is put in place of a value in a prediction
+    raise ParameterError(f"the file does not hold what these mechanisms take: {wrong}")
 
 
 def _categories(column: Any) -> Any:

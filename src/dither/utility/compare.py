@@ -126,8 +126,10 @@ class Ranking:
             "mechanism": list(self.names),
             "rmse": [found.rmse for found in self.deviations],
             "largest bias": [_visible(float(np.max(np.abs(found.bias))), found.rmse) for found in self.deviations],
-            "radius 95%": [found.supremum(0.95) for found in self.deviations],
+            "radius 95%": [found.supremum(_USUAL) for found in self.deviations],
         }
+        if np.size(self.deviations[0].bias) > 1:
+            columns["maximum 95%"] = [found.maximum(_USUAL) for found in self.deviations]
         if self.tolerance is not None:
             columns[f"within {self.tolerance:g}"] = [found.within(self.tolerance) for found in self.deviations]
         return TextTable(columns)
