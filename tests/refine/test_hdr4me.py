@@ -1,8 +1,8 @@
 """The papers' re-calibration: their formulas by hand, what it changes, and honest standard errors.
 
-Hand numbers are for y on [-1, 1] with L = 1.96 sigma. Stein's formulas, of the first and of the second order, are checked
-by integrating over the normal law of y. Simulations have fixed seeds and bounds of `Z` standard errors, or binomial
-ones: false alarms have probability below 1e-6.
+Hand numbers are for y on [-1, 1] with L = 1.96 sigma. Stein's formulas, of the first and of the second order, are
+checked by integrating over the normal law of y. Simulations have fixed seeds and bounds of `Z` standard errors, or
+binomial ones: false alarms have probability below 1e-6.
 """
 
 import importlib
@@ -76,7 +76,9 @@ def check_stein_change(penalty: str, sigma: float) -> None:
         y = truth + sigma * z
         noise = np.full_like(y, sigma)
         found, slope = hdr4me._shrunk(penalty, y, noise, ninety_five * noise)
-        each = [hdr4me._risk_change(*np.array([[a], [b], [sigma]]), None) for a, b in zip(found - y, slope - 1, strict=True)]
+        each = [
+            hdr4me._risk_change(*np.array([[a], [b], [sigma]]), None) for a, b in zip(found - y, slope - 1, strict=True)
+        ]
         change, stderr = np.array(each).T
         loss = ((found - truth) ** 2 - (y - truth) ** 2) / sigma**2
         assert density @ change == pytest.approx(density @ loss, abs=0.01)

@@ -22,7 +22,9 @@ shrinking, hdr4me, project, inputs = (
     importlib.import_module(f"dither.refine.{name}") for name in ("shrink", "hdr4me", "project", "inputs")
 )
 Patch = pytest.MonkeyPatch
-real: dict[str, Any] = vars(shrinking) | {name: vars(hdr4me)[f"_{name}"] for name in ("beyond", "shrunk", "risk_change")}
+real: dict[str, Any] = vars(shrinking) | {
+    name: vars(hdr4me)[f"_{name}"] for name in ("beyond", "shrunk", "risk_change")
+}
 
 
 def caught(check: Callable[..., None], *arguments: Any) -> bool:
@@ -198,7 +200,10 @@ def product_of_tails(patch: Patch) -> None:
 
 
 def slope_counted_once(patch: Patch) -> None:
-    changed(patch, lambda right, step, slope, sigma: (right.change - np.mean(sigma**2 * slope) / np.mean(sigma**2), right.stderr))
+    changed(
+        patch,
+        lambda right, step, slope, sigma: (right.change - np.mean(sigma**2 * slope) / np.mean(sigma**2), right.stderr),
+    )
 
 
 def error_without_the_slope(patch: Patch) -> None:

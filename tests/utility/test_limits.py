@@ -340,7 +340,7 @@ def test_bad_questions_are_refused(call):
         call()
 
 
-# Other norms -----------------------------------------------------------------------------------------------------------
+# Other norms ---------------------------------------------------------------------------------------------------------
 
 
 HARD = [
@@ -387,7 +387,7 @@ def test_norms_are_ordered(name):
 
 
 def test_rates_of_003():
-    """Theorem 3: d sqrt(s) / (epsilon sqrt(n)) in all (the printed epsilon^2 is no rate); Theorem 9: the root of log d."""
+    """Theorem 3: d sqrt(s) / (epsilon sqrt(n)) in all (epsilon^2, as printed, is wrong); Theorem 9: the root of log d."""
     one = dither.Collision(d=64, s=1, epsilon=0.1)
     for d, s, epsilon in ((128, 1, 0.1), (64, 4, 0.1), (64, 1, 0.05)):
         other = dither.Collision(d=d, s=s, epsilon=epsilon)
@@ -401,7 +401,7 @@ def test_rates_of_003():
 
 
 def test_independent_errors_have_the_smallest_maximum():
-    """P(all within r) is at most that of independent errors with the conditional variances, by integration in 2 and 3."""
+    """P(all within r) is at most that of independent errors with the conditional variances: by quadrature."""
     rng = np.random.default_rng(2)
     for size in (2, 3):
         for _ in range(10):

@@ -1,11 +1,12 @@
 """The largest error over all items, balls, and biased readings of records: exactly, by enumeration and by simulation.
 
-What is proven is checked against the exact law of few reports, by Fractions. The normal law is checked by collections of
-the mechanisms themselves, with fixed seeds. Their bounds are binomial, or 5.2 standard errors: each has a false-alarm
-probability of 1e-6 or less. Mutants at the end must fail the same checks.
+What is proven is checked against the exact law of few reports, by Fractions. The normal law is checked by collections
+of the mechanisms themselves, with fixed seeds. Their bounds are binomial, or 5.2 standard errors: each has a
+false-alarm probability of 1e-6 or less. Mutants at the end must fail the same checks.
 """
 
 import importlib
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -114,7 +115,7 @@ def test_a_biased_reading_is_proven_with_its_bias():
 
 
 def collections(mechanism, users: np.ndarray, times: int, seed: int) -> np.ndarray:
-    """Estimated means of `times` collections, of which each user reports some dimensions of a record by their outputs."""
+    """Means of `times` collections, in which each user reports some dimensions, by outputs as they are."""
     rows = np.tile(users, (times, 1))
     table = np.asarray(mechanism.randomize(rows, seed=seed))
     d = users.shape[1]
@@ -332,7 +333,7 @@ def test_users_and_epsilon_for_a_largest_error():
     for wrong in ({"goal": "mean"}, {"goal": "rmse", "confidence": 0.9}, {"goal": "rmse", "proven": True}):
         with pytest.raises(ParameterError):
             users_for(mechanism, 0.1, **wrong)
-    with pytest.raises(ParameterError, match="biased by more|larger error"):
+    with pytest.raises(ParameterError, match=r"biased by more|larger error"):
         users_for(dither.SquareWave(0.5), 0.01, None, [0.9], estimator="naive", goal="maximum", proven=True)
 
 
@@ -352,7 +353,9 @@ def without_the_sampling_of_users(patch: pytest.MonkeyPatch) -> None:
 
 def bias_lost(patch: pytest.MonkeyPatch) -> None:
     real = module._average
-    patch.setattr(module, "_average", lambda item, weights: real(item, weights)._replace(bias=0 * real(item, weights).bias))
+    patch.setattr(
+        module, "_average", lambda item, weights: real(item, weights)._replace(bias=0 * real(item, weights).bias)
+    )
 
 
 def independent_shares(patch: pytest.MonkeyPatch) -> None:
@@ -391,4 +394,4 @@ def test_mutants_are_killed(mutant, check, monkeypatch):
 def test_the_bound_falls_with_the_radius():
     bound = Concentration(1000, np.full(3, 0.25), np.zeros(3), np.full(3, 4.0), 3.0, 2.0)
     misses = [bound.miss(radius) for radius in np.linspace(0.01, 3, 200)]
-    assert all(one >= other for one, other in zip(misses, misses[1:], strict=False))
+    assert all(one >= other for one, other in itertools.pairwise(misses))

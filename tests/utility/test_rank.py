@@ -211,7 +211,9 @@ def test_records_break_even_in_each_dimension():
         assert own.reports == pytest.approx(expected.reports)
     meeting = round(found.reports)
     for reports, winner in ((meeting - 2, "wave"), (meeting + 2, "piecewise")):
-        errors = [deviation(each, users, reports=reports, estimator=kind).mse for each, kind in zip(made, kinds, strict=True)]
+        errors = [
+            deviation(each, users, reports=reports, estimator=kind).mse for each, kind in zip(made, kinds, strict=True)
+        ]
         assert ("wave", "piecewise")[int(np.argmin(errors))] == winner == found.winner(reports)
     assert break_even(dither.Duchi(1.0), dither.Piecewise(1.0)).per_item == ()
 
@@ -228,7 +230,7 @@ def test_worst_cases_meet_where_their_errors_do(d):
         assert found.winner(reports) == ("wave" if wave <= piecewise else "piecewise")
 
 
-# After shuffling -------------------------------------------------------------------------------------------------------
+# After shuffling -----------------------------------------------------------------------------------------------------
 
 
 def test_shuffled_mechanisms_at_one_central_guarantee():
@@ -244,7 +246,9 @@ def test_shuffled_mechanisms_at_one_central_guarantee():
         assert alone.mse == deviation(makes[name](central), "zipf(1.1)", reports=users).mse
     table = found.table().columns
     assert list(table) == ["mechanism", "local epsilon", "rmse", "maximum 95%", "rmse without a shuffler", "gain"]
-    assert table["gain"] == pytest.approx([b / a for a, b in zip(table["rmse"], table["rmse without a shuffler"], strict=True)])
+    assert table["gain"] == pytest.approx(
+        [b / a for a, b in zip(table["rmse"], table["rmse without a shuffler"], strict=True)]
+    )
     assert found.best in repr(found)
 
 

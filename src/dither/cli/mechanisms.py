@@ -209,7 +209,7 @@ def compare(
     dither compare Duchi Piecewise SquareWave --epsilon 1 --users 10000 --values uniform
     dither compare "GRR(k=20)" "LocalHash(k=20)" --epsilon 1
     dither compare SquareWave:naive Piecewise --epsilon 1 --values "beta(5, 2)"
-    dither compare "Sampled(base='SquareWave', d=2):naive" "Sampled(base='Piecewise', d=2)" --epsilon 1 --values users.csv
+    dither compare "Split(base='SquareWave', d=2):naive" "Split(base='Duchi', d=2)" --epsilon 1 --values users.csv
     dither compare "Collision(d=256, s=4)" "PCKV_UE(d=256, s=4)" --central 0.5 --delta 1e-6 --users 100000
     """
     from dither.mechanisms.spec import from_spec
@@ -275,8 +275,8 @@ def _compare_shuffled(
         return
     show(found.table())
     say(
-        f"{users:,} shuffled reports of each keep epsilon {central:g} with delta {delta:g}. Without a shuffler a report "
-        f"itself has epsilon {central:g}."
+        f"{users:,} shuffled reports of each keep epsilon {central:g} with delta {delta:g}. Without a shuffler a "
+        f"report itself has epsilon {central:g}."
     )
 
 

@@ -27,12 +27,12 @@ sit at both ends of the domain, where nobody has them, and a plan for them has u
 on real data (`benchmarks/planning.py`). So means are planned for numbers that are spread evenly over the domain
 (`Question.reference`), and what is predicted stays an upper bound, for the worst users (docs/decisions/0034-whom.md).
 
-**The largest error** (`goal="maximum"`): what counts is then not the mean over questions but the radius that all numbers
-are within, in their scales and with a confidence of 95%, by the normal law (`utility.deviation`). The ways are the same,
-by that measure, and one more: one question a user, with the shares of users for which the radius is least. With c numbers
-of a question at x standard errors, F(x) for the probability of being within them and f for the density, the radius is
-least where c x f(x) / F(x) is in proportion to the share; it is found by repeating it. All numbers then have nearly the
-same error, those of large questions a little less.
+**The largest error** (`goal="maximum"`): what counts is then not the mean over questions but the radius that all
+numbers are within, in their scales and with a confidence of 95%, by the normal law (`utility.deviation`). The ways are
+the same, by that measure, and one more: one question a user, with the shares of users for which the radius is least.
+With c numbers of a question at x standard errors, F(x) for the probability of being within them and f for the density,
+the radius is least where c x f(x) / F(x) is in proportion to the share; it is found by repeating it. All numbers then
+have nearly the same error, those of large questions a little less.
 
 **Every report counts** (`attribute_evidence`): where several units tell about one attribute, the reports of each enter
 the results of all. So the error of a question is that of its own reports and of what others tell (`Question.told_by`)
@@ -289,14 +289,16 @@ class Chooser:
         return self._way(label, units, [self._part(m)] * len(units), [1] * len(units), m)
 
     def _by_variance(self, units: tuple[Unit, ...], label: str, *, largest: bool = False) -> Way | None:
-        """The larger a variance, the more users: shares in proportion to its square root, or as the largest error asks."""
+        """The larger a variance, the more users: in proportion to its square root, or as the largest error needs."""
         budget = self._part(1)
         prices = [self._price(unit, *budget, 1 / len(units)) for unit in units]
         costs = [self._weighted(unit, price) for unit, price in zip(units, prices, strict=True) if price]
         if len(costs) < len(units):
             return None
         if largest:
-            shares = shares_for_the_largest(np.array(costs), np.array([sum(each.size for each in unit) for unit in units]))
+            shares = shares_for_the_largest(
+                np.array(costs), np.array([sum(each.size for each in unit) for unit in units])
+            )
         else:
             mechanisms = [price.mechanism for price in prices if price]
             roots = np.sqrt(costs)
@@ -559,7 +561,9 @@ class Chooser:
 
 def shares_for_the_largest(variances: Floats, sizes: NDArray[np.integer]) -> Floats:
     """The shares of users for which the largest error of all numbers is least, where each unit has so many."""
-    kinds, kind, times = np.unique(np.stack([variances, sizes], axis=1), axis=0, return_inverse=True, return_counts=True)
+    kinds, kind, times = np.unique(
+        np.stack([variances, sizes], axis=1), axis=0, return_inverse=True, return_counts=True
+    )
     variance, size = kinds.T
     shares = variance / (times @ variance)
     for _ in range(_ROUNDS):

@@ -10,17 +10,17 @@ L = sup |y - truth| at a confidence (1.96 sigma at 95%):
 - **adaptive**, HDR4ME*: p1 y + p2 L1 + p3 L2, where p1, p2 and p3 are the probabilities that the deviation is within 1,
   between 1 and 2, and beyond 2.
 
-**When it helps.** L1 is closer to the truth in a dimension whose deviation is beyond 1, L2 in one beyond 2 (Lemma 4
-and 5). The papers state 1 - P(all within) for the probability that the error shrinks, which is that of at least *one*
-being beyond: at d = 100, sigma = 0.5 and means of 0.9 that says 0.99 where the method never helps. The product of the
-tails, that *all* are beyond, is enough and far from needed: it is 8.9e-5 or less at the settings of 000 Fig. 4, where the
+**When it helps.** L1 is closer to the truth in a dimension whose deviation is beyond 1, L2 in one beyond 2 (Lemma 4 and
+5). The papers state 1 - P(all within) for the probability that the error shrinks, which is that of at least *one* being
+beyond: at d = 100, sigma = 0.5 and means of 0.9 that says 0.99 where the method never helps. The product of the tails,
+that *all* are beyond, is enough and far from needed: it is 8.9e-5 or less at the settings of 000 Fig. 4, where the
 error shrank in every run. No such probability is known without the truth. What is known is Stein's estimate of the
 change in the squared error. With g = (shrunk value) - y and e = y - truth the change in one collection is
 
     L = sum of  g^2 + 2 g e,        estimated without bias by        D = sum of  g^2 + 2 sigma^2 g',
 
-since E[g e] = sigma^2 E[g'] for normal errors. How far D is from L is known too, again without the truth (Stein's formula
-of the second order, Bellec and Zhang 2021):
+since E[g e] = sigma^2 E[g'] for normal errors. How far D is from L is known too, again without the truth (Stein's
+formula of the second order, Bellec and Zhang 2021):
 
     E (D - L)^2  =  4 E [ g' C g + sum over j, k of C_jk^2 g_j' g_k' ]
 
@@ -111,7 +111,7 @@ def hdr4me(estimate: Estimate, penalty: str = "adaptive", confidence: float = 0.
 def _risk_change(
     step: Numbers, slope: Numbers, sigma: Numbers, correlation: Covariance | CountedCovariance | None
 ) -> RiskChange:
-    """Of moving each y by a step, a function of y with this slope. Errors of unknown correlation count as uncorrelated."""
+    """Of moving each y by a step, a function of y with this slope. Errors are uncorrelated, if nothing is known."""
     together = Covariance.uncorrelated(np.ones(step.size)) if correlation is None else correlation
     change = float(np.sum(step**2 + 2 * sigma**2 * slope))
     spread = 4 * (together.variance_of(sigma * step) + together.squared_form(sigma**2 * slope))

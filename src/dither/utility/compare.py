@@ -11,16 +11,16 @@ If this is positive, the one with the smaller variance wins below it, and the on
 Otherwise one of them has both the smaller bias and the smaller variance, and always wins. (The printed algorithm
 names the same winner in both cases; which one it is follows from the biases.) A meeting below one report is none.
 
-The worst users of a biased reading depend on how many report: of few, those with the most noise, of many, those with the
-largest bias. So the meeting of worst cases is looked for with the users that are worst there.
+The worst users of a biased reading depend on how many report: of few, those with the most noise, of many, those with
+the largest bias. So the meeting of worst cases is looked for with the users that are worst there.
 
 **Per dimension** (001 section 4.1.3). Dimensions differ in their users, and so in the mechanism that suits them. A
 ranking therefore also names the best candidate of each item, and states what choosing per item would give; and two
 mechanisms break even in each of them.
 
-**The largest error** (002 Theorems 2, 4 and 5). A user or an analyst who looks at all attributes sees the worst of them.
-`goal="maximum"` asks that all items are within an error, with a confidence, by the normal law or as it is proven for any
-number of reports (`Deviation.maximum`).
+**The largest error** (002 Theorems 2, 4 and 5). A user or an analyst who looks at all attributes sees the worst of
+them. `goal="maximum"` asks that all items are within an error, with a confidence, by the normal law or as it is proven
+for any number of reports (`Deviation.maximum`).
 
 **After shuffling** (003 section 8.2.5). Behind a shuffler mechanisms are compared at the same *central* guarantee: each
 has the largest local epsilon with which the crowd keeps it, by its own bound. A mechanism that hides better in a crowd
@@ -221,9 +221,7 @@ def _question(domain: Any) -> Any:
 class LocalBudget(Protocol):
     """The largest local epsilon of a mechanism with which n shuffled reports keep a central guarantee."""
 
-    def __call__(
-        self, central: float, n: int, delta: float, *, mechanism: Callable[[float], Mechanism]
-    ) -> float: ...
+    def __call__(self, central: float, n: int, delta: float, *, mechanism: Callable[[float], Mechanism]) -> float: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,8 +277,8 @@ def rank_shuffled(
 ) -> ShuffledRanking:
     """Mechanisms by their error behind a shuffler, each with the local epsilon that (central, delta) allows it.
 
-    `makes` has a function from epsilon to a mechanism for each name, and `local_budget` is `dither.privacy.local_budget`:
-    what is promised is worked out there.
+    `makes` has a function from epsilon to a mechanism for each name. `local_budget` is that of `dither.privacy`: what is
+    promised is worked out there.
 
     >>> from dither import Duchi, Piecewise
     >>> from dither.privacy import local_budget
@@ -516,9 +514,7 @@ def epsilon_for(
     return _least(enough, top) / _STEPS
 
 
-def _goal(
-    error: float, confidence: float | None, goal: str | None, proven: bool
-) -> Callable[[Deviation], bool]:
+def _goal(error: float, confidence: float | None, goal: str | None, proven: bool) -> Callable[[Deviation], bool]:
     """Whether a deviation is small enough."""
     largest = checked_real("error", error)
     if not 0 < largest < math.inf:

@@ -1,17 +1,17 @@
 """What is proven for any number of reports: the largest error over all items, without a normal law.
 
-The statements of 002 (Theorems 2, 4 and 5), with their constants. Let n users report, each on an item with probability q
-and independently of all others. With I for being asked, y for what a report is worth and m for its mean given the
+The statements of 002 (Theorems 2, 4 and 5), with their constants. Let n users report, each on an item with probability
+q and independently of all others. With I for being asked, y for what a report is worth and m for its mean given the
 user's value, the estimate is the average of y over those who were asked. It exceeds the users' mean X by t or more only
 if
 
     sum over users of I (y - X - t)  >=  0.
 
-The terms are independent. Their means add up to -n q u with u = t - B, where B is the bias; their variances to
-n q (V + (1 - q) u^2), where V is the variance of y and, as far as users are drawn, of m. Each exceeds its mean by at most
-b, the larger of `most - low` and q (high - low + t), for reports worth `least` to `most` and truths and means from `low`
-to `high`. So by Bennett's inequality (1962), which is sharper than Bernstein's, with h(x) = (1 + x) log(1 + x) - x and
-s = V + (1 - q) u^2,
+The terms are independent. Their means add up to -n q u with u = t - B, where B is the bias; their variances to n q (V +
+(1 - q) u^2), where V is the variance of y and, as far as users are drawn, of m. Each exceeds its mean by at most b, the
+larger of `most - low` and q (high - low + t), for reports worth `least` to `most` and truths and means from `low` to
+`high`. So by Bennett's inequality (1962), which is sharper than Bernstein's, with h(x) = (1 + x) log(1 + x) - x and s =
+V + (1 - q) u^2,
 
     P(error >= t)  <=  exp(-n q s / b^2 h(b u / s)),
 

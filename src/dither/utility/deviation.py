@@ -134,10 +134,13 @@ class Deviation:
         return SquaredLength.of(parts).quantile(confidence)
 
     def _one_in_two(self) -> Iterator[slice]:
-        """Where two items are one: the shares of two categories, if a report adds to one what it takes off the other."""
+        """Where two items are one: two shares, if a report adds to one what it takes off the other."""
         first = 0
         for each in self.covariances:
-            if each.size == 2 and abs(each.between([1, 0], [0, 1])) >= (1 - _ALIKE) * math.sqrt(np.prod(each.variance)) > 0:
+            if (
+                each.size == 2
+                and abs(each.between([1, 0], [0, 1])) >= (1 - _ALIKE) * math.sqrt(np.prod(each.variance)) > 0
+            ):
                 yield slice(first, first + 2)
             first += each.size
 
@@ -313,7 +316,9 @@ def _gathered(terms: list[Term], reports: int, proof: Callable[[], Concentration
     covariances: tuple[Covariance, ...] = ()
     if any(term.covariance is not None for term in terms):
         covariances = tuple(
-            Covariance.uncorrelated(np.atleast_1d(own)) if term.covariance is None else term.covariance.scaled(count**-0.5)
+            Covariance.uncorrelated(np.atleast_1d(own))
+            if term.covariance is None
+            else term.covariance.scaled(count**-0.5)
             for term, own, count in zip(terms, variance, scale, strict=True)
         )
     if len(terms) == 1:

@@ -41,16 +41,16 @@ tell nothing more about theta, so MSE about theta = MSE about E[theta|values] + 
 for n large, that about the users' own mean (`of="users"`, what the standard errors of dither are about): the limit
 less sum a_j / lambda_j. For one sign, 1/tanh^2 - 1 = 1/sinh^2 = 4E / (E-1)^2.
 
-**Other norms** (003 Theorems 3 and 9, with their constants; docs/decisions/0041). The same theorem holds for the absolute
-error and for the largest one, where the error of a best estimator is normal, with a covariance S for which
-1 / (S^-1)_jj >= 1 / (n lambda_j t_j): that much of each number is left if all others are known.
+**Other norms** (003 Theorems 3 and 9, with their constants; docs/decisions/0041). The same theorem holds for the
+absolute error and for the largest one, where the error of a best estimator is normal, with a covariance S for which 1 /
+(S^-1)_jj >= 1 / (n lambda_j t_j): that much of each number is left if all others are known.
 
 - `"l1"`, the mean absolute error: E|z_j| = sqrt(2/pi) S_jj^(1/2), least where all t_j are alike. Of the users' own mean
   1/t - 1 takes the place of 1/t, whose root is convex up to t = 1/2 and replaced by a tangent beyond.
 - `"linf"`, the mean largest error: P(all |z_j| <= r) is at most the product over j of the probabilities of independent
   errors with the variances 1 / (n lambda_j t_j), since the probability of |z_j| <= r given others is largest where its
-  mean is 0. So it is at least that of d independent errors, sqrt(2 log d) times one of them for large d. Of the users' own
-  mean, it is less by what their mean has of it (the triangle inequality).
+  mean is 0. So it is at least that of d independent errors, sqrt(2 log d) times one of them for large d. Of the users'
+  own mean, it is less by what their mean has of it (the triangle inequality).
 
 Questions of several kinds are bounded one by one there, which makes the limit smaller, never larger.
 
@@ -279,7 +279,7 @@ def limit(mechanism: Mechanism, *, users: int, of: str = "users", norm: str = "l
     """The error that no mechanism with the same domain and the same epsilon beats for every population of many users.
 
     By default it is the rmse, averaged over items as `Deviation.rmse` is, and to be compared with
-    `deviation(mechanism, reports=users)`. With `norm="l1"` it is the mean absolute error, and with `norm="linf"` the mean
+    `deviation(mechanism, reports=users)`. With `norm="l1"` it is the mean absolute error, with `norm="linf"` the mean
     of the largest absolute error over all items. It is a limit for delta = 0: a mechanism with a delta may be better.
     Where users choose groups with budgets of their own, the worst population is that of the worst group.
 

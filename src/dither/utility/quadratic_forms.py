@@ -1,8 +1,8 @@
 """How long a normal vector is: the law of its squared length, in both tails.
 
 A deviation of many items is normal with some covariance. Along its principal axes the entries are independent, so its
-squared length is Q = sum of l (z + c)^2, with the eigenvalues l of the covariance and standard normal z. With b^2 = l c^2
-for the squared bias along an axis, its cumulant generating function is
+squared length is Q = sum of l (z + c)^2, with the eigenvalues l of the covariance and standard normal z. With b^2 = l
+c^2 for the squared bias along an axis, its cumulant generating function is
 
     K(s) = sum over axes of  b^2 s / (1 - 2 l s) - log(1 - 2 l s) / 2,
 
@@ -34,7 +34,9 @@ from dither.core.covariance import Covariance
 Floats = NDArray[np.float64]
 
 MOST_KINDS = 512  # of items, whose matrix is diagonalised in some tens of milliseconds
-_MOST_AXES = 256  # different eigenvalues; more are joined with their neighbours, which are 1% away where the largest is 10 times
+_MOST_AXES = (
+    256  # different eigenvalues; more are joined with their neighbours, which are 1% away where the largest is 10 times
+)
 # the smallest
 _NODES = np.linspace(0.0, 5.2, 261)  # of the path, in units of which sinh is taken
 _SLOPE = 0.7  # of the path far out, to the right for each step upwards
@@ -128,11 +130,11 @@ class SquaredLength:
 
     def _derivatives(self, s: float) -> tuple[float, float, float, float]:
         """K and its first three derivatives at a real number."""
-        l, inner = self.eigenvalues, 1 - 2 * self.eigenvalues * s
+        each, inner = self.eigenvalues, 1 - 2 * self.eigenvalues * s
         zeroth = self.squares * s / inner - self.times * np.log(inner) / 2
-        first = self.squares / inner**2 + self.times * l / inner
-        second = 4 * l * self.squares / inner**3 + 2 * self.times * l**2 / inner**2
-        third = 24 * l**2 * self.squares / inner**4 + 8 * self.times * l**3 / inner**3
+        first = self.squares / inner**2 + self.times * each / inner
+        second = 4 * each * self.squares / inner**3 + 2 * self.times * each**2 / inner**2
+        third = 24 * each**2 * self.squares / inner**4 + 8 * self.times * each**3 / inner**3
         return float(zeroth.sum()), float(first.sum()), float(second.sum()), float(third.sum())
 
 
