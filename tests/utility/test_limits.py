@@ -387,7 +387,7 @@ def test_norms_are_ordered(name):
 
 
 def test_rates_of_003():
-    """Theorem 3: d sqrt(s) / (epsilon sqrt(n)) in all (epsilon^2, as printed, is wrong); Theorem 9: the root of log d."""
+    """Theorem 3: d sqrt(s) / (epsilon sqrt(n)) in all (epsilon^2, as printed, is wrong); Theorem 9: root of log d."""
     one = dither.Collision(d=64, s=1, epsilon=0.1)
     for d, s, epsilon in ((128, 1, 0.1), (64, 4, 0.1), (64, 1, 0.05)):
         other = dither.Collision(d=d, s=s, epsilon=epsilon)

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +61,8 @@ def law_of_signs(chances: list[Fraction], share: Fraction) -> dict[tuple[int, in
 def check_proven(epsilon: float, d: int, users: list[float]) -> None:
     """The exact law of d attributes of which each user reports one sign: misses add up to no more than is allowed."""
     mechanism = dither.SampledDuchi(d=d, epsilon=epsilon, m=1)
-    high, low = mechanism.part(0).weights[:2]
+    weights: Any = mechanism.part(0).weights
+    high, low = weights[:2]
     unit = float(Fraction(high + low, high - low))
     chances = [Fraction(1, 2) + Fraction(value) / Fraction(unit) / 2 for value in users]
     law = law_of_signs(chances, Fraction(1, d))
@@ -161,6 +163,7 @@ def test_every_base_of_a_record_has_its_own_reading():
     assert both.bias[0] == pytest.approx(float(wave.bias))
     assert both.variance[0] == pytest.approx(float(wave.variance))
     tally = mixed.tally(mixed.randomize(np.tile(users, (500, 1)), seed=1))
+    assert mixed.naive is not None
     read = mixed.naive.estimate(tally, mixed.guarantee, "test")
     assert read.value[0] < 0.5 * mixed.estimate(tally).value[0]
     assert read.value[1] == mixed.estimate(tally).value[1]
@@ -205,7 +208,7 @@ def test_shares_that_compete(k):
     """Sidak: never too small, and sharp; two shares are one number. The exact probability by integration."""
     found = deviation(dither.GRR(k=k, epsilon=1.0), "uniform", reports=1000)
     radius = found.maximum(0.95)
-    some = found.covariances[0].dense()[: k - 1, : k - 1]
+    some: Any = found.covariances[0].dense()[: k - 1, : k - 1]
     if k == 2:
         exact = found.each_within(radius)[0]
         assert found.within([radius, radius / 2]) == pytest.approx(found.each_within(radius / 2)[0])
@@ -330,7 +333,16 @@ def test_users_and_epsilon_for_a_largest_error():
         epsilon = epsilon_for(make, 0.2, users=20_000, goal="maximum", proven=proven)
         assert deviation(make(epsilon), reports=20_000).maximum(0.95, proven=proven) <= 0.2
         assert deviation(make(epsilon - 0.001), reports=20_000).maximum(0.95, proven=proven) > 0.2
-    for wrong in ({"goal": "mean"}, {"goal": "rmse", "confidence": 0.9}, {"goal": "rmse", "proven": True}):
+    refused: tuple[dict[str, Any], ...] = (
+        {"goal": "mean"},
+        {"goal": "rmse", "confidence": 0.9},
+        {"goal": "rmse", "proven": True},
+    )
+        {"goal": "mean"},
+        {"goal": "rmse", "confidence": 0.9},
+        {"goal": "rmse", "proven": True},
+    )
+    for wrong in refused:
         with pytest.raises(ParameterError):
             users_for(mechanism, 0.1, **wrong)
     with pytest.raises(ParameterError, match=r"biased by more|larger error"):

@@ -202,11 +202,11 @@ def test_records_break_even_in_each_dimension():
     users = np.column_stack([np.full(40, 0.9), np.full(40, 0.02), np.resize([0.5, 0.7], 40)])
     made = [dither.Sampled(base, d=3, m=3, epsilon=3.0) for base in ("SquareWave", "Piecewise")]
     kinds = ("naive", "calibrated")
-    found = break_even(*made, users, estimators=kinds, names=("wave", "piecewise"))
+    found = break_even(made[0], made[1], users, estimators=kinds, names=("wave", "piecewise"))
     assert len(found.per_item) == len(found.items()) == 3
     for j, own in enumerate(found.per_item):
         alone = [dither.SquareWave(made[0].part(0).epsilon), dither.Piecewise(made[0].part(0).epsilon)]
-        expected = break_even(*alone, users[:, j], estimators=kinds, names=("wave", "piecewise"))
+        expected = break_even(alone[0], alone[1], users[:, j], estimators=kinds, names=("wave", "piecewise"))
         assert (own.fewer, own.more) == (expected.fewer, expected.more)
         assert own.reports == pytest.approx(expected.reports)
     meeting = round(found.reports)

@@ -72,7 +72,7 @@ class CountedCovariance:
         return float(reports - held + self.unasked * apart)
 
     def squared_form(self, weights: ArrayLike) -> float:
-        """The quadratic form of the squared covariances; of many items, without those between two: there is no matrix."""
+        """The quadratic form of the squared covariances; of many items, without what is between two."""
         given = np.ravel(np.asarray(weights, dtype=np.float64))
         if self.size > MOST_DENSE:
             return float(np.square(given * self.variance).sum())

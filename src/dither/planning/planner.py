@@ -234,9 +234,10 @@ def limit_of(chooser: Chooser, users: int) -> float:
     """What no plan for these questions can be below (`utility.limits`), by the measure of `Plan.rmse`.
 
     It is known for delta = 0 and for all users: with a delta, another goal, a prior, liars or rounds it is 0, and so it
-    is where ranges are asked for, of which no limit is known. It is one of many users. With few, it is better to answer some questions without asking anybody, which costs at most `unasked`; so they are left
-    out one kind after the other, those that cost least first, as far as that makes the limit smaller. Where some
-    numbers of a question matter more, that is as if all had the smallest weight: it may cost more.
+    is where ranges are asked for, of which no limit is known. It is one of many users. With few, it is better to answer
+    some questions without asking anybody, which costs at most `unasked`; so they are left out one kind after the other,
+    those that cost least first, as far as that makes the limit smaller. Where some numbers of a question matter more,
+    that is as if all had the smallest weight: it may cost more.
     """
     if (
         chooser.delta > 0

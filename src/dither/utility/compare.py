@@ -277,8 +277,8 @@ def rank_shuffled(
 ) -> ShuffledRanking:
     """Mechanisms by their error behind a shuffler, each with the local epsilon that (central, delta) allows it.
 
-    `makes` has a function from epsilon to a mechanism for each name. `local_budget` is that of `dither.privacy`: what is
-    promised is worked out there.
+    `makes` has a function from epsilon to a mechanism for each name. `local_budget` is that of `dither.privacy`:
+    what is promised is worked out there.
 
     >>> from dither import Duchi, Piecewise
     >>> from dither.privacy import local_budget
