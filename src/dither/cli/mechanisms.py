@@ -289,10 +289,9 @@ def _rows(table: TextTable) -> list[dict[str, Any]]:
 
 def _held(values: str | None, columns: Sequence[str], mechanism: "Mechanism") -> Any:
     """What users hold: the name of a distribution, or what a file says of the dimensions of a mechanism."""
-    from dither.engines.paths import is_path
     from dither.engines.record_readers import ENDINGS
 
-    if values is None or not (is_path(values) and values.lower().endswith(ENDINGS)):
+    if values is None or not values.lower().endswith(ENDINGS):
         if columns:
             raise ParameterError("--column names columns of a file: give it, as in --values users.csv")
         return values

@@ -284,8 +284,8 @@ def rank_shuffled(
     >>> from dither.privacy import local_budget
     >>> makes = {"Duchi": Duchi, "Piecewise": Piecewise}
     >>> found = rank_shuffled(makes, 0.1, 1e-6, users=10_000, local_budget=local_budget)
-    >>> found.best, [round(other.rmse / own.rmse) for own, other in zip(found.deviations, found.alone)]
-    ('Piecewise', [28, 19])
+    >>> found.best, [other.rmse > 10 * own.rmse for own, other in zip(found.deviations, found.alone)]
+    ('Piecewise', [True, True])
     """
     users = checked_count("users", users, 2, MOST_REPORTS)
     named = _named(makes)
@@ -454,7 +454,7 @@ def users_for(
     >>> users_for(Piecewise(1.0), 0.01)
     52234
     >>> [users_for(Piecewise(1.0), 0.01, goal="maximum", proven=proven) for proven in (False, True)]
-    [200655, 386841]
+    [200653, 386610]
     """
     reached = _goal(error, confidence, goal, proven)
 
@@ -498,7 +498,7 @@ def epsilon_for(
     >>> epsilon_for(Piecewise, 0.01, users=100_000)
     0.727
     >>> epsilon_for(Piecewise, 0.01, users=100_000, goal="maximum")
-    1.358
+    1.403
     """
     reached = _goal(error, confidence, goal, proven)
     users = checked_count("users", users, 1, MOST_REPORTS)

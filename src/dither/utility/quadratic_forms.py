@@ -179,7 +179,9 @@ def _principal_axes(bias: Floats, covariance: Covariance) -> Floats:
     along = (axes.T @ (np.sqrt(counts) * mean)) ** 2
     several = counts > 1
     inner = np.stack([kinds[:, 0], counts - 1.0, apart])[:, several]
-    found = np.concatenate([inner, np.stack([eigenvalues, np.ones(len(kinds)), along])], axis=1)
+    found: Floats = np.concatenate(
+        [inner, np.stack([eigenvalues, np.ones(len(kinds)), along])], axis=1, dtype=np.float64
+    )
     found[0] = np.maximum(found[0], 0.0)
     return found
 
@@ -193,5 +195,7 @@ def _joined(axes: Floats) -> tuple[Floats, Floats, Floats]:
         grain = (logs[-1] - logs[0]) / _MOST_AXES
         place = np.floor((logs[place] - logs[0]) / grain).astype(np.intp)
         place = np.unique(place, return_inverse=True)[1]
-    counts = np.bincount(place, weights=times)
-    return np.bincount(place, weights=times * eigenvalues) / counts, counts, np.bincount(place, weights=squares)
+    counts, sums, shifts = (
+        np.bincount(place, weights=each).astype(np.float64) for each in (times, times * eigenvalues, squares)
+    )
+    return sums / counts, counts, shifts
