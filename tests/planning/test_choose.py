@@ -358,7 +358,7 @@ def test_one_way_that_fails_does_not_stop_the_others():
     assert len(made.prediction.compared) > 1
 
 
-# The largest error -----------------------------------------------------------------------------------------------------
+# The largest error ----------------------------------------------------------------------------------------------------
 
 
 def test_shares_for_the_largest_error_are_the_best():
