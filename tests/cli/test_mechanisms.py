@@ -244,6 +244,62 @@ def test_compare_says_what_is_wrong(arguments):
     assert "Error: " in result.output
 
 
+def test_compare_reads_a_file(tmp_path):
+    path = tmp_path / "users.csv"
+    path.write_text("age,risk\n0.5,0.02\n0.9,-0.03\n0.7,0.04\n")
+    both = ("Split(base='SquareWave', d=2):naive", "Split(base='Piecewise', d=2)")
+    found = json.loads(printed("compare", *both, "--epsilon", "2", "--values", str(path), "--json"))
+    users = np.array([[0.5, 0.02], [0.9, -0.03], [0.7, 0.04]])
+    wave = dither.utility.deviation(dither.Split("SquareWave", 2, 2.0), users, reports=10_000, estimator="naive")
+    assert found["mechanisms"][1]["rmse"] == pytest.approx(wave.rmse)
+    assert len(found["break even of dimensions"]) == 2
+    assert "until" in printed("compare", *both, "--epsilon", "2", "--values", str(path))
+    one = printed("compare", "Duchi", "Piecewise", "--epsilon", "1", "--values", str(path), "--column", "age", "--json")
+    errors = {row["mechanism"]: row["rmse"] for row in json.loads(one)["mechanisms"]}
+    assert errors["Piecewise"] == pytest.approx(
+        dither.utility.deviation(dither.Piecewise(1.0), users[:, 0], reports=10_000).rmse
+    )
+    jobs = tmp_path / "jobs.csv"
+    jobs.write_text("job\n0\n3\n3\n1\n")
+    shares = json.loads(printed("compare", "GRR(k=4)", "--epsilon", "1", "--values", str(jobs), "--json"))
+    known = dither.utility.deviation(dither.GRR(k=4, epsilon=1.0), [0, 3, 3, 1], reports=10_000)
+    assert shares["mechanisms"][0]["maximum 95%"] == pytest.approx(known.maximum(0.95))
+
+
+def test_compare_refuses_a_file_without_quoting_it(tmp_path):
+    path = tmp_path / "users.csv"
+    path.write_text("age\n0.5\n987654\n")
+    for arguments, reason in (
+        (["Duchi", "--values", str(path)], "does not hold what these mechanisms take"),
+        (["GRR(k=4)", "--values", str(path)], "encode categories"),
+        (["Split(base='Duchi', d=2)", "--values", str(path)], "name them"),
+        (["Duchi", "--values", str(tmp_path / "none.csv")], "cannot be read"),
+        (["Duchi", "--column", "age"], "columns of a file"),
+        (["Collision(d=4, s=2)", "--values", str(path)], "worst users"),
+    ):
+        result = run("compare", *arguments, "--epsilon", "1")
+        assert result.exit_code == 1
+        assert reason in words(result.output), arguments
+        assert "987654" not in result.output
+        assert "--invalid" not in result.output
+
+
+def test_compare_behind_a_shuffler():
+    arguments = ("GRR(k=4)", "Unary(k=4)", "--central", "0.5", "--delta", "1e-6", "--users", "2000")
+    found = json.loads(printed("compare", *arguments, "--json"))
+    for row in found["mechanisms"]:
+        assert row["local epsilon"] > 0.5
+        assert row["rmse without a shuffler"] == pytest.approx(row["gain"] * row["rmse"])
+    assert "shuffled reports of each keep epsilon 0.5" in words(printed("compare", *arguments))
+    for wrong in (
+        ["--central", "0.5"],
+        ["--central", "0.5", "--epsilon", "1"],
+        [],
+        ["--central", "0.5", "--delta", "1e-6", "--tolerance", "0.1"],
+    ):
+        assert run("compare", "GRR(k=4)", *wrong).exit_code == 1
+
+
 # Amplify and audit -------------------------------------------------------------------------------------------------
 
 

@@ -10,9 +10,10 @@ import pytest
 import dither
 from dither import Categorical, Numeric, Ordinal, Schema, plan
 from dither.errors import ParameterError
-from dither.planning.choose import Chooser
+from dither.planning.choose import Chooser, shares_for_the_largest
 from dither.planning.error_curves import LIMIT, error_curves
 from dither.questions.shares import SharesOf
+from dither.utility.deviation import largest_error
 from dither.utility.limits import frequencies, least_mse, mean
 from marks import wide
 
@@ -355,3 +356,48 @@ def test_one_way_that_fails_does_not_stop_the_others():
     assert made.guarantee.epsilon <= 3e-12
     assert "every question, budgets by variance" not in made.prediction.compared
     assert len(made.prediction.compared) > 1
+
+
+# The largest error ----------------------------------------------------------------------------------------------------
+
+
+def test_shares_for_the_largest_error_are_the_best():
+    """Two units with these variances and numbers: no other split of the users has a smaller radius."""
+    for variances, sizes in (((4.0, 3.0), (1, 50)), ((4.0, 0.5), (1, 1)), ((1.0, 100.0), (1000, 1))):
+        variance, size = np.array(variances), np.array(sizes)
+
+        def radius(shares, variance=variance, size=size):
+            return largest_error(np.zeros(2), np.sqrt(variance / shares), size, 0.95)
+
+        best = radius(shares_for_the_largest(variance, size))
+        assert best <= min(radius(np.array([share, 1 - share])) for share in np.linspace(0.01, 0.99, 99)) * (1 + 1e-6)
+
+
+def test_a_plan_for_the_largest_error():
+    schema = dither.Schema(
+        {"income": dither.Numeric(0, 9), "town": dither.Categorical(list("abcdefghijklmnopqrstuvwxyz"))}
+    )
+    mean, largest = (dither.plan(schema, 1.0, users=100_000, goal=goal) for goal in ("rmse", "maximum"))
+    assert largest.rmse == min(largest.prediction.compared.values())
+    assert largest.predicted["histogram(town)"] < mean.predicted["histogram(town)"]
+
+    def radius(plan):
+        scales = [plan.predicted["mean(income)"] / 4.5, plan.predicted["histogram(town)"]]
+        return largest_error(np.zeros(2), np.array(scales), np.array([1, 26]), 0.95)
+
+    assert radius(largest) < 0.97 * radius(mean)
+    assert largest.rmse == pytest.approx(radius(largest), rel=0.05)  # for numbers that are spread evenly, not the worst
+    assert dither.Plan.from_json(largest.to_json()).prediction == largest.prediction
+    assert "largest error" in largest.explain()
+    assert "largest error / scale" in largest.ways().columns
+    assert "goal" not in mean.prediction.stored()
+
+
+def test_what_has_no_largest_error():
+    schema = dither.Schema({"income": dither.Numeric(0, 9)})
+    with pytest.raises(ParameterError, match="goal must be one of rmse, maximum"):
+        dither.plan(schema, 1.0, users=1000, goal="mean")
+    with pytest.raises(ParameterError, match="worked out"):
+        dither.plan(schema, 1.0, users=100_000, ask=["variance(income)"], goal="maximum")
+    alone = dither.plan(schema, 1.0, users=1000, goal="maximum")
+    assert alone.rmse == pytest.approx(1.959964 * dither.plan(schema, 1.0, users=1000).rmse, rel=1e-6)

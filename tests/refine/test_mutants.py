@@ -22,7 +22,9 @@ shrinking, hdr4me, project, inputs = (
     importlib.import_module(f"dither.refine.{name}") for name in ("shrink", "hdr4me", "project", "inputs")
 )
 Patch = pytest.MonkeyPatch
-real: dict[str, Any] = vars(shrinking) | {"beyond": vars(hdr4me)["_beyond"], "shrunk": vars(hdr4me)["_shrunk"]}
+real: dict[str, Any] = vars(shrinking) | {
+    name: vars(hdr4me)[f"_{name}"] for name in ("beyond", "shrunk", "risk_change")
+}
 
 
 def caught(check: Callable[..., None], *arguments: Any) -> bool:
@@ -170,29 +172,60 @@ def original_lost(patch: Patch) -> None:
 
 def adaptive_weights_swapped(patch: Patch) -> None:
     def shrunk(penalty, y, sigma, reach):
-        found, slope, odds = real["shrunk"](penalty, y, sigma, reach)
+        found, slope = real["shrunk"](penalty, y, sigma, reach)
         if penalty == "adaptive":
             one, two = (real["beyond"](limit, sigma) for limit in (1.0, 2.0))
             soft, divided = (real["shrunk"](each, y, sigma, reach)[0] for each in ("l1", "l2"))
             found = (1 - one) * y + two * soft + (one - two) * divided
-        return found, slope, odds
+        return found, slope
 
     patch.setattr(hdr4me, "_shrunk", shrunk)
 
 
-def odds_of_the_papers(patch: Patch) -> None:
-    def shrunk(penalty, y, sigma, reach):
-        found, slope, odds = real["shrunk"](penalty, y, sigma, reach)
-        one_beyond = 1 - np.prod(1 - odds)
-        return found, slope, np.append(one_beyond, np.ones(y.size - 1))
+def changed(patch: Patch, wrong: Callable[..., tuple[float, float]]) -> None:
+    """Another estimate of the change and its standard error."""
 
-    patch.setattr(hdr4me, "_shrunk", shrunk)
+    def risk_change(step, slope, sigma, correlation):
+        right = real["risk_change"](step, slope, sigma, correlation)
+        return hdr4me.RiskChange(*wrong(right, step, slope, sigma))
+
+    patch.setattr(hdr4me, "_risk_change", risk_change)
+
+
+def product_of_tails(patch: Patch) -> None:
+    def wrong(right, step, slope, sigma):
+        return (1.0, 0.0) if np.prod(real["beyond"](1.0, sigma)) < 0.5 else (right.change, right.stderr)
+
+    changed(patch, wrong)
+
+
+def slope_counted_once(patch: Patch) -> None:
+    changed(
+        patch,
+        lambda right, step, slope, sigma: (right.change - np.mean(sigma**2 * slope) / np.mean(sigma**2), right.stderr),
+    )
+
+
+def error_without_the_slope(patch: Patch) -> None:
+    def wrong(right, step, slope, sigma):
+        return right.change, 2 * np.sqrt(np.sum(sigma**2 * step**2)) / np.sum(sigma**2)
+
+    changed(patch, wrong)
+
+
+def correlations_forgotten(patch: Patch) -> None:
+    patch.setattr(
+        hdr4me, "_risk_change", lambda step, slope, sigma, correlation: real["risk_change"](step, slope, sigma, None)
+    )
+
+
+def warned_without_significance(patch: Patch) -> None:
+    patch.setattr(hdr4me, "SIGNIFICANT", -1e9)
 
 
 def slope_of_one(patch: Patch) -> None:
     def shrunk(penalty, y, sigma, reach):
-        found, _, odds = real["shrunk"](penalty, y, sigma, reach)
-        return found, np.ones_like(y), odds
+        return real["shrunk"](penalty, y, sigma, reach)[0], np.ones_like(y)
 
     patch.setattr(hdr4me, "_shrunk", shrunk)
 
@@ -247,7 +280,11 @@ MUTANTS: list[tuple[Callable[[Patch], None], Callable[..., None], tuple[Any, ...
     (too_many_clusters_still_weigh, shrinks.check_crowded_clusters, ()),
     (original_lost, shrinks.check_original, ()),
     (adaptive_weights_swapped, recalibrating.check_adaptive, ()),
-    (odds_of_the_papers, recalibrating.check_odds, ()),
+    (product_of_tails, recalibrating.check_warnings, ()),
+    (warned_without_significance, recalibrating.check_warnings, ()),
+    (slope_counted_once, recalibrating.check_stein_change, ("l2", 0.4)),
+    (error_without_the_slope, recalibrating.check_stein_change, ("l1", 0.4)),
+    (correlations_forgotten, recalibrating.check_correlated_items, ()),
     (slope_of_one, recalibrating.check_errors, ("l1", 0.7)),
     (negative_values_set_to_zero_and_scaled, projecting.check_nearest, (VALUE,)),
     (norm_sub_that_does_not_drop, projecting.check_nearest, (VALUE,)),

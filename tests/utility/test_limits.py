@@ -10,7 +10,7 @@ import dither
 from dither.core.domains import Categories, UnitInterval
 from dither.errors import ParameterError
 from dither.utility import Parameters, deviation, least_mse, limit
-from dither.utility.limits import frequencies, mean, sparse
+from dither.utility.limits import frequencies, largest_of, mean, sparse
 from utility.registered import NAMES
 
 EPSILONS = (0.01, 0.3, 1.0, 1.5, 3.0, 6.0)
@@ -338,3 +338,101 @@ class Unknown:
 def test_bad_questions_are_refused(call):
     with pytest.raises(ParameterError):
         call()
+
+
+# Other norms ---------------------------------------------------------------------------------------------------------
+
+
+HARD = [
+    (dither.SampledDuchi(d=1, epsilon=1.0), np.array([[1.0], [-1.0]])),
+    (dither.SampledDuchi(d=8, epsilon=1.0), np.array([[1.0] * 8, [-1.0] * 8])),
+    (dither.SubsetSelection(k=64, epsilon=1.0), "uniform"),
+    (dither.GRR(k=2, epsilon=1.0), "uniform"),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "users"), HARD, ids=repr)
+def test_the_mean_absolute_error_is_attained_where_the_squared_one_is(mechanism, users):
+    """At the hard population errors are normal and alike: sqrt(2/pi) times the rmse, of a best mechanism the limit."""
+    found = deviation(mechanism, users, reports=10**6)
+    assert limit(mechanism, users=10**6) == pytest.approx(found.rmse, rel=1e-6)
+    assert limit(mechanism, users=10**6, norm="l1") == pytest.approx(math.sqrt(2 / math.pi) * found.rmse, rel=1e-6)
+
+
+def test_the_largest_error_is_nearly_attained():
+    """Errors of the best mechanisms by simulation of their normal law, beside the limit: never below, and near."""
+    rng = np.random.default_rng(1)
+    for mechanism, users, near in (*((*hard, 0.8) for hard in HARD[:3]), (dither.SampledDuchi(200, 1.0), None, 0.95)):
+        users = np.array([[1.0] * 200, [-1.0] * 200]) if users is None else users
+        found = deviation(mechanism, users, reports=10**6)
+        covariance = found.covariances[0].dense() if found.covariances else np.diag(np.atleast_1d(found.variance))
+        values, axes = np.linalg.eigh(covariance)
+        draws = rng.normal(size=(20_000, len(values))) * np.sqrt(np.maximum(values, 0.0)) @ axes.T
+        largest = np.abs(draws).max(axis=1)
+        attained, error = largest.mean(), 5.2 * largest.std() / math.sqrt(len(largest))
+        assert near * attained <= limit(mechanism, users=10**6, norm="linf") <= attained + error
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "Gaussian"][::5])
+def test_norms_are_ordered(name):
+    cls = dither.registry[name]
+    mechanism = cls(**cls.examples[0])
+    for of in ("users", "population"):
+        mean, root, most = (limit(mechanism, users=1000, of=of, norm=norm) for norm in ("l1", "l2", "linf"))
+        assert 0 < mean <= root * (1 + 1e-9)
+        assert most >= mean
+        assert limit(mechanism, users=4000, of=of, norm="linf") == pytest.approx(most / 2)
+    with pytest.raises(ParameterError, match="norm must be"):
+        limit(mechanism, users=1000, norm="l3")
+
+
+def test_rates_of_003():
+    """Theorem 3: d sqrt(s) / (epsilon sqrt(n)) in all (epsilon^2, as printed, is wrong); Theorem 9: root of log d."""
+    one = dither.Collision(d=64, s=1, epsilon=0.1)
+    for d, s, epsilon in ((128, 1, 0.1), (64, 4, 0.1), (64, 1, 0.05)):
+        other = dither.Collision(d=d, s=s, epsilon=epsilon)
+        sums = [each.d * limit(each, users=10**6, norm="l1") for each in (other, one)]
+        rates = [each.d * math.sqrt(each.s) / math.tanh(each.epsilon / 2) for each in (other, one)]
+        assert sums[0] / sums[1] == pytest.approx(rates[0] / rates[1], rel=0.01)
+    wide_one = dither.Collision(d=4096, s=1, epsilon=0.1)
+    ratio = limit(wide_one, users=10**6, norm="linf") / limit(one, users=10**6, norm="linf")
+    assert ratio == pytest.approx(largest_of(4096) / largest_of(64), rel=0.01)
+    assert largest_of(10**6) == pytest.approx(math.sqrt(2 * math.log(10**6)), rel=0.06)
+
+
+def test_independent_errors_have_the_smallest_maximum():
+    """P(all within r) is at most that of independent errors with the conditional variances: by quadrature."""
+    rng = np.random.default_rng(2)
+    for size in (2, 3):
+        for _ in range(10):
+            root = rng.normal(size=(size, size))
+            precision = root @ root.T + 0.3 * np.eye(size)
+            alone = 1 / np.sqrt(np.diag(precision))
+            for r in (0.3, 1.0):
+                nodes = np.polynomial.legendre.leggauss(60)
+                grid = np.stack(np.meshgrid(*[r * nodes[0]] * size), axis=-1).reshape(-1, size)
+                weights = np.prod(np.stack(np.meshgrid(*[r * nodes[1]] * size), axis=-1).reshape(-1, size), axis=1)
+                density = np.exp(-np.einsum("ni,ij,nj->n", grid, precision, grid) / 2)
+                inside = weights @ density * math.sqrt(np.linalg.det(precision) / (2 * math.pi) ** size)
+                assert inside <= math.prod(math.erf(r / each / math.sqrt(2)) for each in alone) * (1 + 1e-9)
+
+
+def test_the_tangent_is_below_every_split():
+    """The mean of sqrt(1/t - 1) over any three t is at least what the convex function says of their mean."""
+    t = np.linspace(0.02, 1.0, 50)
+    grid = np.stack(np.meshgrid(t, t, t), axis=-1).reshape(-1, 3)
+    mean = grid.mean(axis=1)
+    below = np.where(mean <= 0.5, np.sqrt(1 / mean - 1), 2 * (1 - mean))
+    assert (np.sqrt(1 / grid - 1).mean(axis=1) >= below - 1e-12).all()
+
+
+def test_shares_against_those_left_free():
+    """Averaged over who is left free, a share moving against them has (1 + 1/free) / (k - 1) of all information."""
+    for k, free in ((4, 1), (5, 2), (6, 3)):
+        total = np.zeros((k, k))
+        subsets = [(v, rest) for v in range(k) for rest in itertools.combinations(set(range(k)) - {v}, free)]
+        for v, rest in subsets:
+            direction = np.eye(k)[v] - np.isin(np.arange(k), rest) / free
+            total += np.outer(direction, direction) / len(subsets)
+        tangent = np.eye(k) - 1 / k
+        assert total == pytest.approx((1 + 1 / free) / (k - 1) * tangent)

@@ -1,13 +1,14 @@
 """Rankings per item: the best of each dimension, what choosing per dimension gives, and refusals."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 
 import dither
 from dither.errors import ParameterError
-from dither.utility import Deviation, break_even, deviation, rank
+from dither.utility import Deviation, break_even, deviation, rank, rank_shuffled
 from dither.utility.compare import Ranking
 
 RNG = np.random.default_rng(4)
@@ -194,3 +195,68 @@ def test_two_mechanisms_have_the_names_that_they_are_given():
 def test_nothing_to_rank_is_refused():
     with pytest.raises(ParameterError, match="at least one"):
         rank([], reports=10)
+
+
+def test_records_break_even_in_each_dimension():
+    """As each dimension would by itself, with half of the reports; the whole by the mean of all."""
+    users = np.column_stack([np.full(40, 0.9), np.full(40, 0.02), np.resize([0.5, 0.7], 40)])
+    made = [dither.Sampled(base, d=3, m=3, epsilon=3.0) for base in ("SquareWave", "Piecewise")]
+    kinds = ("naive", "calibrated")
+    found = break_even(made[0], made[1], users, estimators=kinds, names=("wave", "piecewise"))
+    assert len(found.per_item) == len(found.items()) == 3
+    for j, own in enumerate(found.per_item):
+        alone = [dither.SquareWave(made[0].part(0).epsilon), dither.Piecewise(made[0].part(0).epsilon)]
+        expected = break_even(alone[0], alone[1], users[:, j], estimators=kinds, names=("wave", "piecewise"))
+        assert (own.fewer, own.more) == (expected.fewer, expected.more)
+        assert own.reports == pytest.approx(expected.reports)
+    meeting = round(found.reports)
+    for reports, winner in ((meeting - 2, "wave"), (meeting + 2, "piecewise")):
+        errors = [
+            deviation(each, users, reports=reports, estimator=kind).mse for each, kind in zip(made, kinds, strict=True)
+        ]
+        assert ("wave", "piecewise")[int(np.argmin(errors))] == winner == found.winner(reports)
+    assert break_even(dither.Duchi(1.0), dither.Piecewise(1.0)).per_item == ()
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_worst_cases_meet_where_their_errors_do(d):
+    made = [dither.Sampled(base, d=d, m=1, epsilon=1.0) for base in ("SquareWave", "Piecewise")]
+    found = break_even(*made, estimators=("naive", "calibrated"), names=("wave", "piecewise"))
+    for reports in (1, math.floor(found.reports) - 1, math.ceil(found.reports) + 1, 10**6):
+        wave, piecewise = (
+            deviation(each, reports=reports, estimator=kind).mse
+            for each, kind in zip(made, ("naive", "calibrated"), strict=True)
+        )
+        assert found.winner(reports) == ("wave" if wave <= piecewise else "piecewise")
+
+
+# After shuffling -----------------------------------------------------------------------------------------------------
+
+
+def test_shuffled_mechanisms_at_one_central_guarantee():
+    central, delta, users = 0.5, 1e-6, 5000
+    makes = {"GRR": lambda epsilon: dither.GRR(k=10, epsilon=epsilon), "any": lambda epsilon: dither.Unary(10, epsilon)}
+    found = rank_shuffled(makes, central, delta, "zipf(1.1)", users=users, local_budget=dither.privacy.local_budget)
+    assert sorted(found.names) == sorted(makes)
+    assert found.deviations[0].mse <= found.deviations[1].mse
+    for name, epsilon, shuffled, alone in zip(found.names, found.epsilons, found.deviations, found.alone, strict=True):
+        assert dither.privacy.amplify(makes[name](epsilon), users, delta).epsilon <= central
+        assert dither.privacy.amplify(makes[name](epsilon * 1.01), users, delta).epsilon > central
+        assert shuffled.mse == deviation(makes[name](epsilon), "zipf(1.1)", reports=users).mse
+        assert alone.mse == deviation(makes[name](central), "zipf(1.1)", reports=users).mse
+    table = found.table().columns
+    assert list(table) == ["mechanism", "local epsilon", "rmse", "maximum 95%", "rmse without a shuffler", "gain"]
+    assert table["gain"] == pytest.approx(
+        [b / a for a, b in zip(table["rmse"], table["rmse without a shuffler"], strict=True)]
+    )
+    assert found.best in repr(found)
+
+
+def test_shuffled_candidates_answer_one_question():
+    budget = dither.privacy.local_budget
+    different = {"a": lambda epsilon: dither.GRR(k=10, epsilon=epsilon), "b": lambda epsilon: dither.Duchi(epsilon)}
+    with pytest.raises(ParameterError, match="different questions"):
+        rank_shuffled(different, 0.5, 1e-6, users=1000, local_budget=budget)
+    for wrong in ({}, {"a": dither.Duchi(1.0)}):
+        with pytest.raises(ParameterError):
+            rank_shuffled(wrong, 0.5, 1e-6, users=1000, local_budget=budget)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from dither.cli.common import facts, json_option, say, show, tell
 from dither.display.plots import check_picture
 from dither.display.progress import track
 from dither.display.table import TextTable
-from dither.errors import ParameterError
+from dither.errors import ParameterError, RowError
 
 if TYPE_CHECKING:
     from dither.core.mechanism import Mechanism
@@ -240,52 +240,166 @@ def _users_needed(given: Any, central: float, delta: float, bound: str) -> int |
 
 @click.command()
 @click.argument("mechanisms", nargs=-1, required=True, metavar="MECHANISM...")
-@click.option("--epsilon", type=float, required=True, help="The budget of one report.")
+@click.option("--epsilon", type=float, help="The budget of one report.")
+@click.option("--central", type=float, metavar="EPSILON", help="Behind a shuffler: what all reports together keep.")
 @click.option("--users", type=int, default=10_000, show_default=True, help="How many report.")
-@click.option("--delta", type=float, default=0.0, show_default=True, help="For mechanisms that have one.")
-@click.option("--values", metavar="SHAPE", help='What users hold, as in "beta(5, 2)" or "zipf(1.1)"; else the worst.')
+@click.option("--delta", type=float, default=0.0, show_default=True, help="For mechanisms that have one, or --central.")
+@click.option(
+    "--values",
+    metavar="SHAPE|FILE",
+    help='What users hold, as in "beta(5, 2)" or "zipf(1.1)", or a file of it (.csv, .parquet); else the worst.',
+)
+@click.option("--column", "columns", multiple=True, help="Of the file, if not all; once for each dimension.")
 @click.option("--tolerance", type=float, help="Rank by the probability of being within it.")
 @json_option()
 def compare(
     mechanisms: Sequence[str],
-    epsilon: float,
+    epsilon: float | None,
+    central: float | None,
     users: int,
     delta: float,
     values: str | None,
+    columns: Sequence[str],
     tolerance: float | None,
     as_json: bool,
 ) -> None:
     """Rank mechanisms by the error that will come out, without an experiment.
 
-    Two mechanisms are also asked where they break even. ":naive" reads outputs as they are.
+    Two mechanisms are also asked where they break even, in each dimension if there are several. ":naive" reads outputs
+    as they are. A file holds a column for each dimension, of numbers from -1 to 1 or of categories 0, 1, 2, ...
 
     \b
     dither compare Duchi Piecewise SquareWave --epsilon 1 --users 10000 --values uniform
     dither compare "GRR(k=20)" "LocalHash(k=20)" --epsilon 1
     dither compare SquareWave:naive Piecewise --epsilon 1 --values "beta(5, 2)"
+    dither compare "Split(base='SquareWave', d=2):naive" "Split(base='Duchi', d=2)" --epsilon 1 --values users.csv
+    dither compare "Collision(d=256, s=4)" "PCKV_UE(d=256, s=4)" --central 0.5 --delta 1e-6 --users 100000
     """
     from dither.mechanisms.spec import from_spec
     from dither.utility import break_even, limit, rank
 
+    if (epsilon is None) == (central is None):
+        raise ParameterError("give the budget of a report, --epsilon, or what shuffled reports keep, --central")
     read = {text: text.removesuffix(":naive") for text in mechanisms}
-    built = {text: from_spec(recipe, epsilon, delta) for text, recipe in read.items()}
     kinds = {text: "naive" if text.endswith(":naive") else "calibrated" for text in mechanisms}
-    found = rank(built, values, reports=users, tolerance=tolerance, estimator=kinds)
+    if central is not None:
+        if tolerance is not None:
+            raise ParameterError("behind a shuffler mechanisms are ranked by their rmse: leave --tolerance out")
+        held = _held(values, columns, from_spec(read[mechanisms[0]], central, 0.0))
+        _compare_shuffled(read, kinds, central, delta, users, held, as_json)
+        return
+    assert epsilon is not None
+    built = {text: from_spec(recipe, epsilon, delta) for text, recipe in read.items()}
+    held = _held(values, columns, built[mechanisms[0]])
+    found = rank(built, held, reports=users, tolerance=tolerance, estimator=kinds)
     least = min(limit(each, users=users) for each in built.values())
     meeting = None
     if len(built) == 2:
         (one, a), (other, b) = built.items()
-        meeting = str(break_even(a, b, values, estimators=(kinds[one], kinds[other]), names=(one, other)))
+        meeting = break_even(a, b, held, estimators=(kinds[one], kinds[other]), names=(one, other))
     if as_json:
-        named, *numbers = found.table().columns.items()
-        table = dict([named, *((name, list(map(float, column))) for name, column in numbers)])
-        rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
-        facts({"epsilon": epsilon, "users": users, "limit": least, "break even": meeting, "mechanisms": rows})
+        told: dict[str, Any] = {"break even": None if meeting is None else str(meeting)}
+        if meeting is not None and meeting.per_item:
+            told["break even of dimensions"] = [str(each) for each in meeting.per_item]
+        facts({"epsilon": epsilon, "users": users, "limit": least, **told, "mechanisms": _rows(found.table())})
         return
     show(found.table())
     say(f"No mechanism with epsilon {epsilon:g} has an rmse below {least:.5g} for every population of {users:,}.")
     if meeting is not None:
-        say(meeting)
+        say(str(meeting))
+        if len({str(each) for each in meeting.per_item}) > 1:
+            show(meeting.items())
+
+
+def _compare_shuffled(
+    recipes: Mapping[str, str],
+    kinds: Mapping[str, str],
+    central: float,
+    delta: float,
+    users: int,
+    held: Any,
+    as_json: bool,
+) -> None:
+    """Mechanisms at one central guarantee, each with the local epsilon that it may spend."""
+    from dither.mechanisms.spec import from_spec
+    from dither.utility import rank_shuffled
+
+    if delta <= 0:
+        raise ParameterError("a crowd hides with some delta above 0: give it, as in --delta 1e-6")
+
+    def maker(recipe: str) -> Callable[[float], "Mechanism"]:
+        return lambda epsilon: from_spec(recipe, epsilon, 0.0)
+
+    makes = {text: maker(recipe) for text, recipe in recipes.items()}
+    budget = dither.privacy.local_budget
+    found = rank_shuffled(makes, central, delta, held, users=users, local_budget=budget, estimator=kinds)
+    if as_json:
+        facts({"central": central, "delta": delta, "users": users, "mechanisms": _rows(found.table())})
+        return
+    show(found.table())
+    say(
+        f"{users:,} shuffled reports of each keep epsilon {central:g} with delta {delta:g}. Without a shuffler a "
+        f"report itself has epsilon {central:g}."
+    )
+
+
+def _rows(table: TextTable) -> list[dict[str, Any]]:
+    """A table for machines: names first, then numbers."""
+    named, *numbers = table.columns.items()
+    columns = dict([named, *((name, list(map(float, column))) for name, column in numbers)])
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _held(values: str | None, columns: Sequence[str], mechanism: "Mechanism") -> Any:
+    """What users hold: the name of a distribution, or what a file says of the dimensions of a mechanism."""
+    from dither.engines.record_readers import ENDINGS
+
+    if values is None or not values.lower().endswith(ENDINGS):
+        if columns:
+            raise ParameterError("--column names columns of a file: give it, as in --values users.csv")
+        return values
+    return _read_values(values, columns, mechanism.reading.domain)
+
+
+def _read_values(path: str, columns: Sequence[str], domain: Any) -> Any:
+    """The columns of a file as values of a domain: a list of them, or one row a user."""
+    import numpy as np
+
+    from dither.core.domains import CATEGORIES, NUMBERS, RECORDS
+    from dither.engines.records import open_records, sources_of
+    from dither.schema import Numeric, Ordinal
+
+    if domain.kind not in (NUMBERS, CATEGORIES, RECORDS):
+        raise ParameterError("a file can hold numbers and categories; keys are compared for the worst users")
+    names = list(columns or sources_of(path)[0].columns.names)
+    kinds = [domain.of(j) for j in range(domain.d)] if domain.kind == RECORDS else [domain]
+    if len(names) != len(kinds):
+        raise ParameterError(
+            f"these mechanisms take {len(kinds)} dimensions and the file has {len(names)} columns: name them, each "
+            "with a --column, in their order"
+        )
+    whole = [kind.kind == CATEGORIES for kind in kinds]
+    attributes = {
+        name: Ordinal(0, kind.k - 1) if is_whole else Numeric(-1, 1)
+        for name, kind, is_whole in zip(names, kinds, whole, strict=True)
+    }
+    batches = list(open_records(path, attributes).batches())
+    read = [np.concatenate([batch.column(name).to_numpy() for batch in batches]) for name in names] if batches else []
+    if not read:
+        raise ParameterError("the file has no rows: give one with a row for each user")
+    read = [_categories(column) if is_whole else column for column, is_whole in zip(read, whole, strict=True)]
+    found = read[0] if domain.kind != RECORDS else np.column_stack(read)
+    try:
+        return domain.check(found)
+    except RowError as error:
+        wrong = str(error.but(substitute=""))  # nothing is put in place of a value in a prediction
+    raise ParameterError(f"the file does not hold what these mechanisms take: {wrong}")
+
+
+def _categories(column: Any) -> Any:
+    """Whole numbers as such; what is none is left, and refused with the rest."""
+    rounded = column.astype(int)
+    return rounded if (rounded == column).all() else column
 
 
 def _signature(cls: type) -> str:

@@ -21,6 +21,8 @@ from dither.errors import ParameterError
 
 Floats = NDArray[np.float64]
 
+MOST_DENSE = 512  # items, whose matrix is made in some milliseconds
+
 
 @dataclass(frozen=True, eq=False)
 class CountedCovariance:
@@ -68,6 +70,13 @@ class CountedCovariance:
         held = self.shares @ (one * other)
         apart = held - (self.shares @ one) * (self.shares @ other)
         return float(reports - held + self.unasked * apart)
+
+    def squared_form(self, weights: ArrayLike) -> float:
+        """The quadratic form of the squared covariances; of many items, without what is between two."""
+        given = np.ravel(np.asarray(weights, dtype=np.float64))
+        if self.size > MOST_DENSE:
+            return float(np.square(given * self.variance).sum())
+        return max(float(given @ np.square(self.dense()) @ given), 0.0)
 
     def variance_of(self, weights: ArrayLike) -> float:
         """The variance of a linear combination of the items."""

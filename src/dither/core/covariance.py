@@ -62,6 +62,17 @@ class Covariance:
         """The variance of a linear combination of the items: the quadratic form of its weights."""
         return max(self.between(weights, weights), 0.0)
 
+    def squared_form(self, weights: ArrayLike) -> float:
+        """The quadratic form of the squared covariances: the sum over j, k of w_j w_k C_jk^2.
+
+        With H = F C F' it is the sum of w_j w_k H_jk^2, a matter of small matrices, and what the diagonal adds.
+        """
+        given = self._weights(weights)
+        small = self.factor.T @ (given[:, None] * self.factor)
+        own = self.variance - self.diagonal
+        beside = float((given**2 * (self.variance**2 - own**2)).sum())
+        return max(float((small * (self.core @ small @ self.core.T)).sum()) + beside, 0.0)
+
     def scaled(self, by: ArrayLike) -> "Covariance":
         """Of items that are multiplied, each by its own number or all by one."""
         scale = np.broadcast_to(np.asarray(by, dtype=np.float64), self.diagonal.shape)

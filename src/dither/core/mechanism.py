@@ -127,6 +127,14 @@ class PredictedReading(Reading[Read], Protocol[Read]):
         ...
 
 
+class ScoredReading(Reading[Read], Protocol[Read]):
+    """A reading that says itself what a report is worth."""
+
+    def worths(self) -> Worths | None:
+        """What a valid report is worth to each number that is read (`core.worth`)."""
+        ...
+
+
 class MarginalReading(Reading[Read], Protocol[Read]):
     """A reading of some axes of a table whose cells are categories."""
 
@@ -305,14 +313,28 @@ class Mechanism(ABC, Generic[R]):
         return ()
 
     @cached_property
-    def naive(self) -> Reading[R] | None:
+    def naive(self) -> ScoredReading[R] | None:
         """The reading that takes outputs as they are, which some papers have; None if there is no such thing."""
         return None
 
     @cached_property
-    def robust(self) -> Reading[R] | None:
+    def robust(self) -> ScoredReading[R] | None:
         """A reading of the same tally under which a forged report is worth less; None if there is no such thing."""
         return None
+
+    def read_by(self, estimator: str) -> Reading[R] | None:
+        """The reading of this name: `"calibrated"`, `"naive"` or `"robust"`; None if there is no such thing."""
+        return self.reading if estimator == "calibrated" else self._other_reading(estimator)
+
+    def report_worth_by(self, estimator: str) -> Worths | None:
+        """What a valid report is worth to the numbers that the reading of this name estimates."""
+        if estimator == "calibrated":
+            return self.report_worth()
+        other = self._other_reading(estimator)
+        return None if other is None else other.worths()
+
+    def _other_reading(self, estimator: str) -> ScoredReading[R] | None:
+        return self.naive if estimator == "naive" else self.robust if estimator == "robust" else None
 
     def cumulative_reading(self, thresholds: "Thresholds") -> "PredictedReading[Cumulative] | None":
         """How shares of users below thresholds are read off the same tally: of one that answers `"distribution"`.
@@ -346,6 +368,10 @@ class Mechanism(ABC, Generic[R]):
     def dimensions(self) -> "tuple[tuple[Reading[Any], float], ...]":
         """Of a record whose dimensions are reported on their own: how each is read, and the share of users it has."""
         return ()
+
+    def dimensions_by(self, estimator: str) -> "tuple[tuple[Reading[Any], float], ...]":
+        """The same under the reading of this name (`read_by`)."""
+        return self.dimensions
 
     def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
         """The same mechanism with integers whose total is at most `limit`, for tests that run all tapes of short words.

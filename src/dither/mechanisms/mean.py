@@ -12,6 +12,7 @@ Where only a random share of the users was asked, their mean differs from that o
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from dither.core.estimate import MEAN, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Moments
 from dither.core.tally import Tally
+from dither.core.worth import Worth, Worths
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +63,11 @@ class Mean:
         note = f"Each report is calibrated to be unbiased, with a standard deviation of about {variance**0.5:.3g}."
         stderr: Any = np.float64((variance / tally.n) ** 0.5)
         return Estimate(value, stderr, tally.n, guarantee, "mean", source=source, notes=(note,), bounds=MEAN)
+
+    def worths(self) -> Worths:
+        """What a report is worth to the mean: its score. To the last digits, as scores are floating-point numbers."""
+        ends = (Fraction(float(end)) for end in (self.scores.max(), self.scores.min()))
+        return (Worth.of_mean(*ends, exact=False),)
 
     def moments(self, x: Any) -> Moments:
         """Of one calibrated report, for each input."""

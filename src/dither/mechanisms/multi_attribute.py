@@ -14,7 +14,7 @@ Each report in a slot reads a tape of its own (`Tape.slots`), so the noise of tw
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
@@ -45,11 +45,15 @@ Here = slice | NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class MultiAttribute:
-    """d dimensions, of which m are reported. `which` says for each dimension which of the `parts` runs it."""
+    """d dimensions, of which m are reported. `which` says for each dimension which of the `parts` runs it.
+
+    `estimator` names the reading of the parts that have one of that name (`Mechanism.read_by`); others are calibrated.
+    """
 
     parts: tuple[Mechanism, ...]
     which: NDArray[np.intp]
     m: int
+    estimator: str = field(default="calibrated", kw_only=True)
 
     tag: ClassVar[str] = "dimension"  # the field of a report that says what it is about
 
@@ -66,10 +70,21 @@ class MultiAttribute:
         """The mechanism of one dimension."""
         return self.parts[self.which[dimension]]
 
+    def read_by(self, estimator: str) -> "MultiAttribute | None":
+        """The same with the other reading of this name, if a part has one."""
+        if all(part.read_by(estimator) is None for part in self.parts):
+            return None
+        return replace(self, estimator=estimator)
+
+    @cached_property
+    def _readings(self) -> tuple[Reading[Any], ...]:
+        """Of the parts."""
+        return tuple(part.read_by(self.estimator) or part.reading for part in self.parts)
+
     @property
     def dimensions(self) -> tuple[tuple[Reading[Any], float], ...]:
         """How each dimension is read, and the share of the users who report it."""
-        return tuple((self.part(j).reading, self.m / self.d) for j in range(self.d))
+        return tuple((self._readings[part], self.m / self.d) for part in self.which)
 
     @property
     def domain(self) -> Records:
@@ -220,7 +235,7 @@ class MultiAttribute:
     def worst_variance(self, share: float = 1.0) -> float:
         """Of one user's report, averaged over dimensions: each is reported by m of d users."""
         asked = share * self.m / self.d
-        each = np.array([part.reading.worst_variance(asked) for part in self.parts])
+        each = np.array([reading.worst_variance(asked) for reading in self._readings])
         return float(np.bincount(self.which, minlength=len(each)) @ each) / self.m
 
     # Any: which of the two it is depends on the domains, and mechanisms that know theirs say so (`SampledDuchi`).
@@ -257,7 +272,7 @@ class MultiAttribute:
     def _dimension(self, j: int, tally: Tally, guarantee: Guarantee, source: str, users: int) -> Estimate:
         own, part = self.marginal(tally, j), self.part(j)
         if own.n:
-            return part.reading.estimate(own, guarantee, source, users)
+            return self._readings[self.which[j]].estimate(own, guarantee, source, users)
         unknown = np.full(part.moments(part.inputs()[:1]).bias.shape[1:], np.nan)
         question = "mean" if part.reading.domain.kind == NUMBERS else "frequency"
         endless = np.full_like(unknown, np.inf)
@@ -265,7 +280,11 @@ class MultiAttribute:
 
     def worths(self) -> Worths | None:
         """What a report is worth to each dimension, of which a liar chooses the m that he speaks about."""
-        parts = [part.report_worth() for part in self.parts]
+        other = self.estimator != "calibrated"
+        parts = [
+            part.report_worth_by(self.estimator) if other and part.read_by(self.estimator) else part.report_worth()
+            for part in self.parts
+        ]
         asked = Fraction(self.m, self.d)
 
         def all_alike(worth: Worth) -> Worth:
@@ -303,9 +322,9 @@ class MultiAttribute:
             raise ParameterError("dimensions of different kinds have moments of their own: part(j).moments(x)")
         table = np.asarray(self.domain.check(x), dtype=np.float64)
         filled = Moments(*(np.empty(table.shape) for _ in range(3)))
-        for number, part in enumerate(self.parts):
+        for number in range(len(self.parts)):
             columns = np.flatnonzero(self.which == number)
-            own = part.moments(table[:, columns].reshape(-1))
+            own = self._readings[number].moments(table[:, columns].reshape(-1))
             for name in ("bias", "variance", "third"):
                 getattr(filled, name)[:, columns] = getattr(own, name).reshape(len(table), -1)
         return filled

@@ -132,6 +132,19 @@ class _Recorded(Mechanism[R]):
     def dimensions(self) -> tuple[tuple[Reading[Any], float], ...]:
         return self.reading.dimensions
 
+    @cached_property
+    def naive(self) -> MultiAttribute | None:
+        """The reading that takes the outputs of each dimension as they are, of those that have such a one."""
+        return self.reading.read_by("naive")
+
+    @cached_property
+    def robust(self) -> MultiAttribute | None:
+        return self.reading.read_by("robust")
+
+    def dimensions_by(self, estimator: str) -> tuple[tuple[Reading[Any], float], ...]:
+        reading = self.reading if estimator == "calibrated" else self.reading.read_by(estimator)
+        return () if reading is None else reading.dimensions
+
     def part(self, dimension: int) -> Mechanism:
         """The mechanism that reports one dimension."""
         return self.reading.part(checked_count("dimension", dimension, 0, self.d - 1))

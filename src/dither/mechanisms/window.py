@@ -265,6 +265,10 @@ class _WindowMechanism(Mechanism[Estimate]):
     def report_worth(self) -> Worths:
         return tuple(worth._replace(note=self.shares_note) for worth in self.window.worths())
 
+    def report_worth_by(self, estimator: str) -> Worths | None:
+        """To the mean alone, which is an average over reports under every reading."""
+        return self.window.worths() if estimator == "calibrated" else super().report_worth_by(estimator)
+
     def honest_sums(self, tally: Tally) -> Sums:
         return self.window.honest_sums(tally.counts)
 

@@ -27,6 +27,13 @@ sit at both ends of the domain, where nobody has them, and a plan for them has u
 on real data (`benchmarks/planning.py`). So means are planned for numbers that are spread evenly over the domain
 (`Question.reference`), and what is predicted stays an upper bound, for the worst users (docs/decisions/0034-whom.md).
 
+**The largest error** (`goal="maximum"`): what counts is then not the mean over questions but the radius that all
+numbers are within, in their scales and with a confidence of 95%, by the normal law (`utility.deviation`). The ways are
+the same, by that measure, and one more: one question a user, with the shares of users for which the radius is least.
+With c numbers of a question at x standard errors, F(x) for the probability of being within them and f for the density,
+the radius is least where c x f(x) / F(x) is in proportion to the share; it is found by repeating it. All numbers then
+have nearly the same error, those of large questions a little less.
+
 **Every report counts** (`attribute_evidence`): where several units tell about one attribute, the reports of each enter
 the results of all. So the error of a question is that of its own reports and of what others tell (`Question.told_by`)
 together, 1 / (sum over units of share / variance), and users are shared out by it: with w for the importance of each
@@ -76,6 +83,7 @@ from dither.planning.crossing import Crossings, Unit
 from dither.questions.keys import variances_of_keys
 from dither.questions.question import Form, Question
 from dither.questions.tables import crossed
+from dither.utility.deviation import largest_error
 from dither.utility.population import Population
 
 Floats = NDArray[np.float64]
@@ -93,6 +101,9 @@ _ROUNDS = 50  # of sharing users out, where units tell about each other's questi
 _GRAIN = 2.0**-40  # budgets by variance are whole multiples of it, so that their sum is exact
 
 CROSSED = ", categories together"  # what the label of such a way ends with
+GOALS = ("rmse", "maximum")
+CONFIDENCE = 0.95  # of a largest error
+_DAMPED = 0.15  # steps towards the least radius: full ones would swing
 
 
 class Price(NamedTuple):
@@ -150,6 +161,7 @@ class Chooser:
     derived: tuple[Question, ...] = ()  # what is worked out from the others
     worst: bool = False  # where nothing is known about users, for the worst of them, and not for those of `reference`
     schedule: Schedule = ONCE
+    goal: str = "rmse"
 
     @cached_property
     def _prices(self) -> dict[Hashable, Price | None]:
@@ -170,7 +182,18 @@ class Chooser:
             found += [way for way in self._of(units, style) if way is not None]
         if not found:
             self._refuse()
-        return sorted(found, key=lambda way: way.cost)
+        return sorted(self._by_goal(found), key=lambda way: way.cost)
+
+    def _by_goal(self, found: list[Way]) -> list[Way]:
+        """The ways with what they cost by the goal; for the largest error, with users shared out by it, too."""
+        if self.goal == "rmse":
+            return found
+        several = {way.units: way.label for way in found if way.questions_per_user == 1 < len(way.units)}
+        for units, label in several.items():
+            style = label.removeprefix("1 question a user").removeprefix(", by variance")
+            way = self._by_variance(units, "1 question a user, by largest error" + style, largest=True)
+            found = found if way is None else [*found, way]
+        return [replace(way, cost=self.cost_of(way)) for way in found]
 
     def _refuse(self) -> NoReturn:
         """Say why there is no way to ask."""
@@ -269,16 +292,21 @@ class Chooser:
     def _even(self, units: tuple[Unit, ...], m: int, label: str) -> Way | None:
         return self._way(label, units, [self._part(m)] * len(units), [1] * len(units), m)
 
-    def _by_variance(self, units: tuple[Unit, ...], label: str) -> Way | None:
-        """The larger a variance, the more users: shares in proportion to its square root."""
+    def _by_variance(self, units: tuple[Unit, ...], label: str, *, largest: bool = False) -> Way | None:
+        """The larger a variance, the more users: in proportion to its square root, or as the largest error needs."""
         budget = self._part(1)
         prices = [self._price(unit, *budget, 1 / len(units)) for unit in units]
         costs = [self._weighted(unit, price) for unit, price in zip(units, prices, strict=True) if price]
         if len(costs) < len(units):
             return None
-        mechanisms = [price.mechanism for price in prices if price]
-        roots = np.sqrt(costs)
-        shares = self._shared_out(units, [price for price in prices if price], mechanisms, roots / roots.sum())
+        if largest:
+            shares = shares_for_the_largest(
+                np.array(costs), np.array([sum(each.size for each in unit) for unit in units])
+            )
+        else:
+            mechanisms = [price.mechanism for price in prices if price]
+            roots = np.sqrt(costs)
+            shares = self._shared_out(units, [price for price in prices if price], mechanisms, roots / roots.sum())
         weights = [max(1, round(share * SHARES)) for share in shares]
         return self._way(label, units, [budget] * len(units), weights, 1)
 
@@ -376,7 +404,17 @@ class Chooser:
         shares = [way.questions_per_user * weight / sum(way.weights) for weight in way.weights]
         parts = zip(way.mechanisms, way.units, shares, strict=True)
         prices = [self.known_price(*part) for part in parts]
-        return sum(self._sum(unit, errors) for unit, errors in self.errors(way.units, prices, shares)) / self._total
+        told = list(self.errors(way.units, prices, shares))
+        if self.goal == "maximum":
+            return self._largest(told)
+        return sum(self._sum(unit, errors) for unit, errors in told) / self._total
+
+    def _largest(self, told: Iterable[tuple[Unit, tuple[float, ...]]]) -> float:
+        """The square of what no number is off by more than, with a confidence; a weight counts as a squared error."""
+        pairs = [pair for unit, errors in told for pair in zip(unit, errors, strict=True)]
+        spread = np.sqrt([self.importance[question] * error for question, error in pairs])
+        times = np.array([question.size for question, _ in pairs])
+        return largest_error(np.zeros(len(pairs)), spread, times, CONFIDENCE) ** 2
 
     def spent(self, mechanism: Mechanism, way: Way) -> tuple[float, float]:
         """The budget that a mechanism was chosen for."""
@@ -531,6 +569,22 @@ class Chooser:
 
     def _workload(self, unit: Unit, form: Form, epsilon: float, delta: float, share: float) -> Workload:
         return _workload(unit, form, epsilon, delta, self.n * share, self.limits.evaluations)
+
+
+def shares_for_the_largest(variances: Floats, sizes: NDArray[np.integer]) -> Floats:
+    """The shares of users for which the largest error of all numbers is least, where each unit has so many."""
+    kinds, kind, times = np.unique(
+        np.stack([variances, sizes], axis=1), axis=0, return_inverse=True, return_counts=True
+    )
+    variance, size = kinds.T
+    shares = variance / (times @ variance)
+    for _ in range(_ROUNDS):
+        spread = np.sqrt(variance / shares)
+        x = largest_error(np.zeros_like(spread), spread, times * size, CONFIDENCE) / spread
+        pull = size * x * np.exp(-(x**2) / 2) / np.array([math.erf(each / math.sqrt(2)) for each in x])
+        shares = shares * (pull / shares) ** _DAMPED
+        shares /= times @ shares
+    return shares[kind.reshape(-1)]
 
 
 def _workload(unit: Unit, form: Form, epsilon: float, delta: float, users: float, most_evaluations: int) -> Workload:

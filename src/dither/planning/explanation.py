@@ -31,9 +31,10 @@ def explain_plan(plan: "Plan") -> str:
         liars = plan.prediction.liars
         lies = f" at the worst that {percentage(liars)} of liars can do" if liars else ""
         average = "by the weights" if plan.prediction.weights else "on average"
-        lines.append(
-            f"Of the ways compared this one ({way}) has the smallest error{lies}: {best:.3g} of a scale, {average}."
-        )
+        measure = f"the smallest error{lies}: {best:.3g} of a scale, {average}"
+        if plan.prediction.goal:
+            measure = f"the smallest largest error{lies}: with 95% no number is off by more than {best:.3g} of a scale"
+        lines.append(f"Of the ways compared this one ({way}) has {measure}.")
         next_best = plan.prediction.compared[others[0]]
         lines.append(f"The next best ({others[0]}) has {next_best:.3g}, {next_best / best - 1:.1%} more.")
     worst = plan.prediction.worst or best

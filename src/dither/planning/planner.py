@@ -18,11 +18,11 @@ from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 from dither.core.cell_weights import CellWeights
-from dither.core.checks import checked_count, checked_delta, checked_epsilon
+from dither.core.checks import checked_choice, checked_count, checked_delta, checked_epsilon
 from dither.core.crowd import Crowd
 from dither.core.mechanism import Mechanism
 from dither.errors import BudgetWarning, ParameterError
-from dither.planning.choose import Chooser, ReportLimits, Unit, Way
+from dither.planning.choose import GOALS, Chooser, ReportLimits, Unit, Way
 from dither.planning.crowd import CrowdChooser, shuffled_guarantee
 from dither.planning.demand import demanded, known_by
 from dither.planning.importance import Weights, importances, told_weights
@@ -57,6 +57,7 @@ def plan(
     rounds: int | Sequence[str] = 1,
     changes: int | None = None,
     first: float | None = None,
+    goal: str = "rmse",
 ) -> Plan:
     """The best plan for these attributes, this budget and this many users.
 
@@ -74,6 +75,9 @@ def plan(
     `weights` says how much questions matter, 1 if not named, and what of them (`planning.importance`): labels or keys
     as in `{"histogram(job)": {"nurse": 5}}`; of ranges how often queries will be asked, about the age alone or about
     any two attributes, as in `{"ranges(age, income)": {"age": 3, 2: 1}}`.
+
+    `goal="maximum"` minimises the largest error over all numbers that are asked for, in their scales and with a
+    confidence of 95%, in the place of the mean over questions: a question with much noise then has more of the users.
 
     `liars` is the share of users who may send what they like, as in 0.01. The plan then minimises the error at the
     worst that they can do: to the variance of each question comes the square of how far they can move a number.
@@ -95,6 +99,12 @@ def plan(
     crowd = checked_crowd(epsilon, central, delta, batch, users)
     spent = (epsilon, delta) if crowd is None else (crowd.epsilon, 0.0)
     chooser = chooser_of(schema, spent[0], users, spent[1], ask, prior, weights, limits, liars)
+    chooser = replace(chooser, goal=checked_choice("goal", goal, GOALS))
+    if goal == "maximum" and chooser.derived:
+        raise ParameterError(
+            'goal="maximum" is for what reports answer, such as means and shares; leave out what is worked out from '
+            "them, or the goal"
+        )
     over_time = OverTime.checked(rounds, changes, first, chooser.epsilon)
     if crowd is not None:
         made = _made_for_a_crowd(schema, chooser, crowd, epsilon, over_time, weights or {})
@@ -254,12 +264,15 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int, weights
         told_weights((*chooser.questions, *chooser.derived), weights),
         of_numbers,
         math.sqrt(worst.cost_of(best) / users),
+        goal="" if chooser.goal == "rmse" else chooser.goal,
     )
     return _plan(schema, chooser, best, users, prediction)
 
 
 def _counted(chooser: Chooser, way: Way) -> float:
     """The error of the same way to ask if the server could only count reports; 0 if it cannot be asked then."""
+    if chooser.goal != "rmse":
+        return 0.0
     cost = chooser.cost_within(way, chooser.limits._replace(evaluations=0))
     return math.sqrt(cost / chooser.n) if math.isfinite(cost) else 0.0
 
@@ -280,14 +293,15 @@ def _errors_of_named(chooser: Chooser, mechanism: Mechanism, unit: Unit, place: 
 def limit_of(chooser: Chooser, users: int) -> float:
     """What no plan for these questions can be below (`utility.limits`), by the measure of `Plan.rmse`.
 
-    It is known for delta = 0 and for all users: with a delta, a prior, liars or rounds it is 0, and so it is where
-    ranges are asked for, of which no limit is known. It is one of many users. With few,
-    it is better to answer some questions without asking anybody, which costs at most `unasked`; so they are left
-    out one kind after the other, those that cost least first, as far as that makes the limit smaller. Where some
-    numbers of a question matter more, that is as if all had the smallest weight: it may cost more.
+    It is known for delta = 0 and for all users: with a delta, another goal, a prior, liars or rounds it is 0, and so it
+    is where ranges are asked for, of which no limit is known. It is one of many users. With few, it is better to answer
+    some questions without asking anybody, which costs at most `unasked`; so they are left out one kind after the other,
+    those that cost least first, as far as that makes the limit smaller. Where some numbers of a question matter more,
+    that is as if all had the smallest weight: it may cost more.
     """
     if (
         chooser.delta > 0
+        or chooser.goal != "rmse"
         or chooser.users
         or chooser.liars
         or chooser.derived

@@ -215,7 +215,8 @@ class Plan:
 
         It is for users like those of the prior; without one, for numbers that are spread evenly over their domain and
         otherwise for the worst users. Where cells or keys have weights of their own, MSE is their weighted mean. Of a
-        plan that was made for a share of liars, it is that of the worst they can do.
+        plan that was made for a share of liars, it is that of the worst they can do. Of one with `goal="maximum"` it is
+        the largest error / scale of all numbers, with a confidence of 95%.
         """
         return next(iter(self.prediction.compared.values()))
 
@@ -287,7 +288,8 @@ class Plan:
             found["the best, for the worst users"] = worst
         if limit:
             found["limit for any plan"] = limit
-        return TextTable({"way to ask": list(found), "error / scale": list(found.values())})
+        error = "largest error / scale" if self.prediction.goal else "error / scale"
+        return TextTable({"way to ask": list(found), error: list(found.values())})
 
     def explain(self) -> str:
         """In words: what is asked, how, and why."""

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -32,10 +32,11 @@ class Prediction(NamedTuple):
     mean_of_rounds: Mapping[str, float] = _NONE  # of a plan with rounds, whose `errors` are those of one
     change: Mapping[str, float] = _NONE  # of a plan with rounds: from one to the next
     unshuffled: Mapping[str, float] = _NONE  # of a plan for a crowd: errors with the same epsilon and no shuffler
+    goal: str = ""  # "maximum" where `compared` is the largest error / scale of all numbers, with a confidence of 95%
 
     def stored(self) -> dict[str, Any]:
         """For a file. What is not known or was not said is left out, as it was before it could be."""
-        later = ("liars", "counted", "weights", "named", "worst", "mean_of_rounds", "change", "unshuffled")
+        later = ("liars", "counted", "weights", "named", "worst", "mean_of_rounds", "change", "unshuffled", "goal")
         return {name: value for name, value in self._asdict().items() if value or name not in later}
 
 
@@ -53,6 +54,7 @@ class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
     mean_of_rounds: dict[str, Size] = {}
     change: dict[str, Size] = {}
     unshuffled: dict[str, Size] = {}
+    goal: Literal["", "maximum"] = ""
 
 
 NOTHING = Prediction({}, {}, 0.0, False)

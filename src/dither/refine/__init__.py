@@ -5,7 +5,7 @@ post-processing: it sees nothing but the estimate, so it costs no privacy.
 
 - `shrink`: many items learn from each other; the default, which never harms beyond noise
 - `smooth`: values with an order learn from their neighbours
-- `hdr4me`: the re-calibration of papers 000 and 001, for comparison, with the probability that it helps
+- `hdr4me`: the re-calibration of papers 000 and 001, for comparison, with what it changes by Stein's estimate
 - `clip`, `simplex`, `norm_sub`, `base_cut`: what the domain tells (ranges, and that frequencies add up to one)
 - `auto`: for frequencies and means what suits them; for distributions of a plan, which have an order, `smooth`
 

@@ -1,6 +1,7 @@
 from .compare import break_even as break_even
 from .compare import epsilon_for as epsilon_for
 from .compare import rank as rank
+from .compare import rank_shuffled as rank_shuffled
 from .compare import users_for as users_for
 from .deviation import Deviation as Deviation
 from .deviation import deviation as deviation

@@ -11,8 +11,20 @@ If this is positive, the one with the smaller variance wins below it, and the on
 Otherwise one of them has both the smaller bias and the smaller variance, and always wins. (The printed algorithm
 names the same winner in both cases; which one it is follows from the biases.) A meeting below one report is none.
 
+The worst users of a biased reading depend on how many report: of few, those with the most noise, of many, those with
+the largest bias. So the meeting of worst cases is looked for with the users that are worst there.
+
 **Per dimension** (001 section 4.1.3). Dimensions differ in their users, and so in the mechanism that suits them. A
-ranking therefore also names the best candidate of each item, and states what choosing per item would give.
+ranking therefore also names the best candidate of each item, and states what choosing per item would give; and two
+mechanisms break even in each of them.
+
+**The largest error** (002 Theorems 2, 4 and 5). A user or an analyst who looks at all attributes sees the worst of
+them. `goal="maximum"` asks that all items are within an error, with a confidence, by the normal law or as it is proven
+for any number of reports (`Deviation.maximum`).
+
+**After shuffling** (003 section 8.2.5). Behind a shuffler mechanisms are compared at the same *central* guarantee: each
+has the largest local epsilon with which the crowd keeps it, by its own bound. A mechanism that hides better in a crowd
+may spend more.
 """
 
 import inspect
@@ -20,12 +32,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_confidence, checked_count, checked_list, checked_real
+from dither.core.checks import checked_choice, checked_confidence, checked_count, checked_list, checked_real
 from dither.core.domains import GROUPS, RECORDS, WHOLE_NUMBERS
 from dither.core.mechanism import Mechanism, Reading
 from dither.display.table import TextTable
@@ -35,6 +47,8 @@ from dither.utility.deviation import MOST_REPORTS, Deviation, deviation, reading
 _ALIKE = 1e-9
 _STEPS = 1000  # of a budget, in 1
 _MOST_BUDGET = 1e6
+_GOALS = ("rmse", "maximum")
+_USUAL = 0.95  # confidence of a largest error
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +126,10 @@ class Ranking:
             "mechanism": list(self.names),
             "rmse": [found.rmse for found in self.deviations],
             "largest bias": [_visible(float(np.max(np.abs(found.bias))), found.rmse) for found in self.deviations],
-            "radius 95%": [found.supremum(0.95) for found in self.deviations],
+            "radius 95%": [found.supremum(_USUAL) for found in self.deviations],
         }
+        if np.size(self.deviations[0].bias) > 1:
+            columns["maximum 95%"] = [found.maximum(_USUAL) for found in self.deviations]
         if self.tolerance is not None:
             columns[f"within {self.tolerance:g}"] = [found.within(self.tolerance) for found in self.deviations]
         return TextTable(columns)
@@ -202,9 +218,105 @@ def _question(domain: Any) -> Any:
     return domain
 
 
+class LocalBudget(Protocol):
+    """The largest local epsilon of a mechanism with which n shuffled reports keep a central guarantee."""
+
+    def __call__(self, central: float, n: int, delta: float, *, mechanism: Callable[[float], Mechanism]) -> float: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ShuffledRanking:
+    """Candidates at one central guarantee, the best first: what each may spend locally, and its error.
+
+    `alone` are their errors without a shuffler, where a report itself has to keep the central epsilon.
+    """
+
+    central: float
+    delta: float
+    names: tuple[str, ...]
+    epsilons: tuple[float, ...]
+    deviations: tuple[Deviation, ...]
+    alone: tuple[Deviation, ...]
+
+    @property
+    def best(self) -> str:
+        """The name of the best candidate."""
+        return self.names[0]
+
+    def table(self) -> TextTable:
+        """One row a candidate."""
+        shuffled, alone = ([found.rmse for found in each] for each in (self.deviations, self.alone))
+        return TextTable(
+            {
+                "mechanism": list(self.names),
+                "local epsilon": list(self.epsilons),
+                "rmse": shuffled,
+                "maximum 95%": [found.maximum(_USUAL) for found in self.deviations],
+                "rmse without a shuffler": alone,
+                "gain": [other / own for own, other in zip(shuffled, alone, strict=True)],
+            }
+        )
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def rank_shuffled(
+    makes: Mapping[str, Callable[[float], Mechanism]],
+    central: float,
+    delta: float,
+    values: Any = None,
+    weights: Any = None,
+    *,
+    users: int,
+    local_budget: LocalBudget,
+    estimator: str | Mapping[str, str] = "calibrated",
+) -> ShuffledRanking:
+    """Mechanisms by their error behind a shuffler, each with the local epsilon that (central, delta) allows it.
+
+    `makes` has a function from epsilon to a mechanism for each name. `local_budget` is that of `dither.privacy`:
+    what is promised is worked out there.
+
+    >>> from dither import Duchi, Piecewise
+    >>> from dither.privacy import local_budget
+    >>> makes = {"Duchi": Duchi, "Piecewise": Piecewise}
+    >>> found = rank_shuffled(makes, 0.1, 1e-6, users=10_000, local_budget=local_budget)
+    >>> found.best, [other.rmse > 10 * own.rmse for own, other in zip(found.deviations, found.alone)]
+    ('Piecewise', [True, True])
+    """
+    users = checked_count("users", users, 2, MOST_REPORTS)
+    named = _named(makes)
+    kinds = _kinds(estimator, named)
+
+    def at(name: str, epsilon: float) -> Deviation:
+        made = _made(makes[name], epsilon)
+        return deviation(made, values, weights, reports=users, estimator=kinds[name])
+
+    _same_question(reading_of(_made(make, central), kinds[name]) for name, make in makes.items())
+    epsilons = {
+        name: local_budget(central, users, delta, mechanism=lambda epsilon, make=make: _made(make, epsilon))
+        for name, make in makes.items()
+    }
+    found = {name: at(name, epsilon) for name, epsilon in epsilons.items()}
+    order = sorted(found, key=lambda name: found[name].mse)
+    return ShuffledRanking(
+        central,
+        delta,
+        tuple(order),
+        tuple(epsilons[name] for name in order),
+        tuple(found[name] for name in order),
+        tuple(at(name, central) for name in order),
+    )
+
+
 @dataclass(frozen=True)
 class BreakEven:
     """From how many reports on another one wins; `reports` is infinite if `fewer` always wins, or both are `equal`.
+
+    Of several items, `per_item` has one for each.
 
     >>> BreakEven("a", "b", 4132.0)
     a wins below 4,132 reports, b above
@@ -214,10 +326,23 @@ class BreakEven:
     more: str
     reports: float
     equal: bool = False
+    per_item: "tuple[BreakEven, ...]" = ()
 
     def winner(self, reports: int) -> str:
         """The better one at this number of reports; the first of two that are equal."""
         return self.fewer if checked_count("reports", reports, 1) < self.reports else self.more
+
+    def items(self) -> TextTable:
+        """One row an item: who wins with few reports, from where on the other does, and who that is."""
+        rows = self.per_item or (self,)
+        return TextTable(
+            {
+                "item": [str(item) for item in range(len(rows))],
+                "few reports": [each.fewer for each in rows],
+                "until": ["-" if math.isinf(each.reports) else f"{math.ceil(each.reports):,}" for each in rows],
+                "more reports": [each.fewer if math.isinf(each.reports) else each.more for each in rows],
+            }
+        )
 
     def __repr__(self) -> str:
         if self.equal:
@@ -238,7 +363,7 @@ def break_even(
 ) -> BreakEven:
     """The number of reports at which two mechanisms have the same mean squared error, and who wins on which side.
 
-    The result speaks of them by `names`, if these are given.
+    The result speaks of them by `names`, if these are given; `per_item` has the same for each dimension of a record.
 
     >>> from dither import Piecewise, SquareWave
     >>> known = (2 * np.arange(1, 11) / 10 - 1)
@@ -246,18 +371,35 @@ def break_even(
     'SquareWave(epsilon=1.0)'
     """
     kinds = _pair("estimators", estimators)
-    first, second = (repr(a), repr(b)) if names is None else _pair("names", names)
+    both = (repr(a), repr(b)) if names is None else _pair("names", names)
     _same_question(reading_of(each, kind) for each, kind in zip((a, b), kinds, strict=True))
-    one, two = (
-        _curve(deviation(each, values, weights, reports=1, estimator=kind))
-        for each, kind in zip((a, b), kinds, strict=True)
-    )
-    if all(math.isclose(*parts, rel_tol=_ALIKE) for parts in zip(one, two, strict=True)):
-        return BreakEven(first, second, math.inf, equal=True)
-    apart = one.bias - two.bias
-    meeting = (two.variance - one.variance) / apart if apart else math.inf
-    fewer, more = (first, second) if one.at_first <= two.at_first else (second, first)
-    return BreakEven(fewer, more, meeting if meeting > 1 else math.inf)
+
+    def at(reports: int) -> tuple[Deviation, ...]:
+        return tuple(
+            deviation(each, values, weights, reports=reports, estimator=kind)
+            for each, kind in zip((a, b), kinds, strict=True)
+        )
+
+    reports = _meeting_of_worst_cases(at) if values is None else 1
+    found = at(reports)
+    curves = [_curve(each.bias, each.variance * reports) for each in found]
+    overall = _meeting(both, *curves)
+    if np.size(found[0].bias) == 1:
+        return overall
+    own = [zip(np.ravel(each.bias), np.ravel(each.variance) * reports, strict=True) for each in found]
+    per_item = (_meeting(both, *(_curve(*item) for item in pair)) for pair in zip(*own, strict=True))
+    return replace(overall, per_item=tuple(per_item))
+
+
+def _meeting_of_worst_cases(at: Callable[[int], tuple[Deviation, ...]]) -> int:
+    """Where one takes over from the other, each for the users that are worst there; 1 if nowhere."""
+
+    def first_wins(reports: int) -> bool:
+        one, other = at(reports)
+        return one.mse <= other.mse
+
+    start, end = first_wins(1), first_wins(MOST_REPORTS)
+    return 1 if start == end else _least(lambda reports: first_wins(reports) == end, MOST_REPORTS)
 
 
 class _Curve(NamedTuple):
@@ -272,10 +414,19 @@ class _Curve(NamedTuple):
         return self.bias + self.variance, self.bias
 
 
-def _curve(found: Deviation) -> _Curve:
-    """The curve through what one report gives."""
-    bias = _visible(math.sqrt(float(np.mean(found.bias**2))), found.rmse)
-    return _Curve(bias**2, float(np.mean(found.variance)))
+def _curve(bias: Any, variance: Any) -> _Curve:
+    """The curve through what one report gives, of some items on average."""
+    squares, noise = float(np.mean(np.square(bias))), float(np.mean(variance))
+    return _Curve(_visible(math.sqrt(squares), math.sqrt(squares + noise)) ** 2, noise)
+
+
+def _meeting(names: tuple[str, str], one: _Curve, two: _Curve) -> BreakEven:
+    if all(math.isclose(*parts, rel_tol=_ALIKE) for parts in zip(one, two, strict=True)):
+        return BreakEven(*names, math.inf, equal=True)
+    apart = one.bias - two.bias
+    meeting = (two.variance - one.variance) / apart if apart else math.inf
+    fewer, more = names if one.at_first <= two.at_first else names[::-1]
+    return BreakEven(fewer, more, meeting if meeting > 1 else math.inf)
 
 
 def _pair(name: str, given: Any) -> tuple[str, str]:
@@ -291,21 +442,28 @@ def users_for(
     weights: Any = None,
     *,
     estimator: str = "calibrated",
+    goal: str | None = None,
+    proven: bool = False,
 ) -> int:
     """How many users must report for an rmse of `error`; with `confidence`, for all items to be within it so often.
+
+    The latter is `goal="maximum"`, with a confidence of 95% if none is given: by the normal law, or as it is `proven`
+    for any number of reports.
 
     >>> from dither import Piecewise
     >>> users_for(Piecewise(1.0), 0.01)
     52234
+    >>> [users_for(Piecewise(1.0), 0.01, goal="maximum", proven=proven) for proven in (False, True)]
+    [200653, 386610]
     """
-    reached = _goal(error, confidence)
+    reached = _goal(error, confidence, goal, proven)
 
     def at(users: int) -> Deviation:
         return deviation(mechanism, values, weights, reports=users, estimator=estimator)
 
     best = at(MOST_REPORTS)
     if not reached(best):
-        if reached(_without_noise(best)):
+        if proven or reached(_without_noise(best)):
             raise ParameterError(
                 f"more than 10^{math.log10(MOST_REPORTS):g} users would be needed: ask for a larger error"
             )
@@ -329,14 +487,20 @@ def epsilon_for(
     *,
     users: int,
     most: float = 16.0,
+    goal: str | None = None,
+    proven: bool = False,
 ) -> float:
     """The smallest budget for which `make(epsilon)` reaches an error, to a thousandth, rounded up.
+
+    `goal` and `proven` are those of `users_for`.
 
     >>> from dither import Piecewise
     >>> epsilon_for(Piecewise, 0.01, users=100_000)
     0.727
+    >>> epsilon_for(Piecewise, 0.01, users=100_000, goal="maximum")
+    1.403
     """
-    reached = _goal(error, confidence)
+    reached = _goal(error, confidence, goal, proven)
     users = checked_count("users", users, 1, MOST_REPORTS)
     top = _steps(most)
 
@@ -350,14 +514,20 @@ def epsilon_for(
     return _least(enough, top) / _STEPS
 
 
-def _goal(error: float, confidence: float | None) -> Callable[[Deviation], bool]:
+def _goal(error: float, confidence: float | None, goal: str | None, proven: bool) -> Callable[[Deviation], bool]:
     """Whether a deviation is small enough."""
     largest = checked_real("error", error)
     if not 0 < largest < math.inf:
         raise ParameterError("error must be a finite number above 0, for example 0.01")
-    if confidence is None:
+    asked = goal or ("maximum" if confidence is not None or proven else "rmse")
+    checked_choice("goal", asked, _GOALS)
+    if asked == "rmse":
+        if confidence is not None or proven:
+            raise ParameterError('an rmse has no confidence: leave it and proven out, or ask for goal="maximum"')
         return lambda found: found.rmse <= largest
-    often = checked_confidence(confidence)
+    often = checked_confidence(_USUAL if confidence is None else confidence)
+    if proven:
+        return lambda found: found.maximum(often, proven=True) <= largest
     return lambda found: found.within(largest) >= often
 
 

@@ -12,18 +12,24 @@ Theorem 1) with
 000 Theorem 2 has the first, but with a third moment of Laplace noise that is half of the right one and r s in the
 place of sqrt(r) s: at 1,000 reports the bound is 2.69%, not 1.57%.
 
-**Asked are m of d.** A dimension of a record has r = n m / d reports, from users drawn at random. Their mean varies
-about that of all users by (1 - m/d) / r times the variance of the values, which is added.
+**Asked are m of d.** A dimension of a record has r = n m / d reports, from users drawn at random. What their reports
+mean, the value with its bias, varies about that of all users by (1 - m/d) / r times its variance, which is added.
 
-**Many items.** The papers treat dimensions as independent, and so does `within`: the probability that all
-deviations are within their tolerances is the product. `supremum` is the radius of the ball that holds the whole
-deviation with the given probability. Frequencies of one question are dependent, weakly if they are many; for them
-both are close, not exact.
+**Many items.** `within` is the probability that all deviations are within their tolerances, and `maximum` turns it
+around: the largest error over all items, at a confidence. For dimensions that are independent, as the papers have them,
+it is the product over items. The frequencies of one question are not independent; for normal errors without a bias the
+product is then a lower bound, whatever the correlations are (Sidak 1967), so that `maximum` is never too small. It is
+sharp where items are many. `maximum(confidence, proven=True)` needs no normal law (`utility.concentration`).
+
+`supremum` is the radius of the ball that holds the whole deviation, exactly at any confidence (`quadratic_forms`). It
+knows how the frequencies of one question go together, where that is known of a mechanism; other items count as
+uncorrelated.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -31,13 +37,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_confidence, checked_count, real_array
+from dither.core.covariance import Covariance
 from dither.core.domains import CATEGORIES, SPARSE
 from dither.core.mechanism import Mechanism, Reading
+from dither.core.worth import Worth
 from dither.errors import ParameterError
+from dither.utility.concentration import Concentration
 from dither.utility.population import Population, population
+from dither.utility.quadratic_forms import SquaredLength
 
 MOST_REPORTS = 10**15  # a hundred thousand of everyone on earth
 _ALIKE = 1e-9
+_HALVINGS = 60
 Numbers = NDArray[np.float64]
 
 
@@ -49,12 +60,17 @@ class Deviation:
     >>> found = deviation(Laplace(1.0), [0.2, 0.4], reports=1000)
     >>> round(found.rmse, 4), round(found.within(0.2), 3), round(100 * found.normal_error, 2)
     (0.0894, 0.975, 2.69)
+    >>> round(found.maximum(0.95), 4), round(found.maximum(0.95, proven=True), 4)
+    (0.1752, 0.2988)
     """
 
     bias: Numbers
     variance: Numbers
     reports: int
     normal_error: float
+    # Of one question after the other, as far as their errors are correlated; of independent items none need be given.
+    covariances: tuple[Covariance, ...] = ()
+    proof: Callable[[], Concentration] | None = None  # what is known of any number of reports; it may take long
 
     @property
     def stderr(self) -> Numbers:
@@ -72,8 +88,14 @@ class Deviation:
         return math.sqrt(self.mse)
 
     def within(self, tolerance: Any) -> float:
-        """The probability that every item is within its tolerance (a number for all, or one for each)."""
-        return float(np.prod(self.each_within(tolerance)))
+        """The probability that every item is within its tolerance (a number for all, or one for each).
+
+        Of correlated items without a bias, at least.
+        """
+        inside, reach = np.atleast_1d(self.each_within(tolerance)).copy(), self._for_each("tolerance", tolerance)
+        for here in self._one_in_two():
+            inside[here] = 1.0, self._both_within(here, np.atleast_1d(reach)[here])
+        return float(np.prod(inside))
 
     def each_within(self, tolerance: Any) -> Numbers:
         """For each item, the probability that it is within its tolerance (a number for all, or one for each)."""
@@ -82,16 +104,58 @@ class Deviation:
             raise ParameterError("tolerance must not be negative, for example 0.01")
         return _between(-reach - self.bias, reach - self.bias, self.stderr)
 
+    def maximum(self, confidence: float = 0.95, *, proven: bool = False) -> float:
+        """What no item is off by more than, with this probability: the largest error over all of them.
+
+        By the normal law it is the tolerance that `within` gives this probability. What is `proven` holds for any
+        number of reports, and is a little larger.
+
+        >>> from dither import SampledDuchi
+        >>> found = deviation(SampledDuchi(d=100, epsilon=1.0), reports=100_000)
+        >>> round(found.rmse, 3), round(found.maximum(0.95), 3), round(found.maximum(0.95, proven=True), 3)
+        (0.068, 0.238, 0.29)
+        """
+        confidence = checked_confidence(confidence)
+        if proven:
+            if self.proof is None:
+                raise ParameterError("nothing is proven of errors put together by hand: ask deviation(...) for them")
+            return self.proof().radius(confidence)
+        bias, stderr = self._kept()
+        kinds, times = np.unique(np.stack([np.abs(bias), stderr], axis=1), axis=0, return_counts=True)
+        return largest_error(kinds[:, 0], kinds[:, 1], times, confidence)
+
     def supremum(self, confidence: float = 0.95) -> float:
         """The radius that holds the deviation with this probability: Euclidean, for one item its absolute value."""
         confidence = checked_confidence(confidence)
-        bias, spread = np.atleast_1d(self.bias), np.atleast_1d(self.stderr)
-        high = float(np.linalg.norm(np.abs(bias)) + np.linalg.norm(spread) * (4 + _tail(confidence)))
-        low = 0.0
-        for _ in range(80):
-            middle = (low + high) / 2
-            low, high = (middle, high) if _ball(bias, spread, middle) < confidence else (low, middle)
-        return high
+        bias = np.atleast_1d(self.bias).astype(np.float64)
+        known = self.covariances or (Covariance.uncorrelated(np.atleast_1d(self.variance)),)
+        ends = np.cumsum([each.size for each in known])
+        parts = zip(np.split(bias, ends[:-1]), known, strict=True)
+        return SquaredLength.of(parts).quantile(confidence)
+
+    def _one_in_two(self) -> Iterator[slice]:
+        """Where two items are one: two shares, if a report adds to one what it takes off the other."""
+        first = 0
+        for each in self.covariances:
+            if (
+                each.size == 2
+                and abs(each.between([1, 0], [0, 1])) >= (1 - _ALIKE) * math.sqrt(np.prod(each.variance)) > 0
+            ):
+                yield slice(first, first + 2)
+            first += each.size
+
+    def _both_within(self, here: slice, reach: Numbers) -> float:
+        """The probability that two opposite items are within their tolerances: one normal in two intervals."""
+        bias, stderr = self.bias[here] * [1, -1], self.stderr[here]
+        low, high = ((sign * reach - bias) / stderr for sign in (-1, 1))
+        ends = np.array([low.max()]), np.array([high.min()])
+        return float(_between(*ends, np.ones(1))[0]) if ends[0] < ends[1] else 0.0
+
+    def _kept(self) -> tuple[Numbers, Numbers]:
+        """Bias and standard deviation of all items but those that are the opposite of another one."""
+        bias, stderr = (np.atleast_1d(each).astype(np.float64) for each in (self.bias, self.stderr))
+        other = [here.stop - 1 for here in self._one_in_two() if stderr[here.stop - 2] == stderr[here.stop - 1]]
+        return np.delete(bias, other), np.delete(stderr, other)
 
     def pdf(self, x: Any) -> float:
         """The density at a deviation: a number, or one for each item."""
@@ -129,21 +193,20 @@ def deviation(
     if values is None:
         if weights is not None:
             raise ParameterError("weights belong to values: give both, or neither")
-        return _gathered([_worst(item) for item in _items(mechanism, reading, None)], reports)
-    users = population(reading.domain, values, weights)
-    return _gathered([_average(item, users.weights) for item in _items(mechanism, reading, users)], reports)
+        terms = [_worst(item, reports) for item in _items(mechanism, reading, estimator, None)]
+    else:
+        users = population(reading.domain, values, weights)
+        terms = [_average(item, users.weights) for item in _items(mechanism, reading, estimator, users)]
+    return _gathered(terms, reports, partial(_concentration, mechanism, estimator, terms, reports))
 
 
 def reading_of(mechanism: Mechanism, estimator: str = "calibrated") -> Reading:
     """How the reports of a mechanism are read: `"calibrated"`, or `"naive"` or `"robust"` where it has such a one."""
     if not isinstance(mechanism, Mechanism):
         raise ParameterError("a mechanism with its parameters is needed, for example dither.Piecewise(epsilon=1.0)")
-    if estimator == "calibrated":
-        return mechanism.reading
-    if estimator == "naive" and mechanism.naive is not None:
-        return mechanism.naive
-    if estimator == "robust" and mechanism.robust is not None:
-        return mechanism.robust
+    found = mechanism.read_by(estimator)
+    if found is not None:
+        return found
     raise ParameterError(
         'estimator must be "calibrated", or "naive" for SquareWave and other window mechanisms, or "robust" for Laplace'
     )
@@ -157,7 +220,12 @@ class Item(NamedTuple):
     third: Numbers
     truth: Numbers
     share: float  # of the users who report on it
-    categories: bool
+    frequencies: Any = None  # their reading, where the items are the shares of categories
+
+    @property
+    def meant(self) -> Numbers:
+        """What a report means on average: the truth with its bias."""
+        return self.truth + self.bias
 
 
 class Term(NamedTuple):
@@ -168,11 +236,14 @@ class Term(NamedTuple):
     third: Numbers
     share: float
     alike: bool
+    covariance: Covariance | None
+    most_bias: Numbers  # of all users that this is about, without a sign
+    most_variance: Numbers
 
 
-def _items(mechanism: Mechanism, reading: Reading, users: Population | None) -> Iterator[Item]:
+def _items(mechanism: Mechanism, reading: Reading, estimator: str, users: Population | None) -> Iterator[Item]:
     """The items of a question, in blocks that share what they are asked with."""
-    dimensions = mechanism.dimensions
+    dimensions = mechanism.dimensions_by(estimator)
     for j, (own, share) in enumerate(dimensions):
         yield _item(own, own.domain.spread() if users is None else users.values[:, j], share)
     if not dimensions:
@@ -189,7 +260,7 @@ def _item(reading: Any, values: NDArray, share: float) -> Item:
     else:
         truth = np.asarray(values["value"] if values.dtype.names else values, dtype=np.float64)
     moments = reading.moments(values)
-    return Item(moments.bias, moments.variance, moments.third, truth, share, categories)
+    return Item(moments.bias, moments.variance, moments.third, truth, share, reading if categories else None)
 
 
 def _average(item: Item, weights: Numbers) -> Term:
@@ -200,40 +271,61 @@ def _average(item: Item, weights: Numbers) -> Term:
         and (np.ptp(item.third[held], axis=0) <= _ALIKE * np.max(item.third)).all()
     )
     if item.share < 1:
-        mean = np.tensordot(weights, item.truth, axes=1)
-        apart = np.abs(item.truth - mean)
+        mean = np.tensordot(weights, item.meant, axes=1)
+        apart = np.abs(item.meant - mean)
         variance = variance + (1 - item.share) * np.tensordot(weights, apart**2, axes=1)
         third = (third ** (1 / 3) + np.tensordot(weights, apart**3, axes=1) ** (1 / 3)) ** 3  # Minkowski
         alike = False
-    return Term(bias, variance, third, item.share, alike)
+    together = None
+    if item.frequencies is not None:
+        together = item.frequencies.covariance(np.tensordot(weights, item.truth, axes=1), 1 - item.share)
+    return Term(bias, variance, third, item.share, alike, together, np.abs(bias), variance)
 
 
-def _worst(item: Item) -> Term:
+def _worst(item: Item, reports: int) -> Term:
     """Of the users with the largest mean squared error.
 
-    Numbers: all users hold the worst one; where few are asked, half of them hold its mirror image, which puts those
-    who were asked as far from all as can be. Frequencies: any users who hold the worst categories, evenly.
+    Numbers: all users hold the worst one; or, where few are asked, half of them its mirror image, which puts those who
+    were asked as far from all as can be, and takes the bias away: whichever is worse. Frequencies: any users who hold
+    the worst categories, evenly. What is at most is taken item by item, each with its own worst users.
     """
-    cost = (item.bias**2 + item.variance).reshape(len(item.bias), -1).sum(axis=1)
-    if item.categories:
+    count = len(item.bias)
+    noise = item.variance.reshape(count, -1).sum(axis=1) / (reports * item.share)
+    squares = (item.bias**2).reshape(count, -1).sum(axis=1)
+    if item.frequencies is not None:
+        cost = squares + noise
         hardest = cost >= cost.max() * (1 - _ALIKE)
-        return _average(item, hardest / hardest.sum())
-    worst = int(np.argmax(cost + (1 - item.share) * (item.truth**2).reshape(len(cost), -1).sum(axis=1)))
-    weights = np.zeros(len(cost))
-    weights[worst] += 0.5
-    weights[worst if item.share == 1 else len(cost) - 1 - worst] += 0.5
-    return _average(item, weights)
+        found = _average(item, hardest / hardest.sum())
+    else:
+        apart = (item.meant**2).reshape(count, -1).sum(axis=1) * (1 - item.share) / (reports * item.share)
+        mirrored = item.share < 1 and np.max(noise + apart) >= np.max(noise + squares)
+        worst = int(np.argmax(noise + apart if mirrored else noise + squares))
+        weights = np.zeros(count)
+        weights[worst] += 0.5
+        weights[count - 1 - worst if mirrored else worst] += 0.5
+        found = _average(item, weights)
+    middle = (item.meant.max(axis=0) + item.meant.min(axis=0)) / 2
+    at_most = item.variance + (1 - item.share) * (item.meant - middle) ** 2  # a variance is least about its own mean
+    return found._replace(most_bias=np.abs(item.bias).max(axis=0), most_variance=at_most.max(axis=0))
 
 
-def _gathered(terms: list[Term], reports: int) -> Deviation:
+def _gathered(terms: list[Term], reports: int, proof: Callable[[], Concentration]) -> Deviation:
     scale = [reports * term.share for term in terms]
     bias = [np.asarray(term.bias) for term in terms]
     variance = [np.asarray(term.variance) / count for term, count in zip(terms, scale, strict=True)]
     error = max(_berry_esseen(term, count) for term, count in zip(terms, scale, strict=True))
+    covariances: tuple[Covariance, ...] = ()
+    if any(term.covariance is not None for term in terms):
+        covariances = tuple(
+            Covariance.uncorrelated(np.atleast_1d(own))
+            if term.covariance is None
+            else term.covariance.scaled(count**-0.5)
+            for term, own, count in zip(terms, variance, scale, strict=True)
+        )
     if len(terms) == 1:
-        return Deviation(bias[0], variance[0], reports, error)
+        return Deviation(bias[0], variance[0], reports, error, covariances, proof)
     flat = [np.concatenate([np.atleast_1d(part) for part in parts]) for parts in (bias, variance)]
-    return Deviation(flat[0], flat[1], reports, error)
+    return Deviation(flat[0], flat[1], reports, error, covariances, proof)
 
 
 def _berry_esseen(term: Term, reports: float) -> float:
@@ -243,45 +335,69 @@ def _berry_esseen(term: Term, reports: float) -> float:
     return float(min(1.0, np.max(constant) / math.sqrt(reports)))
 
 
+def _concentration(mechanism: Mechanism, estimator: str, terms: Sequence[Term], reports: int) -> Concentration:
+    """What is known of any number of reports, from what each is worth at most to any of the items."""
+    alone = mechanism.components if mechanism.dimensions_by(estimator) else ()
+    parts = alone or (mechanism,)
+    plain = [_averages(part, estimator if part.read_by(estimator) is not None else "calibrated") for part in parts]
+    if not all(plain) or any(part.displacement() > 0 for part in parts):
+        raise ParameterError(
+            "nothing is proven here: the estimate is no plain average of reports with a known range, as with hash "
+            "functions that users share; leave proven out"
+        )
+    worths = [worth for each in plain for worth in each]
+    low, high = min(worth.low for worth in worths), max(worth.high for worth in worths)
+    span = max(max(worth.most for worth in worths) - low, high - min(worth.least for worth in worths))
+    asked = float(min(worth.asked for worth in worths))
+    columns = []
+    for term in terms:
+        # Where a draw is part of the report, its moments count what was not asked as 0: q times their variance is at
+        # least that of a report about the item.
+        share, scale = (term.share, 1.0) if term.share < 1 else (asked, asked)
+        bias, variance = (np.atleast_1d(each) for each in (term.most_bias, term.most_variance))
+        columns.append(np.stack([np.full(bias.shape, share), bias, variance * scale]))
+    share, bias, variance = np.concatenate(columns, axis=1)
+    return Concentration(reports, share, bias, variance, float(span), float(high - low))
+
+
+def _averages(mechanism: Mechanism, estimator: str) -> list[Worth]:
+    """What a report is worth to the numbers that are plain averages of reports."""
+    return [worth for worth in mechanism.report_worth_by(estimator) or () if not worth.note]
+
+
+def largest_error(bias: Numbers, stderr: Numbers, times: NDArray, confidence: float) -> float:
+    """What none of some independent normal errors exceeds with this probability; each kind comes so many times."""
+    most = _tail(1 - (1 - confidence) / float(np.sum(times)))
+    low, high = 0.0, float(np.max(np.abs(bias) + most * stderr))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        enough = float(times @ _log_within(middle, np.abs(bias), stderr)) >= math.log(confidence)
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
 def _between(low: Numbers, high: Numbers, spread: Numbers) -> Numbers:
     """P(low <= N(0, spread) <= high), without cancelling in a tail."""
-    erfc = np.vectorize(math.erfc, otypes=[np.float64])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         a, b = low / spread / math.sqrt(2), high / spread / math.sqrt(2)
+    a, b = (np.where(np.isnan(each), 0.0, each) for each in (a, b))  # without noise, at the very end: inside
     flip = a > 0  # both in the upper tail: mirror
     a, b = np.where(flip, -b, a), np.where(flip, -a, b)
-    return (erfc(-b) - erfc(-a)) / 2
+    exact = (low <= 0) & (high >= 0)
+    return np.where(spread > 0, (_erfc(-b) - _erfc(-a)) / 2, exact)
+
+
+def _log_within(radius: float, bias: Numbers, spread: Numbers) -> Numbers:
+    """The logarithm of the probability of being within a radius, to all digits where that is next to 1."""
+    inside = _between(-radius - bias, radius - bias, spread)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        above, below = ((radius + sign * bias) / spread / math.sqrt(2) for sign in (-1, 1))
+        outside = (_erfc(above) + _erfc(below)) / 2
+        return np.where(spread > 0, np.where(inside > 0.5, np.log1p(-outside), np.log(inside)), np.log(inside))
+
+
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def _tail(confidence: float) -> float:
     return -NormalDist().inv_cdf((1 - confidence) / 2)  # next to 1, half of 1 + confidence is rounded to 1
-
-
-def _ball(bias: Numbers, spread: Numbers, radius: float) -> float:
-    """P(|deviation| <= radius) for independent normal items."""
-    if bias.size == 1:
-        return float(_between(-radius - bias, radius - bias, spread)[0])
-    return _imhof(bias, spread, radius)
-
-
-def _imhof(bias: Numbers, spread: Numbers, radius: float) -> float:
-    """The same by inverting the characteristic function of the squared length (Imhof 1961).
-
-    With weights l_j = spread_j^2 and shifts c_j = (bias_j / spread_j)^2 the probability is 1/2 less
-    1/pi times the integral over u > 0 of sin(theta(u)) / (u rho(u)), where
-
-        theta = 1/2 sum [atan(l u) + c l u / (1 + l^2 u^2)] - q u / 2,
-        rho = prod (1 + l^2 u^2)^(1/4) exp(1/2 sum c l^2 u^2 / (1 + l^2 u^2)).
-    """
-    scale = float(np.max(spread)) ** 2
-    weights, places = np.unique(np.round(spread**2 / scale, 12), return_inverse=True)
-    counts = np.bincount(places).astype(np.float64)
-    shifts = np.bincount(places, weights=(bias**2 / scale) / (spread**2 / scale) if scale else bias * 0)
-    q = radius**2 / scale
-    u = np.concatenate([np.linspace(1e-9, 1, 4001)[:-1], np.geomspace(1, 1e5, 20_001)])
-    lu = weights * u[:, None]
-    inner = 1 + lu**2
-    theta = (counts * np.arctan(lu) + shifts * lu / inner).sum(axis=1) / 2 - q * u / 2
-    log_rho = (counts * np.log(inner) / 4 + shifts * lu**2 / inner / 2).sum(axis=1)
-    value = np.sin(theta) / u * np.exp(-log_rho)
-    return float(np.clip(0.5 - np.trapezoid(value, u) / math.pi, 0.0, 1.0))

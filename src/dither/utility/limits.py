@@ -41,6 +41,19 @@ tell nothing more about theta, so MSE about theta = MSE about E[theta|values] + 
 for n large, that about the users' own mean (`of="users"`, what the standard errors of dither are about): the limit
 less sum a_j / lambda_j. For one sign, 1/tanh^2 - 1 = 1/sinh^2 = 4E / (E-1)^2.
 
+**Other norms** (003 Theorems 3 and 9, with their constants; docs/decisions/0041). The same theorem holds for the
+absolute error and for the largest one, where the error of a best estimator is normal, with a covariance S for which 1 /
+(S^-1)_jj >= 1 / (n lambda_j t_j): that much of each number is left if all others are known.
+
+- `"l1"`, the mean absolute error: E|z_j| = sqrt(2/pi) S_jj^(1/2), least where all t_j are alike. Of the users' own mean
+  1/t - 1 takes the place of 1/t, whose root is convex up to t = 1/2 and replaced by a tangent beyond.
+- `"linf"`, the mean largest error: P(all |z_j| <= r) is at most the product over j of the probabilities of independent
+  errors with the variances 1 / (n lambda_j t_j), since the probability of |z_j| <= r given others is largest where its
+  mean is 0. So it is at least that of d independent errors, sqrt(2 log d) times one of them for large d. Of the users'
+  own mean, it is less by what their mean has of it (the triangle inequality).
+
+Questions of several kinds are bounded one by one there, which makes the limit smaller, never larger.
+
 **What it does not say.** It is for delta = 0 and many users, and for the worst population. Users who are not at the
 ends of [-1, 1] may be harder for large epsilon: no mechanism here then attains the limit of a mean for all users.
 Several questions are bounded together, not exactly: between E = 3 and very large E the limit may be out of reach.
@@ -51,12 +64,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from sys import maxsize
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dither.core.cell_weights import CellWeights, Floats
-from dither.core.checks import checked_count, checked_epsilon, checked_list, checked_real
+from dither.core.checks import checked_choice, checked_count, checked_epsilon, checked_list, checked_real
 from dither.core.domains import (
     BALL,
     CATEGORIES,
@@ -74,6 +87,7 @@ from dither.errors import ParameterError
 
 _LARGEST = 710.0  # of an epsilon whose K is a float; long before, what users know themselves is the limit
 _TARGETS = ("users", "population")
+_NORMS = ("l2", "l1", "linf")
 _STATISTICS = ("mean", "presence", "frequency")
 _MOST_DIFFERENT = 512  # weights, whose eigenvalues take some tens of milliseconds
 
@@ -261,12 +275,13 @@ def least_mse(parameters: Sequence[Parameters], epsilon: float, *, of: str = "us
     )
 
 
-def limit(mechanism: Mechanism, *, users: int, of: str = "users") -> float:
-    """The rmse that no mechanism with the same domain and the same epsilon beats for every population of many users.
+def limit(mechanism: Mechanism, *, users: int, of: str = "users", norm: str = "l2") -> float:
+    """The error that no mechanism with the same domain and the same epsilon beats for every population of many users.
 
-    It is averaged over items as `Deviation.rmse` is, and to be compared with `deviation(mechanism, reports=users)`.
-    It is a limit for delta = 0: a mechanism with a delta may be better. Where users choose groups with budgets of
-    their own, the worst population is that of the worst group.
+    By default it is the rmse, averaged over items as `Deviation.rmse` is, and to be compared with
+    `deviation(mechanism, reports=users)`. With `norm="l1"` it is the mean absolute error, with `norm="linf"` the mean
+    of the largest absolute error over all items. It is a limit for delta = 0: a mechanism with a delta may be better.
+    Where users choose groups with budgets of their own, the worst population is that of the worst group.
 
     >>> from dither import SubsetSelection
     >>> from dither.utility import deviation
@@ -274,17 +289,104 @@ def limit(mechanism: Mechanism, *, users: int, of: str = "users") -> float:
     >>> found = deviation(mechanism, "uniform", reports=10_000)
     >>> round(limit(mechanism, users=10_000), 6), round(found.rmse, 6)
     (0.01885, 0.01885)
+    >>> [round(limit(mechanism, users=10_000, norm=norm), 4) for norm in ("l1", "linf")]
+    [0.015, 0.0431]
     """
     users = checked_count("users", users, 1)
+    checked_choice("norm", norm, _NORMS)
     domain: Any = mechanism.reading.domain
     if domain.kind == GROUPS:
-        least = max(group.half**2 * least_mse(mean(), group.epsilon, of=of) for group in domain.groups)
+        asked = ((group.half, (_Alike(mean()[0], 1),), group.epsilon) for group in domain.groups)
+        least = max(half * _least(norm, blocks, epsilon, of) for half, blocks, epsilon in asked)
     elif domain.kind == BALL:  # the largest cube inside: entries of 1/sqrt(d)
-        least = least_mse(_asked(Records(domain.d, (UnitInterval(),))), mechanism.epsilon, of=of) / domain.d
+        cube = _alike(Records(domain.d, (UnitInterval(),)))
+        least = _least(norm, cube, mechanism.epsilon, of) / math.sqrt(domain.d)
     else:
         # Of a device with memory a single report has a smaller epsilon than all of them.
-        least = least_mse(_asked(domain), mechanism.report_epsilon, of=of)
-    return math.sqrt(least / users)
+        least = _least(norm, _alike(domain), mechanism.report_epsilon, of)
+    return least / math.sqrt(users)
+
+
+class _Alike(NamedTuple):
+    """Parameters that are alike, each item with the same weight; of shares, of which there is one more a question."""
+
+    block: Parameters
+    items: int
+    cells: int = 1  # of a question: 1 for means, which are their own parameters
+
+
+def _alike(domain: Any) -> tuple[_Alike, ...]:
+    """The parameters of a domain, those of each kind together."""
+    if domain.kind == CATEGORIES:
+        return (_Alike(_asked(domain)[0], domain.k, domain.k),)
+    blocks = _asked(domain)
+    if domain.kind not in (RECORDS, WHOLE_NUMBERS):
+        return tuple(_Alike(block, block.count) for block in blocks)
+    kinds = Counter(domain.of(j) for j in range(domain.d))
+    cells = [(_cells(kind), times) for kind, times in kinds.items()]
+    return tuple(_Alike(block, k * times, k) for block, (k, times) in zip(blocks, cells, strict=True))
+
+
+def _least(norm: str, kinds: Sequence[_Alike], epsilon: float, of: str) -> float:
+    """The least error of one user, by a norm."""
+    if norm == "l2":
+        return math.sqrt(least_mse([kind.block for kind in kinds], epsilon, of=of))
+    checked_choice("of", of, _TARGETS)
+    joined = kinds
+    if len(kinds) > 1 and all(kind.cells == 1 and kind.block.signs for kind in kinds):
+        # As one kind, each with the most that is known of any.
+        count, most = sum(kind.block.count for kind in kinds), max(kind.block.information for kind in kinds)
+        joined = [_Alike(Parameters(count, most, signs=True), sum(kind.items for kind in kinds))]
+    one = {"l1": _least_absolute, "linf": _least_largest}[norm]
+    ways = [[(one(kind, _told(kind.block, epsilon), of), kind.items) for kind in way] for way in (kinds, joined)]
+    if norm == "linf":
+        return max(error for way in ways for error, _ in way)
+    return max(math.fsum(error * items for error, items in way) / sum(items for _, items in way) for way in ways)
+
+
+def _told(block: Parameters, epsilon: float) -> float:
+    """The largest mean of t over the parameters of a block that has all the report to itself."""
+    floors = [_lost(block, epsilon)]
+    return 1 / (1 + max(_by_variance([block], floors, epsilon)[0], _by_entropy([block], floors, epsilon)[0]))
+
+
+def _least_absolute(kind: _Alike, told: float, of: str) -> float:
+    """The mean absolute error of an item."""
+    size = 1.0 if kind.cells == 1 else 1 - 1 / kind.cells  # of the direction in which one share moves against all
+    left = told**-0.5 if of == "population" else math.sqrt(1 / told - 1) if told <= 0.5 else 2 * (1 - told)
+    return math.sqrt(2 / math.pi * size / kind.block.information) * left
+
+
+def _least_largest(kind: _Alike, told: float, of: str) -> float:
+    """The mean of the largest absolute error of all items.
+
+    Of k shares some are looked at, each moving against the others, which are `free`: the fewer these are, the more
+    numbers there are, and the more is known of each from the rest.
+    """
+    drawn, unit = (0.0 if of == "population" else 1.0), kind.block.information**-0.5
+    if kind.cells == 1:
+        found = [largest_of(kind.items) * (told**-0.5 - drawn) * unit]
+    else:
+        questions, own = kind.items // kind.cells, math.sqrt(1 - 1 / kind.cells)
+        tried = {round(kind.cells ** (step / 16)) for step in range(16)} & set(range(1, kind.cells))
+        found = [
+            largest_of(questions * (kind.cells - free)) * (((1 + 1 / free) * told) ** -0.5 - drawn * own) * unit
+            for free in tried | {1}
+        ]
+    return max(*found, _least_absolute(kind, told, of))
+
+
+def largest_of(count: int) -> float:
+    """The mean of the largest absolute value of so many independent standard normals.
+
+    >>> round(largest_of(1), 4), round(largest_of(1000), 3)
+    (0.7979, 3.435)
+    """
+    x = np.linspace(0.0, 40.0, 20_001)
+    tails = np.array([math.erfc(each / math.sqrt(2)) for each in x])
+    with np.errstate(divide="ignore"):
+        exceeded = -np.expm1(count * np.log1p(-tails))
+    return float(np.trapezoid(exceeded, x))
 
 
 def _asked(domain: Any) -> tuple[Parameters, ...]:
