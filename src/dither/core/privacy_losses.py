@@ -48,7 +48,7 @@ Pairs = list[tuple[int, int]]  # for each output its weights under the two input
 
 MOST_EXACT = 100  # reports in one: the weights of a sum of so many losses have thousands of digits
 MOST_LISTED = 1 << 12  # outputs in one of the two lists
-_MOST_KINDS, _MOST_CHOICES = 64, 256
+_MOST_KINDS, _MOST_CHOICES, _MOST_WORK = 64, 1 << 11, 1 << 14
 _CELLS = 1 << 15  # of the lattice, on each side of zero
 _OUTWARD = 2.0**-30  # of a cell: more than floating point misses in 2^15 of them
 _CUT, _LOST = 1e-150, Fraction(1, 10**140)  # the first is left out, and adds up to less than the second
@@ -170,7 +170,8 @@ def dominating(walks: Sequence[Walk]) -> Walk:
 def is_listed(choices: Sequence[Mapping[Walk, int]]) -> bool:
     """Whether the divergence of these choices is worked out exactly."""
     few = all(sum(choice.values()) <= MOST_EXACT for choice in choices)
-    return few and sum(_sizes(choice) for choice in choices) <= MOST_LISTED
+    sizes = [_sizes(choice) for choice in choices]
+    return few and max(sizes) <= MOST_LISTED and sum(sizes) <= _MOST_WORK
 
 
 def walked_divergence(choices: Sequence[Mapping[Walk, int]], ratio: Fraction) -> Bounded:

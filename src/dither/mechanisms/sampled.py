@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from math import exp, inf, log
+from math import inf
 from typing import Any, Self
 
 import numpy as np
@@ -49,7 +49,8 @@ MOST_DIMENSIONS = 1 << 16
 _SHOWN = 8
 _HOPELESS = 1.5  # times the best so far: larger m are not tried
 _WHOLE = 1 << 40  # shares of delta are multiples of one over this
-_MOST_SHARE = _WHOLE << 40
+_MOST_DOUBLINGS = 40
+_MOST_SHARE = _WHOLE << _MOST_DOUBLINGS
 _CLOSE = 1e-9  # how much of delta may be left over
 
 
@@ -199,27 +200,29 @@ class _Recorded(Mechanism[R]):
 def _largest(spent: Callable[[int], float], low: int) -> int:
     """The largest whole number at which no more than all is `spent`, from one at which that is known.
 
-    What is spent grows: bracketed by large steps, then by false position between logarithms (Illinois variant), since
-    it is about a power. Every number that is returned was tried.
+    What is spent grows. It is bracketed between powers of two, then closed in by false position (Illinois variant), in
+    arithmetic that is the same on every machine. Every number that is returned was tried.
     """
-    below = spent(low)
-    if below > 1 - _CLOSE:
+    below, above, doublings = spent(low), inf, _MOST_DOUBLINGS
+    if below >= 1 - _CLOSE:
         return low
-    high, above = low, below
-    while above <= 1 and high < _MOST_SHARE:
-        low, below = high, above
-        high = min(_MOST_SHARE, high * int(min(64.0, max(2.0, 1.5 / max(below, 1e-300)))))
-        above = spent(high)
-    moved, left, right = 0, log(max(below, 1e-300)), log(above) if above < inf else inf
-    while high - low > 1 and high > low * (1 + _CLOSE / 8) and below <= 1 - _CLOSE:
-        part = left / (left - right) if -20 < left < 0 < right < inf else 0.5
-        middle = min(max(int(low * exp(part * log(high / low))), low + 1), high - 1)
-        found = spent(middle)
-        level = log(max(found, 1e-300)) if found < inf else inf
+    high = low << doublings
+    while doublings > 1:
+        further = doublings // 2
+        found = spent(low << further)
         if found <= 1:
-            low, below, left, right = middle, found, level, right / 2 if moved < 0 else right
+            low, below, doublings = low << further, found, doublings - further
         else:
-            high, right, left = middle, level, left / 2 if moved > 0 else left
+            high, above, doublings = low << further, found, further
+    under, over, moved = 1 - below, above - 1, 0
+    while below < 1 - _CLOSE and high - low > low >> 33:
+        part = under / (under + over) if over < inf else 0.5
+        middle = min(max(low + int((high - low) * part), low + 1), high - 1)
+        found = spent(middle)
+        if found <= 1:
+            low, below, under, over = middle, found, 1 - found, over / 2 if moved < 0 else over
+        else:
+            high, over, under = middle, found - 1, under / 2 if moved > 0 else under
         moved = -1 if found <= 1 else 1
     return low
 
