@@ -133,6 +133,7 @@ def worst_choices(walks: Mapping[Walk, int], asked: int) -> list[dict[Walk, int]
         return None
     kinds = sorted(walks, key=lambda walk: (walk.ratio, walk.distance), reverse=True)  # who dominates comes first
     room = list(accumulate((walks[kind] for kind in reversed(kinds)), initial=0))[::-1]
+    worse = {kind: [one for one in kinds[:at] if one.dominates(kind)] for at, kind in enumerate(kinds)}
     found: list[dict[Walk, int]] = []
 
     def choices(at: int, left: int, taken: dict[Walk, int]) -> Iterator[dict[Walk, int]]:
@@ -140,8 +141,8 @@ def worst_choices(walks: Mapping[Walk, int], asked: int) -> list[dict[Walk, int]
             yield taken
         elif left <= room[at]:
             kind = kinds[at]
-            open_ = any(taken.get(one, 0) < walks[one] and one.dominates(kind) for one in kinds[:at])
-            for number in range(0 if open_ else min(left, walks[kind]), -1, -1):
+            most = 0 if any(taken.get(one, 0) < walks[one] for one in worse[kind]) else min(left, walks[kind])
+            for number in range(most, -1, -1):
                 yield from choices(at + 1, left - number, {**taken, kind: number} if number else taken)
 
     for choice in choices(0, asked, {}):
