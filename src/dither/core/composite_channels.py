@@ -80,7 +80,8 @@ class Product(Channel):
         for a, b in zip(one, other, strict=True):
             rows = self.factor.row(a), self.factor.row(b)
             whole = lcm(*(cell.denominator for row in rows for cell in row))
-            letters = [(int(up * whole), int(down * whole)) for up, down in zip(*rows, strict=True)]
+            given = ([cell.numerator * (whole // cell.denominator) for cell in row] for row in rows)
+            letters = list(zip(*given, strict=True))
             words = [(up * more, down * less) for up, down in words for more, less in letters]
         return words
 

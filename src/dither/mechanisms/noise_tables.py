@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from dither.core.additive_channel import AdditiveChannel, noise_shape, noise_table
 from dither.core.channel import Blanket, Channel
@@ -84,6 +84,7 @@ def gaussian_law(epsilon: float, delta: float) -> AdditiveChannel:
     return _fitted(epsilon, delta, 2.0, _GAUSSIAN_SCALE, AdditiveChannel.gain)
 
 
+@lru_cache(maxsize=256)  # a planner asks for every number of categories, and it is the same for all
 def one_hot_law(epsilon: float, delta: float) -> AdditiveChannel:
     """The same of one entry of a vector with a single 1 among -1s: two inputs differ in two entries, both ways.
 
