@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from dither.core.exact import share_below
 from dither.core.mechanism import Mechanism
 from dither.display.table import TextTable
 from dither.planning.choose import Chooser, Price, ReportLimits
@@ -47,7 +48,8 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
     for (part, unit, share, chooser), own, together in zip(parts, stated, squares, strict=True):
         worst = replace(chooser, worst=True)
         taken = chooser.price_of(part.mechanism, unit, share)
-        offered = chooser.prices(unit, part.mechanism.epsilon, part.mechanism.delta, share)
+        delta = part.mechanism.delta or share_below(plan.delta, plan.questions_per_user * again.responses)
+        offered = chooser.prices(unit, part.mechanism.epsilon, delta, share)
         prices = [taken, *(price for price in offered if price.mechanism != part.mechanism)]
         for place, question in enumerate(part.questions):
             others = 1 / together[place] - share / own.variances[place]  # what else is told about it
