@@ -214,7 +214,9 @@ def test_a_product_too_large_to_write_down_is_bounded():
     for outputs, exact in ((2000, True), (5000, False)):
         law = _narrow(outputs)
         last = law.shape[0] - 1
-        channel = Product(law, 2, 2, lambda x, last=last: [last * (x == v) for v in range(2)], (((last, 0), (0, last)),))
+        channel = Product(
+            law, 2, 2, lambda x, last=last: [last * (x == v) for v in range(2)], (((last, 0), (0, last)),)
+        )
         assert channel.exact == exact
         assert channel.ratio() == 49
         for ratio in (Fraction(2), Fraction(10), Fraction(30)):
@@ -224,9 +226,7 @@ def test_a_product_too_large_to_write_down_is_bounded():
 
 
 def _narrow(outputs: int) -> TwoLevel:
-    return TwoLevel(
-        7, 1, favoured=3, outputs=outputs, apart=3, inputs=outputs - 2, members=lambda i: range(i, i + 3)
-    )
+    return TwoLevel(7, 1, favoured=3, outputs=outputs, apart=3, inputs=outputs - 2, members=lambda i: range(i, i + 3))
 
 
 def test_public_mixtures_with_odds():

@@ -1,4 +1,4 @@
-"""Losses put together, against products that are written out: exact where they say so, and above the truth elsewhere."""
+"""Losses put together, against products written out: exact where they say so, and above the truth elsewhere."""
 
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
@@ -23,7 +23,12 @@ from dither.core.privacy_losses import (
 
 RATIOS = [Fraction(1), Fraction(9, 8), Fraction(3, 2), Fraction(2), Fraction(3), Fraction(11, 2), Fraction(30)]
 # Signs, categories and windows; large ratios that are rare and small ones that are frequent; ties between powers.
-SIGN, STEEP, GRR, WIDE = TwoLevel(3, 1, 1, 2), TwoLevel(9, 1, 1, 12, inputs=2), TwoLevel(5, 2, 1, 3), TwoLevel(4, 3, 1, 4)
+SIGN, STEEP, GRR, WIDE = (
+    TwoLevel(3, 1, 1, 2),
+    TwoLevel(9, 1, 1, 12, inputs=2),
+    TwoLevel(5, 2, 1, 3),
+    TwoLevel(4, 3, 1, 4),
+)
 WINDOW = TwoLevel(4, 1, favoured=2, outputs=5, apart=2, inputs=4, members=lambda i: range(i, i + 2))
 SWAPPED = TwoLevel(2, 5, 1, 3)
 BITS = Product(Table(((5, 3), (2, 6))), 3, 3, lambda x: [int(x == v) for v in range(3)], (((1, 0), (0, 1)),))
@@ -33,7 +38,10 @@ LAWS: list[Channel] = [SIGN, STEEP, GRR, WIDE, WINDOW, SWAPPED, BITS]
 def every_pair(factors: tuple[Channel, ...], ratio: Fraction) -> Fraction:
     """The largest divergence of any two inputs of independent coordinates, from the definition."""
     rows = [
-        [prod(cells, start=Fraction(1)) for cells in product(*(f.row(x) for f, x in zip(factors, letters, strict=True)))]
+        [
+            prod(cells, start=Fraction(1))
+            for cells in product(*(f.row(x) for f, x in zip(factors, letters, strict=True)))
+        ]
         for letters in product(*(range(factor.shape[0]) for factor in factors))
     ]
     return max(hockey_stick(one, other, ratio) for one in rows for other in rows)
@@ -47,7 +55,8 @@ def two_rows(factor: Channel) -> list[list[Fraction]]:
 def worst_words(factors: tuple[Channel, ...], ratio: Fraction) -> Fraction:
     """The divergence of the two far inputs in every coordinate, written out."""
     words = [
-        [prod(cells, start=Fraction(1)) for cells in product(*(two_rows(factor)[x] for factor in factors))] for x in (0, 1)
+        [prod(cells, start=Fraction(1)) for cells in product(*(two_rows(factor)[x] for factor in factors))]
+        for x in (0, 1)
     ]
     return hockey_stick(words[0], words[1], ratio)
 
@@ -63,7 +72,9 @@ def test_two_laws_of_any_kind_are_exact(factors):
             assert channel.gap(ratio) == 0
 
 
-@pytest.mark.parametrize("factors", list(combinations_with_replacement((SIGN, GRR, STEEP, WIDE, BITS), 3)), ids=lambda f: "")
+@pytest.mark.parametrize(
+    "factors", list(combinations_with_replacement((SIGN, GRR, STEEP, WIDE, BITS), 3)), ids=lambda f: ""
+)
 def test_three_laws_with_every_number_of_answers(factors):
     for asked in (1, 2, 3):
         channel = Independent(factors, asked)
@@ -172,7 +183,9 @@ def test_too_many_choices_are_bounded_by_what_dominates_them():
     assert not channel.exact
     ratio = exp_below(1.5)
     stated = channel.divergence(ratio)
-    some = [Independent(chosen, 3).divergence(ratio) for chosen in combinations((laws[0], laws[1], laws[9], laws[29]), 3)]
+    some = [
+        Independent(chosen, 3).divergence(ratio) for chosen in combinations((laws[0], laws[1], laws[9], laws[29]), 3)
+    ]
     assert max(some) <= stated <= 0.03 + 1e-9
     assert channel.gap(ratio) == stated
 

@@ -251,4 +251,6 @@ def test_the_planner_is_offered_it_where_there_is_a_delta():
         OneHotGaussian(k=7, epsilon=1.0)
     with pytest.raises(ParameterError, match="needs a delta"):
         OneHotGaussian(k=7, epsilon=1.0, delta=1e-40)
-    assert OneHotGaussian(k=7, epsilon=40.0, delta=1e-6).weights == OneHotGaussian(k=7, epsilon=20.0, delta=1e-6).weights
+    assert (
+        OneHotGaussian(k=7, epsilon=40.0, delta=1e-6).weights == OneHotGaussian(k=7, epsilon=20.0, delta=1e-6).weights
+    )

@@ -516,7 +516,10 @@ def enumerated_delta(mechanism) -> Fraction:
         ends = [(law.row(0), law.row(law.shape[0] - 1)) for law in laws]
         for sides in product((0, 1), repeat=len(chosen)):
             words = [
-                [prod(cells, start=Fraction(1)) for cells in product(*(end[side ^ x] for end, side in zip(ends, sides)))]
+                [
+                    prod(cells, start=Fraction(1))
+                    for cells in product(*(end[side ^ x] for end, side in zip(ends, sides, strict=True)))
+                ]
                 for x in (0, 1)
             ]
             worst = max(worst, hockey_stick(words[0], words[1], ratio))
@@ -587,7 +590,18 @@ def test_many_dimensions_of_many_kinds_are_calibrated(d):
 
 @pytest.mark.parametrize(
     "weights",
-    [(), ((3, 1, 1, 1), (3, 1, 1, 1)), ((3, 1, 1, 1), 0), ((3, 1, 1, 1), 5, 5), ((3, 1, 1),), ((3.0, 1, 1, 1),), ((0, 1, 1, 1),), 3, "31", ((1000, 1, 1, 1),)],
+    [
+        (),
+        ((3, 1, 1, 1), (3, 1, 1, 1)),
+        ((3, 1, 1, 1), 0),
+        ((3, 1, 1, 1), 5, 5),
+        ((3, 1, 1),),
+        ((3.0, 1, 1, 1),),
+        ((0, 1, 1, 1),),
+        3,
+        "31",
+        ((1000, 1, 1, 1),),
+    ],
 )
 def test_stored_integers_are_checked(weights):
     with pytest.raises(ParameterError):

@@ -189,6 +189,10 @@ class Channel(ABC):
         """Whether `divergence` is attained, or only a bound. `ratio` always is attained."""
         return True
 
+    def gap(self, ratio: Fraction) -> Fraction:
+        """How far the divergence that is attained can be below the one that is stated: for all that is known, to 0."""
+        return Fraction(0) if self.exact else self.divergence(ratio)
+
     @property
     def epsilon(self) -> float:
         """The pure epsilon of the channel, rounded up."""

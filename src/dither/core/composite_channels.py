@@ -56,13 +56,14 @@ class Product(Channel):
     def exact(self) -> bool:
         return all(self.factor.shape[1] ** ((len(one) + 1) // 2) <= MOST_LISTED for one, _ in self.differing)
 
-    @cached_property
+    @property
     def walk(self) -> Walk | None:
         """Of two inputs that differ in few bits, such as one bit each way."""
-        if len(self.differing) > 1 or self.factor.shape[1] ** len(self.differing[0][0]) > _MOST_WALKED:
+        (one, other), *more = self.differing
+        if more or self.factor.shape[1] ** len(one) > _MOST_WALKED:
             return None
         weights: Counter[Fraction] = Counter()
-        for up, down in self._words(*self.differing[0]):
+        for up, down in self._words(one, other):
             if not up or not down:
                 return None
             weights[Fraction(up, down)] += up
@@ -282,11 +283,9 @@ class Independent(Channel):
         return min(composed, walked_divergence([every], ratio).most)
 
     def gap(self, ratio: Fraction) -> Fraction:
-        """How far the divergence that is attained can be below the one that is stated, where that is known."""
-        if self.exact:
-            return Fraction(0)
-        if self._choices is None or not all(factor.exact for factor in self.parts):
-            return self.divergence(ratio)  # it may be nothing, for all that is known
+        """By the lattice that losses were put on, where they were."""
+        if self.asked == 1 or self._choices is None or not all(factor.exact for factor in self.parts):
+            return super().gap(ratio)
         return walked_divergence(self._choices, ratio).gap
 
     def _composed(self, ratio: Fraction) -> Fraction:
@@ -410,6 +409,9 @@ class PublicMixture(Channel):
 
     def divergence(self, ratio: Fraction) -> Fraction:
         return self.component.divergence(ratio)
+
+    def gap(self, ratio: Fraction) -> Fraction:
+        return self.component.gap(ratio) if self.attained else super().gap(ratio)
 
     def blanket(self) -> Blanket:
         return Blanket(self.component.blanket().mass)

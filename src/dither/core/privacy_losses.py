@@ -85,8 +85,11 @@ def divergence_of(first: Pairs, second: Pairs, ratio: Fraction) -> Fraction:
 
 def _by_ratio(pairs: Pairs) -> Pairs:
     """What is possible at all, the smallest ratio first: compared in integers."""
-    order = cmp_to_key(lambda one, other: one[0] * other[1] - other[0] * one[1])
-    return sorted((pair for pair in pairs if any(pair)), key=order)
+
+    def order(one: tuple[int, int], other: tuple[int, int]) -> int:
+        return one[0] * other[1] - other[0] * one[1]
+
+    return sorted((pair for pair in pairs if any(pair)), key=cmp_to_key(order))
 
 
 def walked(walk: Walk, times: int) -> Pairs:
@@ -198,8 +201,13 @@ def lattice_divergence(walks: Mapping[Walk, int], ratio: Fraction) -> Bounded:
     step = logs[0] / math.ceil(logs[0] * _CELLS / span)
     mass, first = np.ones(1), 0
     for number, (log, (law, least)) in enumerate(zip(logs, laws, strict=True)):
-        places = (least + np.arange(law.size)) * (log / step)
-        mass, first = _added(mass, first, law, places + _OUTWARD if number else np.rint(places), step)
+        cells = np.arange(least, least + law.size, dtype=np.float64)
+        cells *= log / step
+        if number:
+            cells += _OUTWARD
+        else:
+            np.rint(cells, out=cells)  # the first walk goes from point to point
+        mass, first = _added(mass, first, law, cells, step)
     bend = float(closely_above_log(ratio))
     losses = (first + np.arange(mass.size)) * step + 2.0**-45 * (span + bend)
     gains = float(mass @ np.maximum(0.0, -np.expm1(np.minimum(bend - losses, 0.0))))
@@ -209,7 +217,9 @@ def lattice_divergence(walks: Mapping[Walk, int], ratio: Fraction) -> Bounded:
     error = 2.0**-50 * (mass.size + sum(times * (8 + 4 * times.bit_length()) for _, times in kinds))
     added = gains * error
     most = min(Fraction(1), Fraction(gains) + Fraction(added) + _LOST)
-    return Bounded(most, Fraction(2.1 * way * near + 4 * added + high * (2.0**-43 * (span + bend) + way * _OUTWARD)) + _LOST)
+    return Bounded(
+        most, Fraction(2.1 * way * near + 4 * added + high * (2.0**-43 * (span + bend) + way * _OUTWARD)) + _LOST
+    )
 
 
 def _excess(walk: Walk, times: int) -> tuple[NDArray[np.float64], int]:

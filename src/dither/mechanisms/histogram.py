@@ -103,7 +103,7 @@ class _OneHot(Mechanism[Estimate]):
 
     family = "categorical"
 
-    @property
+    @cached_property
     @abstractmethod
     def entry(self) -> Mechanism:
         """The mechanism of one entry."""

@@ -1,9 +1,9 @@
 """Tables of noise: the integers of Laplace and Gaussian noise for an (epsilon, delta), and what d of them promise.
 
 `laplace_law` and `gaussian_law` make the table of one number; how they choose lattice, reach and digits is told in
-`mechanisms.additive`. `one_hot_law` is that of an entry of which two change at once. In d dimensions the integers of a coordinate stand for an ideal Gaussian (`gaussian_scale`,
-`unstretched_table`), `table_deviation` measures how closely, and `gaussian_bound` says what the whole record
-promises: the channel `Cloud`.
+`mechanisms.additive`. `one_hot_law` is that of an entry of which two change at once. In d dimensions the integers of a
+coordinate stand for an ideal Gaussian (`gaussian_scale`, `unstretched_table`), `table_deviation` measures how closely,
+and `gaussian_bound` says what the whole record promises: the channel `Cloud`.
 """
 
 import math
