@@ -36,6 +36,7 @@ from .mechanisms import LocalHash as LocalHash
 from .mechanisms import SubsetSelection as SubsetSelection
 from .mechanisms import Hadamard as Hadamard
 from .mechanisms import ProjectiveGeometry as ProjectiveGeometry
+from .mechanisms import OneHotGaussian as OneHotGaussian
 
 # Numbers
 from .mechanisms import Duchi as Duchi

@@ -191,7 +191,11 @@ def test_a_budget_is_given_as_far_as_the_class_knows_it():
 
 def test_what_is_declared_of_rounds_and_vectors():
     declared = dict(dither.registry)
-    assert [name for name, cls in declared.items() if cls.needs_delta] == ["Gaussian", "BallGaussian"]
+    assert [name for name, cls in declared.items() if cls.needs_delta] == [
+        "OneHotGaussian",
+        "Gaussian",
+        "BallGaussian",
+    ]
     assert [name for name, cls in declared.items() if cls.remembers] == ["LGRR", "LUnary", "LHash"]
     assert [name for name, cls in declared.items() if cls.for_vectors and cls.takes == BALL] == [
         "UnitVector",

@@ -164,3 +164,12 @@ def test_what_is_taken_has_the_error_that_is_stated_where_others_tell_about_it()
     stated = {question: error for question, error, mark in rows if mark == "taken"}
     assert stated == pytest.approx({question: made.predicted[question] for question in stated})
     assert {"mean(age)", "distribution(age)", "histogram(job)"} <= set(stated)
+
+
+def test_with_a_delta_those_that_need_one_are_compared_too():
+    """Also where the one that was taken has no use for it; a delta of zero is none."""
+    schema = dither.Schema({"city": dither.Categorical([f"city {i}" for i in range(50)])})
+    for delta, offered in ((0.0, False), (1e-3, True)):
+        made = dither.plan(schema, 1.0, delta=delta, users=1000)
+        assert not made.parts[0].mechanism.needs_delta
+        assert ("OneHotGaussian" in made.compared().columns["mechanism"]) == offered

@@ -179,12 +179,12 @@ def test_the_command(tmp_path):
 
 def test_budgets_that_no_crowd_allows(monkeypatch):
     """A search that overshoots: the joint bound refuses it."""
-    real = CrowdChooser._largest
+    real = CrowdChooser._with_largest_budget
 
     def more(self, cls, parameters, epsilon, delta):
         return cls.with_budget(parameters, 1.2 * real(self, cls, parameters, epsilon, delta).epsilon, 0.0)
 
-    monkeypatch.setattr(CrowdChooser, "_largest", more)
+    monkeypatch.setattr(CrowdChooser, "_with_largest_budget", more)
     with pytest.raises(ParameterError, match="no way to ask"):
         dither.plan(SCHEMA, central=CENTRAL, delta=DELTA, users=USERS, ask=["histogram(job)"])
 

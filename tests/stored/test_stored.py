@@ -9,12 +9,14 @@ only together with the format of what it is of.
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dither
+from dither.core.exact import share_below
 
 HERE = Path(__file__).parent
 PLANS = sorted(path.stem for path in HERE.glob("plan-*.json"))
@@ -27,10 +29,14 @@ def hash_of(*parts: bytes) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-def of_mechanism(name: str, place: int) -> dict[str, str]:
-    """The hashes of an example: what is stored of it, and what it makes of its inputs."""
+def of_example(name: str, place: int) -> dict[str, str]:
+    """The hashes of an example."""
     cls = dither.registry[name]
-    mechanism = cls(**cls.examples[place])
+    return of_mechanism(cls(**cls.examples[place]))
+
+
+def of_mechanism(mechanism: dither.Mechanism) -> dict[str, str]:
+    """The hashes of what is stored of a mechanism, and of what it makes of its inputs."""
     inputs = mechanism.inputs()
     reports = mechanism.randomize(inputs[np.arange(USERS) % len(inputs)], seed=19)
     return {
@@ -81,7 +87,18 @@ def hashes() -> dict[str, dict[str, str]]:
 
 @pytest.mark.parametrize(("name", "place"), EXAMPLES)
 def test_seeded_reports_of_mechanisms_stay(hashes, name: str, place: int):
-    assert of_mechanism(name, place) == hashes[f"{name} {place}"]
+    assert of_example(name, place) == hashes[f"{name} {place}"]
+
+
+@pytest.mark.parametrize(("name", "place"), [("Sampled", 1), ("Split", 2), ("SampledDuchi", 1)])
+def test_records_from_before_all_of_delta_was_spent_stay(hashes, name: str, place: int):
+    """Version 0.1 gave each report delta/m, and its integers had no share at the end: they are what they were."""
+    cls = dither.registry[name]
+    now = cls(**cls.examples[place])
+    m = now.dtype[-1].shape[0]
+    parts = [replace(part, delta=share_below(now.delta, m), weights=None) for part in now.components]  # type: ignore
+    before = cls(**cls.examples[place], weights=tuple(part.weights for part in parts))
+    assert of_mechanism(before) == hashes[f"{name} {place}, delta/m"]
 
 
 @pytest.mark.parametrize("stem", PLANS)
@@ -92,6 +109,6 @@ def test_stored_plans_keep_their_hash_and_their_reports(hashes, stem: str):
 if __name__ == "__main__":
     path = HERE / "hashes.json"
     known = json.loads(path.read_text()) if path.exists() else {}
-    made = {f"{name} {place}": of_mechanism(name, place) for name, place in EXAMPLES}
+    made = {f"{name} {place}": of_example(name, place) for name, place in EXAMPLES}
     made |= {stem: of_plan(stem) for stem in PLANS}
     path.write_text(json.dumps({**made, **known}, indent=1) + "\n")

@@ -115,6 +115,10 @@ class AdditiveChannel(Channel):
         more, less = self.stretch + 1, self.stretch - 1
         return more * at_lowest + less * at_highest, less * at_lowest + more * at_highest
 
+    def pairs(self) -> list[tuple[int, int]]:
+        """The weights of every output at inputs -1 and 1, in units of 1/(2 H W)."""
+        return list(map(self._ends, self.shifted(0), self.shifted(self.steps)))
+
     def ratio(self) -> Fraction:
         # By MLR the largest ratio is that of the lowest output.
         return Fraction(*self._ends(self.tail(self.reach), self.tail(self.reach + self.steps)))
@@ -168,8 +172,7 @@ class AdditiveChannel(Channel):
     def row(self, x: int) -> list[Fraction]:
         if self.stretch == 1:
             return [Fraction(weight, self.total) for weight in self.shifted(x)]
-        ends = map(self._ends, self.shifted(0), self.shifted(1))
-        return [Fraction(pair[x], 2 * self.stretch * self.total) for pair in ends]
+        return [Fraction(pair[x], 2 * self.stretch * self.total) for pair in self.pairs()]
 
     def shifted(self, i: int) -> list[int]:
         """The weight of every output at lattice point i."""

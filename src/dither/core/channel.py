@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import permutations
 from math import gcd, inf, lcm, log2
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,41 @@ class Blanket:
 
     mass: Fraction
     law: tuple[Fraction, ...] | None = None
+
+
+class Walk(NamedTuple):
+    """How an output moves the likelihood ratio of the two worst inputs: up by one factor, down by it, or not at all.
+
+    The weights are those under the first input; under the second, `up` and `down` change places
+    (`core.privacy_losses`).
+
+    >>> Walk.of(30, 20, 10).ratio
+    Fraction(3, 1)
+    """
+
+    up: int
+    still: int
+    down: int
+
+    @classmethod
+    def of(cls, up: int, still: int, down: int) -> "Walk":
+        """In lowest terms, so that equal walks are equal."""
+        shared = gcd(up, still, down)
+        return cls(up // shared, still // shared, down // shared)
+
+    @property
+    def ratio(self) -> Fraction:
+        """The factor by which the likelihood ratio moves."""
+        return Fraction(self.up, self.down)
+
+    @property
+    def distance(self) -> Fraction:
+        """The total variation distance of the two inputs."""
+        return Fraction(self.up - self.down, sum(self))
+
+    def dominates(self, other: "Walk") -> bool:
+        """Whether its two inputs are told apart at least as well, at every epsilon and in any company."""
+        return self.ratio >= other.ratio and self.distance >= other.distance
 
 
 class Channel(ABC):
@@ -100,6 +136,11 @@ class Channel(ABC):
     @property
     def two_level(self) -> "TwoLevel | None":
         """Itself, if it is a two-level law."""
+        return None
+
+    @property
+    def walk(self) -> Walk | None:
+        """The walk of the two inputs that are told apart best at every epsilon at once, if they have one."""
         return None
 
     @property
@@ -163,6 +204,10 @@ class Channel(ABC):
     def exact(self) -> bool:
         """Whether `divergence` is attained, or only a bound. `ratio` always is attained."""
         return True
+
+    def gap(self, ratio: Fraction) -> Fraction:
+        """How far the divergence that is attained can be below the one that is stated: for all that is known, to 0."""
+        return Fraction(0) if self.exact else self.divergence(ratio)
 
     @property
     def epsilon(self) -> float:
@@ -275,6 +320,13 @@ class TwoLevel(Channel):
     @property
     def two_level(self) -> "TwoLevel":
         return self
+
+    @property
+    def walk(self) -> Walk:
+        # The worst inputs differ by `apart` favoured outputs: a closer pair is a mixture of that pair and of a draw
+        # that tells nothing, and divergence is convex. Weights the other way round are the same pair, exchanged.
+        up, down = self.apart * max(self.high, self.low), self.apart * min(self.high, self.low)
+        return Walk.of(up, self.total - up - down, down)
 
     @property
     def sampled_law(self) -> "tuple[TwoLevel, int]":

@@ -3,24 +3,33 @@
 `Product` is one input, encoded in independent coordinates; `Independent` has coordinates with inputs of their own,
 of which some answer; `Announced` has groups that the report shows; `PublicMixture` has a tag that was drawn without
 looking at the input. Their ratios multiply or are the worst of their parts, exactly. A divergence is exact where it
-can be worked out, and otherwise a bound that says so (`Channel.exact`).
+can be worked out (`core.privacy_losses`), and otherwise a bound that says so (`Channel.exact`).
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import inf, log2, prod
+from functools import cached_property
+from math import inf, lcm, prod
 from typing import Any
 
 from dither.core.blanket_law import BlanketLaw, Contrast
-from dither.core.channel import Blanket, Channel, TwoLevel, hockey_stick
+from dither.core.channel import Blanket, Channel, TwoLevel, Walk
 from dither.core.exact import closely_above_log, exp_below, float_above, log_above, root_below
+from dither.core.privacy_losses import (
+    MOST_LISTED,
+    Pairs,
+    divergence_of,
+    dominating,
+    is_listed,
+    walked_divergence,
+    worst_choices,
+)
 
-_MOST_WORD_BITS = 16
 _FEW_TAGS = 64
 _SHORT = 12  # outputs of a coordinate, of which three are written out together
-_MOST_CONVOLVED = 100  # coordinates whose exact divergence is worked out; it takes a fraction of a second
+_MOST_WALKED = 16  # outputs of coordinates in which two inputs differ, looked through for a walk
 
 
 @dataclass(frozen=True)
@@ -49,17 +58,37 @@ class Product(Channel):
 
     @property
     def exact(self) -> bool:
-        return max(len(one) for one, _ in self.differing) * log2(self.factor.shape[1]) <= _MOST_WORD_BITS
+        return all(self.factor.shape[1] ** ((len(one) + 1) // 2) <= MOST_LISTED for one, _ in self.differing)
+
+    @property
+    def walk(self) -> Walk | None:
+        """Of two inputs that differ in few bits, such as one bit each way."""
+        (one, other), *more = self.differing
+        if more or self.factor.shape[1] ** len(one) > _MOST_WALKED:
+            return None
+        weights: Counter[Fraction] = Counter()
+        for up, down in self._words(one, other):
+            if not up or not down:
+                return None
+            weights[Fraction(up, down)] += up
+        most = max(weights)
+        if set(weights) - {most, 1, 1 / most} or weights[1 / most] * most != weights[most]:
+            return None
+        return Walk.of(weights[most], weights[Fraction(1)], weights[1 / most])
 
     def in_coordinates(self, x: int) -> list[tuple[Channel, int]]:
         return [(self.factor, letter) for letter in self.encode(x)]
 
-    def _word(self, letters: Sequence[int]) -> list[Fraction]:
-        """The distribution of the outputs of these coordinates; the last coordinate varies fastest."""
-        law = [Fraction(1)]
-        for letter in letters:
-            law = [before * step for before in law for step in self.factor.row(letter)]
-        return law
+    def _words(self, one: Sequence[int], other: Sequence[int]) -> Pairs:
+        """The outputs of some coordinates, with their weights if these are given `one` or `other`."""
+        words: Pairs = [(1, 1)]
+        for a, b in zip(one, other, strict=True):
+            rows = self.factor.row(a), self.factor.row(b)
+            whole = lcm(*(cell.denominator for row in rows for cell in row))
+            given = ([cell.numerator * (whole // cell.denominator) for cell in row] for row in rows)
+            letters = list(zip(*given, strict=True))
+            words = [(up * more, down * less) for up, down in words for more, less in letters]
+        return words
 
     @property
     def _pairs(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -80,7 +109,11 @@ class Product(Channel):
         if not self.exact:  # too many words to write down: basic composition, with the ratio split evenly
             letters = max(len(one) for one, _ in self.differing)
             return min(Fraction(1), letters * self.factor.divergence(root_below(ratio, letters)))
-        return max(hockey_stick(self._word(one), self._word(other), ratio) for one, other in self._pairs)
+        return max(self._divergence(one, other, ratio) for one, other in self._pairs)
+
+    def _divergence(self, one: tuple[int, ...], other: tuple[int, ...], ratio: Fraction) -> Fraction:
+        half = len(one) // 2
+        return divergence_of(self._words(one[:half], other[:half]), self._words(one[half:], other[half:]), ratio)
 
     def blanket(self) -> Blanket:
         return Blanket(self.common() if self.common else self.factor.blanket().mass ** self.coordinates)
@@ -99,7 +132,15 @@ class Product(Channel):
         return [BlanketLaw.one_hot_crowd(*(self.factor.row(letter) for letter in self.one_hot))]
 
     def row(self, x: int) -> list[Fraction]:
-        return self._word(self.encode(x))
+        return _together(self.in_coordinates(x))
+
+
+def _together(letters: Sequence[tuple[Channel, int]]) -> list[Fraction]:
+    """The law of the outputs of these coordinates; the last coordinate varies fastest."""
+    law = [Fraction(1)]
+    for factor, letter in letters:
+        law = [before * step for before in law for step in factor.row(letter)]
+    return law
 
 
 @dataclass(frozen=True)
@@ -164,9 +205,11 @@ class Independent(Channel):
 
     Which ones answer is drawn without looking, and shown: all choices alike, or one coordinate with the given `odds`.
 
-    Two inputs may differ in every coordinate, so likelihood ratios multiply, and the product is attained. A
-    divergence is exact where all coordinates share one two-level law (see `_convolved`). Otherwise it is the bound
-    of basic composition: with the ratio split evenly, or by the coordinates' `budgets`, the divergences add.
+    Two inputs may differ in every coordinate, so likelihood ratios multiply, and the product is attained. So is the
+    divergence, if one coordinate answers or if all have a walk, alike or not: the walks are put together, for every
+    choice that can be the worst. Of very many walks this is done on a lattice, and is a bound; `gap` says by how much
+    at most. Otherwise it is the bound of basic composition: with the ratio split evenly, or by the coordinates'
+    `budgets`, the divergences add.
     """
 
     factors: tuple[Channel, ...]
@@ -196,17 +239,34 @@ class Independent(Channel):
 
     @property
     def exact(self) -> bool:
-        return self._law is not None and self.asked <= _MOST_CONVOLVED
+        if not all(factor.exact for factor in self.parts):
+            return False
+        return self.asked == 1 or (self._choices is not None and is_listed(self._choices))
+
+    @property
+    def walk(self) -> Walk | None:
+        """That of one coordinate, if one answers and all are alike."""
+        return self._same.walk if self.asked == 1 and self._same is not None else None
 
     @property
     def _same(self) -> Channel | None:
-        kinds = {id(factor): factor for factor in self.factors}.values()
-        return self.factors[0] if all(factor == self.factors[0] for factor in kinds) else None
+        return self.factors[0] if all(factor == self.factors[0] for factor in self.parts) else None
 
-    @property
-    def _law(self) -> TwoLevel | None:
-        """The two-level law that all share, if they do."""
-        return None if self._same is None else self._same.two_level
+    @cached_property
+    def _walks(self) -> Counter[Walk] | None:
+        """How many coordinates have each walk, if all have one."""
+        number = Counter(map(id, self.factors))
+        walks: Counter[Walk] = Counter()
+        for factor in self.parts:
+            if (walk := factor.walk) is None:
+                return None
+            walks[walk] += number[id(factor)]
+        return walks
+
+    @cached_property
+    def _choices(self) -> list[dict[Walk, int]] | None:
+        """Which walks may be the worst to answer, if all have one and if there are not too many choices."""
+        return None if self._walks is None else worst_choices(self._walks, self.asked)
 
     def _worst(self, cost: Callable[[Channel], Any]) -> list[tuple[Any, int]]:
         """The largest costs of `asked` coordinates, and how many have each."""
@@ -230,10 +290,26 @@ class Independent(Channel):
         return float_above(sum((times * closely_above_log(ratio) for ratio, times in ratios), Fraction(0)))
 
     def divergence(self, ratio: Fraction) -> Fraction:
+        if self.asked == 1:
+            return max(factor.divergence(ratio) for factor in self.parts)
+        if self._choices is not None:
+            return walked_divergence(self._choices, ratio).most
         if ratio >= self.ratio():
             return Fraction(0)
-        if self.exact and (law := self._law) is not None:
-            return _convolved(law, self.asked, ratio)
+        composed = self._composed(ratio)
+        if self._walks is None:
+            return composed
+        every = {dominating(list(self._walks)): self.asked}
+        return min(composed, walked_divergence([every], ratio).most)
+
+    def gap(self, ratio: Fraction) -> Fraction:
+        """By the lattice that losses were put on, where they were."""
+        if self.asked == 1 or self._choices is None or not all(factor.exact for factor in self.parts):
+            return super().gap(ratio)
+        return walked_divergence(self._choices, ratio).gap
+
+    def _composed(self, ratio: Fraction) -> Fraction:
+        """Basic composition: what coordinates lose at their parts of the ratio adds up."""
         parts = self._parts_of(ratio)
         losses = self._worst(lambda factor: factor.divergence(parts[id(factor)]))
         return min(Fraction(1), sum((loss * times for loss, times in losses), Fraction(0)))
@@ -271,10 +347,7 @@ class Independent(Channel):
         return BlanketLaw.drawn(known, self.asked) if len(known) == len(kinds) else None
 
     def row(self, x: int) -> list[Fraction]:
-        law = [Fraction(1)]
-        for factor, letter in zip(self.factors, self.letters(x), strict=True):
-            law = [before * step for before in law for step in factor.row(letter)]
-        return law
+        return _together(self.in_coordinates(x))
 
     def in_coordinates(self, x: int) -> list[tuple[Channel, int]]:
         return list(zip(self.factors, self.letters(x), strict=True))
@@ -326,29 +399,6 @@ def _mixed(channels: Sequence[Channel], odds: Sequence[Fraction] | None) -> Blan
     return BlanketLaw.mixture(known).reduced() if len(known) == len(laws) else None
 
 
-def _convolved(law: TwoLevel, times: int, ratio: Fraction) -> Fraction:
-    """The divergence of `times` independent draws of one two-level law.
-
-    The worst pair of inputs differs by `apart` favoured outputs in each coordinate: a closer pair is a mixture of
-    that pair and of a draw that tells nothing, and divergence is convex. A coordinate then multiplies the
-    likelihood ratio by high/low with weight apart * high, by low/high with weight apart * low, and leaves it alone
-    otherwise; the number of ups less the number of downs tells the ratio.
-    """
-    high, low = max(law.high, law.low), min(law.high, law.low)  # the other way round is the same pair, exchanged
-    up, down = law.apart * high, law.apart * low
-    steps = [down, law.total - up - down, up]
-    weights = [1]  # of (ups - downs) = -number, ..., number
-    for _ in range(times):
-        longer = [0] * (len(weights) + 2)
-        for i, weight in enumerate(weights):
-            for j, step in enumerate(steps):
-                longer[i + j] += weight * step
-        weights = longer
-    gain = Fraction(low, high)
-    lost = (weight * (1 - ratio * gain ** (excess - times)) for excess, weight in enumerate(weights) if excess > times)
-    return sum((part for part in lost if part > 0), Fraction(0)) / law.total**times
-
-
 @dataclass(frozen=True)
 class PublicMixture(Channel):
     """A component chosen by a public tag (hash seed, cohort, sampled dimensions), drawn without the input.
@@ -366,6 +416,10 @@ class PublicMixture(Channel):
     outputs: int | None = None
     odds: tuple[Fraction, ...] | None = None
     attained: bool = True  # whether some inputs have the component's divergence; averages of its rows may not
+
+    @property
+    def walk(self) -> Walk | None:
+        return self.component.walk
 
     @property
     def sampled_law(self) -> tuple[TwoLevel, int] | None:
@@ -400,6 +454,9 @@ class PublicMixture(Channel):
 
     def divergence(self, ratio: Fraction) -> Fraction:
         return self.component.divergence(ratio)
+
+    def gap(self, ratio: Fraction) -> Fraction:
+        return self.component.gap(ratio) if self.attained else super().gap(ratio)
 
     def blanket(self) -> Blanket:
         return Blanket(self.component.blanket().mass)

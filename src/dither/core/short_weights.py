@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 FEW_NOISES = AdditiveChannel((9, 7, 4, 2, 1), steps=2, reach=2)  # a total that rejects some words
 EVEN_NOISES = AdditiveChannel((6, 3, 2), steps=1, reach=1)  # one that does not
+FEWEST_NOISES = AdditiveChannel((4, 2, 1), steps=1, reach=1)  # where several are drawn at once
 
 
 def short_two_level(mechanism: T, limit: int, rejecting: bool = True) -> T | None:

@@ -6,6 +6,7 @@ from .collision import Collision as Collision
 from .grr import GRR as GRR
 from .hadamard import Hadamard as Hadamard
 from .histogram import Histogram as Histogram
+from .histogram import OneHotGaussian as OneHotGaussian
 from .hybrid import Hybrid as Hybrid
 from .hypercube import Hypercube as Hypercube
 from .localhash import LocalHash as LocalHash

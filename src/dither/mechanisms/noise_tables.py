@@ -1,9 +1,9 @@
 """Tables of noise: the integers of Laplace and Gaussian noise for an (epsilon, delta), and what d of them promise.
 
 `laplace_law` and `gaussian_law` make the table of one number; how they choose lattice, reach and digits is told in
-`mechanisms.additive`. In d dimensions the integers of a coordinate stand for an ideal Gaussian (`gaussian_scale`,
-`unstretched_table`), `table_deviation` measures how closely, and `gaussian_bound` says what the whole record
-promises: the channel `Cloud`.
+`mechanisms.additive`. `one_hot_law` is that of an entry of which two change at once. In d dimensions the integers of a
+coordinate stand for an ideal Gaussian (`gaussian_scale`, `unstretched_table`), `table_deviation` measures how closely,
+and `gaussian_bound` says what the whole record promises: the channel `Cloud`.
 """
 
 import math
@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from dither.core.additive_channel import AdditiveChannel, noise_shape, noise_table
 from dither.core.channel import Blanket, Channel
 from dither.core.composite_channels import Independent
 from dither.core.exact import exp_below
+from dither.core.privacy_losses import divergence_of
 from dither.errors import ParameterError
 
 MOST_EPSILON = 20.0
@@ -24,6 +25,7 @@ _MOST_BUILT = 1 << 17
 _LAPLACE_SCALE, _LAPLACE_REACH = 10, 24  # the scale in steps, at least; the reach in scales
 _BEND = Decimal(2) ** -54
 _GAUSSIAN_SCALE, _GAUSSIAN_REACH = 25, 7  # the standard deviation in steps, at least; the reach in these
+_ONE_HOT_SCALE = 12  # fewer, since entries are at the ends, and nothing is rounded to the lattice
 _AIM = 1 - Decimal(2) ** -31  # where in delta the calibration aims: half of 1e-9 below the declared one
 _MISS = Decimal("4e-10")  # and how far beside it may end
 _DEVIATION = Fraction(1, 2**40)
@@ -79,21 +81,45 @@ def analytic_sigma(epsilon: float, delta: float, sensitivity: float = 2.0) -> fl
 
 def gaussian_law(epsilon: float, delta: float) -> AdditiveChannel:
     """The Gaussian table for a budget: its delta certified within 1e-9 below the declared one, up to epsilon = 20."""
+    return _fitted(epsilon, delta, 2.0, _GAUSSIAN_SCALE, AdditiveChannel.gain)
+
+
+@lru_cache(maxsize=256)  # a planner asks for every number of categories, and it is the same for all
+def one_hot_law(epsilon: float, delta: float) -> AdditiveChannel:
+    """The same of one entry of a vector with a single 1 among -1s: two inputs differ in two entries, both ways.
+
+    So the loss of an input is that of two independent entries, which has the sensitivity 2 sqrt(2). A table is its own
+    mirror image: which way an entry goes makes no difference.
+    """
+
+    def gain(law: AdditiveChannel, ratio: Fraction) -> Fraction:
+        return divergence_of(law.pairs(), law.pairs(), ratio)
+
+    return _fitted(epsilon, delta, 2 * 2**0.5, _ONE_HOT_SCALE, gain)
+
+
+Gain = Callable[[AdditiveChannel, Fraction], Fraction]
+
+
+def _fitted(epsilon: float, delta: float, sensitivity: float, least: int, gain: Gain) -> AdditiveChannel:
+    """The table whose `gain` at e^epsilon is the delta; its noise has at `least` so many steps."""
     epsilon = min(epsilon, MOST_EPSILON)
-    sigma = analytic_sigma(epsilon, delta)
-    law, found = _calibrated_table(epsilon, delta, sigma)
+    sigma = analytic_sigma(epsilon, delta, sensitivity)
+    law, found = _calibrated_table(epsilon, delta, sigma, least, gain)
     for _ in range(8):  # once was enough, unless delta is so small that the clamp, not the tail, decides
         if abs(found / sigma - 1) < 0.01:
             break
         sigma = found
-        law, found = _calibrated_table(epsilon, delta, sigma)
+        law, found = _calibrated_table(epsilon, delta, sigma, least, gain)
     return law
 
 
-def _calibrated_table(epsilon: float, delta: float, sigma: float) -> tuple[AdditiveChannel, float]:
+def _calibrated_table(
+    epsilon: float, delta: float, sigma: float, least: int, gain: Gain
+) -> tuple[AdditiveChannel, float]:
     """On the lattice for about this sigma, the table whose exact delta is the declared one; and its sigma."""
-    steps = math.ceil(2 * _GAUSSIAN_SCALE / sigma)
-    stretch = _stretch(sigma / (2 * _GAUSSIAN_SCALE))
+    steps = math.ceil(2 * least / sigma)
+    stretch = _stretch(sigma / (2 * least))
     ratio, scale = exp_below(epsilon), sigma * steps / (2 * stretch)
     reach = math.ceil(_GAUSSIAN_REACH * scale)
     size = reach + steps
@@ -107,7 +133,7 @@ def _calibrated_table(epsilon: float, delta: float, sigma: float) -> tuple[Addit
 
     start = 1 / (2 * Decimal(scale) ** 2)
     # The gain goes on below zero where the clamp makes the table purely private: nothing flat to get lost on.
-    curvature = _solve(lambda curvature: law(curvature).gain(ratio), start, Fraction(delta))
+    curvature = _solve(lambda curvature: gain(law(curvature), ratio), start, Fraction(delta))
     return law(curvature), float(1 / (2 * curvature)) ** 0.5 * 2 * stretch / steps
 
 

@@ -1,7 +1,7 @@
 """Records of d dimensions through any one-dimensional mechanism, with the budget split over those that are reported.
 
-`Sampled` lets each user report m of d dimensions, drawn without looking at the data, at epsilon/m and delta/m each
-(000 section III; 002 Algorithm 3). `Split` is m = d. `SampledDuchi` is 002's Mechanism-2: the sign mechanism under
+`Sampled` lets each user report m of d dimensions, drawn without looking at the data, at epsilon/m and a share of delta
+each (000 section III; 002 Algorithm 3). `Split` is m = d. `SampledDuchi` is 002's Mechanism-2: the sign mechanism under
 `Sampled`.
 
 **The best m.** A dimension has n m / d reports of variance V(epsilon/m), so the estimate has variance d
@@ -13,13 +13,18 @@ asked. Here the reports of a dimension are averaged over those who made them. Gi
 well, and it does not pay for the randomness of that number: the variance is smaller by (d/m - 1) times the squared
 mean.
 
-**Delta.** m reports with delta/m each keep delta. For equal two-level channels the exact delta of the product is
-worked out, which is smaller; else the guarantee says `bound`.
+**Delta.** m reports with delta/m each keep delta, and much of it is left over: adding counts losses that cannot all
+happen. What m reports really lose is worked out (`core.privacy_losses`), and the share of delta that each of them has
+grows until the whole keeps the declared one, and not more. The share is the last of the `weights`, in units of 2^-40;
+weights without it were made with delta/m.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from functools import cached_property
+from math import inf
 from typing import Any, Self
 
 import numpy as np
@@ -30,7 +35,7 @@ from dither.core.checks import checked_count, checked_list, is_list
 from dither.core.domains import RECORDS
 from dither.core.draw import Rows, Tape
 from dither.core.estimate import Estimate
-from dither.core.exact import share_below
+from dither.core.exact import exp_below, float_above, share_below
 from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism, R, Reading
 from dither.core.short_weights import short_components
@@ -43,6 +48,10 @@ from dither.mechanisms.spec import from_spec, normal_spec, takes_delta
 MOST_DIMENSIONS = 1 << 16
 _SHOWN = 8
 _HOPELESS = 1.5  # times the best so far: larger m are not tried
+_WHOLE = 1 << 40  # shares of delta are multiples of one over this
+_MOST_DOUBLINGS = 40
+_MOST_SHARE = _WHOLE << _MOST_DOUBLINGS
+_CLOSE = 1e-9  # how much of delta may be left over
 
 
 class _Recorded(Mechanism[R]):
@@ -77,21 +86,42 @@ class _Recorded(Mechanism[R]):
         self._freeze(base=recipes[0] if alike else recipes, _bases=recipes[:1] if alike else recipes)
 
     def _fit(self) -> tuple[Any, ...]:
-        return tuple(part.weights for part in self._parts(self._reported))
+        share = self._best_share(self._reported)
+        weights = tuple(part.weights for part in self._parts(self._reported, share))
+        return weights if share is None else (*weights, share)
 
     def _checked_weights(self, weights: Any) -> tuple[Any, ...]:
         rule = "weights must hold the whole numbers of every base, or be left out"
-        given = checked_list(rule, weights, len(set(self._bases)))
-        return tuple(part.weights for part in self._parts(self._reported, given))
+        bases = len(set(self._bases))
+        given = checked_list(rule, weights, bases, bases + 1)
+        share = [checked_count("the share of delta", each, 1, _MOST_SHARE) for each in given[bases:]]
+        parts = self._parts(self._reported, *share or [None], weights=given[:bases])
+        return *(part.weights for part in parts), *share
 
-    def _parts(self, m: int, weights: Any = None) -> tuple[Mechanism, ...]:
+    def _parts(self, m: int, share: int | None = None, weights: Any = None) -> tuple[Mechanism, ...]:
         """One mechanism for each different base, with the budget of one of m dimensions."""
         bases = list(dict.fromkeys(self._bases))
-        epsilon, delta = share_below(self.epsilon, m), share_below(self.delta, m)
         if self.delta and not any(takes_delta(base) for base in bases):
             raise ParameterError(f"{bases[0]} has no delta: leave delta out")
+        epsilon = share_below(self.epsilon, m)
+        delta = share_below(self.delta, m) if share is None else float_above(Fraction(self.delta) * share / _WHOLE)
         given = weights or [None] * len(bases)
         return tuple(from_spec(base, epsilon, delta, own) for base, own in zip(bases, given, strict=True))
+
+    def _best_share(self, m: int) -> int | None:
+        """The largest share of delta for each of m reported dimensions; None if there is nothing to be shared."""
+        if self.delta == 0 or m == 1:
+            return None
+
+        def spent(share: int) -> float:
+            """Of the declared delta, what the whole takes; more than all of it if a base does not take its share."""
+            try:
+                return float_above(self._arranged(m, self._parts(m, share)).channel().divergence(ratio) / limit)
+            except ParameterError:
+                return inf
+
+        ratio, limit = exp_below(self.epsilon), Fraction(self.delta)
+        return _largest(spent, _WHOLE // m)
 
     def _arranged(self, m: int, parts: tuple[Mechanism, ...]) -> MultiAttribute:
         bases = list(dict.fromkeys(self._bases))
@@ -103,7 +133,7 @@ class _Recorded(Mechanism[R]):
         best, least = 1, float("inf")
         for m in range(1, self.d + 1):
             try:
-                cost = self._arranged(m, self._parts(m)).worst_variance()
+                cost = self._arranged(m, self._parts(m, self._best_share(m))).worst_variance()
             except ParameterError:  # the base does not take so small a share
                 if m == 1:
                     raise
@@ -117,7 +147,10 @@ class _Recorded(Mechanism[R]):
     @cached_property
     def reading(self) -> MultiAttribute:
         """The dimensions, their mechanisms and their layout."""
-        return self._arranged(self._reported, self._parts(self._reported, self.weights))
+        assert self.weights is not None
+        bases = len(set(self._bases))
+        parts = self._parts(self._reported, *self.weights[bases:], weights=self.weights[:bases])
+        return self._arranged(self._reported, parts)
 
     def shortened(self, limit: int, rejecting: bool = True) -> Self | None:
         """With shortened components."""
@@ -175,6 +208,36 @@ class _Recorded(Mechanism[R]):
     @property
     def row_words(self) -> int:
         return self._reported * max(part.row_words for part in self.reading.parts)
+
+
+def _largest(spent: Callable[[int], float], low: int) -> int:
+    """The largest whole number at which no more than all is `spent`, from one at which that is known.
+
+    What is spent grows. It is bracketed between powers of two, then closed in by false position (Illinois variant), in
+    arithmetic that is the same on every machine. Every number that is returned was tried.
+    """
+    below, above, doublings = spent(low), inf, _MOST_DOUBLINGS
+    if below >= 1 - _CLOSE:
+        return low
+    high = low << doublings
+    while doublings > 1:
+        further = doublings // 2
+        found = spent(low << further)
+        if found <= 1:
+            low, below, doublings = low << further, found, doublings - further
+        else:
+            high, above, doublings = low << further, found, further
+    under, over, moved = 1 - below, above - 1, 0
+    while below < 1 - _CLOSE and high - low > low >> 33:
+        part = under / (under + over) if over < inf else 0.5
+        middle = min(max(low + int((high - low) * part), low + 1), high - 1)
+        found = spent(middle)
+        if found <= 1:
+            low, below, under, over = middle, found, 1 - found, over / 2 if moved < 0 else over
+        else:
+            high, over, under = middle, found - 1, under / 2 if moved > 0 else under
+        moved = -1 if found <= 1 else 1
+    return low
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from dither.core.exact import share_below
 from dither.core.mechanism import Mechanism
 from dither.display.table import TextTable
 from dither.planning.choose import Chooser, Price, ReportLimits
@@ -74,7 +75,8 @@ def _chooser(plan: "Plan", part: "Part", once: Chooser) -> Chooser:
 def _budget(plan: "Plan", part: "Part") -> tuple[float, float]:
     """What a report may tell; where it is shuffled, after that."""
     if plan.crowd is None:
-        return part.mechanism.epsilon, part.mechanism.delta
+        shared = share_below(plan.delta, plan.questions_per_user * plan.schedule.responses)
+        return part.mechanism.epsilon, part.mechanism.delta or shared
     delta = plan.crowd.delta / plan.questions_per_user
     return min(plan.crowd.epsilon, amplify(part.mechanism, plan.crowd.batch, delta).epsilon), delta
 

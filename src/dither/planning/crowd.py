@@ -144,10 +144,12 @@ class CrowdChooser(Chooser):
     ) -> Mechanism:
         key = (cls, repr(parameters), epsilon, delta)
         if key not in self.found:
-            self.found[key] = self._largest(cls, parameters, epsilon, delta)
+            self.found[key] = self._with_largest_budget(cls, parameters, epsilon, delta)
         return self.found[key]
 
-    def _largest(self, cls: type[Mechanism], parameters: Mapping[str, Any], epsilon: float, delta: float) -> Mechanism:
+    def _with_largest_budget(
+        self, cls: type[Mechanism], parameters: Mapping[str, Any], epsilon: float, delta: float
+    ) -> Mechanism:
         """With the largest local epsilon that its own bound allows: rarely far above that of any."""
         tried: dict[float, Mechanism] = {}
 

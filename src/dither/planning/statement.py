@@ -333,7 +333,7 @@ def _crowd(plan: "Plan") -> Iterator[str]:
     if plan.guarantee.delta or plan.users < 2 or plan.schedule.repeats or plan.remembers:
         yield "How much further is not stated here: no number is known for all that this plan has a device report."
         return
-    known = [each for each in bounds(plan.guarantee.epsilon, plan.users, SHUFFLED_DELTA).values() if each is not None]
+    known = [each for each in bounds(plan, plan.users, SHUFFLED_DELTA).values() if each is not None]
     if not known:
         yield f"For {plan.users:,} people and this plan no number is known that says how much further."
         return
