@@ -324,7 +324,8 @@ def test_amplify_backwards():
     assert "a local epsilon of 4.211, shuffled, keep 0.1" in shown.output
     facts = json.loads(run("amplify", "--epsilon", "4", "--central", "0.1", "--users", "100000", "--json").output)
     assert facts["largest local epsilon"][2] == pytest.approx(3.708, abs=1e-3)
-    assert facts["users needed"] == [None, 268028, 136467]
+    assert facts["users needed"][0] is None
+    assert facts["users needed"][1:] == pytest.approx([268_028, 136_467], rel=1e-4)
     refused = run("amplify", "--central", "0.1")
     assert refused.exit_code == 1
     assert "give --users" in refused.output

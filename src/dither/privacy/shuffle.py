@@ -166,7 +166,7 @@ class Bounds(dict[str, Guarantee | None]):
 
     >>> found = bounds(1.0, n=10**5, delta=1e-6)
     >>> round(found["blanket"].epsilon, 5), round(found.lower, 5)
-    (0.01243, 0.01013)
+    (0.01243, 0.01014)
     """
 
     def __init__(
