@@ -3,7 +3,7 @@
 | kind | takes | becomes |
 | --- | --- | --- |
 | numeric, ordinal | whole numbers, floats, decimals | float64 |
-| categorical | text, whole numbers (`7` is the label "7"), booleans ("true", "false") | text |
+| categorical, public | text, whole numbers (`7` is the label "7"), booleans ("true", "false") | text |
 | keyvalue | maps, lists of (key, value), structs with a number for each key | map from text or int64 to float64 |
 
 In CSV all is text; there, the keys and values of a `KeyValue` are written as JSON, as in `{"Heat": 5}`.
@@ -27,7 +27,7 @@ from dither.core.checks import as_float
 from dither.core.columns import is_number_type, is_text_type
 from dither.errors import require
 from dither.planning.record_tables import REPLACED
-from dither.schema import Attribute, Categorical, KeyValue, Numeric, Ordinal
+from dither.schema import Attribute, Categorical, KeyValue, Numeric, Ordinal, Public
 
 if TYPE_CHECKING:
     import pyarrow
@@ -91,13 +91,14 @@ def converted(batch: "pyarrow.RecordBatch", attributes: Mapping[str, Attribute],
 # Labels --------------------------------------------------------------------------------------------------------------
 
 
-def _fits_labels(attribute: Categorical, kind: "pyarrow.DataType") -> bool:
+def _fits_labels(attribute: Categorical | Public, kind: "pyarrow.DataType") -> bool:
     types = require("pyarrow.types", "fast")
     return is_text_type(kind) or types.is_integer(kind) or types.is_boolean(kind)
 
 
-def _labels(attribute: Categorical, column: "pyarrow.Array", text: bool) -> "pyarrow.Array":
-    return column.cast(require("pyarrow", "fast").string()).fill_null(attribute.substitute)
+def _labels(attribute: Categorical | Public, column: "pyarrow.Array", text: bool) -> "pyarrow.Array":
+    labels, substitute = column.cast(require("pyarrow", "fast").string()), attribute.substitute
+    return labels if substitute is None else labels.fill_null(substitute)
 
 
 # Numbers -------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@
   back
 - `rounds`: collection over time, priced; `round_reports`, `round_estimates`, `rounds_in_words`: its trials, its results
   by round with changes and means, what is said about it
+- `groups`: groups that a report names in the clear, by public values and by budgets that people choose;
+  `group_planner`: the best plan for each; `group_estimates`: results of all users, and by group
 - `table_streams`: tables of other libraries, what each is and how it streams; `record_tables`: records from whatever
   holds them; `infer`: a schema guessed from a sample
 - `trial`: a plan put to records on this machine, and conditions answered
