@@ -111,7 +111,7 @@ def randomize(
             {
                 "plan": made.fingerprint,
                 "records": count,
-                "reports": count * made.questions_per_user,
+                "reports": None if made.reports_per_user is None else count * made.reports_per_user,
                 "file": output,
                 "seconds": round(seconds, 3),
                 "ignored columns": list(ignored),
@@ -172,6 +172,8 @@ def _tell_about(made: "Plan", ignored: Sequence[str]) -> None:
         )
     known = [f"{name} {attribute.stand_in([None])}" for name, attribute in made.attributes.items()]
     tell(f"note: a null counts as {enumerated(known)}")
+    if made.public:
+        tell(f"note: every report carries in the clear: {enumerated(list(made.public))}")
 
 
 def _budget(made: "Plan") -> str:

@@ -9,7 +9,7 @@
 In CSV all is text; there, the keys and values of a `KeyValue` are written as JSON, as in `{"Heat": 5}`.
 
 **What is missing is replaced here, what is wrong is not.** A null, and a NaN, which is what pandas writes for one,
-become the attribute's `substitute`; a key whose value is null is a key that the user does not have. A cell that should
+become the attribute's `substitute`, and stay where a public attribute has none; a key whose value is null is a key that the user does not have. A cell that should
 be a number and is none becomes NaN, and one that should be JSON becomes null: there is no other null or NaN behind
 this place. Batches say so in their metadata, and `plan.randomize` refuses these cells with attribute and row, or
 replaces them, as its `invalid` says.
@@ -272,15 +272,17 @@ _NUMBERS = ColumnForm(
     lambda attribute: require("pyarrow", "fast").float64(),
     _numbers,
 )
+_LABELS = ColumnForm(
+    "text, whole numbers, or true and false",
+    _fits_labels,
+    lambda attribute: require("pyarrow", "fast").string(),
+    _labels,
+)
 FORMS: Mapping[str, ColumnForm] = {
     "numeric": _NUMBERS,
     "ordinal": _NUMBERS,
-    "categorical": ColumnForm(
-        "text, whole numbers, or true and false",
-        _fits_labels,
-        lambda attribute: require("pyarrow", "fast").string(),
-        _labels,
-    ),
+    "categorical": _LABELS,
+    "public": _LABELS,
     "keyvalue": ColumnForm(
         "maps from keys to numbers, lists of structs (key, value), or structs with a number for each key",
         _fits_vectors,

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import as_float, checked_count, is_whole
+from dither.core.checks import as_float, checked_count, checked_epsilon, is_whole
 from dither.core.columns import filled
 from dither.core.guarantee import Guarantee
 from dither.display.markup import visible
@@ -37,6 +37,7 @@ from dither.errors import ParameterError, RowError
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plan_tally import PlanTally
 from dither.planning.record_tables import record_value
+from dither.privacy.shuffle import MOST_USERS, bounds
 from dither.schema import Public, Schema
 
 if TYPE_CHECKING:
@@ -256,6 +257,73 @@ def tally_of_groups(groups: Sequence[Group], tally: PlanTally) -> PlanTally:
     parts = {part.name: [tally.parts[group.part(part).name] for group in groups] for part in asked.parts}
     summed = {name: reduce(add, some) for name, some in parts.items()}
     return PlanTally(asked.fingerprint, summed)
+
+
+def pooled_errors(plan: "Plan") -> dict[str, float]:
+    """For each question the predicted error where budgets count by one over their squared errors.
+
+    It is the smallest that weights can have, and about all users only if those of every budget are alike.
+    """
+    totals = {str(question) for question in plan.questions if question.totals}
+    found = {}
+    for name in plan.predicted:
+        errors = [
+            each.predicted[name] * (plan.users / each.users if name in totals else 1) for each in plan.budgets.values()
+        ]
+        found[name] = sum(1 / error**2 for error in errors) ** -0.5 if all(errors) else 0.0
+    return found
+
+
+def crowds(groups: Sequence[Group], delta: float, central: float | None) -> TextTable:
+    """One row a group: what a shuffler adds, where its expected users hide each other, and the least batch for a goal.
+
+    A report shows its group, so nobody is hidden by the users of another. The bounds are those for any randomizer with
+    the epsilon of all that a user reports.
+    """
+    if any(group.guarantee.delta for group in groups):
+        raise ParameterError("what a shuffler adds is known for plans with delta=0")
+    known: dict[tuple[float, int], float] = {}
+    least: dict[float, int | None] = {}
+    for epsilon, users in {(group.guarantee.epsilon, group.users) for group in groups}:
+        known[epsilon, users] = shuffled_epsilon(epsilon, users, delta)
+    if central is not None:
+        least = {epsilon: least_batch(epsilon, central, delta) for epsilon, _ in known}
+    rows = [(group, known[group.guarantee.epsilon, group.users]) for group in groups]
+    batches = [least.get(group.guarantee.epsilon) for group in groups]
+    return TextTable(
+        {
+            "group": [group.name for group in groups],
+            "users": [f"{group.users:,}" for group in groups],
+            "epsilon": [group.guarantee.epsilon for group in groups],
+            "epsilon once shuffled": [epsilon for _, epsilon in rows],
+            **({} if central is None else {"least batch": ["none" if n is None else f"{n:,}" for n in batches]}),
+        }
+    )
+
+
+def shuffled_epsilon(epsilon: float, users: int, delta: float) -> float:
+    """What whoever sees the shuffled reports of so many users can tell at most; the local epsilon, if no better is known.
+
+    >>> round(shuffled_epsilon(1.0, 10_000, 1e-6), 2)
+    0.05
+    """
+    found = bounds(epsilon, users, delta).values() if users > 1 else ()
+    return min((each.epsilon for each in found if each is not None), default=epsilon)
+
+
+def least_batch(epsilon: float, central: float, delta: float) -> int | None:
+    """The fewest users whose shuffled reports keep (central, delta); None where no crowd is known to be large enough."""
+    goal, low, high = checked_epsilon(central), 1, 2
+    if epsilon <= goal:
+        return 1
+    while shuffled_epsilon(epsilon, high, delta) > goal:
+        low, high = high, 2 * high
+        if high > MOST_USERS:
+            return None
+    while high - low > 1:  # bounds fall with the number of users
+        middle = (low + high) // 2
+        low, high = (low, middle) if shuffled_epsilon(epsilon, middle, delta) <= goal else (middle, high)
+    return high
 
 
 # In words -----------------------------------------------------------------------------------------------------------

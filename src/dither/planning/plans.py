@@ -56,6 +56,7 @@ from dither.planning.groups import (
     Group,
     PublicColumn,
     combinations,
+    crowds,
     group_number,
     group_numbers,
     group_table,
@@ -191,6 +192,12 @@ class Plan:
         return self.questions_per_user * weights / weights.sum()
 
     @property
+    def reports_per_user(self) -> int | None:
+        """How many reports every user sends; None if budgets differ in it."""
+        counts = {plan.questions_per_user for plan in self.budgets.values()}
+        return counts.pop() if len(counts) == 1 else None
+
+    @property
     def rounds(self) -> int:
         """How often the same users are asked."""
         return self.schedule.rounds
@@ -320,6 +327,15 @@ class Plan:
         if not self.groups:
             raise ParameterError("this plan has no groups: a schema with Public attributes has, or one with budgets")
         return group_table(self.groups)
+
+    def crowds(self, delta: float = 1e-6, *, central: float | None = None) -> TextTable:
+        """For each group what a shuffler adds to its guarantee, and the fewest users whose reports keep (central, delta).
+
+        Reports show their group: whoever collects sees batches of one group, and its users hide each other alone.
+        """
+        if not self.groups:
+            raise ParameterError("this plan has no groups: dither.privacy.amplify tells what a shuffler adds")
+        return crowds(self.groups, delta, central)
 
     def compared(self, prior: Mapping[str, Any] | None = None) -> TextTable:
         """For each question the mechanisms that might have asked it: their error, and what a report of each costs.
