@@ -28,7 +28,7 @@ def predicted(base: str, weights: str, *, regions: bool = True) -> Deviation:
     """Of one dimension: Laplace, Piecewise or SquareWave at a twentieth of each budget, for uniform values."""
     found = []
     for epsilon, (low, high) in product(BUDGETS, REGIONS if regions else ((-1.0, 1.0),) * 2):
-        own = deviation(from_spec(base, epsilon / M), "uniform", reports=REPORTS)
+        own = deviation(from_spec(base, epsilon / M, 0.0), "uniform", reports=REPORTS)
         found.append(own.scaled((high - low) / 2))
     return pooled_deviation(found, weights)
 
@@ -40,7 +40,7 @@ def deviations(base: str, weights: str, *, regions: bool, seed: int = 1) -> np.n
     shares = np.empty((ITERATIONS, len(groups)))
     errors = np.empty((ITERATIONS, len(groups)))
     for place, (epsilon, (low, high)) in enumerate(groups):
-        mechanism = from_spec(base, epsilon / M)
+        mechanism = from_spec(base, epsilon / M, 0.0)
         half, centre = (high - low) / 2, (high + low) / 2
         values = rng.uniform(-1, 1, (ITERATIONS, REPORTS))
         reports = np.asarray(mechanism.randomize(values.reshape(-1), seed=seed + place)).reshape(ITERATIONS, REPORTS)
@@ -137,11 +137,11 @@ def test_a_plan_predicts_both_poolings():
     budgets, users = {"careful": 0.5, "open": 2.0}, {"careful": 3000, "open": 7000}
     made = dither.plan(dither.Schema({"x": dither.Numeric(-1, 1)}), budgets, users=users)
     groups = [deviation(plan.parts[0].mechanism, reports=plan.users) for plan in made.budgets.values()]
-    assert made.predicted["mean(x)"] == pytest.approx(pooled_deviation(groups).rmse, rel=1e-9)
+    assert made.predicted["mean(x)"] == pytest.approx(pooled_deviation(groups).rmse, rel=1e-4)  # the worst value is looked for on a grid
     from dither.planning.groups import pooled_errors
 
     best = pooled_deviation(groups, "inverse variance").rmse
-    assert pooled_errors(made)["mean(x)"] == pytest.approx(best, rel=1e-9)
+    assert pooled_errors(made)["mean(x)"] == pytest.approx(best, rel=1e-4)  # the worst value is looked for on a grid
 
 
 # Broken on purpose ---------------------------------------------------------------------------------------------------

@@ -304,8 +304,8 @@ def crowds(groups: Sequence[Group], delta: float, central: float | None) -> Text
 def shuffled_epsilon(epsilon: float, users: int, delta: float) -> float:
     """What whoever sees the shuffled reports of so many users can tell at most; the local epsilon, if no better is known.
 
-    >>> round(shuffled_epsilon(1.0, 10_000, 1e-6), 2)
-    0.05
+    >>> round(shuffled_epsilon(1.0, 10_000, 1e-6), 3)
+    0.043
     """
     found = bounds(epsilon, users, delta).values() if users > 1 else ()
     return min((each.epsilon for each in found if each is not None), default=epsilon)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.checks import checked_list, real_array
+from dither.core.checks import is_list, real_array
 from dither.errors import ParameterError
 from dither.utility.deviation import Deviation
 
@@ -41,10 +41,11 @@ def pooled_deviation(groups: Sequence[Deviation], weights: Any = REPORTS) -> Dev
     >>> from dither.utility import deviation
     >>> careful, generous = (deviation(Laplace(epsilon), "uniform", reports=5000) for epsilon in (0.5, 4.0))
     >>> [round(pooled_deviation([careful, generous], way).rmse, 4) for way in ("reports", "inverse variance")]
-    [0.0401, 0.0099]
+    [0.0403, 0.0099]
     """
-    listed = checked_list("groups must be deviations, one for each group", groups, 1)
-    if not all(isinstance(each, Deviation) for each in listed) or len({np.shape(each.bias) for each in listed}) > 1:
+    listed = list(groups) if is_list(groups) else []
+    fine = bool(listed) and all(isinstance(each, Deviation) for each in listed)
+    if not fine or len({np.shape(each.bias) for each in listed}) > 1:
         raise ParameterError("groups must be deviations of the same items: dither.utility.deviation(...) for each")
     shares = _shares(listed, weights)
     bias = sum((share * each.bias for share, each in zip(shares, listed, strict=True)), np.zeros(()))
