@@ -20,7 +20,7 @@ def explain_plan(plan: "Plan") -> str:
     """In words: what is asked, how, and why; of a plan with groups also what is public, and of each budget."""
     if not plan.groups:
         return _explained(plan)
-    lines = [*_public(plan), f"All that a user reports together: {plan.guarantee}, among records of one group."]
+    lines = [*_public(plan), f"What is promised is promised among records of one group; at most {plan.guarantee}."]
     for label, asked in plan.budgets.items():
         heading = [f"Users of the budget {label} ({asked.users:,} are expected):"] if label else []
         lines += [*heading, _explained(asked)]

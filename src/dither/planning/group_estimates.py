@@ -382,10 +382,11 @@ class GroupEstimates(Tabular, Mapping[str, PlanEstimates]):
 
     def plot(self, question: str | None = None, *, level: float = 0.95, simultaneous: bool = True) -> "Figure":
         """For each question, or one, a line along the values with a band that holds for the whole line."""
-        chosen = [name for name in self.questions if self._plotted(name)] if question is None else [question]
+        chosen = [name for name in self.questions if self.is_listed(name)] if question is None else [question]
         return small_multiples({name: self._drawing(name, level, simultaneous) for name in chosen})
 
-    def _plotted(self, name: str) -> bool:
+    def is_listed(self, name: str) -> bool:
+        """Whether a result is a list of numbers, and not answers to queries."""
         return all(set(each[name].panels()) == {""} for each in self.values())
 
     def _drawing(self, question: str, level: float, simultaneous: bool) -> "Callable[[Axes], Axes]":
@@ -398,7 +399,7 @@ class GroupEstimates(Tabular, Mapping[str, PlanEstimates]):
         shown = f", the {len(largest)} largest of {value.shape[1]:,}" if rest else ""
         hold = " for all of it at once" if simultaneous else ""
         title = f"{question}\nby {self.name}{shown}, with {100 * level:.6g}% intervals{hold}"
-        return lambda ax: draw_rounds(ax, list(self), lines, title)
+        return lambda ax: draw_rounds(ax, list(self), lines, title, self.name)
 
     def explain(self) -> str:
         """In words: which groups there are, and what was promised."""

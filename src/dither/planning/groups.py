@@ -240,12 +240,13 @@ def expected_users(public: Mapping[str, Public], users: Any) -> list[int]:
     if any(margin.total != total for margin in given):
         raise ParameterError("users: the numbers of each public attribute must add up to the same number of users")
     free = prod(public[name].k for name in public if name not in named)
-    found = []
+    exact = []
     for facts in groups:
         values = dict(facts)
         shares = [margin.numbers[tuple(values[name] for name in margin.names)] / total for margin in given]
-        found.append(max(1, round(total * prod(shares) / free)))
-    return found
+        exact.append(total * prod(shares) / free)
+    rounded = np.diff(np.rint(np.cumsum([0.0, *exact])))  # so that they add up to all
+    return [max(1, int(count)) for count in rounded]
 
 
 # What is counted of them --------------------------------------------------------------------------------------------
