@@ -556,7 +556,8 @@ class Public:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # as of labels
 
 
-Attribute = Numeric | Ordinal | Categorical | KeyValue | Public
+Asked = Numeric | Ordinal | Categorical | KeyValue  # what can be asked about
+Attribute = Asked | Public
 KINDS: dict[str, type] = {cls.kind: cls for cls in (Numeric, Ordinal, Categorical, KeyValue, Public)}
 
 

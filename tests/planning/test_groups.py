@@ -24,7 +24,7 @@ from dither.planning.plan_tally import PlanTally
 from dither.planning.trial import truths
 from dither.privacy import Ledger, audit
 
-SECRET = "f7c0ffee"
+SECRET = "f7c0ffee"  # noqa: S105
 PRIVATE = Schema({"age": Ordinal(0, 4), "income": Numeric(0, 100), "job": Categorical(["a", "b", "c"])})
 COUNTRIES = Public(["DE", "FR", "IT"])
 PUBLIC = Schema({"country": COUNTRIES, **PRIVATE})
@@ -116,7 +116,7 @@ def test_an_unknown_group_is_refused_and_not_quoted(invalid: str, value: Any):
     with pytest.raises(DomainError, match=r"attribute country, row 2: .* names no group of the plan") as caught:
         by_country().randomize(table, invalid=invalid, seed=1)
     assert SECRET not in str(caught.value)
-    with pytest.raises(ParameterError, match="attribute country: .* declare a label") as caught:
+    with pytest.raises(ParameterError, match=r"attribute country: .* declare a label") as caught:
         by_country().report({"country": value, "age": 3})
     assert SECRET not in str(caught.value)
 
@@ -166,7 +166,9 @@ def test_users_of_budgets_are_said():
 
 
 def test_a_small_group_is_warned_of_with_its_error():
-    with pytest.warns(BudgetWarning, match=r"1 of 3 groups \(country=IT\).*standard error of [0-9.]+\. Results over all"):
+    with pytest.warns(
+        BudgetWarning, match=r"1 of 3 groups \(country=IT\).*standard error of [0-9.]+\. Results over all"
+    ):
         plan(PUBLIC, 1.0, users={"DE": 20_000, "FR": 10_000, "IT": 4})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -179,10 +181,15 @@ def test_what_groups_do_not_do():
     with pytest.raises(ParameterError, match="ranges are fitted to reports of one kind"):
         plan(PRIVATE, BUDGETS, users={"careful": 9000, "open": 9000}, ask=["ranges(age, income)"])
     with pytest.raises(ParameterError, match="at most 16,384"):
-        plan(Schema({f"p{i}": Public([str(j) for j in range(30)]) for i in range(3)} | {"age": Ordinal(0, 4)}), 1, users=9)
+        plan(
+            Schema({f"p{i}": Public([str(j) for j in range(30)]) for i in range(3)} | {"age": Ordinal(0, 4)}),
+            1,
+            users=9,
+        )
+    made = plan(PRIVATE, 1.0, users=1000)
+    tally = made.tally(made.randomize(people(10)))
     with pytest.raises(ParameterError, match="for plans with groups"):
-        made = plan(PRIVATE, 1.0, users=1000)
-        made.estimate(made.tally(made.randomize(people(10))), sizes={"DE": 1})
+        made.estimate(tally, sizes={"DE": 1})
     with pytest.raises(ParameterError, match="has no groups"):
         plan(PRIVATE, 1.0, users=1000).group_table()
 
@@ -270,7 +277,9 @@ def test_a_device_sends_what_the_first_row_of_a_table_does(made):
         record = {name: column[row] for name, column in table.items()}
         one = made().randomize({name: [value] for name, value in record.items()}, seed=row)
         alone = made().report(record, seed=row)
-        assert {name: some.tolist() for name, some in one.items()} == {name: some.tolist() for name, some in alone.items()}
+        assert {name: some.tolist() for name, some in one.items()} == {
+            name: some.tolist() for name, some in alone.items()
+        }
 
 
 def test_rows_by_group():
@@ -294,9 +303,9 @@ def test_no_label_is_taken_for_another_or_for_a_simulation():
     made = plan(Schema({"a": Public(labels), "job": Categorical(["y", "n"])}), 1.0, users=60_000)
     names = tuple(part.name for part in made.parts)
     assert len(set(_codes(names, made.fingerprint).tags.tolist())) == 2 * len(labels)
+    alike = {"a": Public(["1, b=2", "1"]), "b": Public(["3", "2, b=3"]), "job": Categorical(["y", "n"])}
     with pytest.raises(ParameterError, match="two groups have the same name"):
-        two = {"a": Public(["1, b=2", "1"]), "b": Public(["2, b=3", "3"])}
-        plan(Schema({**two, "b": Public(["3", "2, b=3"]), "job": Categorical(["y", "n"])}), 1.0, users=4000)
+        plan(Schema(alike), 1.0, users=4000)
 
 
 @pytest.mark.parametrize("made", EVERY)
@@ -312,13 +321,36 @@ def test_files_and_rows_carry_groups(made, tmp_path):
     assert made().load_tally(counted.to_bytes()) == counted
 
 
+def test_files_and_rows_carry_groups_alike():
+    """Every row goes to the group that its public values name."""
+    table = people(300)
+    reports = by_both().randomize(table, seed=1)
+    for group in by_both().groups:
+        facts = dict(group.facts)
+        own = (table["country"] == facts["country"]) & (table["budget"] == facts["budget"])
+        assert sum(len(reports[group.part(part).name]) for part in group.asked.parts) == own.sum()
+
+
+def test_draws_of_budgets_have_words_of_their_own():
+    """Tapes by which budgets draw questions share no word, with each other or with what reports are drawn from."""
+    from dither.core.randomness import Stream
+    from dither.planning.plans import _draws
+
+    tape = Stream.seeded(1, "a plan")
+    tapes = [tape, *(_draws(tape, label) for label in ("", "careful", "open"))]
+    words = np.concatenate([each.words(0, slice(0, 1000)).ravel() for each in tapes])
+    assert len(np.unique(words)) == words.size
+
+
 def test_a_ledger_keeps_the_first_group(tmp_path):
     made = by_country()
     with Ledger(tmp_path / "ledger", epsilon=1.0) as ledger:
         first = ledger.report(made, {"country": "DE", "age": 1, "income": 3, "job": "a"})
         moved = ledger.report(made, {"country": "FR", "age": 1, "income": 3, "job": "a"})
-    assert [name for name, some in first.items() if len(some)][0].endswith("[country=DE]")
-    assert {name: some.tolist() for name, some in first.items()} == {name: some.tolist() for name, some in moved.items()}
+    assert next(name for name, some in first.items() if len(some)).endswith("[country=DE]")
+    assert {name: some.tolist() for name, some in first.items()} == {
+        name: some.tolist() for name, some in moved.items()
+    }
 
 
 def test_a_record_is_checked():
@@ -395,7 +427,10 @@ def test_public_groups_cost_nothing_over_all_users(refine: str | None):
     """To the bit what a plan without groups would have told from the same reports."""
     made = plan(DAYS, 1.0, users=6_000, ask=["mean(income)", "median(age)", "histogram(job)", "sum(income)"])
     tally = made.tally(made.randomize(people(6_000), seed=2))
-    found, alone = made.estimate(tally, refine=refine), made.groups[0].asked.estimate(merged(made, tally), refine=refine)
+    found, alone = (
+        made.estimate(tally, refine=refine),
+        made.groups[0].asked.estimate(merged(made, tally), refine=refine),
+    )
     assert list(found) == list(alone)
     for name in found:
         assert np.array_equal(found[name].value, alone[name].value)
@@ -444,7 +479,9 @@ def expected(options: dict[str, Any]) -> float:
     """The mean of the estimated share of "b" over all collections: exact but for rounding of each estimate."""
     every = list(collections(small(), HOLDERS))
     assert sum(chance for chance, _ in every) == 1
-    return float(sum(chance * Fraction(float(small().estimate(tally, **options)["job"].value[1])) for chance, tally in every))
+    return float(
+        sum(chance * Fraction(float(small().estimate(tally, **options)["job"].value[1])) for chance, tally in every)
+    )
 
 
 def check_unbiased() -> None:
@@ -493,9 +530,10 @@ def test_who_was_not_heard_of_may_be_like_anything():
 
 
 def test_a_stratum_of_nobody():
+    made = by_budget()
+    nothing = made.tally({part.name: np.empty(0, dtype=part.mechanism.dtype) for part in made.parts})
     with pytest.raises(EmptyError):
-        made = by_budget()
-        made.estimate(made.tally({part.name: np.empty(0, dtype=part.mechanism.dtype) for part in made.parts}))
+        made.estimate(nothing)
     assert not differs_by_more_than_noise([])
 
 
@@ -612,7 +650,7 @@ def test_a_budget_that_pools_by_its_error_says_on_what_condition():
 
 def test_a_sum_of_covariances():
     made = by_budget()
-    found = made.estimate(made.tally(made.randomize(people(5_000), seed=1)))["job"]
+    found = made.estimate(made.tally(made.randomize(people(5_000), seed=1))).single("job")
     whole = found.total(["a", "b", "c"])
     assert found.covariance is not None
     assert np.allclose(found.covariance.variance, np.square(found.stderr))
@@ -621,7 +659,7 @@ def test_a_sum_of_covariances():
 
 def test_stratified_of_one_is_itself():
     made = by_budget()
-    one = made.estimate(made.tally(made.randomize(people(5_000), seed=1)))["income"]
+    one = made.estimate(made.tally(made.randomize(people(5_000), seed=1))).single("income")
     assert float(stratified_estimate([one], [1.0]).value) == float(one.value)
 
 

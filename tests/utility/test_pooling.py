@@ -53,7 +53,7 @@ def deviations(base: str, weights: str, *, regions: bool, seed: int = 1) -> np.n
 
 
 def check_figure(base: str, weights: str, *, regions: bool) -> None:
-    """The mean within 4.9 standard errors of the bias, and the variance within 4.9 of its own (kurtosis of a normal)."""
+    """The mean within 4.9 standard errors of the bias, and the variance within 4.9 of its own, as of a normal."""
     found, made = predicted(base, weights, regions=regions), deviations(base, weights, regions=regions)
     assert abs(made.mean() - float(found.bias)) <= REACH * float(found.stderr) / math.sqrt(ITERATIONS)
     assert abs(made.var() / float(found.variance) - 1) <= REACH * math.sqrt(2 / ITERATIONS)
@@ -82,7 +82,8 @@ def test_two_thousand_dimensions_at_once(weights: str):
     groups, errors, stderr = [], [], []
     for place, epsilon in enumerate((1.0, 10.0, 20.0)):
         mechanism = dither.Sampled("Piecewise", d=D, epsilon=epsilon, m=M)
-        tally, total = None, np.zeros(D)
+        tally: Any = None
+        total = np.zeros(D)
         for start in range(0, users, 2_000):
             records = rng.uniform(-1, 1, (2_000, D))
             total += records.sum(axis=0)
@@ -137,7 +138,9 @@ def test_a_plan_predicts_both_poolings():
     budgets, users = {"careful": 0.5, "open": 2.0}, {"careful": 3000, "open": 7000}
     made = dither.plan(dither.Schema({"x": dither.Numeric(-1, 1)}), budgets, users=users)
     groups = [deviation(plan.parts[0].mechanism, reports=plan.users) for plan in made.budgets.values()]
-    assert made.predicted["mean(x)"] == pytest.approx(pooled_deviation(groups).rmse, rel=1e-4)  # the worst value is looked for on a grid
+    assert made.predicted["mean(x)"] == pytest.approx(
+        pooled_deviation(groups).rmse, rel=1e-4
+    )  # the worst value is looked for on a grid
     from dither.planning.groups import pooled_errors
 
     best = pooled_deviation(groups, "inverse variance").rmse

@@ -71,7 +71,9 @@ _ERRORS = "The errors that were predicted and made, and the share of all 95% int
     "--sizes", metavar="NAME=NUMBER,...", help="Public sizes of the groups, which count by them: DE=83e6,FR=68e6."
 )
 @click.option(
-    "--survey-weights", metavar="NAME=NUMBER,...", help="Public weights of a survey: how much a user of each group counts."
+    "--survey-weights",
+    metavar="NAME=NUMBER,...",
+    help="Public weights of a survey: how much a user of each group counts.",
 )
 @click.option(
     "--pooling",

@@ -152,7 +152,7 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
     "budgets",
     multiple=True,
     metavar="NAME=EPSILON:USERS",
-    help="A budget that people may choose, and how many will, as in careful=0.5:60000; instead of --epsilon and --users.",
+    help="A budget that people may choose, and how many will, as in careful=0.5:60000; not with --epsilon and --users.",
 )
 @click.option("--delta", type=float, default=0.0, show_default=True, help="A failure probability, where allowed.")
 @click.option("--ask", multiple=True, metavar="QUESTION", help='As in "mean(income)"; by default one an attribute.')

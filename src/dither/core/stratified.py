@@ -1,16 +1,16 @@
 """Estimates of strata put together: the mean of all users is the mean of their groups, by the sizes of these.
 
-Strata have different users, so that their errors are independent. For strata with estimates y_s, standard errors e_s and
-weights w_s which add up to 1,
+Strata have different users, so that their errors are independent. For strata with estimates y_s, standard errors e_s
+and weights w_s which add up to 1,
 
     y = sum w_s y_s        with the variance        sum w_s^2 e_s^2,
 
 and covariances of several items likewise. This is unbiased for the mean over all users with w_s for the share of users
 in s, whatever made them belong to s.
 
-**A stratum that was not heard of** (nobody was drawn for the question) has a mean somewhere in the domain. It enters with
-the middle of it, and half of its width times its weight is a `bias` by which intervals are wider. So an interval holds
-whatever these users are like, and a stratum of a few users does not make the whole unknown.
+**A stratum that was not heard of** (nobody was drawn for the question) has a mean somewhere in the domain. It enters
+with the middle of it, and half of its width times its weight is a `bias` by which intervals are wider. So an interval
+holds whatever these users are like, and a stratum of a few users does not make the whole unknown.
 
 **Rules.** Where the intervals of a stratum follow a rule of their own (`core.confidence`), those of the sum are made of
 those of the strata, each at its part of the level (Bonferroni).

@@ -1,4 +1,4 @@
-"""Results along the rounds of a collection, or along public values such as days: a line for each item, with a band for its intervals."""
+"""Results along the rounds of a collection, or along public values such as days: a line for each item, with a band."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING

@@ -9,10 +9,10 @@
 In CSV all is text; there, the keys and values of a `KeyValue` are written as JSON, as in `{"Heat": 5}`.
 
 **What is missing is replaced here, what is wrong is not.** A null, and a NaN, which is what pandas writes for one,
-become the attribute's `substitute`, and stay where a public attribute has none; a key whose value is null is a key that the user does not have. A cell that should
-be a number and is none becomes NaN, and one that should be JSON becomes null: there is no other null or NaN behind
-this place. Batches say so in their metadata, and `plan.randomize` refuses these cells with attribute and row, or
-replaces them, as its `invalid` says.
+become the attribute's `substitute`, and stay where a public attribute has none; a key whose value is null is a key that
+the user does not have. A cell that should be a number and is none becomes NaN, and one that should be JSON becomes
+null: there is no other null or NaN behind this place. Batches say so in their metadata, and `plan.randomize` refuses
+these cells with attribute and row, or replaces them, as its `invalid` says.
 """
 
 import json

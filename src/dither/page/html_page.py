@@ -9,7 +9,7 @@ out, how far that can be trusted, how it was done, and what it does not tell.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from importlib import resources
 from typing import Any
@@ -31,7 +31,7 @@ from dither.planning.plan_estimates import PlanEstimates
 from dither.planning.plan_parts import Part
 from dither.privacy.promise import promise_in_words
 from dither.questions.question import Question
-from dither.schema import Attribute
+from dither.schema import Asked
 from dither.utility.goodness import Goodness
 from dither.utility.influence import percentage
 
@@ -232,7 +232,7 @@ def _by_group(found: GroupEstimates) -> Markup:
     """The results of each value of a public attribute: a table a question, with intervals for all of it at once."""
     told = [
         f"Every report says {found.name} in the clear. Below are the results of those who reported with each value. "
-        "Intervals in a table hold for all of it at once, in nineteen collections of twenty: so values can be compared.",
+        "Intervals in a table hold for all of it at once, in nineteen collections of twenty.",
         *([f"Nobody reported with: {', '.join(found.silent[:_MOST_GROUPS])}."] if found.silent else []),
         *([f"The first {_MOST_GROUPS} of {len(found):,} values are shown."] if len(found) > _MOST_GROUPS else []),
     ]
@@ -261,7 +261,7 @@ def _group_table(found: GroupEstimates, question: str) -> Markup:
             low, high = (float(np.ravel(end)[item]) for end in ends[value])
             told.append(f"{(percent if share else number)(level, error)} ({span(low, high, error, share=share)})")
         rows.append([given(value), f"{each.n:,}", *told])
-    names = [first.item_names[item] or "all users" for item in items]
+    names = [str(first.item_names[item]) or "all users" for item in items.tolist()]
     rest = mean.size - len(items)
     caption = question + (f", the {len(items)} largest of {mean.size:,}" if rest else "")
     return element("div", element("h3", given(caption, 120)), _table(caption, [found.name, "reports", *names], rows))
@@ -328,11 +328,7 @@ def _error(question: Question, name: str, error: float) -> str:
 def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
     rows, moved = [], plan.influence(_LIARS)
     shifts = {worth.question: float(worth.worst_shift(moved.share)) for worth in moved.worths}
-    for label, asked, part, share in (
-        (label, asked, part, share)
-        for label, asked in plan.budgets.items()
-        for part, share in zip(asked.parts, asked.shares, strict=True)
-    ):
+    for label, asked, part, share in _asked_parts(plan):
         reports = _reports_about(plan, estimates, label, part)
         for question in part.questions:
             expected = asked.predicted.get(str(question), math.nan)
@@ -383,13 +379,20 @@ def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
     )
 
 
+def _asked_parts(plan: Plan) -> Iterator[tuple[str, Plan, Part, float]]:
+    """What users of each budget answer, and which share of them."""
+    for label, asked in plan.budgets.items():
+        for part, share in zip(asked.parts, asked.shares.tolist(), strict=True):
+            yield label, asked, part, share
+
+
 def _reports_about(plan: Plan, estimates: PlanEstimates, budget: str, part: Part) -> int:
     """How many reports there are about a part, in all groups of a budget."""
     names = [group.part(part).name for group in plan.groups if group.budget == budget] or [part.name]
     return sum(estimates.reports[name] for name in names)
 
 
-def _counts_as(attribute: Attribute) -> list[Any]:
+def _counts_as(attribute: Asked) -> list[Any]:
     """Its values, what a missing one counts as, and what one does that does not fit."""
     if attribute.kind == "categorical":
         return [f"{attribute.k:,} labels", given(attribute.substitute), given(attribute.other)]

@@ -42,8 +42,8 @@ def _public(plan: "Plan") -> list[str]:
     )
     if len(plan.budgets) > 1:
         found.append(
-            "Over all users budgets count by their numbers of users, whatever made people choose; weighing them by their "
-            f"errors would have {size(pooled_errors(plan)[question])} for {question}, if users of all budgets are alike."
+            "Over all users budgets count by their numbers of users, whatever made people choose. Weighing them by "
+            f"their errors would have {size(pooled_errors(plan)[question])} for {question}, if users of all are alike."
         )
     return found
 

@@ -4,10 +4,10 @@
 groups. So public groups cost nothing over all users, however many there are and however few users some of them have.
 Those who chose another budget are asked by other mechanisms, and are another stratum.
 
-**All users** are the mean of the strata, by their numbers of users, which are counted and not estimated. That is unbiased
-whatever made people choose (`core.stratified`). Where public `sizes` are given, strata are cut by the attributes that
-these are about, and count by their sizes (post-stratification): the results are then of a population in which groups
-are so large. `weights` of a survey are sizes too: the number of users times what each of them counts.
+**All users** are the mean of the strata, by their numbers of users, which are counted and not estimated. That is
+unbiased whatever made people choose (`core.stratified`). Where public `sizes` are given, strata are cut by the
+attributes that these are about, and count by their sizes (post-stratification): the results are then of a population in
+which groups are so large. `weights` of a survey are sizes too: the number of users times what each of them counts.
 
 **Pooling.** Two other ways to put budgets together are offered by their names, since they may have a far smaller error:
 
@@ -56,9 +56,7 @@ STRATIFIED, REPORTS, INVERSE_VARIANCE = "stratified", "reports", "inverse varian
 POOLINGS = (STRATIFIED, REPORTS, INVERSE_VARIANCE)
 _SHOWN = 12
 _SIZES = 'sizes={"DE": 83e6, "FR": 68e6}'
-_ALIKE = (
-    "Budgets are pooled by {}: that is about all users only if those of every budget are alike, which nothing here proves."
-)
+_ALIKE = "Budgets are pooled by {}: that is about all users only if those of every budget are alike."
 _UNLIKE = "The budgets' results differ by more than their noise: use the stratified ones."
 
 Floats = NDArray[np.float64]
@@ -111,7 +109,7 @@ def _one_margin(plan: "Plan", given: Any, what: str) -> Margin:
     if len(found) > 1:
         raise ParameterError(
             f"{what}: give the numbers of one public attribute, or of combinations of all of them, as in "
-            f'{what}={{("DE", "Mon"): 5000, ...}}: from margins of several alone it does not follow what combinations have'
+            f'{what}={{("DE", "Mon"): 5000, ...}}: margins of several do not tell what combinations have'
         )
     return found[0]
 
@@ -187,8 +185,7 @@ def _strata(groups: Sequence[Group], tally: PlanTally, options: GroupOptions) ->
         alike.setdefault((tuple(values[name] for name in kept), group.budget), []).append(group)
     tallies = {key: tally_of_groups(some, tally) for key, some in alike.items()}
     users = {
-        key: some[0].asked.users_behind([part.n for part in tallies[key].parts.values()])
-        for key, some in alike.items()
+        key: some[0].asked.users_behind([part.n for part in tallies[key].parts.values()]) for key, some in alike.items()
     }
     reported = max(1, sum(users.values()))
     shares = {key: count / reported for key, count in users.items()}
@@ -208,9 +205,7 @@ def _strata(groups: Sequence[Group], tally: PlanTally, options: GroupOptions) ->
     return sorted(needed, key=lambda stratum: not stratum.users) or found[:1]
 
 
-def _pooled(
-    strata: Sequence[Stratum], told: Sequence[ToldByReports | None], pooling: str
-) -> ToldByReports:
+def _pooled(strata: Sequence[Stratum], told: Sequence[ToldByReports | None], pooling: str) -> ToldByReports:
     """The results of several strata together, question by question."""
     first = next(each for each in told if each is not None)
     weakest = max((each.asked.guarantee for each in strata), key=lambda guarantee: guarantee.epsilon)
@@ -243,8 +238,8 @@ def _together(
         pooled = question.stratified(unheard, shares)
         if pooled is None and question in strata[0].asked.measured:
             raise ParameterError(
-                f"{question}: its reports are fitted together, and there is no sum of such fits: leave sizes and weights "
-                f"out, or take the results by group"
+                f"{question}: its reports are fitted together, and there is no sum of such fits: leave sizes and "
+                "weights out, or take the results by group"
             )
         if pooled is not None:
             found[question] = pooled if pooling == STRATIFIED else _noted(pooled, unheard, pooling)
@@ -408,8 +403,8 @@ class GroupEstimates(Tabular, Mapping[str, PlanEstimates]):
         silent = f" Nobody reported with {', '.join(self.silent[:_SHOWN])}." if self.silent else ""
         return "\n".join(
             [
-                f"By {self.name}, which reports carry in the clear: {len(self):,} values with {few} reports each.{silent}",
-                f"All that a user reports together: {self.guarantee}. That says nothing of {self.name}, which is public.",
+                f"By {self.name}, which is public: {len(self):,} values with {few} reports each.{silent}",
+                f"All that a user reports together: {self.guarantee}. Nothing hides {self.name}.",
                 "Values have different users: their errors are independent, and those of a change add up.",
             ]
         )

@@ -42,7 +42,7 @@ def asked_in_groups(schema: Schema, ask: Iterable[str] | None) -> Iterable[str] 
         if names:
             name = min(names)
             raise ParameterError(
-                f'{name} is public: reports carry it in the clear, and nobody is asked about it. Ask for the others; '
+                f"{name} is public: reports carry it in the clear, and nobody is asked about it. Ask for the others; "
                 f'estimates.by("{name}") gives every result by it'
             )
     return listed
@@ -96,9 +96,9 @@ def _warn_of_groups(made: Plan) -> None:
     few = list(dict.fromkeys(group.name for group, _ in weak))
     (group, name), more = weak[0], f" and {len(few) - _LISTED:,} more" if len(few) > _LISTED else ""
     warnings.warn(
-        f"too few users to learn from in {len(few):,} of {len(made.groups):,} groups ({'; '.join(few[:_LISTED])}{more}): "
-        f"with epsilon {group.asked.epsilon:g} and {group.users:,} users {name} of {group.name} will have a standard error "
-        f"of {group.predicted[name]:.3g}. Results over all users are not harmed; join small groups under one label, or "
+        f"too few users to learn from in {len(few):,} of {len(made.groups):,} groups "
+        f"({'; '.join(few[:_LISTED])}{more}): with epsilon {group.asked.epsilon:g} and {group.users:,} users {name} of "
+        f"{group.name} will have a standard error of {group.predicted[name]:.3g}. Results over all users are not harmed; join small groups under one label, or "
         "raise their epsilon.",
         BudgetWarning,
         stacklevel=4,

@@ -7,12 +7,12 @@ where people choose. All combinations of values are groups, so that which one a 
 
 **What a group has.** Its expected users, and the plan that they are `asked` by: a plan without groups, for its budget.
 Groups with the same budget share it. The parts of the whole plan are those of all groups, each with the name of its
-group, so a tag is a hash of the plan, of the group and of what is answered; whoever counts reports needs to know nothing
-of groups.
+group, so a tag is a hash of the plan, of the group and of what is answered; whoever counts reports needs to know
+nothing of groups.
 
-**What is promised.** Two records are told apart only as far as the group's budget allows *if they are of the same group*.
-The group itself is not hidden at all. It comes from the public values of a record, and never from private ones; the
-guarantee of a group is its own, and a plan states the largest.
+**What is promised.** Two records are told apart only as far as the group's budget allows *if they are of the same
+group*. The group itself is not hidden at all. It comes from the public values of a record, and never from private ones;
+the guarantee of a group is its own, and a plan states the largest.
 
 **What must never be public**: anything that one would not shout. A label that few people have names them; a label that
 was worked out from private values gives these away (decision 42).
@@ -212,8 +212,8 @@ def _margin(public: Mapping[str, Public], given: Mapping[Any, Any], what: str) -
     if absent:
         more = f" and {len(absent) - _LISTED:,} more" if len(absent) > _LISTED else ""
         raise ParameterError(
-            f"{what}: there is no number for {'; '.join(absent[:_LISTED])}{more}: give one for every group, or leave the "
-            "label out of the schema"
+            f"{what}: there is no number for {'; '.join(absent[:_LISTED])}{more}: give one for every group, or leave "
+            "the label out of the schema"
         )
     return Margin(tuple(public), {values: found[values] for values in every})
 
@@ -227,7 +227,9 @@ def expected_users(public: Mapping[str, Public], users: Any) -> list[int]:
     if is_whole(users) and BUDGET not in public:
         users = checked_count("users", users, 1, MOST_WHOLE)
         if users < len(groups):
-            raise ParameterError(f"there are {len(groups):,} groups, and fewer users than that: nobody would be learnt of")
+            raise ParameterError(
+                f"there are {len(groups):,} groups, and fewer users than that: nobody would be learnt of"
+            )
         return [users // len(groups) + (place < users % len(groups)) for place in range(len(groups))]
     example = 'users={"careful": 60_000, "open": 40_000}' if BUDGET in public else 'users={"DE": 60_000, "FR": 40_000}'
     given = margins(public, users, "users", example)
@@ -303,7 +305,7 @@ def crowds(groups: Sequence[Group], delta: float, central: float | None) -> Text
 
 
 def shuffled_epsilon(epsilon: float, users: int, delta: float) -> float:
-    """What whoever sees the shuffled reports of so many users can tell at most; the local epsilon, if no better is known.
+    """What the shuffled reports of so many users tell at most; the local epsilon, if no better is known.
 
     >>> round(shuffled_epsilon(1.0, 10_000, 1e-6), 3)
     0.043
@@ -313,7 +315,7 @@ def shuffled_epsilon(epsilon: float, users: int, delta: float) -> float:
 
 
 def least_batch(epsilon: float, central: float, delta: float) -> int | None:
-    """The fewest users whose shuffled reports keep (central, delta); None where no crowd is known to be large enough."""
+    """The fewest users whose shuffled reports keep (central, delta); None where no crowd is known to do."""
     goal, low, high = checked_epsilon(central), 1, 2
     if epsilon <= goal:
         return 1

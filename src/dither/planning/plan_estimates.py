@@ -3,8 +3,8 @@
 Most questions are about one attribute, and their result is an `Estimate`. One about several at once has a
 `RangeEstimate`, which answers any query about them. Both are results (`core.results`): a loop over all of them finds a
 table, a picture, intervals and words on each. `single` gives a result of the first kind and `ranges` one of the second,
-with their types; `cumulative` gives shares below thresholds, which have quantiles. Where reports name a group, `by` gives
-the results of each value of a public attribute (`planning.group_estimates`).
+with their types; `cumulative` gives shares below thresholds, which have quantiles. Where reports name a group, `by`
+gives the results of each value of a public attribute (`planning.group_estimates`).
 """
 
 from collections.abc import Mapping
@@ -109,9 +109,7 @@ def told_by_reports(plan: "Plan", tally: "PlanTally", users: int, guarantee: Gua
     return ToldByReports(evidence.put_together(own, asked.known), evidence.put_together(needed))
 
 
-def finished(
-    plan: "Plan", told: ToldByReports, tally: "PlanTally", users: int, refine: str | None
-) -> PlanEstimates:
+def finished(plan: "Plan", told: ToldByReports, tally: "PlanTally", users: int, refine: str | None) -> PlanEstimates:
     """Results in the units of attributes, refined if wanted, with what is worked out from them."""
     guarantee = NO_GUARANTEE if tally.simulated else plan.guarantee
     found = told.found if refine is None else refine_estimates(told.found, refine)

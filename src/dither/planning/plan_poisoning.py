@@ -24,18 +24,18 @@ def influence_on_plan(plan: "Plan", share: float) -> Influence:
     """
     if plan.groups:
         every = [influence_on_plan(each, share) for each in plan.budgets.values()]
-        known: dict[str, Worth] = {}
+        widest: dict[str, Worth] = {}
         for worth in (worth for each in every for worth in each.worths):
-            other = known.get(worth.question, worth)
+            other = widest.get(worth.question, worth)
             least, most, asked = (
                 choose(getattr(worth, name), getattr(other, name))
                 for choose, name in ((min, "least"), (max, "most"), (min, "asked"))
             )
             exact = worth.exact and len(every) == 1
-            known[worth.question] = worth._replace(least=least, most=most, asked=asked, exact=exact)
-        unknown = tuple(dict.fromkeys(name for each in every for name in each.unknown))
-        sure = tuple(worth for name, worth in known.items() if name not in unknown)
-        return Influence(plan.title, sure, checked_share("share", share), unknown)
+            widest[worth.question] = worth._replace(least=least, most=most, asked=asked, exact=exact)
+        untold = tuple(dict.fromkeys(name for each in every for name in each.unknown))
+        sure = tuple(worth for name, worth in widest.items() if name not in untold)
+        return Influence(plan.title, sure, checked_share("share", share), untold)
     total = sum(part.weight for part in plan.parts)
     turnout = plan.schedule.turnout  # all liars report in the round that they want to move
     asked = [(part, turnout * Fraction(plan.questions_per_user * part.weight, total)) for part in plan.parts]

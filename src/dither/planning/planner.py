@@ -99,7 +99,7 @@ def plan(
         )
         refuse_rounds(rounds, changes, first)
         return plan_of_groups(schema, epsilon, users, asked)
-    users = checked_count("users", users, 1, MOST_WHOLE)
+    users = checked_count("users", users, 1, MOST_WHOLE)  # type: ignore[arg-type]  # numbers by group are for groups
     limits = checked_limits(most_evaluations, most_bytes)
     chooser = chooser_of(schema, epsilon, users, delta, ask, prior, weights, limits, liars)
     over_time = OverTime.checked(rounds, changes, first, chooser.epsilon)
@@ -133,7 +133,7 @@ def _ways_over_time(schema: Schema, chooser: Chooser, over_time: OverTime, users
 
 def chooser_of(
     schema: Schema,
-    epsilon: float,
+    epsilon: Any,
     users: int,
     delta: float,
     ask: Iterable[str] | None,

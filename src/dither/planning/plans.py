@@ -74,7 +74,7 @@ from dither.planning.rounds_in_words import refuse_forgetful, rounds_columns
 from dither.planning.tally_sums import merged_tallies
 from dither.questions.catalogue import questions
 from dither.questions.question import Question
-from dither.schema import RULES, Attribute, Public, Schema
+from dither.schema import RULES, Asked, Attribute, Public, Schema
 from dither.utility.goodness import FALSE_ALARM, Goodness
 from dither.utility.influence import Influence
 
@@ -111,7 +111,9 @@ class Plan:
         counts = sum(part.counts for part in self.parts)
         if counts > MOST_COUNTED:
             fewer = ", of fewer keys, or of fewer groups" if self.groups else ", or of fewer keys"
-            raise ParameterError(f"a tally of 2^{counts.bit_length() - 1} counts does not fit; ask fewer questions{fewer}")
+            raise ParameterError(
+                f"a tally of 2^{counts.bit_length() - 1} counts does not fit; ask fewer questions{fewer}"
+            )
 
     @classmethod
     def of_groups(cls, schema: Schema, budgets: Mapping[str, "Plan"], users: Sequence[int]) -> "Plan":
@@ -329,7 +331,7 @@ class Plan:
         return group_table(self.groups)
 
     def crowds(self, delta: float = 1e-6, *, central: float | None = None) -> TextTable:
-        """For each group what a shuffler adds to its guarantee, and the fewest users whose reports keep (central, delta).
+        """For each group what a shuffler adds, and the fewest users whose reports keep (central, delta).
 
         Reports show their group: whoever collects sees batches of one group, and its users hide each other alone.
         """
@@ -567,10 +569,10 @@ class Plan:
         return {name: each for name, each in self.schema.items() if name in self.asked_about or name in self.public}
 
     @cached_property
-    def asked_about(self) -> dict[str, Attribute]:
+    def asked_about(self) -> dict[str, Asked]:
         """The attributes that reports are about."""
         asked = {column.name for plan in self.budgets.values() for part in plan.parts for column in part.columns}
-        return {name: attribute for name, attribute in self.schema.items() if name in asked}
+        return {name: each for name, each in self.schema.items() if name in asked and not isinstance(each, Public)}
 
     @property
     def public(self) -> dict[str, Public]:
@@ -617,7 +619,10 @@ class Plan:
         drawn = group.asked._drawn_parts(_draws(tape, group.budget), _ONE_USER)[0].tolist()
         parts = [group.asked.parts[place] for place in drawn]
         device = [DevicePart.of(each, self.tag(each)) for each in map(group.part, parts)]
-        return {**self._nothing[tape.simulated], **{each.name: each.reports(each.encode(record), tape) for each in device}}
+        return {
+            **self._nothing[tape.simulated],
+            **{each.name: each.reports(each.encode(record), tape) for each in device},
+        }
 
     @cached_property
     def _nothing(self) -> dict[bool, dict[str, Reports]]:
@@ -944,7 +949,12 @@ def _of_groups(schema: Schema, stored: PlanFormat) -> Plan:
 
 
 def _of_budget(
-    schema: Schema, stored: PlanFormat, numbered: Sequence[tuple[int, PartFormat]], epsilon: float, users: int, answered: int
+    schema: Schema,
+    stored: PlanFormat,
+    numbered: Sequence[tuple[int, PartFormat]],
+    epsilon: float,
+    users: int,
+    answered: int,
 ) -> Plan:
     """What users with one budget answer, without its prediction."""
     details = stored.conditions

@@ -221,9 +221,9 @@ def _in_the_clear(plan: "Plan") -> tuple[Section, ...]:
     if BUDGET in plan.public:
         offered = "; ".join(f"{label}: {asked.guarantee}" for label, asked in plan.budgets.items())
         closing.append(
-            f"You choose the budget, and with it how much your reports can tell: {offered}. A smaller epsilon tells less. "
-            "Your choice is seen by whoever sees your report: choose before you think of your answers, so that it does not "
-            "give them away."
+            f"You choose the budget, and with it how much your reports can tell: {offered}. A smaller epsilon tells "
+            "less. Your choice is seen by whoever sees your report: choose before you think of your answers, so that it "
+            "does not give them away."
         )
     return (
         Section(
@@ -257,8 +257,8 @@ def _sent(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
         without += f" beyond what it says openly ({', '.join(plan.public)})"
     group = ", of which group," if plan.groups else ""
     yield (
-        f"A report is {bytes_} byte{'s' * (bytes_ != '1')} that chance had a hand in, and a tag that says which plan{group} "
-        f"and which question it belongs to. It holds {without}."
+        f"A report is {bytes_} byte{'s' * (bytes_ != '1')} that chance had a hand in, and a tag that says which "
+        f"plan{group} and which question it belongs to. It holds {without}."
     )
     yield (
         "Reports travel over a network, which shows where they come from and when. That is not part of them, and the "

@@ -188,7 +188,9 @@ class ConditionalMeanOf(KeyQuestion):
         notes = tuple(dict.fromkeys(note for term, _ in known for note in term.notes))
         source = "; ".join(dict.fromkeys(term.source for term, _ in known))
         if len(known) < sum(weight > 0 for weight in weights):  # of some it is not known how many hold what
-            return terms[0].with_numbers(np.full(shape, np.nan), np.full(shape, np.inf), n=n, source=source, notes=notes)
+            return terms[0].with_numbers(
+                np.full(shape, np.nan), np.full(shape, np.inf), n=n, source=source, notes=notes
+            )
         rule = RatioIntervals(*(np.zeros(shape) for _ in range(5)))
         for term, weight in known:
             own: Any = term.rule  # such a ratio has its rule from the mechanism

@@ -2,8 +2,8 @@
 
 A plan is known by its shape alone, so that nothing here depends on planning. A report of the *empty* record costs
 nothing, since it knows nothing; but which questions it answers is drawn as for any other. It serves as the draw. Where
-a report names a group in the clear, it is that of a record with the public values alone. A device stays in the group that
-it first reported in: what it has sent is repeated, whatever its public values are later.
+a report names a group in the clear, it is that of a record with the public values alone. A device stays in the group
+that it first reported in: what it has sent is repeated, whatever its public values are later.
 """
 
 from collections.abc import Mapping, Sequence
