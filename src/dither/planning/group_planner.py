@@ -98,8 +98,8 @@ def _warn_of_groups(made: Plan) -> None:
     warnings.warn(
         f"too few users to learn from in {len(few):,} of {len(made.groups):,} groups "
         f"({'; '.join(few[:_LISTED])}{more}): with epsilon {group.asked.epsilon:g} and {group.users:,} users {name} of "
-        f"{group.name} will have a standard error of {group.predicted[name]:.3g}. Results over all users are not harmed; join small groups under one label, or "
-        "raise their epsilon.",
+        f"{group.name} will have a standard error of {group.predicted[name]:.3g}. Results over all users are not "
+        "harmed; join small groups under one label, or raise their epsilon.",
         BudgetWarning,
         stacklevel=4,
     )

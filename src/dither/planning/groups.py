@@ -247,7 +247,9 @@ def expected_users(public: Mapping[str, Public], users: Any) -> list[int]:
         values = dict(facts)
         shares = [margin.numbers[tuple(values[name] for name in margin.names)] / total for margin in given]
         exact.append(total * prod(shares) / free)
-    rounded = np.diff(np.rint(np.cumsum([0.0, *exact])))  # so that they add up to all
+    order = np.argsort([dict(facts).get(BUDGET, "") for facts in groups], kind="stable")
+    rounded = np.empty(len(groups))
+    rounded[order] = np.diff(np.rint(np.cumsum([0.0, *np.array(exact)[order]])))  # adds up to all, and to each budget
     return [max(1, int(count)) for count in rounded]
 
 

@@ -222,8 +222,8 @@ def _in_the_clear(plan: "Plan") -> tuple[Section, ...]:
         offered = "; ".join(f"{label}: {asked.guarantee}" for label, asked in plan.budgets.items())
         closing.append(
             f"You choose the budget, and with it how much your reports can tell: {offered}. A smaller epsilon tells "
-            "less. Your choice is seen by whoever sees your report: choose before you think of your answers, so that it "
-            "does not give them away."
+            "less. Your choice is seen by whoever sees your report: choose before you think of your answers, so that "
+            "it does not give them away."
         )
     return (
         Section(
