@@ -4,7 +4,7 @@
 - `choose`: the ways to ask that are compared, and the best of them
 - `planner`: `dither.plan`; `error_curves`: how its error falls with epsilon and with users
 - `plans`: the plan: what devices, servers and analysts do with it
-- `plan_files`: how it is stored, and what its hash covers
+- `plan_files`: how it is stored, and what its hash covers; `stored_plans`: a plan made of what is read
 - `explanation`, `prediction`, `plan_tally`, `refinement`: it in words, what it will cost, what is counted, what is won
   back
 - `rounds`: collection over time, priced; `round_reports`, `round_estimates`, `rounds_in_words`: its trials, its results

@@ -33,7 +33,7 @@ from dither.core.columns import filled
 from dither.core.guarantee import Guarantee
 from dither.display.markup import visible
 from dither.display.table import TextTable
-from dither.errors import ParameterError, RowError
+from dither.errors import DomainError, ParameterError, RowError
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plan_tally import PlanTally
 from dither.planning.record_tables import record_value
@@ -151,7 +151,7 @@ def group_number(public: Mapping[str, Public], record: Any) -> int:
     try:
         return int(group_numbers(public, one, "substitute", "substitute")[0])
     except RowError as error:
-        wrong = ParameterError(f"attribute {error.attribute}: {error.rule}; {error.substitute}")
+        wrong = DomainError(f"attribute {error.attribute}: {error.rule}; {error.substitute}")
     raise wrong
 
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from dither import __version__
 from dither.core.atomic_write import atomic_path
 from dither.core.channel import Channel
-from dither.core.checks import checked_choice, checked_count, checked_delta, checked_epsilon
+from dither.core.checks import checked_choice, checked_count
 from dither.core.columns import filled
 from dither.core.composite_channels import Announced, Independent
 from dither.core.draw import Tape, entries
@@ -47,7 +47,6 @@ from dither.core.schedule import FRESH, KEPT, ONCE, Schedule
 from dither.core.subsets import random_subsets
 from dither.display.table import TextTable
 from dither.errors import EmptyError, ParameterError, ReportError, RowError, TallyError
-from dither.mechanisms import load
 from dither.planning import plan_files
 from dither.planning.device_reports import DeviceReports
 from dither.planning.explanation import explain_plan
@@ -63,16 +62,15 @@ from dither.planning.groups import (
     rows_by_group,
 )
 from dither.planning.importance import importances
-from dither.planning.plan_files import CertificateFormat, PartFormat, PlanFormat
+from dither.planning.plan_files import CertificateFormat
 from dither.planning.plan_parts import DevicePart, Part
 from dither.planning.plan_poisoning import goodness_of_tally, influence_on_plan
 from dither.planning.plan_tally import PlanTally
-from dither.planning.prediction import NOTHING, Prediction, checked_prediction, prediction_of_budgets
+from dither.planning.prediction import Prediction, prediction_of_budgets
 from dither.planning.record_check import RecordCheck, checked_record
 from dither.planning.record_tables import columns_of, missing_replaced, record_value
 from dither.planning.rounds_in_words import refuse_forgetful, rounds_columns
 from dither.planning.tally_sums import merged_tallies
-from dither.questions.catalogue import questions
 from dither.questions.question import Question
 from dither.schema import RULES, Asked, Attribute, Public, Schema
 from dither.utility.goodness import FALSE_ALARM, Goodness
@@ -903,9 +901,10 @@ class Plan:
     @classmethod
     def from_json(cls, text: str) -> "Plan":
         """The inverse of `to_json`: the hash is compared, every mechanism is certified again, and so is the plan."""
+        from dither.planning.stored_plans import plan_of_fields
+
         stored = plan_files.from_text(text)
-        schema = _named("schema", Schema.from_dict, stored.schema)
-        plan = _of_groups(schema, stored) if schema.public else _without_groups(schema, stored)
+        plan = plan_of_fields(stored)
         if plan.fingerprint != stored.hash:  # what was read is not what it would write
             raise ParameterError(plan_files.CHANGED)
         if not plan.kept:
@@ -913,65 +912,6 @@ class Plan:
         if not plan._certified(stored.certificate):
             raise ParameterError("this plan states another guarantee than its integers deliver; make the plan again")
         return plan
-
-
-def _without_groups(schema: Schema, stored: PlanFormat) -> Plan:
-    """The plan in a file, of a schema without public attributes."""
-    if stored.groups or stored.budgets or any(part.budget for part in stored.parts):
-        raise ParameterError("this is not a plan: its schema has no public attributes, and it has groups")
-    schedule = ONCE if stored.schedule is None else _named("schedule", Schedule.from_dict, stored.schedule)
-    numbered = list(enumerate(stored.parts))
-    budget = checked_epsilon(stored.epsilon), stored.users, stored.reported
-    plan = _of_budget(schema, stored, numbered, *budget)
-    plan = replace(plan, schedule=schedule)
-    return replace(plan, prediction=checked_prediction(stored.prediction, plan.measured + plan.derived))
-
-
-def _of_groups(schema: Schema, stored: PlanFormat) -> Plan:
-    """The plan in a file, of a schema with public attributes."""
-    facts = _named("schema", combinations, schema.public)
-    labels = schema.public[BUDGET].labels if BUDGET in schema.public else ("",)
-    fitting = len(stored.groups) == len(facts) and set(stored.budgets) == set(labels) - {""}
-    if not fitting or stored.schedule is not None or set(stored.prediction.asked) != set(labels):
-        raise ParameterError("this is not a plan: its groups are not those of its public attributes")
-    budgets = {}
-    for label in labels:
-        own = [(place, part) for place, part in enumerate(stored.parts) if (part.budget or "") == label]
-        users = sum(n for each, n in zip(facts, stored.groups, strict=True) if dict(each).get(BUDGET, "") == label)
-        chosen = stored.budgets.get(label)
-        epsilon, reported = (stored.epsilon, stored.reported) if chosen is None else (chosen.epsilon, chosen.reported)
-        plan = _of_budget(schema.private, stored, own, checked_epsilon(epsilon), users, reported)
-        asked = checked_prediction(stored.prediction.asked[label], plan.measured + plan.derived)
-        budgets[label] = replace(plan, prediction=asked)
-    plan = Plan.of_groups(schema, budgets, stored.groups)
-    checked_prediction(stored.prediction, plan.measured + plan.derived)
-    return plan
-
-
-def _of_budget(
-    schema: Schema,
-    stored: PlanFormat,
-    numbered: Sequence[tuple[int, PartFormat]],
-    epsilon: float,
-    users: int,
-    answered: int,
-) -> Plan:
-    """What users with one budget answer, without its prediction."""
-    details = stored.conditions
-    parts = tuple(_part(schema, part, details, f"parts[{place}]") for place, part in numbered)
-    if not parts:
-        raise ParameterError("this is not a plan: a budget has no parts")
-    reported = checked_count("reported", answered, 1, len(parts))
-    uneven = len({part.weight for part in parts}) > 1
-    fitting = all(part.fits for part in parts) and (reported in (1, len(parts)) or not uneven)
-    keys = [part.keys for part in parts if part.keys is not None]
-    asked = [question for part in parts for question in part.questions]
-    derived = _derived(schema, stored)
-    told = {base for each in derived for base in each.rests_on} <= set(asked)
-    different = len(set(map(str, asked))) == len(asked) and all(question.reported for question in asked)
-    if not (fitting and told and different) or len(set(keys)) < len(keys):
-        raise ParameterError("this is not a plan: its mechanisms do not fit its questions")
-    return Plan(schema, epsilon, checked_delta(stored.delta), users, parts, reported, NOTHING, derived)
 
 
 def _draws(tape: Stream, budget: str) -> Stream:
@@ -991,30 +931,6 @@ def _by_budget(tables: Mapping[str, TextTable]) -> TextTable:
 
 def _chained(tables: Mapping[str, TextTable], name: str) -> Iterator[Any]:
     return (cell for table in tables.values() for cell in table.columns[name])
-
-
-def _derived(schema: Schema, stored: PlanFormat) -> tuple[Question, ...]:
-    """What a stored plan works out from its reports."""
-    if not stored.derived:
-        return ()
-    found = _named("derived", questions, schema, stored.derived, stored.conditions)
-    if any(question.reported for question in found):
-        raise ParameterError("this is not a plan: derived: expected questions that no report is about")
-    return found
-
-
-def _part(schema: Schema, stored: PartFormat, details: Mapping[str, Any], field: str) -> Part:
-    asked = _named(f"{field}.questions", questions, schema, stored.questions, details)
-    mechanism = _named(f"{field}.mechanism", load, stored.mechanism)
-    return Part(tuple(question.as_asked_by(mechanism) for question in asked), mechanism, stored.weight)
-
-
-def _named(field: str, make: Callable[..., T], *stored: Any) -> T:
-    """What is made of a field of a file; an error names it."""
-    try:
-        return make(*stored)
-    except ParameterError as error:
-        raise ParameterError(f"this is not a plan: {field}: {error}") from None
 
 
 def _stated(guarantee: Guarantee) -> dict[str, Any]:
