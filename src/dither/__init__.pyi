@@ -27,6 +27,7 @@ from .schema import Categorical as Categorical
 from .schema import KeyValue as KeyValue
 from .schema import Numeric as Numeric
 from .schema import Ordinal as Ordinal
+from .schema import Public as Public
 from .schema import Schema as Schema
 
 # Categories

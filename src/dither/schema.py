@@ -20,6 +20,10 @@ column of codes is `Categorical(["1", "2", "3"])` whether a file holds it as num
 **One value a user.** A column is one-dimensional. Anything else is refused, because a table of values where a column
 is expected would mix the values of many users into each report. What is under a mask is missing, and never read.
 The value of a `KeyValue` is a vector: a dictionary, or a row of a table with a column for each key.
+
+**Public attributes** are not asked about. A report carries their value in the clear, and nothing protects it: the
+country, the version of an app, the day. Whoever has no such value is in no group, so there is no substitute unless one
+is declared.
 """
 
 import math
@@ -43,10 +47,11 @@ from dither.core.sparse_columns import MOST_KEYS, Entries, entries_of, entries_o
 from dither.core.sparse_domain import Sparse
 from dither.display.markup import visible
 from dither.display.significant_digits import plain_number
-from dither.errors import ParameterError, RowError
+from dither.errors import DomainError, ParameterError, RowError
 
 RULES = ("error", "substitute")
 MOST_LABELS = 1 << 20
+MOST_PUBLIC = 1 << 12  # labels of a public attribute: each has a tally of its own
 _LISTED = 12  # labels, in words
 _LATER = {"later": True}  # parameters that are stored only where they are not the default: older plans keep their hash
 
@@ -473,8 +478,87 @@ class KeyValue:
         refuse_first(np.arange(len(entries.ends)), entries.counts > self.size, rule)
 
 
-Attribute = Numeric | Ordinal | Categorical | KeyValue
-KINDS: dict[str, type] = {cls.kind: cls for cls in (Numeric, Ordinal, Categorical, KeyValue)}
+@dataclass(frozen=True)
+class Public:
+    """One of some labels that everybody may see: a report carries it in the clear, and nobody is asked about it.
+
+    `other` stands in for any label that is not among them, and for none at all, if it is declared. Otherwise such a
+    value is refused, also by devices: it is public, so that refusing it tells nothing about anybody.
+
+    >>> Public(["DE", "FR"]).encode(["FR", "DE"]).tolist()
+    [1, 0]
+    """
+
+    labels: Any
+    other: str | None = None
+
+    kind: ClassVar[Literal["public"]] = "public"
+    questions: ClassVar[tuple[str, ...]] = ()
+    nominal: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not is_list(self.labels) or not all(map(_writable, self.labels)):
+            raise ParameterError('the labels of a public attribute are a list of texts, as in Public(["DE", "FR"])')
+        labels: tuple[str, ...] = tuple(map(str, self.labels))
+        if len(set(labels)) != len(labels) or not 1 <= len(labels) <= MOST_PUBLIC:
+            raise ParameterError(f"the labels of a public attribute must be different, and from 1 to {MOST_PUBLIC:,}")
+        if self.other is not None and not (_writable(self.other) and str(self.other) in labels):
+            raise ParameterError('other must be one of the labels; add a label for it, such as "other"')
+        object.__setattr__(self, "labels", labels)
+
+    @property
+    def k(self) -> int:
+        """How many labels there are."""
+        return len(self.labels)
+
+    @property
+    def substitute(self) -> str | None:
+        """What a missing value counts as, if that is declared."""
+        return self.other
+
+    @cached_property
+    def _places(self) -> LabelCodes:
+        return LabelCodes(self.labels)
+
+    @property
+    def in_words(self) -> str:
+        """Its values, for those who are asked."""
+        return f"one of {self.k:,} labels: {_some(self.labels)}"
+
+    def stand_in(self, column: Any) -> str:
+        """What the value of one user counts as, in words."""
+        try:
+            return repr(self.labels[int(self.encode(column, "substitute")[0])])
+        except DomainError:
+            return "nothing: it is refused"
+
+    def encode(self, column: Any, invalid: str = "error") -> NDArray[np.int64]:
+        """The labels' numbers."""
+        refuse, found = _checked_rule(invalid), self._places.of(column)
+        odd = found < 0
+        if not odd.any():
+            return found
+        if refuse or self.other is None:
+            rule = f"the value is not one of the {self.k:,} public labels, so it names no group of the plan"
+            mended = {} if self.other is not None else {"substitute": "declare a label for it: Public(..., other=...)"}
+            raise RowError(int(odd.argmax()), rule, **mended)
+        return np.where(odd, self.labels.index(self.other), found)
+
+    def place(self, value: Any) -> int:
+        """The number of a label; below 0 if it is none."""
+        return self._places.of_value(value)
+
+    def encode_value(self, value: Any) -> int:
+        """The number of the label of one user."""
+        return int(self.encode([value], "substitute")[0])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # as of labels
+
+
+Asked = Numeric | Ordinal | Categorical | KeyValue  # what can be asked about
+Attribute = Asked | Public
+KINDS: dict[str, type] = {cls.kind: cls for cls in (Numeric, Ordinal, Categorical, KeyValue, Public)}
 
 
 @dataclass(frozen=True)
@@ -496,7 +580,7 @@ class Schema(Mapping[str, Attribute]):
             if not _writable(name) or not name or set(name) & set("()[]\n"):
                 raise ParameterError("the name of an attribute is a text without brackets or line breaks")
             if not isinstance(attribute, tuple(KINDS.values())):
-                raise ParameterError(f"attribute {name}: use Numeric, Ordinal, Categorical or KeyValue")
+                raise ParameterError(f"attribute {name}: use Numeric, Ordinal, Categorical, KeyValue or Public")
         object.__setattr__(self, "attributes", tuple(given.items()))
 
     def __getitem__(self, name: str) -> Attribute:
@@ -505,6 +589,20 @@ class Schema(Mapping[str, Attribute]):
     @cached_property
     def _by_name(self) -> dict[str, Attribute]:
         return dict(self.attributes)
+
+    @cached_property
+    def public(self) -> "dict[str, Public]":
+        """The attributes that a report carries in the clear."""
+        return {name: attribute for name, attribute in self.attributes if isinstance(attribute, Public)}
+
+    @cached_property
+    def private(self) -> "Schema":
+        """The attributes that can be asked about."""
+        if not self.public:
+            return self
+        if len(self.public) == len(self):
+            raise ParameterError("all attributes of this schema are public: there is nothing to be asked about")
+        return Schema({name: attribute for name, attribute in self.attributes if name not in self.public})
 
     def __iter__(self) -> Iterator[str]:
         return iter(name for name, _ in self.attributes)

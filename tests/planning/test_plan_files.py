@@ -326,7 +326,7 @@ def test_a_mistake_of_the_program_is_not_taken_for_a_damaged_file(monkeypatch):
         def broken(stored, error=error):
             raise error("a mistake")
 
-        monkeypatch.setattr("dither.planning.plans.load", broken)
+        monkeypatch.setattr("dither.planning.stored_plans.load", broken)
         with pytest.raises(error):
             Plan.from_json(text)
 

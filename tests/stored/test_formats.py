@@ -27,7 +27,7 @@ from dither.core.tally import Tally, TallyFormat
 from dither.engines.journal import JournalFormat
 from dither.errors import ParameterError, TallyError
 from dither.page.export import to_dict
-from dither.planning.plan_files import CertificateFormat, PartFormat, PlanFormat
+from dither.planning.plan_files import BudgetFormat, CertificateFormat, PartFormat, PlanFormat
 from dither.planning.plan_tally import ListedTallyFormat, PlanTally, PlanTallyFormat
 from dither.planning.prediction import PredictionFormat
 from dither.schema import KINDS
@@ -210,6 +210,7 @@ def test_every_field_of_a_format_is_described():
         (PartFormat, plan["parts"]["items"]),
         (CertificateFormat, plan["certificate"]["anyOf"][1]),
         (PredictionFormat, plan["prediction"]),
+        (BudgetFormat, plan["budgets"]["additionalProperties"]),
         (ScheduleFormat, plan["schedule"]["anyOf"][1]),
         (TallyFormat, tallies["tally"]),
         (PlanTallyFormat, tallies["planTally"]),

@@ -30,6 +30,7 @@ from dither.cli.common import (
 )
 from dither.display.progress import progress
 from dither.display.table import TextTable, cell
+from dither.errors import ParameterError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from dither.core.estimate import Estimate
     from dither.engines.records import RecordStream
     from dither.planning import Plan
+    from dither.planning.group_estimates import GroupEstimates
     from dither.planning.plan_estimates import PlanEstimates
 
 _LONG, _TOP = 12, 5  # a list of more numbers is cut to the largest few
@@ -64,6 +66,22 @@ _ERRORS = "The errors that were predicted and made, and the share of all 95% int
     type=int,
     help="How many users there are, if that is public and only a random part of them reported: totals are of all.",
 )
+@click.option("--by", metavar="NAME", help="Results of each value of this public attribute, here and in the files.")
+@click.option(
+    "--sizes", metavar="NAME=NUMBER,...", help="Public sizes of the groups, which count by them: DE=83e6,FR=68e6."
+)
+@click.option(
+    "--survey-weights",
+    metavar="NAME=NUMBER,...",
+    help="Public weights of a survey: how much a user of each group counts.",
+)
+@click.option(
+    "--pooling",
+    type=click.Choice(["stratified", "reports", "inverse variance"]),
+    default="stratified",
+    show_default=True,
+    help="How budgets that people chose are put together; the last two are right only if their users are alike.",
+)
 @key_option("Only a tally that is sealed with the key in this file.")
 @json_option()
 def estimate(
@@ -75,6 +93,10 @@ def estimate(
     queries: Sequence[str],
     truth: str | None,
     users: int | None,
+    by: str | None,
+    sizes: str | None,
+    survey_weights: str | None,
+    pooling: str,
     key_file: str | None,
     as_json: bool,
 ) -> None:
@@ -85,6 +107,7 @@ def estimate(
     \b
     dither estimate plan.json all.tally -o estimates.csv
     dither estimate plan.json all.tally --html report.html
+    dither estimate plan.json all.tally --by country
     dither estimate plan.json all.tally --html report.html --query "age < 30 and income > 50000"
     """
     from dither.page.export import compared, to_dict, write_estimates
@@ -100,12 +123,15 @@ def estimate(
     made = read_plan(plan_file)
     tally = read_tally(tally_file, made, sealing_key(key_file))
     asked = answers(made, tally, queries) if queries else None
-    found = made.estimate(tally, refine=None if refine == "none" else refine, users=users)
+    counting = {"sizes": _by_value("--sizes", sizes), "weights": _by_value("--survey-weights", survey_weights)}
+    chosen = None if refine == "none" else refine
+    found = made.estimate(tally, refine=chosen, users=users, pooling=pooling, **counting)
+    groups = None if by is None else found.by(by)
     fit = made.goodness(tally)
     real = _truths(made, found, truth, [output, html]) if truth else None
     told = asked.rows() if asked else None
     if output:
-        write_estimates(output, made, found, truth=real, queries=told)
+        write_estimates(output, made, found, truth=real, queries=told, by=groups)
     if html:
         from dither.page.html_page import html_page
 
@@ -113,9 +139,11 @@ def estimate(
     if as_json:
         errors = {} if real is None else {"errors": list(_rows(compared(made, found, real)))}
         answered = {} if asked is None else {"answers": asked.to_dict()["answers"]}
-        facts({**to_dict(made, found), **errors, **answered})
+        facts({**to_dict(made, found, by=groups), **errors, **answered})
     elif html != STREAM:
         show(_table(made, found, real or {}), _explained(made, found, refine))
+        if groups is not None:
+            show(_group_table(made, groups), groups.explain())
         if asked is not None:
             show(asked.table())
         if real is not None:
@@ -132,6 +160,38 @@ def estimate(
             f"next: dither estimate {shell_quoted(plan_file)} {shell_quoted(tally_file)} "
             "--html report.html -o estimates.csv"
         )
+
+
+def _by_value(option: str, text: str | None) -> dict[str, Any] | None:
+    """NAME=NUMBER,...: a number for each value of a public attribute; NAME:VALUE=NUMBER where there are several."""
+    if text is None:
+        return None
+    found: dict[str, Any] = {}
+    for pair in text.split(","):
+        name, mark, value = (part.strip() for part in pair.rpartition("="))
+        try:
+            number = float(value) if mark else None
+        except ValueError:
+            number = None
+        if number is None:
+            raise ParameterError(f"write {option} as DE=83e6,FR=68e6, with a number for every value")
+        attribute, colon, label = name.partition(":")
+        if colon:
+            found.setdefault(attribute, {})[label] = number
+        else:
+            found[name] = number
+    return found
+
+
+def _group_table(made: "Plan", groups: "GroupEstimates") -> TextTable:
+    """The numbers of each value of a public attribute that fit a terminal."""
+    columns: dict[str, list[Any]] = {}
+    for value, each in groups.items():
+        table = _table(made, each, {}).columns
+        columns.setdefault(groups.name, []).extend([value] * len(next(iter(table.values()))))
+        for name, column in table.items():
+            columns.setdefault(name, []).extend(column)
+    return TextTable(columns)
 
 
 def _truths(made: "Plan", found: "PlanEstimates", source: str, outputs: Sequence[str | None]) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def randomize(
             {
                 "plan": made.fingerprint,
                 "records": count,
-                "reports": count * made.questions_per_user,
+                "reports": None if made.reports_per_user is None else count * made.reports_per_user,
                 "file": output,
                 "seconds": round(seconds, 3),
                 "ignored columns": list(ignored),
@@ -170,8 +170,11 @@ def _tell_about(made: "Plan", ignored: Sequence[str]) -> None:
         tell(
             f"note: {several(len(ignored), 'column')} ignored, the plan does not ask for {them}: {enumerated(ignored)}"
         )
-    known = [f"{name} {attribute.stand_in([None])}" for name, attribute in made.attributes.items()]
+    replaced = {name: each for name, each in made.attributes.items() if each.substitute is not None}
+    known = [f"{name} {attribute.stand_in([None])}" for name, attribute in replaced.items()]
     tell(f"note: a null counts as {enumerated(known)}")
+    if made.public:
+        tell(f"note: every report carries in the clear: {enumerated(list(made.public))}")
 
 
 def _budget(made: "Plan") -> str:

@@ -155,7 +155,18 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
 @click.option(
     "--batch", type=int, metavar="USERS", help="The smallest batch that the shuffler forwards; all users by default."
 )
-@click.option("--users", type=int, required=True, help="How many users will report.")
+@click.option(
+    "--users",
+    metavar="NUMBER",
+    help="How many users will report; of each value of the one public attribute, as in DE=60000,FR=40000.",
+)
+@click.option(
+    "--group",
+    "budgets",
+    multiple=True,
+    metavar="NAME=EPSILON:USERS",
+    help="A budget that people may choose, and how many will, as in careful=0.5:60000; not with --epsilon and --users.",
+)
 @click.option("--delta", type=float, default=0.0, show_default=True, help="A failure probability, where allowed.")
 @click.option("--ask", multiple=True, metavar="QUESTION", help='As in "mean(income)"; by default one an attribute.')
 @click.option(
@@ -205,7 +216,8 @@ def plan(
     epsilon: float | None,
     central: float | None,
     batch: int | None,
-    users: int,
+    users: str | None,
+    budgets: Sequence[str],
     delta: float,
     ask: Sequence[str],
     prior: Sequence[str],
@@ -228,6 +240,9 @@ def plan(
     dither plan schema.toml --epsilon 1 --users 100000 --ask "mean(income)" --plot error.png
     dither plan schema.toml --central 0.1 --delta 1e-6 --users 100000 --batch 20000 -o plan.json
     dither plan schema.toml --epsilon 4 --users 100000 --rounds 30 --changes 0 -o plan.json
+    dither plan schema.toml --group careful=0.5:60000 --group open=2:40000 -o plan.json
+
+    Attributes of kind "public" in the schema are carried by every report in the clear, and results are by their values.
     """
     from dither.planning.error_curves import error_curves
 
@@ -239,34 +254,65 @@ def plan(
         "most_evaluations": most_evaluations,
         "most_bytes": most_bytes,
     }
-    if epsilon is None and central is None:
-        raise click.UsageError("say what reports may cost: --epsilon, or --central and --delta if they are shuffled.")
-    if plot and (rounds or central is not None):
-        raise click.UsageError("--plot draws the error of local plans with one round: leave it out, or the other one.")
+    stated = (epsilon is not None or central is not None) and users is not None
+    if bool(budgets) == stated or (budgets and (epsilon or users)):
+        raise click.UsageError(
+            "Give --epsilon (or --central and --delta, if reports are shuffled) and --users, or budgets to choose from "
+            "with --group NAME=EPSILON:USERS."
+        )
+    other = {"--group": budgets, "--rounds": rounds, "--central": central}
+    for option in (name for name, given in other.items() if plot and given):
+        raise click.UsageError(f"--plot draws the error of local plans with one epsilon and round: leave out {option}.")
     checked_output(output, [schema], as_json=as_json)
     checked_output(plot, [schema])
     check_picture(plot)
     writable(output, plot)
     described = dither.Schema.read(schema)
     again = {"rounds": _rounds(rounds), "changes": changes, "first": first}
+    price, expected = _budgets(budgets, described) if budgets else (epsilon, _users(users or ""))
     crowd = {"central": central, "batch": batch}
-    made = dither.plan(described, epsilon, users=users, liars=liars or 0.0, **crowd, **options, **again)
+    made = dither.plan(described, price, users=expected, liars=liars or 0.0, **crowd, **options, **again)  # type: ignore[arg-type]
     if output:  # first, since whoever reads the tables may stop reading: dither plan ... | head
         write(output, made.to_json() + "\n")
     if as_json:
         say(made.to_json())
     elif output != STREAM:
-        show(made.table(liars), made.explain(), made.ways(), *([made.compared(options["prior"])] if compare else []))
+        groups = [made.group_table()] if made.groups else []
+        others = [made.compared(options["prior"])] if compare else []
+        show(made.table(liars), *groups, made.explain(), made.ways(), *others)
     if output:
         tell(f"wrote {output}, plan {made.fingerprint[:12]}")
         if output != STREAM:
             tell("note: values outside of the schema are refused, unless --invalid substitute moves them into it")
             tell(f"next: {_next(output, made.rounds)}")
-    if plot and epsilon is not None:
-        error_curves(described, epsilon, users=users, progress=track("Planning for other epsilons"), **options).plot(
-            plot
-        )
+    if plot:
+        watched = track("Planning for other epsilons")
+        error_curves(described.private, made.epsilon, users=made.users, progress=watched, **options).plot(plot)
         tell(f"drew {plot}")
+
+
+def _users(text: str) -> int | dict[str, int]:
+    """A number of users, or one for each value of a public attribute."""
+    if "=" not in text:
+        return _whole("--users", text)
+    return {name: _whole("--users", number) for name, number in _pairs("--users", text.split(",")).items()}
+
+
+def _budgets(texts: Sequence[str], schema: dither.Schema) -> tuple[dict[str, float], dict[str, Any]]:
+    """NAME=EPSILON:USERS, several times: the epsilon of each budget, and how many will choose it."""
+    given = {name: value.partition(":") for name, value in _pairs("--group", texts).items()}
+    if len(given) < len(texts) or not all(mark for _, mark, _ in given.values()):
+        raise ParameterError("write --group as NAME=EPSILON:USERS, as in careful=0.5:60000, each name once")
+    users = {name: _whole("--group", count) for name, (_, _, count) in given.items()}
+    return {name: _number("--group", epsilon) for name, (epsilon, _, _) in given.items()}, (
+        {"budget": users} if schema.public else users
+    )
+
+
+def _whole(option: str, text: str) -> int:
+    if not (text.strip().isascii() and text.strip().isdigit()):
+        raise ParameterError(f"{option} takes a whole number of users")
+    return int(text)
 
 
 def _rounds(text: str | None) -> int | list[str]:

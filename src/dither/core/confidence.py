@@ -55,6 +55,7 @@ Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
 
 CAP = 0.1  # the least share of the miss in either tail, away from the ends of the domain
+STANDS_OUT = 3.0  # standard errors of what is divided by, from which on a ratio is shown
 _AT_END = 0.5  # standard errors from an end of the domain within which all of the miss is on the other side
 _FINE = 8  # points of the lattice in a standard error
 _OUTWARD = 8  # steps to the farthest truth that an item may be believed with
@@ -253,6 +254,30 @@ class RatioIntervals(IntervalRule):
     def of(self, places: NDArray[np.intp]) -> "RatioIntervals":
         names = ("top", "bottom", "top_variance", "bottom_variance", "covariance")
         return replace(self, **{name: getattr(self, name)[places] for name in names})
+
+    def point(self) -> Ends:
+        """The ratio with its standard error; unknown where the bottom does not stand out of its noise.
+
+        Nearer to it the error of a ratio is not what the delta method says, and nearly everybody would be shown whom
+        chance has helped.
+        """
+        top, bottom = (np.where(np.isnan(each), np.inf, each) for each in (self.top_variance, self.bottom_variance))
+        seen = self.bottom > STANDS_OUT * np.sqrt(bottom)
+        base = np.where(seen, self.bottom, 1.0)
+        ratio = np.clip(self.top / base, -1.0, 1.0)
+        with np.errstate(invalid="ignore"):  # where it is not seen
+            spread = np.maximum(top + ratio**2 * bottom - 2 * ratio * self.covariance, 0.0)
+            return np.where(seen, ratio, np.nan), np.where(seen, np.sqrt(spread) / base, np.inf)
+
+    def plus(self, other: "RatioIntervals", weight: float) -> "RatioIntervals":
+        """Of the ratio of sums, to which another's independent ones are added with this weight."""
+        return RatioIntervals(
+            self.top + weight * other.top,
+            self.bottom + weight * other.bottom,
+            self.top_variance + weight**2 * other.top_variance,
+            self.bottom_variance + weight**2 * other.bottom_variance,
+            self.covariance + weight**2 * other.covariance,
+        )
 
     def ends(self, miss: float) -> Ends:
         """Where a t^2 - 2 b t + c <= 0: between its roots if a > 0, else outside of them or everywhere."""

@@ -9,7 +9,7 @@ other numbers a user exactly at a threshold is above it, as such a user is in th
 """
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -67,6 +67,15 @@ class Cumulative(Estimate):
         object.__setattr__(self, "ordered", True)
         if np.shape(self.value) != np.shape(self.thresholds):
             raise ParameterError("cumulative shares need one threshold for each")
+
+    def with_numbers(self, value: Floats, stderr: Floats, **how: Any) -> "Cumulative":
+        """Of the same thresholds."""
+        return Cumulative(
+            **vars(super().with_numbers(value, stderr, **how)),
+            thresholds=self.thresholds,
+            ends=self.ends,
+            whole=self.whole,
+        )
 
     def quantile(self, q: ArrayLike) -> Floats:
         """The value with a share of q of the users up to it: 0.5 for the median.

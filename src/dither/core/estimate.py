@@ -111,6 +111,36 @@ class Estimate(Tabular):
         """The same estimate, with a name for each item."""
         return replace(self, labels=tuple(labels))
 
+    def with_numbers(
+        self,
+        value: NDArray[np.float64],
+        stderr: NDArray[np.float64],
+        *,
+        n: int,
+        source: str,
+        notes: tuple[str, ...],
+        correlation: Covariance | None = None,
+        rule: IntervalRule | None = None,
+        bias: NDArray[np.float64] | None = None,
+    ) -> "Estimate":
+        """An estimate of the same items with other numbers, and nothing of how its own were found."""
+        return Estimate(
+            value,
+            stderr,
+            n,
+            self.guarantee,
+            self.question,
+            self.labels,
+            source,
+            notes,
+            self.bounds,
+            ordered=self.ordered,
+            edges=self.edges,
+            correlation=correlation,
+            rule=rule,
+            bias=bias,
+        )
+
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Where the truth is: each covers it with probability `level`, or all at once if `simultaneous`.
 

@@ -1,4 +1,4 @@
-"""Results along the rounds of a collection: a line for each item, with a band for its intervals."""
+"""Results along the rounds of a collection, or along public values such as days: a line for each item, with a band."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -21,7 +21,9 @@ Floats = NDArray[np.float64]
 Band = tuple[Floats, Floats, Floats]  # values, lower and upper ends
 
 
-def draw_rounds(ax: "Axes | None", periods: Sequence[str], lines: Mapping[str, Band], title: str) -> "Axes":
+def draw_rounds(
+    ax: "Axes | None", periods: Sequence[str], lines: Mapping[str, Band], title: str, along: str = "round"
+) -> "Axes":
     """Lines with bands along the rounds, each with its name; a single one needs none."""
     ax = new_axes() if ax is None else ax
     tidy(ax)
@@ -43,7 +45,7 @@ def draw_rounds(ax: "Axes | None", periods: Sequence[str], lines: Mapping[str, B
     shown = places[::step]
     ax.set_xticks(shown, [shortened(period, 12) for period in periods[::step]], fontsize=8)
     room = max(0.2, 0.02 * len(periods))
-    ax.set(xlabel="round", xlim=(-room, len(periods) - 1 + room))
+    ax.set(xlabel=along, xlim=(-room, len(periods) - 1 + room))
     if len(lines) > 1:
         ax.legend(frameon=False, fontsize=8, ncols=2)
     ax.set_title(title, loc="left", fontsize=10)

@@ -3,16 +3,16 @@
 | kind | takes | becomes |
 | --- | --- | --- |
 | numeric, ordinal | whole numbers, floats, decimals | float64 |
-| categorical | text, whole numbers (`7` is the label "7"), booleans ("true", "false") | text |
+| categorical, public | text, whole numbers (`7` is the label "7"), booleans ("true", "false") | text |
 | keyvalue | maps, lists of (key, value), structs with a number for each key | map from text or int64 to float64 |
 
 In CSV all is text; there, the keys and values of a `KeyValue` are written as JSON, as in `{"Heat": 5}`.
 
 **What is missing is replaced here, what is wrong is not.** A null, and a NaN, which is what pandas writes for one,
-become the attribute's `substitute`; a key whose value is null is a key that the user does not have. A cell that should
-be a number and is none becomes NaN, and one that should be JSON becomes null: there is no other null or NaN behind
-this place. Batches say so in their metadata, and `plan.randomize` refuses these cells with attribute and row, or
-replaces them, as its `invalid` says.
+become the attribute's `substitute`, and stay where a public attribute has none; a key whose value is null is a key that
+the user does not have. A cell that should be a number and is none becomes NaN, and one that should be JSON becomes
+null: there is no other null or NaN behind this place. Batches say so in their metadata, and `plan.randomize` refuses
+these cells with attribute and row, or replaces them, as its `invalid` says.
 """
 
 import json
@@ -27,7 +27,7 @@ from dither.core.checks import as_float
 from dither.core.columns import is_number_type, is_text_type
 from dither.errors import require
 from dither.planning.record_tables import REPLACED
-from dither.schema import Attribute, Categorical, KeyValue, Numeric, Ordinal
+from dither.schema import Attribute, Categorical, KeyValue, Numeric, Ordinal, Public
 
 if TYPE_CHECKING:
     import pyarrow
@@ -91,13 +91,14 @@ def converted(batch: "pyarrow.RecordBatch", attributes: Mapping[str, Attribute],
 # Labels --------------------------------------------------------------------------------------------------------------
 
 
-def _fits_labels(attribute: Categorical, kind: "pyarrow.DataType") -> bool:
+def _fits_labels(attribute: Categorical | Public, kind: "pyarrow.DataType") -> bool:
     types = require("pyarrow.types", "fast")
     return is_text_type(kind) or types.is_integer(kind) or types.is_boolean(kind)
 
 
-def _labels(attribute: Categorical, column: "pyarrow.Array", text: bool) -> "pyarrow.Array":
-    return column.cast(require("pyarrow", "fast").string()).fill_null(attribute.substitute)
+def _labels(attribute: Categorical | Public, column: "pyarrow.Array", text: bool) -> "pyarrow.Array":
+    labels, substitute = column.cast(require("pyarrow", "fast").string()), attribute.substitute
+    return labels if substitute is None else labels.fill_null(substitute)
 
 
 # Numbers -------------------------------------------------------------------------------------------------------------
@@ -271,15 +272,17 @@ _NUMBERS = ColumnForm(
     lambda attribute: require("pyarrow", "fast").float64(),
     _numbers,
 )
+_LABELS = ColumnForm(
+    "text, whole numbers, or true and false",
+    _fits_labels,
+    lambda attribute: require("pyarrow", "fast").string(),
+    _labels,
+)
 FORMS: Mapping[str, ColumnForm] = {
     "numeric": _NUMBERS,
     "ordinal": _NUMBERS,
-    "categorical": ColumnForm(
-        "text, whole numbers, or true and false",
-        _fits_labels,
-        lambda attribute: require("pyarrow", "fast").string(),
-        _labels,
-    ),
+    "categorical": _LABELS,
+    "public": _LABELS,
     "keyvalue": ColumnForm(
         "maps from keys to numbers, lists of structs (key, value), or structs with a number for each key",
         _fits_vectors,

@@ -39,7 +39,7 @@ from dither.engines.record_readers import PARQUET
 from dither.engines.record_sources import Source
 from dither.engines.records import RecordStream, open_records
 from dither.engines.report_files import report_files
-from dither.engines.report_rows import REPORT, TAG, nothing, tally_rows
+from dither.engines.report_rows import REPORT, TAG, codes, nothing, tally_rows
 from dither.errors import DitherError, MissingExtraError, ParameterError, WriteError, require
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
@@ -150,12 +150,19 @@ class Spark:
                 work = tasks.RandomizeChunks(text, shares, seed, invalid)
                 reports = _numbers(session, len(shares)).mapInArrow(work, _REPORTS)
             _write(reports, path)
-            users = reports.sparkSession.read.schema(_REPORTS).parquet(path).count() // plan.questions_per_user
+            users = _users_behind(plan, reports.sparkSession.read.schema(_REPORTS).parquet(path))
         advance(progress, users)
         return users
 
     def _session(self) -> "SparkSession":
         return sessions.current() if self.session is None else self.session
+
+
+def _users_behind(plan: Plan, rows: "DataFrame") -> int:
+    """How many users sent these rows: budgets may answer different numbers of questions."""
+    counted = {row[TAG]: row["count"] for row in rows.groupBy(TAG).count().collect()}
+    tags = codes(plan).tags.reshape(-1, 2).tolist()
+    return plan.users_behind([sum(counted.get(tag, 0) for tag in both) for both in tags])
 
 
 # What is given ---------------------------------------------------------------------------------------------------

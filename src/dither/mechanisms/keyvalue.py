@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.confidence import RatioIntervals
+from dither.core.confidence import STANDS_OUT, RatioIntervals
 from dither.core.estimate import MEAN, Bounds, Estimate, Estimates
 from dither.core.guarantee import Guarantee
 from dither.core.honest_sums import HonestSums, Sums
@@ -57,7 +57,6 @@ _TRUTH = {  # of a user who lacks the key, has it with -, has it with +
 }
 _BLOCK = 1 << 18
 _NINE_OF_TEN = 1.28  # standard errors that nine of ten collections are not below
-_STANDS_OUT = 3.0  # standard errors of presence, from which on a conditional mean is shown
 
 
 class Linear(NamedTuple):
@@ -174,20 +173,6 @@ class KeyStatistics:
         """Its standard errors."""
         return np.sqrt(_known(self.covariance[name, name]))
 
-    def ratio(self) -> tuple[Numbers, Numbers]:
-        """mean / presence with the error of a ratio; unknown where presence does not stand out of its noise.
-
-        Nearer to it the error of a ratio is not what the delta method says, and nearly everybody would be shown whom
-        chance has helped.
-        """
-        presence = self.value["presence"]
-        seen = presence > _STANDS_OUT * self.error("presence")
-        base = np.where(seen, presence, 1.0)
-        ratio = np.clip(self.value["mean"] / base, -1.0, 1.0)
-        spread = self.covariance["mean", "mean"] + ratio**2 * self.covariance["presence", "presence"]
-        spread = np.maximum(spread - 2 * ratio * self.covariance["mean", "presence"], 0.0)
-        return np.where(seen, ratio, np.nan), np.where(seen, np.sqrt(_known(spread)) / base, np.inf)
-
     def ratio_intervals(self) -> RatioIntervals:
         """Those of mean / presence, which hold however few hold a key."""
         known = self.covariance
@@ -236,8 +221,8 @@ class KeyValues:
         }
         if len(parts) == 2:
             value, stderr = (np.stack([each("minus"), each("plus")], axis=1) for each in (found.of, found.error))
-            ratio = part("conditional mean", *found.ratio(), MEAN)
-            parts["conditional_mean"] = replace(ratio, rule=found.ratio_intervals())
+            ratios = found.ratio_intervals()
+            parts["conditional_mean"] = replace(part("conditional mean", *ratios.point(), MEAN), rule=ratios)
             parts["frequency"] = part("frequency", value, stderr, share)
         return Estimates(parts)
 
@@ -312,7 +297,7 @@ class KeyValues:
             for pair in (("mean", "presence"), ("mean", "mean"), ("presence", "presence"))
         )
         spread = np.maximum(mean + among**2 * held - 2 * among * both, 0.0)
-        seen = presence > (_STANDS_OUT + _NINE_OF_TEN) * np.sqrt(held)
+        seen = presence > (STANDS_OUT + _NINE_OF_TEN) * np.sqrt(held)
         return np.where(seen, np.sqrt(spread) / np.where(seen, presence, 1.0), np.inf)
 
     def worst_variance(self, share: float = 1.0) -> float:

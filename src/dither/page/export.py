@@ -27,6 +27,7 @@ from dither.display.spreadsheet import spreadsheet_text
 from dither.display.table import TextTable
 from dither.errors import ParameterError, require
 from dither.planning import Plan
+from dither.planning.group_estimates import GroupEstimates
 from dither.planning.plan_estimates import PlanEstimates
 from dither.ranges.axes import Axis
 from dither.ranges.range_estimate import RangeEstimate
@@ -39,7 +40,8 @@ Floats = NDArray[np.float64]
 LEVEL = 0.95
 KINDS = (".parquet", ".csv", ".json", ".html")
 ALL_USERS = "all users"
-_TEXTS = ("question", "attribute", "of")
+GROUP = "group"
+_TEXTS = (GROUP, "question", "attribute", "of")
 _NUMBERS = ("value", "stderr", "low", "high")
 _BEFORE = ("original_value", "original_stderr")
 _FLAGS = ("refined", "simulated")
@@ -47,6 +49,18 @@ _MOST_PAIRS = 100  # of attributes, whose typical queries are asked
 
 
 # One row a number --------------------------------------------------------------------------------------------------
+
+
+def group_columns(plan: Plan, by: GroupEstimates, level: float = LEVEL) -> TextTable:
+    """The same for each value of a public attribute, which is in the column `group`."""
+    tables = {value: flat_columns(plan, each, level).columns for value, each in by.items()}
+    names = next(iter(tables.values()))
+    values = [value for value, table in tables.items() for _ in table["question"]]
+    return TextTable({GROUP: values, **{name: [*_stacked(tables, name)] for name in names}})
+
+
+def _stacked(tables: Mapping[str, Mapping[str, Any]], name: str) -> Iterator[Any]:
+    return (cell for table in tables.values() for cell in table[name])
 
 
 def flat_columns(plan: Plan, estimates: PlanEstimates, level: float = LEVEL) -> TextTable:
@@ -57,7 +71,7 @@ def flat_columns(plan: Plan, estimates: PlanEstimates, level: float = LEVEL) -> 
     `simulated` is the same in every row: also a file without room for remarks, such as CSV, says what it is made of.
     """
     facts = ("reports", "refined", *_BEFORE, "simulated")
-    columns: dict[str, list[Any]] = {name: [] for name in (*_TEXTS, *_NUMBERS, *facts)}
+    columns: dict[str, list[Any]] = {name: [] for name in (*_TEXTS[1:], *_NUMBERS, *facts)}
     for question, attribute, estimate in numeric_estimates(plan, estimates):
         size = np.size(estimate.value)
         before = estimate.original
@@ -214,8 +228,19 @@ def _half(axis: Axis) -> list[str] | tuple[None, Any]:
 # Files -------------------------------------------------------------------------------------------------------------
 
 
-def to_dict(plan: Plan, estimates: PlanEstimates, level: float = LEVEL) -> dict[str, Any]:
-    """All estimates, ready for JSON: what is not known is None."""
+def to_dict(
+    plan: Plan, estimates: PlanEstimates, level: float = LEVEL, by: GroupEstimates | None = None
+) -> dict[str, Any]:
+    """All estimates, ready for JSON: what is not known is None. `by` adds those of each value of a public attribute."""
+    found = {**_facts(plan, estimates, level), "questions": _asked(plan, estimates, level)}
+    if by is None:
+        return found
+    groups = {value: {"questions": _asked(plan, each, level)} for value, each in by.items()}
+    return {**found, "by": {"attribute": by.name, "groups": groups}}
+
+
+def _asked(plan: Plan, estimates: PlanEstimates, level: float) -> dict[str, Any]:
+    """The numbers of each question."""
     table = flat_columns(plan, estimates, level).columns
     asked: dict[str, Any] = {}
     for row, (question, attribute) in enumerate(zip(table["question"], table["attribute"], strict=True)):
@@ -226,7 +251,7 @@ def to_dict(plan: Plan, estimates: PlanEstimates, level: float = LEVEL) -> dict[
         own["numbers"].append(
             {**({"attribute": attribute} if several else {}), "of": table["of"][row], **numbers, **before}
         )
-    return {**_facts(plan, estimates, level), "questions": asked}
+    return asked
 
 
 def known(number: float) -> float | None:
@@ -261,10 +286,12 @@ def write_estimates(
     truth: Mapping[str, Any] | None = None,
     title: str | None = None,
     queries: Any = None,
+    by: GroupEstimates | None = None,
 ) -> None:
     """Write all estimates to a file, by its ending: .parquet, .csv or .json for further use, .html to be read.
 
-    `truth`, `title` and `queries` are for the page (`dither.page.html_page`).
+    `truth`, `title` and `queries` are for the page (`dither.page.html_page`). With `by`, tables have the numbers of
+    each value of a public attribute, and JSON both; the page has those of all public attributes anyway.
     """
     kind = Path(path).suffix.lower()
     if kind not in KINDS:
@@ -275,19 +302,25 @@ def write_estimates(
 
         text = html_page(plan, estimates, truth=truth, title=title, queries=queries)
     elif kind == ".json":
-        text = json.dumps(to_dict(plan, estimates, level), indent=1, allow_nan=False, ensure_ascii=False)
+        text = json.dumps(to_dict(plan, estimates, level, by), indent=1, allow_nan=False, ensure_ascii=False)
     elif kind == ".parquet":
-        table = to_arrow(plan, estimates, level)
+        table = to_arrow(plan, estimates, level, by)
     with atomic_path(path) as temporary:
         if text:
             temporary.write_text(text + "\n", encoding="utf-8")
         elif table is not None:
             require("pyarrow.parquet", "fast").write_table(table, temporary)
         else:
-            _write_csv(temporary, flat_columns(plan, estimates, level))
+            _write_csv(temporary, _flat(plan, estimates, level, by))
 
 
-def to_arrow(plan: Plan, estimates: PlanEstimates, level: float = LEVEL) -> "pyarrow.Table":
+def _flat(plan: Plan, estimates: PlanEstimates, level: float, by: GroupEstimates | None) -> TextTable:
+    return flat_columns(plan, estimates, level) if by is None else group_columns(plan, by, level)
+
+
+def to_arrow(
+    plan: Plan, estimates: PlanEstimates, level: float = LEVEL, by: GroupEstimates | None = None
+) -> "pyarrow.Table":
     """The flat table for Arrow; its metadata name the plan, the guarantee and the level."""
     pa = require("pyarrow", "fast")
     kinds = {**dict.fromkeys(_TEXTS, pa.string()), "reports": pa.int64(), **dict.fromkeys(_FLAGS, pa.bool_())}
@@ -296,7 +329,7 @@ def to_arrow(plan: Plan, estimates: PlanEstimates, level: float = LEVEL) -> "pya
             column if name in kinds else list(map(known, column)),
             kinds.get(name, pa.float64()),
         )
-        for name, column in flat_columns(plan, estimates, level).columns.items()
+        for name, column in _flat(plan, estimates, level, by).columns.items()
     }
     facts = _facts(plan, estimates, level)
     told = {f"dither.{name}": fact if isinstance(fact, str) else json.dumps(fact) for name, fact in facts.items()}

@@ -9,25 +9,29 @@ out, how far that can be trusted, how it was done, and what it does not tell.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from importlib import resources
 from typing import Any
+
+import numpy as np
 
 from dither.core.exact import upward
 from dither.core.guarantee import Guarantee
 from dither.core.reports import ANOTHER_PLAN, MALFORMED, OUT_OF_RANGE, SIMULATED, WRONG_LENGTH
 from dither.display.markup import Markup, element, given, joined
 from dither.display.plots import COLOURS
-from dither.display.significant_digits import UNKNOWN, percent, percent_size, plain_number, size, span
+from dither.display.significant_digits import UNKNOWN, number, percent, percent_size, plain_number, size, span
 from dither.errors import ParameterError
 from dither.page.cards import Cards
 from dither.page.export import checked, checked_truth, compared, people
 from dither.planning import Plan
+from dither.planning.group_estimates import GroupEstimates
 from dither.planning.plan_estimates import PlanEstimates
+from dither.planning.plan_parts import Part
 from dither.privacy.promise import promise_in_words
 from dither.questions.question import Question
-from dither.schema import Attribute
+from dither.schema import Asked
 from dither.utility.goodness import Goodness
 from dither.utility.influence import percentage
 
@@ -38,6 +42,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _Z = 1.96
 _LIARS = 0.01
 _MOVED = "moved by 1% of liars"
+_MOST_GROUPS, _MOST_COLUMNS = 60, 6  # rows and columns of a table by group
 _NOT_HONEST = "Not all of these reports are honest: the results below may be wrong."
 
 
@@ -69,6 +74,7 @@ def html_page(
             _promise(plan, estimates.guarantee, trial),
             *([] if goodness is None or goodness.passed else [_warning(_NOT_HONEST, goodness.explain())]),
             _results(Cards(plan, estimates, known), asked, trial),
+            *(_by_group(estimates.by(name)) for name in plan.public),
             _errors(plan, estimates, truth),
             _plan(plan, estimates),
             *([_left_out(estimates.dropped)] if estimates.dropped else []),
@@ -113,7 +119,7 @@ def _head(plan: Plan, estimates: PlanEstimates, title: str, truth: bool) -> Mark
     facts = {
         "people who reported": f"{users:,}",
         "question" + "s" * (count != 1): f"{count:,}",
-        "attribute" + "s" * (len(plan.attributes) != 1): f"{len(plan.attributes):,}",
+        "attribute" + "s" * (len(plan.asked_about) != 1): f"{len(plan.asked_about):,}",
         ("privacy of the reports: epsilon" if truth else "privacy: epsilon"): promised,
     }
     if estimates.dropped:
@@ -222,6 +228,45 @@ def _answers(queries: Sequence[Query]) -> Markup:
     return _table("Answers to queries", heads, rows)
 
 
+def _by_group(found: GroupEstimates) -> Markup:
+    """The results of each value of a public attribute: a table a question, with intervals for all of it at once."""
+    told = [
+        f"Every report says {found.name} in the clear. Below are the results of those who reported with each value. "
+        "Intervals in a table hold for all of it at once, in nineteen collections of twenty.",
+        *([f"Nobody reported with: {', '.join(found.silent[:_MOST_GROUPS])}."] if found.silent else []),
+        *([f"The first {_MOST_GROUPS} of {len(found):,} values are shown."] if len(found) > _MOST_GROUPS else []),
+    ]
+    tables = [_group_table(found, name) for name in found.questions if found.is_listed(name)]
+    return element(
+        "section",
+        element("h2", "By ", given(found.name, 40), id=f"by-{list(found.plan.public).index(found.name)}"),
+        *(element("p", line, class_="prose") for line in told),
+        *tables,
+    )
+
+
+def _group_table(found: GroupEstimates, question: str) -> Markup:
+    """One row a value of the public attribute, and a column for each of the largest items of one question."""
+    series = found.series(question)
+    first, ends = next(iter(series.values())), series.interval(0.95, simultaneous=True)
+    share = first.bounds is not None and first.bounds[:2] == (0.0, 1.0)
+    mean = np.nanmean([np.nan_to_num(np.ravel(each.value)) for each in series.values()], axis=0)
+    items = np.argsort(-mean, kind="stable")[:_MOST_COLUMNS]
+    items = np.sort(items) if first.ordered else items
+    rows = []
+    for value, each in list(series.items())[:_MOST_GROUPS]:
+        told = []
+        for item in items:
+            level, error = float(np.ravel(each.value)[item]), float(np.ravel(each.stderr)[item])
+            low, high = (float(np.ravel(end)[item]) for end in ends[value])
+            told.append(f"{(percent if share else number)(level, error)} ({span(low, high, error, share=share)})")
+        rows.append([given(value), f"{each.n:,}", *told])
+    names = [str(first.item_names[item]) or "all users" for item in items.tolist()]
+    rest = mean.size - len(items)
+    caption = question + (f", the {len(items)} largest of {mean.size:,}" if rest else "")
+    return element("div", element("h3", given(caption, 120)), _table(caption, [found.name, "reports", *names], rows))
+
+
 # How far it can be trusted -------------------------------------------------------------------------------------------
 
 
@@ -283,23 +328,24 @@ def _error(question: Question, name: str, error: float) -> str:
 def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
     rows, moved = [], plan.influence(_LIARS)
     shifts = {worth.question: float(worth.worst_shift(moved.share)) for worth in moved.worths}
-    for part, share in zip(plan.parts, plan.shares, strict=True):
+    for label, asked, part, share in _asked_parts(plan):
+        reports = _reports_about(plan, estimates, label, part)
         for question in part.questions:
-            expected = plan.predicted.get(str(question), math.nan)
+            expected = asked.predicted.get(str(question), math.nan)
             rows.append(
                 [
-                    given(question),
+                    given(f"{question} of {label}" if label else question),
                     type(part.mechanism).__name__,
                     upward(part.mechanism.epsilon),
-                    f"{plan.heard * share:,.0f}",
-                    f"{estimates.reports[part.name]:,}",
+                    f"{asked.heard * share:,.0f}",
+                    f"{reports:,}",
                     _error(question, "predicted", expected),
                     _error(question, "predicted", shifts.get(str(question), math.nan)),
                     str(part.mechanism.guarantee),
                 ]
             )
     heads = ["question", "mechanism", "epsilon", "users planned", "reports", "predicted error", _MOVED, "certificate"]
-    substitutes = [[given(name), *_counts_as(attribute)] for name, attribute in plan.attributes.items()]
+    substitutes = [[given(name), *_counts_as(attribute)] for name, attribute in plan.asked_about.items()]
     counted = ["attribute", "values", "a missing value counts as", "one that does not fit counts as"]
     identity = [
         f"Version {_version()} of dither. The hash of the plan is ",
@@ -333,7 +379,20 @@ def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
     )
 
 
-def _counts_as(attribute: Attribute) -> list[Any]:
+def _asked_parts(plan: Plan) -> Iterator[tuple[str, Plan, Part, float]]:
+    """What users of each budget answer, and which share of them."""
+    for label, asked in plan.budgets.items():
+        for part, share in zip(asked.parts, asked.shares.tolist(), strict=True):
+            yield label, asked, part, share
+
+
+def _reports_about(plan: Plan, estimates: PlanEstimates, budget: str, part: Part) -> int:
+    """How many reports there are about a part, in all groups of a budget."""
+    names = [group.part(part).name for group in plan.groups if group.budget == budget] or [part.name]
+    return sum(estimates.reports[name] for name in names)
+
+
+def _counts_as(attribute: Asked) -> list[Any]:
     """Its values, what a missing one counts as, and what one does that does not fit."""
     if attribute.kind == "categorical":
         return [f"{attribute.k:,} labels", given(attribute.substitute), given(attribute.other)]

@@ -1,3 +1,5 @@
+from .group_estimates import GroupEstimates as GroupEstimates
+from .groups import Group as Group
 from .plan_estimates import PlanEstimates as PlanEstimates
 from .plan_tally import PlanTally as PlanTally
 from .planner import plan as plan

@@ -53,7 +53,9 @@ _SHRINKS = (1.0, 0.99, 0.97, 0.92, 0.8)
 
 
 def shuffled_guarantee(plan: "Plan", crowd: Crowd) -> Guarantee:
-    """What the smallest batch of a plan's reports promises to everybody in it."""
+    """What the smallest batch of a plan's reports promises to everybody in it; with groups, one of a group."""
+    if plan.groups:
+        return shuffled_guarantee(plan.groups[0].asked, crowd)
     if 1 < plan.questions_per_user == len(plan.parts):
         return compose([ShuffledRound(part.mechanism, crowd.batch) for part in plan.parts], crowd.delta)
     return amplify(plan, crowd.batch, crowd.delta)

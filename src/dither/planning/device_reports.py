@@ -17,6 +17,8 @@ from dither.core.guarantee import Guarantee
 from dither.core.randomness import Stream
 
 if TYPE_CHECKING:
+    from dither.planning.groups import Group
+    from dither.planning.plan_parts import Part
     from dither.planning.plans import Plan
 
 
@@ -25,11 +27,17 @@ class DeviceReports:
     """A plan as an audit sees it: from the number of a record to everything that is sent about it."""
 
     plan: "Plan"
+    group: "Group | None" = None  # whose users are attacked, where a report names one
 
     @property
     def guarantee(self) -> Guarantee:
         """What all that a device sends promises together."""
-        return self.plan.guarantee
+        return self.plan.guarantee if self.group is None else self.group.guarantee
+
+    @property
+    def _parts(self) -> "tuple[Part, ...]":
+        """What its users answer."""
+        return self.plan.parts if self.group is None else self.group.asked.parts
 
     def inputs(self) -> NDArray[np.int64]:
         """The numbers of the records."""
@@ -39,7 +47,7 @@ class DeviceReports:
     def _records(self) -> dict[str, NDArray[Any]]:
         """For each part what its mechanism takes of each record."""
         found = {}
-        for number, part in enumerate(self.plan.parts):
+        for number, part in enumerate(self._parts):
             spread = np.asarray(part.mechanism.reading.domain.spread())
             last = len(spread) - 1
             other = 0 if number % 2 else last
@@ -50,7 +58,7 @@ class DeviceReports:
     def dtype(self) -> np.dtype:
         """For each part whether it was drawn, and the fields of its report."""
         fields: list[tuple[Any, ...]] = []
-        for number, part in enumerate(self.plan.parts):
+        for number, part in enumerate(self._parts):
             own = part.mechanism.dtype
             fields += [(f"drawn {number}", np.uint8), *((f"{name} {number}", own[name]) for name in own.names or ())]
         return np.dtype(fields)
@@ -61,7 +69,12 @@ class DeviceReports:
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.plan.fingerprint)
         rows = np.zeros(len(chosen), dtype=self.dtype)
         records = {name: record[chosen] for name, record in self._records.items()}
-        for number, (part, who, reports) in enumerate(self.plan.sent(records, len(chosen), tape)):
+        sent = (
+            self.plan.sent(records, len(chosen), tape)
+            if self.group is None
+            else self.plan.sent_in_group(self.group, records, len(chosen), tape)
+        )
+        for number, (part, who, reports) in enumerate(sent):
             rows[f"drawn {number}"][who] = 1
             for name in part.mechanism.dtype.names or ():
                 rows[f"{name} {number}"][who] = np.asarray(reports)[name]

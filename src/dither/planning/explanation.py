@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dither.core.exact import upward
 from dither.display.significant_digits import size
 from dither.planning.choose import CROSSED
+from dither.planning.groups import pooled_errors
 from dither.planning.rounds_in_words import rounds_explained
 from dither.utility.influence import percentage
 
@@ -18,7 +19,39 @@ _LOOSE = 3.0  # a limit further below says more about the limit than about the p
 
 
 def explain_plan(plan: "Plan") -> str:
-    """In words: what is asked, how, and why."""
+    """In words: what is asked, how, and why; of a plan with groups also what is public, and of each budget."""
+    if not plan.groups:
+        return _explained(plan)
+    lines = [*_public(plan), f"What is promised is promised among records of one group; at most {plan.guarantee}."]
+    for label, asked in plan.budgets.items():
+        heading = [f"Users of the budget {label} ({asked.users:,} are expected):"] if label else []
+        lines += [*heading, _explained(asked)]
+    return "\n".join(lines)
+
+
+def _public(plan: "Plan") -> list[str]:
+    """What a report says in the clear, and what groups are good for."""
+    names = _listed([f"{name} ({attribute.k:,} values)" for name, attribute in plan.public.items()], 6)
+    found = [f"In the clear: every report says {names}. Nothing hides that; it makes {len(plan.groups):,} groups."]
+    alike = len(plan.groups) // len(plan.budgets)
+    if alike > 1:
+        found.append("Groups with the same budget are asked alike, and their reports are added up over all users.")
+    fewest = min(plan.groups, key=lambda group: group.users)
+    question = next(iter(plan.predicted))
+    found.append(
+        f"The smallest group ({fewest.name}) has {fewest.users:,} users: {question} has a predicted error of "
+        f"{size(fewest.predicted[question])} there, and of {size(plan.predicted[question])} over all users."
+    )
+    if len(plan.budgets) > 1:
+        found.append(
+            "Over all users budgets count by their numbers of users, whatever made people choose. Weighing them by "
+            f"their errors would have {size(pooled_errors(plan)[question])} for {question}, if users of all are alike."
+        )
+    return found
+
+
+def _explained(plan: "Plan") -> str:
+    """A plan without groups in words."""
     way, *others = plan.prediction.compared
     best = plan.rmse
     lines = [

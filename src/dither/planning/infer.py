@@ -42,7 +42,7 @@ from dither.core.sparse_columns import MOST_KEYS
 from dither.display.table import TextTable
 from dither.errors import ParameterError, require
 from dither.planning.table_streams import arrow_table, is_table
-from dither.schema import MOST_LABELS, Attribute, Categorical, KeyValue, Numeric, Ordinal, Schema
+from dither.schema import MOST_LABELS, Asked, Categorical, KeyValue, Numeric, Ordinal, Schema
 
 if TYPE_CHECKING:
     import pyarrow
@@ -78,7 +78,7 @@ class Guess(NamedTuple):
     """What a column was taken for (None: left out), and why."""
 
     column: str
-    attribute: Attribute | None
+    attribute: Asked | None
     why: str
 
 
@@ -201,7 +201,7 @@ def _decoded(column: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":
     return pa.chunked_array(chunks)
 
 
-def _attribute(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Limits) -> tuple[Attribute | None, str]:
+def _attribute(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Limits) -> tuple[Asked | None, str]:
     kind, types = column.type, require("pyarrow", "fast").types
     if column.null_count == rows:
         return None, "every value is missing"
@@ -221,13 +221,13 @@ def _attribute(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Lim
 # Labels -------------------------------------------------------------------------------------------------------------
 
 
-def _flags(column: "pyarrow.ChunkedArray", rows: int) -> tuple[Attribute, str]:
+def _flags(column: "pyarrow.ChunkedArray", rows: int) -> tuple[Asked, str]:
     seen = sorted({"true" if each else "false" for each in column.unique().to_pylist() if each is not None})
     why = "true or false" if len(seen) == 2 else f"true or false; only {seen[0]} was seen"
     return _categorical(["false", "true"], column.null_count, None), why + _absent(column.null_count, rows)
 
 
-def _labels(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Limits) -> tuple[Attribute | None, str]:
+def _labels(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Limits) -> tuple[Asked | None, str]:
     seen = column.drop_null().unique()
     if len(seen) == 1 and not column.null_count:
         return None, "every value is the same"
@@ -263,7 +263,7 @@ def _all_numbers(texts: Any) -> bool:
 # Numbers ------------------------------------------------------------------------------------------------------------
 
 
-def _number(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Limits) -> tuple[Attribute | None, str]:
+def _number(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Limits) -> tuple[Asked | None, str]:
     values = floats_of(column)
     known = values[np.isfinite(values)]
     missing = int(np.isnan(values).sum())
@@ -367,7 +367,7 @@ def _pairs_type(kind: "pyarrow.DataType") -> "pyarrow.StructType | None":
     return None
 
 
-def _keys(column: "pyarrow.ChunkedArray", rows: int, limits: Limits) -> tuple[Attribute | None, str]:
+def _keys(column: "pyarrow.ChunkedArray", rows: int, limits: Limits) -> tuple[Asked | None, str]:
     """What users hold some of, each with a number."""
     pairs = _pairs_type(column.type)
     found = _of_struct(column) if pairs is None else _of_pairs(column, pairs)
@@ -453,7 +453,7 @@ def _decided(guess: Guess) -> str:
     return f"{guess.attribute.kind}, {_domain(guess.attribute)}: {guess.why}" if guess.attribute else guess.why
 
 
-def _domain(attribute: Attribute | None) -> str:
+def _domain(attribute: Asked | None) -> str:
     if attribute is None:
         return ""
     if attribute.kind == "categorical":

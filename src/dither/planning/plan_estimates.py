@@ -3,12 +3,13 @@
 Most questions are about one attribute, and their result is an `Estimate`. One about several at once has a
 `RangeEstimate`, which answers any query about them. Both are results (`core.results`): a loop over all of them finds a
 table, a picture, intervals and words on each. `single` gives a result of the first kind and `ranges` one of the second,
-with their types; `cumulative` gives shares below thresholds, which have quantiles.
+with their types; `cumulative` gives shares below thresholds, which have quantiles. Where reports name a group, `by`
+gives the results of each value of a public attribute (`planning.group_estimates`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dither.core.cumulative_estimate import Cumulative
 from dither.core.estimate import Estimate, Estimates
@@ -23,6 +24,7 @@ from dither.questions.question import CollectedUsers, Question
 from dither.ranges.range_estimate import RangeEstimate
 
 if TYPE_CHECKING:
+    from dither.planning.group_estimates import GroupEstimates, GroupTallies
     from dither.planning.plan_tally import PlanTally
     from dither.planning.plans import Plan
 
@@ -38,6 +40,7 @@ class PlanEstimates(Estimates[str, Estimate | RangeEstimate]):
     dropped: Mapping[str, int] = field(default_factory=dict)
     asked: tuple[Question, ...] = ()
     reports: Mapping[str, int] = field(default_factory=dict)
+    of_groups: "GroupTallies | None" = field(default=None, repr=False)
 
     def __getitem__(self, key: str) -> Estimate | RangeEstimate:
         """The result of a question, however it is written; an attribute's name means its first question."""
@@ -45,6 +48,12 @@ class PlanEstimates(Estimates[str, Estimate | RangeEstimate]):
             meant = named(self.asked, key) if isinstance(key, str) else None
             key = key if meant is None else str(meant)
         return super().__getitem__(key)
+
+    def by(self, name: str) -> "GroupEstimates":
+        """The results of each value of a public attribute, as in `estimates.by("country")["DE"]["mean(income)"]`."""
+        if self.of_groups is None:
+            raise UnknownError("these results are not by group: the schema of their plan has no Public attributes")
+        return self.of_groups.by(name)
 
     def explain(self) -> str:
         """Each part in words, and what was left out."""
@@ -76,17 +85,36 @@ class PlanEstimates(Estimates[str, Estimate | RangeEstimate]):
         raise UnknownError(f"name the attributes of one of these results: {known}")
 
 
+class ToldByReports(NamedTuple):
+    """Estimates in the units of mechanisms: of all users, and for what rests on some of them `apart`.
+
+    The latter are as of independent samples of users without end (`questions.CollectedUsers`).
+    """
+
+    found: dict[Question, Any]
+    apart: dict[Question, Any]
+
+
 def estimated(plan: "Plan", tally: "PlanTally", users: int, refine: str | None) -> PlanEstimates:
     """The results of a plan, of so many users: what reports tell, refined if wanted, and what is worked out from it."""
     guarantee = NO_GUARANTEE if tally.simulated else plan.guarantee
+    return finished(plan, told_by_reports(plan, tally, users, guarantee), tally, users, refine)
+
+
+def told_by_reports(plan: "Plan", tally: "PlanTally", users: int, guarantee: Guarantee) -> ToldByReports:
+    """What the reports of a plan without groups tell, all that is about an attribute put together."""
     asked = WhoWasAsked(users, len(plan.parts), plan.questions_per_user)
-    own, evidence = _told_by_reports(plan, tally, guarantee, asked)
-    found = evidence.put_together(own, asked.known)
-    if refine is not None:
-        found = refine_estimates(found, refine)
-    decoded = {question: question.decode(estimate) for question, estimate in found.items()}
+    own, evidence = _told_by_parts(plan, tally, guarantee, asked)
     needed = {each: evidence.alone[each] for one in plan.derived for each in one.rests_on if each in evidence.alone}
-    apart = {each: each.decode(estimate) for each, estimate in evidence.put_together(needed).items()}
+    return ToldByReports(evidence.put_together(own, asked.known), evidence.put_together(needed))
+
+
+def finished(plan: "Plan", told: ToldByReports, tally: "PlanTally", users: int, refine: str | None) -> PlanEstimates:
+    """Results in the units of attributes, refined if wanted, with what is worked out from them."""
+    guarantee = NO_GUARANTEE if tally.simulated else plan.guarantee
+    found = told.found if refine is None else refine_estimates(told.found, refine)
+    decoded = {question: question.decode(estimate) for question, estimate in found.items()}
+    apart = {each: each.decode(estimate) for each, estimate in told.apart.items()}
     collected = CollectedUsers(users, guarantee, apart)
     worked_out = {question: question.derive(decoded, collected) for question in plan.derived}
     shown = {str(each): result for each, result in {**decoded, **worked_out}.items() if not each.supporting}
@@ -94,7 +122,7 @@ def estimated(plan: "Plan", tally: "PlanTally", users: int, refine: str | None) 
     return PlanEstimates(shown, _first_of_attributes(plan.questions), tally.dropped, plan.questions, reports)
 
 
-def _told_by_reports(
+def _told_by_parts(
     plan: "Plan", tally: "PlanTally", guarantee: Guarantee, asked: WhoWasAsked
 ) -> tuple[dict[Question, Any], Evidence]:
     """For each question an estimate from its own reports, and what all of them tell about its attribute.

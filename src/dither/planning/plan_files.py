@@ -37,6 +37,12 @@ class PartFormat(msgspec.Struct, forbid_unknown_fields=True):
     questions: Annotated[list[str], msgspec.Meta(min_length=1)]
     weight: Count
     mechanism: dict[str, Any]  # its own class knows its fields
+    budget: str | None = None  # whose users answer it, where people choose a budget
+
+
+class BudgetFormat(msgspec.Struct, forbid_unknown_fields=True):
+    epsilon: float
+    reported: Count
 
 
 class CertificateFormat(msgspec.Struct, forbid_unknown_fields=True):
@@ -61,6 +67,8 @@ class PlanFormat(msgspec.Struct, forbid_unknown_fields=True):
     certificate: CertificateFormat | None = None
     schedule: dict[str, Any] | None = None  # of plans that ask in several rounds, and of no others
     crowd: dict[str, Any] | None = None  # of plans that count on a shuffler
+    groups: list[Count] = []  # of plans with public attributes: the expected users of each combination of their values
+    budgets: dict[str, BudgetFormat] = {}  # of plans in which people choose one
 
 
 def to_text(own: Mapping[str, Any], beside: Mapping[str, Any]) -> str:

@@ -34,11 +34,17 @@ class Part(NamedTuple):
     questions: Unit
     mechanism: Mechanism
     weight: int
+    group: str = ""  # whose users answer it, where a report names a group
 
     @property
     def name(self) -> str:
-        """As in `mean(age)`, or `mean(age) and mean(income)`."""
-        return " and ".join(map(str, self.questions))
+        """As in `mean(age)`, `mean(age) and mean(income)`, or `mean(age) [country=DE]`.
+
+        The bracket comes last, so that no label of a group can make its name that of another part, or that of the
+        simulated reports of one.
+        """
+        asked = " and ".join(map(str, self.questions))
+        return f"{asked} [{self.group}]" if self.group else asked
 
     @property
     def forms(self) -> tuple[Form, ...]:

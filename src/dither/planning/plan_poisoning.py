@@ -5,6 +5,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dither.core.honest_sums import HonestSums, parted
+from dither.core.worth import Worth
+from dither.planning.groups import tally_of_groups
 from dither.planning.plan_tally import PlanTally
 from dither.utility.goodness import Goodness, goodness_of_sums
 from dither.utility.influence import Influence, checked_share
@@ -14,7 +16,26 @@ if TYPE_CHECKING:
 
 
 def influence_on_plan(plan: "Plan", share: float) -> Influence:
-    """What one report can do to each question, and what this share of liars can."""
+    """What one report can do to each question, and what this share of liars can.
+
+    Where people choose a budget, liars take the one in which a report reaches farthest. Budgets count by their numbers
+    of users, and liars among them: what liars can do is at most what they could to a collection in which all users have
+    that budget (decision 42). So it is a bound, made of the worst of each.
+    """
+    if plan.groups:
+        every = [influence_on_plan(each, share) for each in plan.budgets.values()]
+        widest: dict[str, Worth] = {}
+        for worth in (worth for each in every for worth in each.worths):
+            other = widest.get(worth.question, worth)
+            least, most, asked = (
+                choose(getattr(worth, name), getattr(other, name))
+                for choose, name in ((min, "least"), (max, "most"), (min, "asked"))
+            )
+            exact = worth.exact and len(every) == 1
+            widest[worth.question] = worth._replace(least=least, most=most, asked=asked, exact=exact)
+        untold = tuple(dict.fromkeys(name for each in every for name in each.unknown))
+        sure = tuple(worth for name, worth in widest.items() if name not in untold)
+        return Influence(plan.title, sure, checked_share("share", share), untold)
     total = sum(part.weight for part in plan.parts)
     turnout = plan.schedule.turnout  # all liars report in the round that they want to move
     asked = [(part, turnout * Fraction(plan.questions_per_user * part.weight, total)) for part in plan.parts]
@@ -27,6 +48,9 @@ def influence_on_plan(plan: "Plan", share: float) -> Influence:
 def goodness_of_tally(plan: "Plan", tally: PlanTally, false_alarm: float) -> Goodness:
     """Whether honest reports can have made the tally of a plan."""
     plan.check_tally(tally)
+    if plan.groups:  # how many users are in a group is for them to say
+        sums = (each for group in plan.groups for each in _honest_sums(group.asked, tally_of_groups([group], tally)))
+        return goodness_of_sums(sums, false_alarm)
     return goodness_of_sums(_honest_sums(plan, tally), false_alarm)
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from dither.errors import BudgetWarning, ParameterError
 from dither.planning.choose import GOALS, Chooser, ReportLimits, Unit, Way
 from dither.planning.crowd import CrowdChooser, shuffled_guarantee
 from dither.planning.demand import demanded, known_by
+from dither.planning.group_planner import asked_in_groups, crowd_of_groups, has_groups, plan_of_groups, refuse_rounds
 from dither.planning.importance import Weights, importances, told_weights
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
@@ -42,9 +43,9 @@ _MOST_NAMED = 12  # numbers of a question whose errors are told apart
 
 def plan(
     schema: Schema,
-    epsilon: float | None = None,
+    epsilon: float | Mapping[str, float] | None = None,
     *,
-    users: int,
+    users: int | Mapping[Any, Any],
     delta: float = 0.0,
     central: float | None = None,
     batch: int | None = None,
@@ -88,13 +89,32 @@ def plan(
     half of what kept responses do. Devices of such a plan have a ledger: `ledger.report(plan, record,
     period=...)`.
 
+    A schema with `Public` attributes has a group for each combination of their values, and `users` may say how many
+    each has: `{"DE": 60_000, "FR": 40_000}`. Where people choose budgets, `epsilon` maps names to them, as in
+    `{"careful": 0.5, "open": 2.0}`, and `users` says how many choose each (`planning.groups`).
+
     >>> from dither import Categorical, Numeric, Schema
     >>> schema = Schema({"income": Numeric(0, 200_000), "job": Categorical(["nurse", "driver", "other"])})
     >>> best = plan(schema, epsilon=1.0, users=100_000)
     >>> [part.name for part in best.parts], best.questions_per_user
     (['mean(income)', 'histogram(job)'], 1)
     """
-    users = checked_count("users", users, 1, MOST_WHOLE)
+    if has_groups(schema, epsilon):
+        asked = partial(
+            plan,
+            delta=delta,
+            ask=asked_in_groups(schema, ask),
+            prior=prior,
+            weights=weights,
+            most_evaluations=most_evaluations,
+            most_bytes=most_bytes,
+            liars=liars,
+            goal=goal,
+            **crowd_of_groups(schema, epsilon, users, central, batch),
+        )
+        refuse_rounds(rounds, changes, first)
+        return plan_of_groups(schema, epsilon, users, asked)
+    users = checked_count("users", users, 1, MOST_WHOLE)  # type: ignore[arg-type]  # numbers by group are for groups
     limits = checked_limits(most_evaluations, most_bytes)
     crowd = checked_crowd(epsilon, central, delta, batch, users)
     spent = (epsilon, delta) if crowd is None else (crowd.epsilon, 0.0)

@@ -10,6 +10,9 @@ cut.
 **Whose reports they are.** Reports carry a tag, a hash of the plan and of what they answer. So the reports of two
 questions cannot be exchanged, even where their mechanisms are equal, and those of another plan are refused.
 
+**Groups.** Where a schema has public attributes, or people choose budgets, a report names its group, and each group
+has parts of its own (`planning.groups`). A plan without groups has one budget: itself.
+
 **What is stored.** The integers that are sampled; loading certifies them again. The hash covers all that defines the
 plan. Beside it stand what follows from it: the certificate, which loading compares, and the predictions, which a later
 version may make better.
@@ -31,9 +34,9 @@ from numpy.typing import NDArray
 from dither import __version__
 from dither.core.atomic_write import atomic_path
 from dither.core.channel import Channel
-from dither.core.checks import checked_choice, checked_count, checked_delta, checked_epsilon
+from dither.core.checks import checked_choice, checked_count
 from dither.core.columns import filled
-from dither.core.composite_channels import Independent
+from dither.core.composite_channels import Announced, Independent
 from dither.core.crowd import Crowd
 from dither.core.draw import Tape, entries
 from dither.core.guarantee import Guarantee
@@ -45,23 +48,32 @@ from dither.core.schedule import FRESH, KEPT, ONCE, Schedule
 from dither.core.subsets import random_subsets
 from dither.display.table import TextTable
 from dither.errors import EmptyError, ParameterError, ReportError, RowError, TallyError
-from dither.mechanisms import load
 from dither.planning import plan_files
 from dither.planning.device_reports import DeviceReports
 from dither.planning.explanation import explain_plan
+from dither.planning.groups import (
+    BUDGET,
+    Group,
+    PublicColumn,
+    combinations,
+    crowds,
+    group_number,
+    group_numbers,
+    group_table,
+    rows_by_group,
+)
 from dither.planning.importance import importances
-from dither.planning.plan_files import CertificateFormat, PartFormat, PlanFormat
+from dither.planning.plan_files import CertificateFormat
 from dither.planning.plan_parts import DevicePart, Part
 from dither.planning.plan_poisoning import goodness_of_tally, influence_on_plan
 from dither.planning.plan_tally import PlanTally
-from dither.planning.prediction import NOTHING, Prediction, checked_prediction
+from dither.planning.prediction import Prediction, prediction_of_budgets
 from dither.planning.record_check import RecordCheck, checked_record
-from dither.planning.record_tables import columns_of, missing_replaced
+from dither.planning.record_tables import columns_of, missing_replaced, record_value
 from dither.planning.rounds_in_words import refuse_forgetful, rounds_columns
 from dither.planning.tally_sums import merged_tallies
-from dither.questions.catalogue import questions
 from dither.questions.question import Question
-from dither.schema import RULES, Attribute, Schema
+from dither.schema import RULES, Asked, Attribute, Public, Schema
 from dither.utility.goodness import FALSE_ALARM, Goodness
 from dither.utility.influence import Influence
 
@@ -91,13 +103,51 @@ class Plan:
     derived: tuple[Question, ...] = ()
     schedule: Schedule = field(default=ONCE, kw_only=True)
     crowd: Crowd | None = field(default=None, kw_only=True)  # what shuffled batches are to promise, if there are any
+    groups: tuple[Group, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.groups and len({part.name for part in self.parts}) < len(self.parts):
+            raise ParameterError("two groups have the same name: use labels without commas and equals signs")
         counts = sum(part.counts for part in self.parts)
         if counts > MOST_COUNTED:
+            fewer = ", of fewer keys, or of fewer groups" if self.groups else ", or of fewer keys"
             raise ParameterError(
-                f"a tally of 2^{counts.bit_length() - 1} counts does not fit; ask fewer questions, or of fewer keys"
+                f"a tally of 2^{counts.bit_length() - 1} counts does not fit; ask fewer questions{fewer}"
             )
+
+    @classmethod
+    def of_groups(cls, schema: Schema, budgets: Mapping[str, "Plan"], users: Sequence[int]) -> "Plan":
+        """The plan of all groups of a schema with public attributes: who chose a budget is asked by its plan.
+
+        `users` are those of each group, in the order of `planning.groups.combinations`. Without a choice there is one
+        budget, "".
+        """
+        facts = combinations(schema.public)
+        groups = tuple(
+            Group(each, count, budgets[dict(each).get(BUDGET, "")]) for each, count in zip(facts, users, strict=True)
+        )
+        parts = tuple(group.part(part) for group in groups for part in group.asked.parts)
+        first = next(iter(budgets.values()))
+        return cls(
+            schema,
+            max(plan.epsilon for plan in budgets.values()),
+            first.delta,
+            sum(users),
+            parts,
+            max(plan.questions_per_user for plan in budgets.values()),
+            prediction_of_budgets(
+                {label: (plan.prediction, plan.users) for label, plan in budgets.items()},
+                frozenset(str(question) for question in first.questions if question.totals),
+            ),
+            first.derived,
+            crowd=first.crowd,
+            groups=groups,
+        )
+
+    @cached_property
+    def budgets(self) -> dict[str, "Plan"]:
+        """The plans without groups that users are asked by, under the budgets that they choose; "" if there is one."""
+        return {group.budget: group.asked for group in self.groups} or {"": self}
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -107,7 +157,12 @@ class Plan:
     @property
     def measured(self) -> tuple[Question, ...]:
         """What reports are about."""
-        return tuple(question for part in self.parts for question in part.questions)
+        return self._of_any_budget(lambda plan: (each for part in plan.parts for each in part.questions))
+
+    def _of_any_budget(self, questions_of: "Callable[[Plan], Iterable[Question]]") -> tuple[Question, ...]:
+        """Questions of any of the budgets, each once."""
+        found = (question for plan in self.budgets.values() for question in questions_of(plan))
+        return tuple({str(question): question for question in found}.values()) if self.groups else tuple(found)
 
     @cached_property
     def weighted_questions(self) -> tuple[Question, ...]:
@@ -122,18 +177,28 @@ class Plan:
     @property
     def beside(self) -> tuple[Question, ...]:
         """What is not asked, and may come with what is."""
-        return tuple(question for part in self.parts for question in part.beside)
+        return self._of_any_budget(lambda plan: (each for part in plan.parts for each in part.beside))
 
     @property
     def tables(self) -> tuple[Question, ...]:
         """Of these the tables of questions that are asked together."""
-        return tuple(part.table for part in self.parts if part.table is not None and part.table in part.beside)
+        return self._of_any_budget(
+            lambda plan: (part.table for part in plan.parts if part.table is not None and part.table in part.beside)
+        )
 
     @property
     def shares(self) -> NDArray[np.float64]:
         """For each part the share of users who answer it."""
+        if self.groups:
+            return np.concatenate([group.asked.shares * (group.users / self.users) for group in self.groups])
         weights = np.array([part.weight for part in self.parts], dtype=np.float64)
         return self.questions_per_user * weights / weights.sum()
+
+    @property
+    def reports_per_user(self) -> int | None:
+        """How many reports every user sends; None if budgets differ in it."""
+        counts = {plan.questions_per_user for plan in self.budgets.values()}
+        return counts.pop() if len(counts) == 1 else None
 
     @property
     def rounds(self) -> int:
@@ -152,6 +217,11 @@ class Plan:
         Where a kept response may change, it is for two histories of values that change at the same times.
         """
         return Guarantee.of(self.lifetime_channel(), self.epsilon, self.delta)
+
+    @property
+    def guarantees(self) -> dict[str, Guarantee]:
+        """The same of each group, by its name: among records of the group, which itself is not hidden."""
+        return {group.name: group.guarantee for group in self.groups}
 
     @cached_property
     def report_guarantee(self) -> Guarantee:
@@ -176,10 +246,14 @@ class Plan:
 
     def channel(self) -> Channel:
         """The exact conditional probabilities of all that a user reports once."""
+        if self.groups:
+            return Announced(tuple(plan.channel() for plan in self.budgets.values()))
         return self._together(part.mechanism.channel() for part in self.parts)
 
     def lifetime_channel(self) -> Channel:
         """The channel of all that the reports of a user can tell, in all rounds."""
+        if self.groups:
+            return Announced(tuple(plan.lifetime_channel() for plan in self.budgets.values()))
         return self.schedule.over_time(self._together(part.mechanism.lifetime_channel() for part in self.parts))
 
     def _together(self, factors: Iterable[Channel]) -> Channel:
@@ -191,7 +265,9 @@ class Plan:
 
     @property
     def kept(self) -> bool:
-        """Whether that is at most what is declared."""
+        """Whether that is at most what is declared, of each budget."""
+        if self.groups and not all(plan.kept for plan in self.budgets.values()):
+            return False
         return self.guarantee.epsilon <= self.epsilon and self.guarantee.delta <= self.delta
 
     def _certified(self, stated: CertificateFormat | None) -> bool:
@@ -236,7 +312,12 @@ class Plan:
         return influence_on_plan(self, share)
 
     def table(self, liars: float | None = None) -> TextTable:
-        """One row a question; with a share of `liars`, also how far these can move its numbers, at most."""
+        """One row a question; with a share of `liars`, also how far these can move its numbers, at most.
+
+        Where people choose a budget, one row for each of these and each question; `group_table` is by group.
+        """
+        if self.groups:
+            return _by_budget({label: plan.table(liars) for label, plan in self.budgets.items()})
         told: dict[Question, tuple[Part, float]] = {
             question: (part, share)
             for part, share in zip(self.parts, self.shares.tolist(), strict=True)
@@ -260,6 +341,21 @@ class Plan:
             found |= self.influence(liars).column(named["question"])
         return TextTable(found)
 
+    def group_table(self) -> TextTable:
+        """One row a group: its expected users, its budget, and the predicted error of each question."""
+        if not self.groups:
+            raise ParameterError("this plan has no groups: a schema with Public attributes has, or one with budgets")
+        return group_table(self.groups)
+
+    def crowds(self, delta: float = 1e-6, *, central: float | None = None) -> TextTable:
+        """For each group what a shuffler adds, and the fewest users whose reports keep (central, delta).
+
+        Reports show their group: whoever collects sees batches of one group, and its users hide each other alone.
+        """
+        if not self.groups:
+            raise ParameterError("this plan has no groups: dither.privacy.amplify tells what a shuffler adds")
+        return crowds(self.groups, delta, central)
+
     def compared(self, prior: Mapping[str, Any] | None = None) -> TextTable:
         """For each question the mechanisms that might have asked it: their error, and what a report of each costs.
 
@@ -274,6 +370,8 @@ class Plan:
         """
         from dither.planning.compared import compared_mechanisms  # a device has no use for it
 
+        if self.groups:
+            return _by_budget({label: plan.compared(prior) for label, plan in self.budgets.items()})
         return compared_mechanisms(self, prior)
 
     def ways(self) -> TextTable:
@@ -344,9 +442,10 @@ class Plan:
         count = len(self.questions)
         asked = "1 question" if count == 1 else f"{count:,} questions"
         rounds = f" in {self.rounds:,} rounds" if self.schedule.repeats else ""
+        groups = f" in {len(self.groups):,} public groups" if self.groups else ""
         crowd = self.crowd
         mixed = "" if crowd is None else f"; in shuffled batches of at least {crowd.batch:,}: {crowd.guarantee}"
-        return f"Plan of {asked} for {self.users:,} users{rounds}; {self.guarantee}{mixed}"
+        return f"Plan of {asked} for {self.users:,} users{rounds}{groups}; {self.guarantee}{mixed}"
 
     # On the device ---------------------------------------------------------------------------------------------
 
@@ -366,16 +465,21 @@ class Plan:
         `missing="error"` refuses it. What is wrong is refused, unless `invalid="substitute"` puts the substitute there
         too, as devices do; these hold the record of one user, and call `report`. Where the table is a piece of a
         larger one, `first` is the number of its first row there: a simulation is then the same however it is cut.
+        The columns of public attributes, and the one named `budget` where people choose one, name the group of a row.
         Users of a plan with rounds have to be known again: `randomize_rounds` is for trials with them.
         """
         refuse_forgetful(self.schedule)
         first = checked_count("first", first, 0, plan_files.MOST_WHOLE)
         columns, users = columns_of(table, self.attributes)
+        private = {name: columns[name] for name in self.asked_about}
         if checked_choice("missing", missing, RULES[::-1]) == "substitute" and not missing_replaced(table):
-            columns = {name: filled(column, self.schema[name].substitute) for name, column in columns.items()}
+            private = {name: filled(column, self.schema[name].substitute) for name, column in private.items()}
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
         try:
-            values = {part.name: part.encode(columns, users, invalid) for part in self.parts}
+            if self.groups:
+                numbers = group_numbers(self.public, columns, invalid, missing)
+                return self._reports_of_groups(private, numbers, tape, first, invalid)
+            values = {part.name: part.encode(private, users, invalid) for part in self.parts}
             return self._all_reports(values, users, tape, first)
         except RowError as error:
             wrong = error.but(row=first + error.row, substitute=error.substitute or _WAY_OUT)
@@ -387,6 +491,7 @@ class Plan:
         `record` maps names to values. It counts as one user and is always reported, whatever it holds or lacks: a
         substitute stands in for what does not fit, and no error tells about it. Which parts are drawn does not depend
         on it, and what these do not ask for is not looked at: neither can the time that a report takes tell of it.
+        Public values are another matter: a record whose public values name no group of the plan is refused.
 
         >>> from dither import Numeric, Ordinal, plan
         >>> best = plan(Schema({"age": Ordinal(0, 99), "income": Numeric(0, 200_000)}), 1.0, users=100_000)
@@ -400,6 +505,8 @@ class Plan:
     def fresh_report(self, record: Any, *, seed: int | None = None) -> dict[str, Reports]:
         """As `report`, of one round: what a ledger keeps. A device that sends several without one spends as often."""
         tape = Stream.secure() if seed is None else Stream.seeded(seed, self.fingerprint)
+        if self.groups:
+            return self._report_of_group(self.groups[group_number(self.public, record)], record, tape)
         drawn = self._drawn_parts(tape, _ONE_USER)[0].tolist()
         return {
             part.name: part.reports(part.encode(record), tape) if place in drawn else part.nothing(tape.simulated)
@@ -440,7 +547,7 @@ class Plan:
         Not asked for: Income.
         """
         columns = {column.name: column for part in self.parts for column in part.columns}
-        return checked_record(record, columns, self.attributes)
+        return checked_record(record, {**columns, **self._public_columns}, self.attributes)
 
     def simulate(
         self,
@@ -461,7 +568,16 @@ class Plan:
 
     def encoded(self, record: Any) -> dict[str, NDArray]:
         """For each part what its mechanism takes from the record of one user; substitutes for what does not fit."""
-        return {part.name: part.encode(record) for part in self._device_parts}
+        if not self.groups:
+            return {part.name: part.encode(record) for part in self._device_parts}
+        own = {label: plan.encoded(record) for label, plan in self.budgets.items()}
+        return {
+            group.part(part).name: own[group.budget][part.name] for group in self.groups for part in group.asked.parts
+        }
+
+    def public_record(self, record: Any) -> dict[str, object]:
+        """Of the record of one user what a report carries in the clear."""
+        return {name: record_value(record, name) for name in self.public}
 
     @cached_property
     def _device_parts(self) -> tuple[DevicePart, ...]:
@@ -469,9 +585,24 @@ class Plan:
 
     @property
     def attributes(self) -> dict[str, Attribute]:
-        """What a record must hold: the attributes that are asked about."""
-        asked = {column.name for part in self.parts for column in part.columns}
-        return {name: attribute for name, attribute in self.schema.items() if name in asked}
+        """What a record must hold: the attributes that are asked about, and those that are public."""
+        return {name: each for name, each in self.schema.items() if name in self.asked_about or name in self.public}
+
+    @cached_property
+    def asked_about(self) -> dict[str, Asked]:
+        """The attributes that reports are about."""
+        asked = {column.name for plan in self.budgets.values() for part in plan.parts for column in part.columns}
+        return {name: each for name, each in self.schema.items() if name in asked and not isinstance(each, Public)}
+
+    @property
+    def public(self) -> dict[str, Public]:
+        """The attributes that a report carries in the clear."""
+        return self.schema.public
+
+    @property
+    def _public_columns(self) -> dict[str, Any]:
+        """The same as what is looked at of a record."""
+        return {name: PublicColumn(name, attribute) for name, attribute in self.public.items()}
 
     def sent(
         self, values: Mapping[str, NDArray], users: int, tape: Stream, first: int = 0
@@ -480,14 +611,56 @@ class Plan:
         for part, rows in zip(self.parts, self._asked(tape, users, first), strict=True):
             yield part, rows, self._reports(part, values[part.name], rows, tape, first)
 
+    def sent_in_group(
+        self, group: Group, values: Mapping[str, NDArray], users: int, tape: Stream
+    ) -> Iterator[tuple[Part, NDArray[np.intp], Reports]]:
+        """The same of users who are all in one group, with the names of its parts without it."""
+        drawn = group.asked._asked(_draws(tape, group.budget), users)
+        for part, rows in zip(group.asked.parts, drawn, strict=True):
+            yield part, rows, self._reports(group.part(part), values[part.name], rows, tape, 0)
+
+    def _reports_of_groups(
+        self, columns: Mapping[str, Any], numbers: NDArray[np.int64], tape: Stream, first: int, invalid: str
+    ) -> dict[str, Reports]:
+        """The reports of all groups. Which parts a row answers is drawn as its budget says, whatever its group is."""
+        users, found = len(numbers), dict[str, Reports]()
+        for label, plan in self.budgets.items():
+            own = [place for place, group in enumerate(self.groups) if group.budget == label]
+            drawn = plan._asked(_draws(tape, label), users, first)
+            for part, rows in zip(plan.parts, drawn, strict=True):
+                values, split = part.encode(columns, users, invalid), rows_by_group(rows, numbers, len(self.groups))
+                for place in own:
+                    named = self.groups[place].part(part)
+                    found[named.name] = self._reports(named, values, split[place], tape, first)
+        return {part.name: found[part.name] for part in self.parts}
+
+    def _report_of_group(self, group: Group, record: Any, tape: Stream) -> dict[str, Reports]:
+        """What the device of one user of a group sends; of the parts of all others, nothing."""
+        drawn = group.asked._drawn_parts(_draws(tape, group.budget), _ONE_USER)[0].tolist()
+        parts = [group.asked.parts[place] for place in drawn]
+        device = [DevicePart.of(each, self.tag(each)) for each in map(group.part, parts)]
+        return {
+            **self._nothing[tape.simulated],
+            **{each.name: each.reports(each.encode(record), tape) for each in device},
+        }
+
+    @cached_property
+    def _nothing(self) -> dict[bool, dict[str, Reports]]:
+        """What is sent where nothing was drawn, simulated or not."""
+        return {kind: {part.name: part.nothing(kind) for part in self._device_parts} for kind in (False, True)}
+
     def _all_reports(
         self, values: Mapping[str, NDArray], users: int, tape: Stream, first: int = 0
     ) -> dict[str, Reports]:
         return {part.name: reports for part, _, reports in self.sent(values, users, tape, first)}
 
     def audited(self) -> DeviceReports:
-        """What an audit attacks: all that a device sends, `dither.privacy.audit(plan)`."""
-        return DeviceReports(self)
+        """What an audit attacks: all that a device sends, `dither.privacy.audit(plan)`.
+
+        The group is no secret, and is not guessed: the users of one with the largest epsilon are attacked.
+        """
+        weakest = max(self.groups, key=lambda group: group.guarantee.epsilon, default=None)
+        return DeviceReports(self, weakest)
 
     def _asked(self, tape: Tape, users: int, first: int = 0) -> list[NDArray[np.intp]]:
         """For each part the rows of the table that answer it, drawn without looking at them."""
@@ -620,16 +793,36 @@ class Plan:
         """
         return goodness_of_tally(self, tally, false_alarm)
 
-    def estimate(self, tally: PlanTally, *, refine: str | None = None, users: int | None = None) -> "PlanEstimates":
+    def estimate(
+        self,
+        tally: PlanTally,
+        *,
+        refine: str | None = None,
+        users: int | None = None,
+        sizes: Mapping[Any, Any] | None = None,
+        weights: Mapping[Any, Any] | None = None,
+        pooling: str = "stratified",
+    ) -> "PlanEstimates":
         """An estimate for each question, in the attribute's own units; the attribute's name means its first one.
 
         `refine="auto"` wins back accuracy (`dither.refine`): each result then has the one before as `original`. Results
         are about the users who reported. `users` is a larger public number of them, of whom those who reported are a
         random part: totals are then of so many, and error bars know that the others were not asked.
+
+        Results of a plan with groups are of all users, and `estimates.by("country")` has those of each value. `sizes`
+        are public sizes of the groups, where other people than those who reported are to be told of, and `weights` are
+        public weights of a survey, how much a user of each group counts: as in `sizes={"DE": 83e6, "FR": 68e6}`.
+        `pooling` says how budgets are put together (`planning.group_estimates`).
         """
         from dither.planning.plan_estimates import estimated  # a device has no use for it
 
         self.check_tally(tally)
+        if self.groups:
+            from dither.planning.group_estimates import GroupOptions, estimates_of_groups
+
+            return estimates_of_groups(self, tally, GroupOptions.checked(self, refine, users, sizes, weights, pooling))
+        if (sizes, weights, pooling) != (None, None, "stratified"):
+            raise ParameterError("sizes, weights and pooling are for plans with groups, and this one has none")
         reported = self.users_behind([part.n for part in tally.parts.values()])
         if reported == 0:
             raise EmptyError("there are no reports yet: tally at least one before estimating")
@@ -648,6 +841,9 @@ class Plan:
 
     def users_behind(self, reports: Sequence[int]) -> int:
         """How many users sent so many reports for each part: each answers so many questions, and no question twice."""
+        if self.groups:
+            counts = iter(reports)
+            return sum(group.asked.users_behind([next(counts) for _ in group.asked.parts]) for group in self.groups)
         return max(*reports, round(Fraction(sum(reports), self.questions_per_user)))
 
     # Identity --------------------------------------------------------------------------------------------------
@@ -666,13 +862,26 @@ class Plan:
                     "questions": [str(question) for question in part.questions],
                     "weight": part.weight,
                     "mechanism": part.mechanism.to_dict(),
+                    **({"budget": label} if label else {}),
                 }
-                for part in self.parts
+                for label, plan in self.budgets.items()
+                for part in plan.parts
             ],
             **({"derived": [str(question) for question in self.derived]} if self.derived else {}),
             **({"conditions": conditions} if (conditions := self._conditions) else {}),
             **({"schedule": self.schedule.to_dict()} if self.schedule.repeats else {}),
             **({} if self.crowd is None else {"crowd": self.crowd.to_dict()}),
+            **({"groups": [group.users for group in self.groups]} if self.groups else {}),
+            **(
+                {
+                    BUDGET + "s": {
+                        label: {"epsilon": plan.epsilon, "reported": plan.questions_per_user}
+                        for label, plan in self.budgets.items()
+                    }
+                }
+                if BUDGET in self.public
+                else {}
+            ),
         }
 
     @property
@@ -715,56 +924,36 @@ class Plan:
     @classmethod
     def from_json(cls, text: str) -> "Plan":
         """The inverse of `to_json`: the hash is compared, every mechanism is certified again, and so is the plan."""
+        from dither.planning.stored_plans import plan_of_fields
+
         stored = plan_files.from_text(text)
-        schema = _named("schema", Schema.from_dict, stored.schema)
-        details = stored.conditions
-        parts = tuple(_part(schema, part, details, f"parts[{place}]") for place, part in enumerate(stored.parts))
-        reported = checked_count("reported", stored.reported, 1, len(parts))
-        uneven = len({part.weight for part in parts}) > 1
-        fitting = all(part.fits for part in parts) and (reported in (1, len(parts)) or not uneven)
-        keys = [part.keys for part in parts if part.keys is not None]
-        asked = [question for part in parts for question in part.questions]
-        derived = _derived(schema, stored)
-        told = {base for each in derived for base in each.rests_on} <= set(asked)
-        different = len(set(map(str, asked))) == len(asked) and all(question.reported for question in asked)
-        if not (fitting and told and different) or len(set(keys)) < len(keys):
-            raise ParameterError("this is not a plan: its mechanisms do not fit its questions")
-        epsilon, delta = checked_epsilon(stored.epsilon), checked_delta(stored.delta)
-        schedule = ONCE if stored.schedule is None else _named("schedule", Schedule.from_dict, stored.schedule)
-        crowd = None if stored.crowd is None else _named("crowd", Crowd.from_dict, stored.crowd)
-        known = schema, epsilon, delta, stored.users, parts, reported, NOTHING, derived
-        plan = cls(*known, schedule=schedule, crowd=crowd)
+        plan = plan_of_fields(stored)
         if plan.fingerprint != stored.hash:  # what was read is not what it would write
             raise ParameterError(plan_files.CHANGED)
         if not plan.kept:
             raise ParameterError("this plan does not keep the guarantee that it declares")
         if not plan._certified(stored.certificate):
             raise ParameterError("this plan states another guarantee than its integers deliver; make the plan again")
-        return replace(plan, prediction=checked_prediction(stored.prediction, plan.measured + plan.derived))
+        return plan
 
 
-def _derived(schema: Schema, stored: PlanFormat) -> tuple[Question, ...]:
-    """What a stored plan works out from its reports."""
-    if not stored.derived:
-        return ()
-    found = _named("derived", questions, schema, stored.derived, stored.conditions)
-    if any(question.reported for question in found):
-        raise ParameterError("this is not a plan: derived: expected questions that no report is about")
-    return found
+def _draws(tape: Stream, budget: str) -> Stream:
+    """A tape for the draws of each budget: they may read a lane with different widths, and no word may serve twice."""
+    return tape.spawn("draws of a budget", budget)
 
 
-def _part(schema: Schema, stored: PartFormat, details: Mapping[str, Any], field: str) -> Part:
-    asked = _named(f"{field}.questions", questions, schema, stored.questions, details)
-    mechanism = _named(f"{field}.mechanism", load, stored.mechanism)
-    return Part(tuple(question.as_asked_by(mechanism) for question in asked), mechanism, stored.weight)
+def _by_budget(tables: Mapping[str, TextTable]) -> TextTable:
+    """Tables below each other, each row with its budget; the only one as it is."""
+    if len(tables) == 1:
+        return next(iter(tables.values()))
+    lengths = {label: len(next(iter(table.columns.values()))) for label, table in tables.items()}
+    labels = [label for label, count in lengths.items() for _ in range(count)]
+    names = next(iter(tables.values())).columns
+    return TextTable({BUDGET: labels, **{name: [*_chained(tables, name)] for name in names}})
 
 
-def _named(field: str, make: Callable[..., T], *stored: Any) -> T:
-    """What is made of a field of a file; an error names it."""
-    try:
-        return make(*stored)
-    except ParameterError as error:
-        raise ParameterError(f"this is not a plan: {field}: {error}") from None
+def _chained(tables: Mapping[str, TextTable], name: str) -> Iterator[Any]:
+    return (cell for table in tables.values() for cell in table.columns[name])
 
 
 def _stated(guarantee: Guarantee) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """What a plan will cost, as it was predicted when it was made. It is stored beside the plan, outside its hash."""
 
+import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -33,11 +34,14 @@ class Prediction(NamedTuple):
     change: Mapping[str, float] = _NONE  # of a plan with rounds: from one to the next
     unshuffled: Mapping[str, float] = _NONE  # of a plan for a crowd: errors with the same epsilon and no shuffler
     goal: str = ""  # "maximum" where `compared` is the largest error / scale of all numbers, with a confidence of 95%
+    asked: Mapping[str, "Prediction"] = _NONE  # of a plan with groups: what users of each budget are asked
 
     def stored(self) -> dict[str, Any]:
         """For a file. What is not known or was not said is left out, as it was before it could be."""
-        later = ("liars", "counted", "weights", "named", "worst", "mean_of_rounds", "change", "unshuffled", "goal")
-        return {name: value for name, value in self._asdict().items() if value or name not in later}
+        first = ("errors", "compared", "limit", "informed", "known")
+        found = {name: value for name, value in self._asdict().items() if value or name in first}
+        asked = {label: each.stored() for label, each in self.asked.items()}
+        return {**found, "asked": asked} if asked else found
 
 
 class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,6 +59,7 @@ class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
     change: dict[str, Size] = {}
     unshuffled: dict[str, Size] = {}
     goal: Literal["", "maximum"] = ""
+    asked: dict[str, "PredictionFormat"] = {}
 
 
 NOTHING = Prediction({}, {}, 0.0, False)
@@ -75,7 +80,7 @@ def checked_prediction(stored: PredictionFormat, asked: tuple[Question, ...]) ->
     elif wrong := _wrong_weights(stored, asked):
         reason = wrong
     else:
-        return Prediction(**msgspec.structs.asdict(stored))
+        return Prediction(**{**msgspec.structs.asdict(stored), "asked": {}})
     raise ParameterError(f"this is not a plan: prediction.{reason}; make the plan again")
 
 
@@ -88,3 +93,32 @@ def _wrong_weights(stored: PredictionFormat, asked: tuple[Question, ...]) -> str
     places = {str(question): question.place_of for question in weighted if question.shape}
     known = all(name in places and None not in map(places[name], own) for name, own in stored.named.items())
     return None if known else "named: expected numbers of questions that have several"
+
+
+def prediction_of_budgets(budgets: Mapping[str, tuple[Prediction, int]], totals: frozenset[str]) -> Prediction:
+    """What a plan with groups will cost, for all users: those of each budget by their number, stratified.
+
+    With n_b of n users the error is that of sum (n_b / n) y_b; of `totals`, which grow with the number of users, that
+    of the sum. What is known of one budget alone (a limit, a way to ask) is kept there.
+    """
+    (first, _), *others = budgets.values()
+    asked = {label: each for label, (each, _) in budgets.items()}
+    if not others:
+        return first._replace(asked=asked)
+    users = sum(count for _, count in budgets.values())
+    shares = [count / users for _, count in budgets.values()]
+
+    def together(errors: Iterable[float], total: bool = False) -> float:
+        return math.hypot(*(error * (1 if total else share) for error, share in zip(errors, shares, strict=True)))
+
+    predictions = [each for each, _ in budgets.values()]
+    return Prediction(
+        {name: together((each.errors[name] for each in predictions), name in totals) for name in first.errors},
+        {"groups by budget": together(next(iter(each.compared.values())) for each in predictions)},
+        0.0,
+        any(each.informed for each in predictions),
+        first.known,
+        first.liars,
+        weights=first.weights,
+        asked=asked,
+    )

@@ -29,18 +29,18 @@ import csv
 import html
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.confidence import IntervalRule
 from dither.core.estimate import Bounds, Estimate, Estimates
 from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.results import Interval, Tabular, ravelled, simultaneous_level
 from dither.core.schedule import FRESH, KEPT, ONE, Schedule
+from dither.core.stratified import CombinedRule
 from dither.display.estimate_plots import small_multiples
 from dither.display.round_plots import MOST_LINES, draw_rounds
 from dither.display.spreadsheet import spreadsheet_text
@@ -115,25 +115,6 @@ def _half_shared(weights: Floats, variances: Floats) -> Floats:
 def _either_way(weights: Floats, variances: Floats) -> Floats:
     """At most, whatever the covariances are."""
     return np.tensordot(np.abs(weights), np.sqrt(variances), axes=1) ** 2
-
-
-@dataclass(frozen=True, eq=False)
-class CombinedRule(IntervalRule):
-    """Intervals of a weighted sum, made of those of its terms: each misses with its part of the probability."""
-
-    terms: tuple[Estimate, ...]
-    weights: tuple[float, ...]
-    places: NDArray[np.intp]
-
-    def ends(self, miss: float) -> tuple[Floats, Floats]:
-        low = high = np.zeros(len(self.places))
-        for weight, term in zip(self.weights, self.terms, strict=True):
-            one, other = (weight * np.ravel(end)[self.places] for end in term.interval(1 - miss / len(self.terms)))
-            low, high = low + np.minimum(one, other), high + np.maximum(one, other)
-        return low, high
-
-    def of(self, places: NDArray[np.intp]) -> "CombinedRule":
-        return replace(self, places=self.places[places])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

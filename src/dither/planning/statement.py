@@ -21,6 +21,7 @@ from dither.core.exact import upward
 from dither.core.guarantee import Guarantee
 from dither.core.registry import Registry
 from dither.errors import ParameterError
+from dither.planning.groups import BUDGET
 from dither.planning.rounds_in_words import CONDITION, KEPT_ON_DEVICE, rounds_stated, same_times_stated
 from dither.privacy.promise import chance_of_guess, promise_in_words
 from dither.privacy.shuffle import bounds
@@ -157,6 +158,7 @@ def statement_of(plan: "Plan", shuffler: str | None = None, **given: str | None)
     sections = (
         Section("In short", tuple(_short(plan, told))),
         _asked(plan),
+        *_in_the_clear(plan),
         _computed(plan),
         Section("What is sent", tuple(_sent(plan, told))),
         Section("What it reveals at most", tuple(_revealed(plan))),
@@ -199,11 +201,12 @@ def _guess(guarantee: Guarantee) -> str:
 
 
 def _asked(plan: "Plan") -> Section:
-    missing = "; ".join(f"{name} {attribute.stand_in([None])}" for name, attribute in plan.attributes.items())
+    asked = plan.asked_about
+    missing = "; ".join(f"{name} {attribute.stand_in([None])}" for name, attribute in asked.items())
     return Section(
         "What is asked",
         ("Your device looks at these answers, and at no others:",),
-        tuple(f"{name}: {attribute.in_words}." for name, attribute in plan.attributes.items()),
+        tuple(f"{name}: {attribute.in_words}." for name, attribute in asked.items()),
         (
             "Who has no answer reports too, since silence would tell something. A missing answer counts as: "
             f"{missing}. An answer that does not fit is replaced by one that does, on the device, and nobody is told.",
@@ -211,38 +214,55 @@ def _asked(plan: "Plan") -> Section:
     )
 
 
+def _in_the_clear(plan: "Plan") -> tuple[Section, ...]:
+    """What a report says openly, and what people choose."""
+    if not plan.groups:
+        return ()
+    closing = [
+        "This is not hidden by anything, and the promise below is not about it: whoever sees your report knows it. It "
+        "puts you into a group; within the group, the promise holds.",
+    ]
+    if BUDGET in plan.public:
+        offered = "; ".join(f"{label}: {asked.guarantee}" for label, asked in plan.budgets.items())
+        closing.append(
+            f"You choose the budget, and with it how much your reports can tell: {offered}. A smaller epsilon tells "
+            "less. Your choice is seen by whoever sees your report: choose before you think of your answers, so that "
+            "it does not give them away."
+        )
+    return (
+        Section(
+            "What every report says openly",
+            ("Your reports carry these facts as they are:",),
+            tuple(f"{name}: {attribute.in_words}." for name, attribute in plan.public.items()),
+            tuple(closing),
+        ),
+    )
+
+
 def _computed(plan: "Plan") -> Section:
     found = [each.sought for question in plan.questions for each in (question, *question.beside)]
     found += [part.table.sought for part in plan.parts if part.table is not None]
+    groups = f", and about those with the same {' and '.join(plan.public)}" if plan.groups else ""
     return Section(
         "What can be computed from it",
-        ("From the reports of many people, about all of them together:",),
+        (f"From the reports of many people, about all of them together{groups}:",),
         tuple(f"{sought}." for sought in dict.fromkeys(found)),
     )
 
 
 def _sent(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
-    count, drawn = len(plan.parts), plan.questions_per_user
     yield from rounds_stated(plan)
-    if drawn < count:
-        uneven = ", some more often than others" if len({part.weight for part in plan.parts}) > 1 else ""
-        about = "one" if drawn == 1 else f"{drawn:,}"
-        yield (
-            f"Of {count:,} questions, or groups of questions, your device draws {about} by chance{uneven}, without "
-            f"looking at your answers, and reports about {'that one' if drawn == 1 else 'those'} only. Which was drawn "
-            "is no secret: a report shows it."
-        )
-    elif count > 1:
-        when = " in a round" if plan.schedule.repeats else ""
-        yield f"Your device sends {count:,} reports{when}: one about each question, or group of questions."
-    elif not plan.schedule.repeats:
-        yield "Your device sends one report."
+    for label, asked in plan.budgets.items():
+        yield from _drawn(asked, f"Who chooses {label}: " if label else "")
     sizes = sorted(part.mechanism.dtype.itemsize for part in plan.parts)
     bytes_ = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {sizes[-1]:,}"
     without = "no name and no time" if plan.remembers else "no name, no number of a person or a device, and no time"
+    if plan.groups:
+        without += f" beyond what it says openly ({', '.join(plan.public)})"
+    group = ", of which group," if plan.groups else ""
     yield (
-        f"A report is {bytes_} byte{'s' * (bytes_ != '1')} that chance had a hand in, and a tag that says which plan "
-        f"and which question it belongs to. It holds {without}."
+        f"A report is {bytes_} byte{'s' * (bytes_ != '1')} that chance had a hand in, and a tag that says which "
+        f"plan{group} and which question it belongs to. It holds {without}."
     )
     yield (
         "Reports travel over a network, which shows where they come from and when. That is not part of them, and the "
@@ -257,6 +277,29 @@ def _sent(plan: "Plan", told: Mapping[str, str]) -> Iterator[str]:
     else:
         others = "any others" if plan.schedule.moments_hidden else "any others that change at the same times"
         yield f"All that your device can send, it could also have sent had your answers been {others}."
+    yield from _kept_responses(plan)
+
+
+def _drawn(plan: "Plan", who: str) -> Iterator[str]:
+    """Which questions a device answers, of one budget."""
+    count, drawn = len(plan.parts), plan.questions_per_user
+    if drawn < count:
+        uneven = ", some more often than others" if len({part.weight for part in plan.parts}) > 1 else ""
+        about = "one" if drawn == 1 else f"{drawn:,}"
+        yield who + (
+            f"Of {count:,} questions, or groups of questions, your device draws {about} by chance{uneven}, without "
+            f"looking at your answers, and reports about {'that one' if drawn == 1 else 'those'} only. Which was drawn "
+            "is no secret: a report shows it."
+        )
+    elif count > 1:
+        when = " in a round" if plan.schedule.repeats else ""
+        yield f"{who}Your device sends {count:,} reports{when}: one about each question, or group of questions."
+    elif not plan.schedule.repeats:
+        yield f"{who}Your device sends one report."
+
+
+def _kept_responses(plan: "Plan") -> Iterator[str]:
+    """What it means that a device may be asked again."""
     for part in plan.parts:
         if part.mechanism.remembers and not plan.schedule.repeats:
             yield (
@@ -280,11 +323,20 @@ def _revealed(plan: "Plan") -> Iterator[str]:
     yield factor
     yield f"What that means: {_guess(plan.guarantee)}"
     yield from same_times_stated(plan)
+    if len(plan.budgets) > 1:
+        yield "That is so for the largest budget. For the others:"
+        yield from (
+            f"Who chooses {label}: {_guess(asked.guarantee)}"
+            for label, asked in plan.budgets.items()
+            if asked.guarantee != plan.guarantee
+        )
     if chance_of_guess(plan.guarantee) > WEAK:
         yield "This promise is weak: it allows that who sees your reports is nearly always right."
-    if plan.questions_per_user > 1 or len(plan.attributes) > 1:
+    if plan.groups:
+        yield f"It is not about what your report says openly: {', '.join(plan.public)}."
+    if plan.questions_per_user > 1 or len(plan.asked_about) > 1:
         yield "This is about all your answers at once, and about all that your device reports with this plan together."
-    for name, attribute in plan.attributes.items():
+    for name, attribute in plan.asked_about.items():
         if attribute.kind == "keyvalue":
             yield (
                 f"Of {name} it covers all of them at once: which you have, how many, the number of each, and whether "
@@ -328,18 +380,28 @@ def _planned_crowd(plan: "Plan") -> Iterator[str]:
     )
 
 
+def _asked_alike(plan: "Plan") -> "Plan":
+    """What the people of a group are asked; where they choose budgets, by the largest."""
+    return max(plan.budgets.values(), key=lambda each: each.guarantee.epsilon)
+
+
 def _crowd(plan: "Plan") -> Iterator[str]:
     """What hiding in a crowd adds, where a number is known for all that a user reports."""
-    if plan.guarantee.delta or plan.users < 2 or plan.schedule.repeats or plan.remembers:
+    users = min((group.users for group in plan.groups), default=plan.users)
+    who = f"{users:,} people"
+    if plan.groups:
+        who = f"the {users:,} people of the smallest group"
+        yield "A report shows its group, so you are hidden among the people of your group alone."
+    if plan.guarantee.delta or users < 2 or plan.schedule.repeats or plan.remembers:
         yield "How much further is not stated here: no number is known for all that this plan has a device report."
         return
-    known = [each for each in bounds(plan, plan.users, SHUFFLED_DELTA).values() if each is not None]
+    known = [each for each in bounds(_asked_alike(plan), users, SHUFFLED_DELTA).values() if each is not None]
     if not known:
-        yield f"For {plan.users:,} people and this plan no number is known that says how much further."
+        yield f"For {who} and this plan no number is known that says how much further."
         return
     best = min(known, key=lambda guarantee: guarantee.epsilon)
     yield (
-        f"If {plan.users:,} people report, as planned, and all of them as the plan says: {_guess(best)} In the terms "
+        f"If {who} report, as planned, and all of them as the plan says: {_guess(best)} In the terms "
         f"of the field: {best}."
     )
 
@@ -399,6 +461,11 @@ def _conditions(plan: "Plan") -> Section:
             "Chance is that of the device, and is kept secret: reports that are simulated from a seed promise nothing.",
             again,
             *_waits(plan),
+            *(
+                ["What a report says openly is public already, and is not worked out from anybody's answers."]
+                if plan.groups
+                else []
+            ),
             "Other collections about the same answers are told of too: what they reveal adds up.",
             "What is said of the connection, and of how long what is kept, is done.",
         ),

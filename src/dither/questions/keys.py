@@ -10,7 +10,7 @@ key; so they are not asked for, and come with these two:
 - `frequency(films)`: the shares of users who hold a key with the lower and with the upper end of its values.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dither.core.cell_weights import CellWeights
+from dither.core.confidence import RatioIntervals
 from dither.core.estimate import Estimate
 from dither.core.sparse_domain import Sparse
 from dither.core.worth import Worth, Worths
@@ -179,6 +180,22 @@ class ConditionalMeanOf(KeyQuestion):
     @property
     def sought(self) -> str:
         return f"for each thing of {self.name}, the mean of its number among those who have it"
+
+    def stratified(self, terms: Sequence[Estimate], weights: Sequence[float]) -> Estimate | None:
+        """No mean of ratios: the ratio of what all hold to how many hold it."""
+        known = [(term, weight) for term, weight in zip(terms, weights, strict=True) if weight and term.n]
+        shape, n = np.shape(terms[0].value), sum(term.n for term, _ in known)
+        notes = tuple(dict.fromkeys(note for term, _ in known for note in term.notes))
+        source = "; ".join(dict.fromkeys(term.source for term, _ in known))
+        if len(known) < sum(weight > 0 for weight in weights):  # of some it is not known how many hold what
+            return terms[0].with_numbers(
+                np.full(shape, np.nan), np.full(shape, np.inf), n=n, source=source, notes=notes
+            )
+        rule = RatioIntervals(*(np.zeros(shape) for _ in range(5)))
+        for term, weight in known:
+            own: Any = term.rule  # such a ratio has its rule from the mechanism
+            rule = rule.plus(own, weight)
+        return terms[0].with_numbers(*rule.point(), n=n, source=source, notes=notes, rule=rule)
 
 
 class FrequencyOf(KeyQuestion):

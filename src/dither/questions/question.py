@@ -39,6 +39,7 @@ from dither.core.confidence import InUnits
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Domain, Mechanism, Reading
+from dither.core.stratified import stratified_estimate
 from dither.core.tally import Tally
 from dither.core.worth import Worth, Worths
 from dither.errors import DomainError, ParameterError, RowError
@@ -163,6 +164,7 @@ class Question(ABC, Generic[R]):
     ordered: ClassVar[bool] = False  # the numbers have an order of their own
     derived: ClassVar[bool] = False  # comes with other questions, and is not asked by itself
     bare: ClassVar[bool] = False  # may be written without brackets
+    totals: ClassVar[bool] = False  # grows with the number of users
     supporting: ClassVar[bool] = False  # is asked for what rests on it, and not shown by itself
     pairs: ClassVar[bool] = False  # two may be asked by one report about both attributes
     crosses: ClassVar[bool] = False  # several may be asked by one report about the cell of their table
@@ -525,6 +527,14 @@ class Question(ABC, Generic[R]):
     def agreed(self, estimate: R, refined: Mapping["Question", Any]) -> R:
         """The same in agreement with what else was refined from these reports: by default there is nothing to agree."""
         return estimate
+
+    def stratified(self, terms: Sequence[R], weights: Sequence[float]) -> R | None:
+        """Its result for all users, in the mechanism's units, from those of different ones; None if it has none.
+
+        By default the mean of them, by their weights.
+        """
+        together: Any = stratified_estimate(terms, weights)  # type: ignore[arg-type]
+        return together
 
     # What else is told about its attribute ----------------------------------------------------------------------
 

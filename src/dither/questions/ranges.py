@@ -239,6 +239,10 @@ class RangesOf(Question["RangeEstimate"]):
         """It is a posterior already."""
         return estimate
 
+    def stratified(self, terms: "Sequence[RangeEstimate]", weights: Sequence[float]) -> "RangeEstimate | None":
+        """None: each is a fit of its own. Users who are asked alike are one stratum, whose reports are one fit."""
+        return terms[0] if len(terms) == 1 else None
+
     def sums(self, column: Any) -> None:
         return None
 

@@ -28,6 +28,7 @@ class _TotalOf(Derived[Estimate]):
 
     group: ClassVar[str] = "means"
     averages: ClassVar[bool] = True
+    totals: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[()]:

@@ -23,7 +23,7 @@ from dither.core.columns import is_flat
 from dither.display.distribution_plots import Side
 from dither.errors import ParameterError
 from dither.ranges.grid import listed_entries
-from dither.schema import MOST_LABELS, Attribute, Categorical, KeyValue, Numeric, Ordinal, Schema
+from dither.schema import MOST_LABELS, Attribute, Categorical, KeyValue, Numeric, Ordinal, Public, Schema
 
 _SNAP = 1e-9  # of a cell: what rounding makes of an end that lies on the border of two
 _FEWER = 3  # digits: numbers that people write have at most 13 or so, and those next to them 16 or 17
@@ -459,7 +459,7 @@ class Axes:
 
 
 def _axis(name: str, attribute: Attribute, bins: int | Mapping[str, int]) -> Axis:
-    if isinstance(attribute, KeyValue):
+    if isinstance(attribute, KeyValue | Public):
         raise ParameterError(f"attribute {name}: ranges are about numbers and labels; leave it out")
     wanted = bins.get(name, 64) if isinstance(bins, Mapping) else bins
     return Axis(name, attribute.k or checked_count("bins", wanted, 2, MOST_LABELS), attribute)

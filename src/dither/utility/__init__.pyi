@@ -12,3 +12,4 @@ from .influence import influence as influence
 from .limits import Parameters as Parameters
 from .limits import least_mse as least_mse
 from .limits import limit as limit
+from .pooling import pooled_deviation as pooled_deviation

@@ -87,6 +87,10 @@ class Deviation:
         """The square root of `mse`."""
         return math.sqrt(self.mse)
 
+    def scaled(self, unit: float) -> "Deviation":
+        """In other units: of values that were scaled to [-1, 1] from a region of this half-width."""
+        return Deviation(unit * self.bias, unit**2 * self.variance, self.reports, self.normal_error)
+
     def within(self, tolerance: Any) -> float:
         """The probability that every item is within its tolerance (a number for all, or one for each).
 

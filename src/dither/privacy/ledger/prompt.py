@@ -1,7 +1,9 @@
 """What the ledger sees of a plan: which questions it asks, and what each answer depends on.
 
 A plan is known by its shape alone, so that nothing here depends on planning. A report of the *empty* record costs
-nothing, since it knows nothing; but which questions it answers is drawn as for any other. It serves as the draw.
+nothing, since it knows nothing; but which questions it answers is drawn as for any other. It serves as the draw. Where
+a report names a group in the clear, it is that of a record with the public values alone. A device stays in the group
+that it first reported in: what it has sent is repeated, whatever its public values are later.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,6 +69,15 @@ class Scheduled(Protocol):
         ...
 
 
+@runtime_checkable
+class Announcing(Protocol):
+    """A plan whose reports carry some values in the clear."""
+
+    def public_record(self, record: Any) -> Mapping[str, object]:
+        """Of the record of one user what is public."""
+        ...
+
+
 class Outline(NamedTuple):
     """What a plan or a mechanism costs for one round; where it has several of its own, for all of them."""
 
@@ -125,7 +136,8 @@ def prompted(plan: PlanLike | Mechanism, record: Any) -> Prompt:
     """Put a plan to a record, or a mechanism to the value of one user."""
     if isinstance(plan, Mechanism):
         return _of_mechanism(plan, record)
-    shown = plan.fresh_report({}) if isinstance(plan, Scheduled) else plan.report({})
+    public = plan.public_record(record) if isinstance(plan, Announcing) else {}
+    shown = plan.fresh_report(public) if isinstance(plan, Scheduled) else plan.report(public)
     if any(reports.simulated for reports in shown.values()):
         raise ReportError("simulated reports protect nobody; the ledger keeps none")
     return Prompt(
