@@ -147,3 +147,11 @@ def test_rare_reports_with_a_long_ratio_cost_their_probability():
     )
     plain, found = delta_above(bulk, 0.1, 10**4), delta_above(law, 0.1, 10**4)
     assert plain <= found <= plain * 1.01 + 3e-11
+
+
+@pytest.mark.parametrize("closeness", [1e-3, 1e-9, 1e-15])
+def test_two_outputs_next_to_their_own_epsilon(closeness):
+    """Where next to nothing is left to gain, and the tilt is large."""
+    ratio = 6.0
+    found = two_output_delta(ratio, math.log(ratio) * (1 - closeness), 4)
+    assert 0 <= found <= 2 * closeness

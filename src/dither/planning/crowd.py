@@ -47,7 +47,7 @@ MOST_LOCAL = 16.0  # of one user: beyond, a report is hardly random, and a shuff
 _TINY = 1e-300
 _STEP = 1.1  # by which a larger one is tried at first
 # Of the parts of the central epsilon, the largest first: times the root of their number, as losses add up, and less.
-_STRETCHES = (1.4, 1.2, 1.0, 0.85, 0.7, 0.5)
+_STRETCHES = (1.1, 1.0, 0.9, 0.7, 0.5)
 # For one question a user: parts that together hide a little less than each alone.
 _SHRINKS = (1.0, 0.99, 0.97, 0.92, 0.8)
 

@@ -76,7 +76,7 @@ _LARGEST = 20.0  # local epsilons beyond are not amplified
 class LocalRandomizer(NamedTuple):
     """What a bound knows of a local randomizer: its guarantee, its likelihood ratio, and perhaps more.
 
-    `law` is its own blanket, and `crowds` are data sets on which it hides badly. `permanent` is the response that a
+    `law` is its own blanket, and `crowds` finds data sets on which it hides badly. `permanent` is the response that a
     device with memory keeps, and makes all its reports from.
     """
 
@@ -84,7 +84,7 @@ class LocalRandomizer(NamedTuple):
     ratio: float
     law: BlanketLaw | None = None
     two_outputs: bool = False
-    crowds: tuple[BlanketLaw, ...] = ()
+    crowds: Callable[[], Sequence[BlanketLaw]] = tuple
     permanent: "LocalRandomizer | None" = None
 
     def at(self, delta: float) -> Guarantee:
@@ -115,8 +115,8 @@ class LocalRandomizer(NamedTuple):
             return cls(Guarantee(epsilon), math.inf)
         ratio = exp_above(epsilon)
         high, low = Fraction(ratio) / (1 + Fraction(ratio)), 1 / (1 + Fraction(ratio))
-        crowds = (BlanketLaw.between([high, low], [low, high], others) for others in ([high, low], [low, high]))
-        return cls(Guarantee(epsilon), ratio, crowds=tuple(crowds))
+        crowds = [BlanketLaw.between([high, low], [low, high], others) for others in ([high, low], [low, high])]
+        return cls(Guarantee(epsilon), ratio, crowds=lambda: crowds)
 
     @classmethod
     def _through(cls, channel: Channel, given: Certifiable) -> "LocalRandomizer":
@@ -134,7 +134,7 @@ class LocalRandomizer(NamedTuple):
             largest,
             None if law is None else law.reduced(MOST_EVALUATED),
             channel.two_level is not None and channel.shape[1] == 2,
-            tuple(channel.crowds()),
+            channel.crowds,
         )
 
 
@@ -318,9 +318,10 @@ def _curve(name: str, randomizer: LocalRandomizer, n: int) -> Callable[[float], 
 
 def _lower(randomizer: LocalRandomizer, n: int, delta: float, near: float) -> float | None:
     """The largest epsilon at which the crowd that is worst near some epsilon has more than this delta."""
-    if not randomizer.crowds or randomizer.ratio > math.exp(_LARGEST):
+    crowds = [] if randomizer.ratio > math.exp(_LARGEST) else randomizer.crowds()
+    if not crowds:
         return None
-    crowd = max(randomizer.crowds, key=lambda each: delta_below(each, 0.9 * near, n))
+    crowd = max(crowds, key=lambda each: delta_below(each, 0.9 * near, n))
     largest = math.log(randomizer.ratio)
     enough = least_epsilon(lambda at: delta_below(crowd, at, n), delta, largest, _CLOSE, along_the_logarithm)
     return max(0.0, enough * (1 - 2 * _CLOSE))

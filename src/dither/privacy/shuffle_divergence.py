@@ -248,7 +248,7 @@ def two_output_delta(ratio: float, epsilon: float, n: int) -> float:
         return 0.0
     edges = np.unique(np.linspace(0, n, min(n, _BLOCKS) + 1).round().astype(np.int64)).tolist()
     groups = ((start, n - stop) for start, stop in pairwise(edges))  # those at p and at q whom all k of a block have
-    return min(1.0, max(_beside(ratio, gain, loss, high, low) for high, low in groups))
+    return min(gain, max(_beside(ratio, gain, loss, high, low) for high, low in groups))  # alone it is `gain`
 
 
 def _beside(ratio: float, gain: float, loss: float, high: int, low: int) -> float:
@@ -256,8 +256,9 @@ def _beside(ratio: float, gain: float, loss: float, high: int, low: int) -> floa
     users, ones = np.array([high, low], dtype=np.float64), np.array([ratio, 1.0]) / (ratio + 1)
 
     def moments(tilt: float) -> tuple[float, float]:
-        share = ones * math.exp(tilt) / (1 + ones * math.expm1(tilt))
-        return float((users * share).sum()), math.sqrt(float((users * share * (1 - share)).sum()))
+        weights = 1 + ones * math.expm1(tilt)
+        share = ones * math.exp(tilt) / weights
+        return float((users * share).sum()), math.sqrt(float((users * share * (1 - ones) / weights).sum()))
 
     best = math.log(loss / gain)
     mean, deviation = moments(best)
