@@ -153,7 +153,10 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
     help="What shuffled reports may cost, with --delta: local budgets are as large as the crowd allows.",
 )
 @click.option(
-    "--batch", type=int, metavar="USERS", help="The smallest batch that the shuffler forwards; all users by default."
+    "--batch",
+    type=int,
+    metavar="USERS",
+    help="Of how many users the smallest batch is that the shuffler forwards; of all by default.",
 )
 @click.option(
     "--users",

@@ -3,7 +3,10 @@
 A shuffler takes who sent what off the reports, and forwards them in batches. What it shows of a batch promises more
 than a single report does, and the more users are in the batch the more (`privacy.shuffle`). So it is the *smallest
 batch that is forwarded* that counts, not the number of all users: a plan for a crowd states it, and a shuffler has to
-wait for so many. Every user is in one batch, so what is promised for each batch is promised for all of them.
+wait for so many users. Every user is in one batch, so what is promised for each batch is promised for all of them.
+
+Single reports are mixed: where a user sends several, one about each question, nobody sees which of them belong
+together.
 """
 
 from collections.abc import Mapping
@@ -23,7 +26,7 @@ LEAST_DELTA = 1e-15  # floating point does not resolve smaller ones
 
 @dataclass(frozen=True)
 class Crowd:
-    """What every batch of at least so many shuffled reports is to promise.
+    """What the shuffled reports of at least so many users are to promise.
 
     >>> Crowd(0.1, 1e-6, 100_000)
     Crowd(epsilon=0.1, delta=1e-06, batch=100000)

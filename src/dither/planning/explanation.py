@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dither.planning.plans import Plan
 
 _SAME = 1.001  # errors that are within such a factor are told once
+_TELLING = 6.0  # a local epsilon beyond protects next to nothing
 _LOOSE = 3.0  # a limit further below says more about the limit than about the plan
 
 
@@ -102,12 +103,14 @@ def _shuffled(plan: "Plan") -> list[str]:
     crowd, before = plan.crowd, plan.prediction.unshuffled
     if crowd is None:
         return []
+    weak = plan.guarantee.epsilon > _TELLING
     named = " Which question a report answers is seen, whose it is is not." if len(plan.parts) > 1 else ""
     lines = [
-        f"Shuffled in batches of at least {crowd.batch:,} reports: {crowd.guarantee}, whatever the record of a user is "
-        f"replaced by. All reports of a batch hide each other.{named}",
-        "The shuffler is trusted to take off who sent what, and to forward no smaller batch; whoever sees a report "
-        f"before that learns what epsilon {upward(plan.guarantee.epsilon, 3)} allows.",
+        f"Shuffled, the reports of at least {crowd.batch:,} users in a batch: {crowd.guarantee}, whatever the record "
+        f"of a user is replaced by. All users of a batch hide each other.{named}",
+        "The shuffler is trusted to mix single reports, to tell nobody who sent what, and to forward no smaller batch; "
+        f"whoever sees the reports of a user before that learns what epsilon {upward(plan.guarantee.epsilon, 3)} allows"
+        + (f": next to everything. epsilon={_TELLING:g} or less would limit that." if weak else "."),
     ]
     more = {str(each): before[str(each)] / plan.predicted[str(each)] for each in plan.questions if before}
     more = {name: ratio for name, ratio in more.items() if math.isfinite(ratio)}

@@ -47,7 +47,7 @@ def crowd_of_groups(schema: Schema, epsilon: Any, users: Any, central: Any, batc
         return {"central": central, "batch": smallest}
     if checked_count("batch", batch, 2) > smallest:
         raise ParameterError(
-            f"batch is the smallest number of reports of one group that is forwarded, since a report shows its group: "
+            f"batch is the number of users in the smallest batch of one group, since a report shows its group: "
             f"at most {smallest:,}, the users of the smallest one"
         )
     return {"central": central, "batch": batch}

@@ -64,7 +64,7 @@ def plan(
 
     `epsilon` and `delta` are what all that a user reports promises, to whoever sees it. Where a shuffler stands between
     the users and the server, `central` and `delta` are what its batches promise, of which the smallest that it forwards
-    has `batch` reports (all of them, if that is left out); the plan then finds the largest local budgets with which
+    is of `batch` users (of all, if that is left out); the plan then finds the largest local budgets with which
     they do (`planning.crowd`), and `epsilon` is the most that a report may tell on its own, if that is to be limited.
 
     `ask` names the questions, as in `["mean(income)", "histogram(job)"]`; by default every attribute's first, and of
@@ -152,7 +152,9 @@ def checked_crowd(epsilon: Any, central: Any, delta: Any, batch: Any, users: int
         raise ParameterError("shuffled reports promise an epsilon and a delta: say which, as in delta=1e-6")
     crowd = Crowd(central, delta, users if batch is None else batch)
     if crowd.batch > users:
-        raise ParameterError("batch is the smallest number of reports that is forwarded: no more than there are users")
+        raise ParameterError(
+            "batch is the number of users in the smallest batch that is forwarded: no more than there are"
+        )
     return crowd
 
 
@@ -177,8 +179,8 @@ def _made_for_a_crowd(
     ways = found.ways_kept(keeps)
     if not ways:
         raise ParameterError(
-            f"no way to ask these questions gains anything from batches of {crowd.batch:,}: plan without central, or "
-            "for larger batches"
+            f"no way to ask these questions gains anything from batches of {crowd.batch:,} users: plan without "
+            "central, or for larger batches"
         )
     made = _made(schema, found, ways, users, weights)
     return replace(made, crowd=crowd, prediction=made.prediction._replace(unshuffled=local.prediction.errors))

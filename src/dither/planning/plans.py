@@ -444,7 +444,7 @@ class Plan:
         rounds = f" in {self.rounds:,} rounds" if self.schedule.repeats else ""
         groups = f" in {len(self.groups):,} public groups" if self.groups else ""
         crowd = self.crowd
-        mixed = "" if crowd is None else f"; in shuffled batches of at least {crowd.batch:,}: {crowd.guarantee}"
+        mixed = "" if crowd is None else f"; in shuffled batches of {crowd.batch:,} users or more: {crowd.guarantee}"
         return f"Plan of {asked} for {self.users:,} users{rounds}{groups}; {self.guarantee}{mixed}"
 
     # On the device ---------------------------------------------------------------------------------------------

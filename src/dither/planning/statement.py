@@ -374,8 +374,8 @@ def _planned_crowd(plan: "Plan") -> Iterator[str]:
     crowd = plan.crowd
     assert crowd is not None
     yield (
-        f"It forwards reports in batches of at least {crowd.batch:,}. To all who see a batch and not who sent what, "
-        f"and if all of its people report as the plan says: {_guess(crowd.guarantee)} In the terms of the field: "
+        f"It forwards the reports of at least {crowd.batch:,} people at a time. To all who see these and not who sent "
+        f"what, and if all of its people report as the plan says: {_guess(crowd.guarantee)} In the terms of the field: "
         f"{crowd.guarantee}."
     )
 
@@ -439,8 +439,8 @@ def _withdrawn(told: Mapping[str, str]) -> Iterator[str]:
 def _waits(plan: "Plan") -> Iterator[str]:
     if plan.crowd is not None:
         yield (
-            "What is said of the shuffler holds if it tells nobody who sent what, and forwards no batch of fewer than "
-            f"{plan.crowd.batch:,} reports."
+            "What is said of the shuffler holds if it mixes single reports, tells nobody who sent what, and forwards "
+            f"the reports of no fewer than {plan.crowd.batch:,} people at a time."
         )
 
 
