@@ -156,7 +156,7 @@ def test_whom_it_depends_on():
     assert "shuffler" not in alone
     assert "Reports pass through a shuffler, Mixer Ltd," in mixed
     assert "If they collude, the promise above still holds." in mixed
-    crowd = dither.privacy.amplify(plan.guarantee.epsilon, 1_000_000, 1e-6)
+    crowd = dither.privacy.amplify(plan, 1_000_000, 1e-6)
     assert f"{crowd}." in mixed
     assert "If 1,000,000 people report" in mixed
     few = said(replace(plan, users=2).statement(shuffler="Mixer"), TRUST)
