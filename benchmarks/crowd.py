@@ -7,7 +7,9 @@ The questions are those of the demonstration (`dither demo`), about flights. For
 1e-6, and 10^4, 10^5 and 10^6 users (flights that are drawn with replacement), all in one batch, a plan for the crowd
 and a local plan with the same epsilon ask the same users. Shown is the error of each question, predicted and realised
 over some collections, and what the shuffler divides it by. Of ranges it is the error of a typical query, predicted
-only. At 10^6 users and a central epsilon of 1 every error is to be at most a third of the local one.
+only. At 10^6 users and a central epsilon of 1 every error is to be at most a third of the local one, as it came out; where
+it is not measured, as predicted. (Predicted errors are for the worst users: of a mean, for numbers at both ends, of whom
+those who are not asked tell most, shuffled or not.)
 """
 
 import time
@@ -58,8 +60,8 @@ class Compared(NamedTuple):
     def met(self) -> bool | None:
         """Whether the error is at most a third, where that is asked for."""
         asked = self.users == USERS[-1] and self.central == CENTRAL[-1]
-        worst = np.nanmin([self.ratio, self.realised_ratio])
-        return bool(worst >= 1 / THIRD) if asked else None
+        measured = self.ratio if np.isnan(self.realised_ratio) else self.realised_ratio
+        return bool(measured >= 1 / THIRD) if asked else None
 
 
 def compared(central: float, users: int, seeds: int) -> Iterator[Compared]:

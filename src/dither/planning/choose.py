@@ -246,7 +246,7 @@ class Chooser:
         count, kinds = len(units), len(self._counted(units))
         seen = _SHOWN if kinds <= _FEW_KINDS else _HOPELESS  # what is hopeless is told, where that takes no time
         costs: dict[int, float] = {}
-        for m in self._numbers(count):
+        for m in self.numbers(count):
             cost = self._even_cost(units, m, seen * min(costs.values(), default=math.inf))
             if cost < math.inf:
                 costs[m] = cost
@@ -269,7 +269,7 @@ class Chooser:
             if split is not None:
                 yield self._way("every question, budgets by variance" + style, units, split, [1] * count, count)
 
-    def _numbers(self, count: int) -> range:
+    def numbers(self, count: int) -> range:
         """How many of so many units a user may answer, below all of them."""
         return range(1, count)
 

@@ -57,6 +57,10 @@ class Prices(Protocol):
         """The share of users who send what they like."""
         ...
 
+    def numbers(self, count: int) -> range:
+        """How many of so many units a user may answer, below all of them."""
+        ...
+
     def kind(self, unit: Unit) -> tuple[Unit, Hashable]:
         """A representative of the units with the same prices, and what they have in common."""
         ...
@@ -136,7 +140,7 @@ class Crossings:
         """The best for m of the units a user, as long as one more is not hopeless."""
         costs: list[float] = []
         groups: Counter[Group] = Counter()
-        for m in range(1, len(self.units)):
+        for m in self.prices.numbers(len(self.units)):
             share = m / len(self.units) if self.prices.liars else _RARELY
             fixed = [self.prices.unit_cost(unit, m, m / len(self.units)) for unit in self._fixed]
             groups, total = self._even(m, share, fixed, groups) if groups else self._by_variance(m, share, fixed)

@@ -13,7 +13,7 @@ outputs do, get more than others with the same central budget.
 - **Every question.** A user sends a report for each, and the shuffler mixes single reports, so nobody sees which come
   from one user: as many shuffled collections as there are questions, whose losses add up
   (`privacy.shuffled_rounds`). To divide the central epsilon by their number is safe and far too much, so larger parts
-  are tried (`_STRETCHES`), and what counts is the sum of the losses. With many users this is often the best way: noise
+  are tried (`_EVERY`), and what counts is the sum of the losses. With many users this is often the best way: noise
   is then small beside what is lost by not asking everybody.
 
 Every way that is returned keeps the promise by the bound for all that a user sends (`shuffled_guarantee`), from the
@@ -27,6 +27,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dither.core.crowd import Crowd
@@ -34,22 +35,25 @@ from dither.core.exact import float_above, share_below
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.errors import ParameterError
-from dither.planning.choose import Chooser, Unit, Way
+from dither.planning.choose import Chooser, Price, Unit, Way
 from dither.privacy.accounting.composition import compose
 from dither.privacy.shuffle import amplify, local_budget, shuffled_delta
 from dither.privacy.shuffled_rounds import ShuffledRound
+from dither.questions.tables import crossed
 
 if TYPE_CHECKING:
     from dither.planning.plans import Plan
 
 _CLOSE = 1e-3  # of a local epsilon: how near the largest one is found
-MOST_LOCAL = 16.0  # of one user: beyond, a report is hardly random, and a shuffler that tells is fatal
+MOST_LOCAL = 16.0  # of one report, and of one user if nothing else is said: beyond, nothing is random
 _TINY = 1e-300
 _STEP = 1.1  # by which a larger one is tried at first
-# Of the parts of the central epsilon, the largest first: times the root of their number, as losses add up, and less.
-_STRETCHES = (1.1, 1.0, 0.9, 0.7, 0.5)
-# For one question a user: parts that together hide a little less than each alone.
-_SHRINKS = (1.0, 0.99, 0.97, 0.92, 0.8)
+_HOPELESS = 2.0  # times the best: a way that costs more is not looked at any further
+# How budgets are tried, the largest first, until a way keeps the promise: a factor for the parts of the central
+# epsilon, which are one over the root of their number, as losses add up; and one for the local epsilons they allow.
+# Parts that hide well and badly, mixed, together hide a little less than each alone.
+_ONE = ((1.0, 1.0), (1.0, 0.995), (1.0, 0.98), (1.0, 0.95), (1.0, 0.85))
+_EVERY = ((1.1, 1.0), (1.0, 1.0), (1.0, 0.95), (1.0, 0.85), (1.0, 0.7))
 
 
 def shuffled_guarantee(plan: "Plan", crowd: Crowd) -> Guarantee:
@@ -69,6 +73,8 @@ class CrowdChooser(Chooser):
     most: float = MOST_LOCAL  # what all that a user sends may tell on its own, at most
     every: bool = False  # whether every user answers every question, and not one each
     stretch: float = 1.0  # of the parts of epsilon
+    shrink: float = 1.0  # of local epsilons
+    own: bool = True  # whether a mechanism has the budget that its own bound allows, and not what any would have
     found: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)  # also by other stretches
 
     @classmethod
@@ -76,18 +82,16 @@ class CrowdChooser(Chooser):
         """The same for a crowd; `most` is what a user may tell without it, if that is limited."""
         known = {each.name: getattr(chooser, each.name) for each in fields(Chooser)}
         own = {"epsilon": crowd.epsilon, "delta": crowd.delta, "batch": crowd.batch}
-        return cls(**{**known, **own}, most=MOST_LOCAL if most is None else min(most, MOST_LOCAL))
+        return cls(**{**known, **own}, most=MOST_LOCAL if most is None else most)
 
     def ways_kept(self, keeps: Callable[[Way], bool]) -> list[Way]:
         """Of every way to ask that with the largest budgets with which it keeps what is promised; the best first."""
         kept: dict[str, Way] = {}
-        one = [replace(self, stretch=stretch) for stretch in _SHRINKS]
-        every = (
-            [replace(self, stretch=stretch, every=True) for stretch in _STRETCHES] if len(self.questions) > 1 else []
-        )
-        for choosers in (one, every):
-            for chooser in choosers:
-                ways = [way for way in chooser.ways() if way.label not in kept]
+        for every, tried in ((False, _ONE), (True, _EVERY if len(self.questions) > 1 else ())):
+            for stretch, shrink in tried:
+                chooser = replace(self, every=every, stretch=stretch, shrink=shrink)
+                most = _HOPELESS * min((way.cost for way in kept.values()), default=math.inf)
+                ways = [way for way in chooser.ways() if way.label not in kept and way.cost < most]
                 kept |= {way.label: way for way in ways if keeps(way)}
                 if all(way.label in kept for way in ways):
                     break
@@ -104,7 +108,7 @@ class CrowdChooser(Chooser):
     def _part(self, m: int) -> tuple[float, float]:
         return min(1.0, self.stretch / math.sqrt(m)) * self.epsilon, share_below(self.delta, m)
 
-    def _numbers(self, count: int) -> range:
+    def numbers(self, count: int) -> range:
         return range(1, 1 if self.every else min(2, count))
 
     def _of(self, units: tuple[Unit, ...], style: str) -> Iterator[Way | None]:
@@ -115,10 +119,22 @@ class CrowdChooser(Chooser):
     def _budgets_by_variance(self, units: tuple[Unit, ...]) -> None:
         """Not for a crowd: what several reports cost together is no sum."""
 
+    @cached_property
+    def _for_tables(self) -> "CrowdChooser":
+        return replace(self, own=False)
+
+    def prices(self, unit: Unit, epsilon: float, delta: float, share: float) -> Iterator[Price]:
+        """Of tables, of which there are very many to look at, with the budget of any mechanism: some per cent less."""
+        chooser = self if crossed(unit) is None else self._for_tables
+        return Chooser.prices(chooser, unit, epsilon, delta, share)
+
     def _offers(
         self, unit: Unit, epsilon: float, delta: float, share: float
     ) -> Iterator[tuple[type[Mechanism], Mapping[str, Any]]]:
         """What each class offers for its own budget, which is larger than the one that any mechanism may have."""
+        if not self.own:
+            yield from super()._offers(unit, self._of_any(epsilon, delta), 0.0, share)
+            return
         for form in unit[0].forms:
             workload = self._workload(unit, form, self._of_any(epsilon, delta), 0.0, share)
             for cls in self._candidates:
@@ -139,15 +155,27 @@ class CrowdChooser(Chooser):
         key = epsilon, delta
         if key not in self.found:
             self.found[key] = local_budget(epsilon, self.batch, delta, "blanket")
-        return min(self.most, self.found[key])
+        return min(self._most_of_one, self.found[key])
+
+    @cached_property
+    def _most_of_one(self) -> float:
+        """What one report may tell on its own."""
+        return min(MOST_LOCAL, self.most / (len(self._reported_together()) if self.every else 1))
 
     def _with_budget(
         self, cls: type[Mechanism], parameters: Mapping[str, Any], epsilon: float, delta: float
     ) -> Mechanism:
-        key = (cls, repr(parameters), epsilon, delta)
+        key = (cls, repr(parameters), epsilon, delta, self._most_of_one, self.own)
         if key not in self.found:
-            self.found[key] = self._with_largest_budget(cls, parameters, epsilon, delta)
-        return self.found[key]
+            made = self._with_largest_budget if self.own else self._with_budget_of_any
+            self.found[key] = made(cls, parameters, epsilon, delta)
+        largest = self.found[key]
+        return largest if self.shrink == 1 else cls.with_budget(parameters, self.shrink * largest.epsilon, 0.0)
+
+    def _with_budget_of_any(
+        self, cls: type[Mechanism], parameters: Mapping[str, Any], epsilon: float, delta: float
+    ) -> Mechanism:
+        return cls.with_budget(parameters, self._of_any(epsilon, delta), 0.0)
 
     def _with_largest_budget(
         self, cls: type[Mechanism], parameters: Mapping[str, Any], epsilon: float, delta: float
@@ -162,7 +190,7 @@ class CrowdChooser(Chooser):
 
         low = self._of_any(epsilon, delta)
         tried[low] = cls.with_budget(parameters, low, 0.0)
-        return tried[largest_below(excess, low, self.most)]
+        return tried[largest_below(excess, low, self._most_of_one)]
 
 
 def largest_below(excess: Callable[[float], float], low: float, most: float) -> float:
