@@ -7,9 +7,9 @@ The questions are those of the demonstration (`dither demo`), about flights. For
 1e-6, and 10^4, 10^5 and 10^6 users (flights that are drawn with replacement), all in one batch, a plan for the crowd
 and a local plan with the same epsilon ask the same users. Shown is the error of each question, predicted and realised
 over some collections, and what the shuffler divides it by. Of ranges it is the error of a typical query, predicted
-only. At 10^6 users and a central epsilon of 1 every error is to be at most a third of the local one, as it came out; where
-it is not measured, as predicted. (Predicted errors are for the worst users: of a mean, for numbers at both ends, of whom
-those who are not asked tell most, shuffled or not.)
+only. At 10^6 users and a central epsilon of 1 every error is to be at most a third of the local one, as it came out;
+where it is not measured, as predicted. (Predicted errors are for the worst users: of a mean, for numbers at both ends,
+of whom those who are not asked tell most, shuffled or not.)
 """
 
 import time
