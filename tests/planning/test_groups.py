@@ -14,15 +14,16 @@ import pytest
 
 import dither
 from dither import Categorical, KeyValue, Numeric, Ordinal, Plan, Public, Schema, plan
+from dither.core.crowd import Crowd
 from dither.core.reports import Reports
 from dither.core.stratified import differs_by_more_than_noise, stratified_estimate
 from dither.engines.report_rows import _codes
 from dither.errors import BudgetWarning, DomainError, EmptyError, ParameterError, ReportError, UnknownError
 from dither.planning import plan_files
-from dither.planning.groups import expected_users, least_batch, rows_by_group, shuffled_epsilon
+from dither.planning.groups import expected_users, rows_by_group
 from dither.planning.plan_tally import PlanTally
 from dither.planning.trial import truths
-from dither.privacy import Ledger, audit
+from dither.privacy import Ledger, amplify, audit, users_for
 
 SECRET = "f7c0ffee"  # noqa: S105
 PRIVATE = Schema({"age": Ordinal(0, 4), "income": Numeric(0, 100), "job": Categorical(["a", "b", "c"])})
@@ -245,11 +246,28 @@ def test_an_audit_finds_no_more_than_is_promised(made):
 def test_what_a_shuffler_adds_is_of_the_group_alone():
     table = by_country().crowds(1e-6, central=0.1).columns
     sizes = [20_000, 10_000, 5_000]
-    assert table["epsilon once shuffled"] == [shuffled_epsilon(by_country().guarantee.epsilon, n, 1e-6) for n in sizes]
-    least = least_batch(1.0, 0.1, 1e-6)
-    assert least is not None
-    assert shuffled_epsilon(1.0, least, 1e-6) <= 0.1 < shuffled_epsilon(1.0, least - 1, 1e-6)
-    assert least_batch(0.05, 0.1, 1e-6) == 1
+    asked = by_country().groups[0].asked
+    assert table["epsilon once shuffled"] == [amplify(asked, n, 1e-6).epsilon for n in sizes]
+    assert table["least batch"] == [f"{users_for(asked, 0.1, 1e-6):,}"] * len(sizes)
+    assert by_country().crowds(1e-6, central=2.0).columns["least batch"] == ["1"] * len(sizes)
+
+
+def test_crowds_of_groups_are_planned_for():
+    """The smallest batch is one of a group, and what is promised is promised in each."""
+    sizes = {"DE": 9_000, "FR": 5_000, "IT": 6_000}
+    made = plan(PUBLIC, users=sizes, central=0.5, delta=1e-6, ask=["histogram(job)"])
+    assert made.crowd == Crowd(0.5, 1e-6, 5_000)
+    assert 0.45 < made.shuffled.epsilon <= 0.5
+    assert Plan.from_json(made.to_json()) == made
+    for options, match in (
+        ({"batch": 6_000}, "the users of the smallest one"),
+        ({"epsilon": {"careful": 0.5, "open": 2.0}}, "people choose"),
+    ):
+        with pytest.raises(ParameterError, match=match):
+            plan(PUBLIC, **{"users": sizes, "central": 0.5, "delta": 1e-6, **options})
+
+
+def test_crowds_are_of_groups():
     with pytest.raises(ParameterError, match="has no groups"):
         plan(PRIVATE, 1.0, users=10_000).crowds()
 

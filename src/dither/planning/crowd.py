@@ -91,11 +91,18 @@ class CrowdChooser(Chooser):
             for stretch, shrink in tried:
                 chooser = replace(self, every=every, stretch=stretch, shrink=shrink)
                 most = _HOPELESS * min((way.cost for way in kept.values()), default=math.inf)
-                ways = [way for way in chooser.ways() if way.label not in kept and way.cost < most]
+                ways = [way for way in chooser.ways_if_any() if way.label not in kept and way.cost < most]
                 kept |= {way.label: way for way in ways if keeps(way)}
                 if all(way.label in kept for way in ways):
                     break
         return sorted(kept.values(), key=lambda way: way.cost)
+
+    def ways_if_any(self) -> list[Way]:
+        """None where the budgets suffice for no mechanism."""
+        try:
+            return self.ways()
+        except ParameterError:
+            return []
 
     def declared(self, way: Way) -> tuple[float, float]:
         """What all that a user sends tells on its own."""

@@ -39,9 +39,7 @@ def crowd_of_groups(schema: Schema, epsilon: Any, users: Any, central: Any, batc
     if central is None:
         return {"batch": batch}
     if isinstance(epsilon, Mapping):
-        raise ParameterError(
-            "people choose what reports tell on their own: give epsilon or central one number, not both"
-        )
+        raise ParameterError("people choose what reports tell on their own: give one epsilon for all, or no central")
     smallest = min(expected_users(schema.public, users))
     if batch is None:
         return {"central": central, "batch": smallest}

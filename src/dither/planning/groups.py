@@ -37,7 +37,7 @@ from dither.errors import DomainError, ParameterError, RowError
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plan_tally import PlanTally
 from dither.planning.record_tables import record_value
-from dither.privacy.shuffle import MOST_USERS, bounds
+from dither.privacy.shuffle import bounds, users_for
 from dither.schema import Public, Schema
 
 if TYPE_CHECKING:
@@ -282,53 +282,43 @@ def pooled_errors(plan: "Plan") -> dict[str, float]:
 def crowds(groups: Sequence[Group], delta: float, central: float | None) -> TextTable:
     """One row a group: what a shuffler adds, where its expected users hide each other, and the least batch for a goal.
 
-    A report shows its group, so nobody is hidden by the users of another. The bounds are those for any randomizer with
-    the epsilon of all that a user reports.
+    A report shows its group, so nobody is hidden by the users of another. The bounds are those of what its users are
+    asked (`privacy.shuffle`).
     """
-    if any(group.guarantee.delta for group in groups):
-        raise ParameterError("what a shuffler adds is known for plans with delta=0")
-    known: dict[tuple[float, int], float] = {}
-    least: dict[float, int | None] = {}
-    for epsilon, users in {(group.guarantee.epsilon, group.users) for group in groups}:
-        known[epsilon, users] = shuffled_epsilon(epsilon, users, delta)
-    if central is not None:
-        least = {epsilon: least_batch(epsilon, central, delta) for epsilon, _ in known}
-    rows = [(group, known[group.guarantee.epsilon, group.users]) for group in groups]
-    batches = [least.get(group.guarantee.epsilon) for group in groups]
+    shuffled: dict[tuple[str, int], float] = {}
+    least: dict[str, int | None] = {}
+    for group in groups:
+        key = group.budget, group.users
+        if key not in shuffled:
+            shuffled[key] = _once_shuffled(group, delta)
+        if central is not None and group.budget not in least:
+            least[group.budget] = _least_batch(group, central, delta)
+    batches = [least.get(group.budget) for group in groups]
     return TextTable(
         {
             "group": [group.name for group in groups],
             "users": [f"{group.users:,}" for group in groups],
             "epsilon": [group.guarantee.epsilon for group in groups],
-            "epsilon once shuffled": [epsilon for _, epsilon in rows],
+            "epsilon once shuffled": [shuffled[group.budget, group.users] for group in groups],
             **({} if central is None else {"least batch": ["none" if n is None else f"{n:,}" for n in batches]}),
         }
     )
 
 
-def shuffled_epsilon(epsilon: float, users: int, delta: float) -> float:
-    """What the shuffled reports of so many users tell at most; the local epsilon, if no better is known.
-
-    >>> round(shuffled_epsilon(1.0, 10_000, 1e-6), 3)
-    0.043
-    """
-    found = bounds(epsilon, users, delta).values() if users > 1 else ()
-    return min((each.epsilon for each in found if each is not None), default=epsilon)
+def _once_shuffled(group: Group, delta: float) -> float:
+    """What the shuffled reports of its users tell at most; the local epsilon, if no better is known."""
+    found = bounds(group.asked, group.users, delta).values() if group.users > 1 else ()
+    return min((each.epsilon for each in found if each is not None), default=group.guarantee.epsilon)
 
 
-def least_batch(epsilon: float, central: float, delta: float) -> int | None:
+def _least_batch(group: Group, central: float, delta: float) -> int | None:
     """The fewest users whose shuffled reports keep (central, delta); None where no crowd is known to do."""
-    goal, low, high = checked_epsilon(central), 1, 2
-    if epsilon <= goal:
+    if group.guarantee.epsilon <= checked_epsilon(central) and group.guarantee.delta <= delta:
         return 1
-    while shuffled_epsilon(epsilon, high, delta) > goal:
-        low, high = high, 2 * high
-        if high > MOST_USERS:
-            return None
-    while high - low > 1:  # bounds fall with the number of users
-        middle = (low + high) // 2
-        low, high = (low, middle) if shuffled_epsilon(epsilon, middle, delta) <= goal else (middle, high)
-    return high
+    try:
+        return users_for(group.asked, central, delta)
+    except ParameterError:
+        return None
 
 
 # In words -----------------------------------------------------------------------------------------------------------
