@@ -151,7 +151,7 @@ def test_the_attack_is_strong(name):
         example["first"] = 1.5
     if name == "Personalised":
         example = {**cls.examples[0], "groups": {"careful": 0.5, "generous": 2.0}}
-    if name in ("Gaussian", "BallGaussian"):
+    if name in ("Gaussian", "BallGaussian", "OneHotGaussian"):
         example["delta"] = 1e-2
     found = audit(cls(**example), 250_000, SURE, seed=2)
     assert found.passed, str(found)

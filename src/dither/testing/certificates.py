@@ -39,7 +39,8 @@ def check_certificate(mechanism: Mechanism) -> None:
         assert promise.epsilon == mechanism.epsilon
         tight = 1 / 1000 if several_reports(mechanism) else 1  # two reports at half of delta each keep less than delta
         tight = 1 if composed(mechanism) else tight  # and what is left over is spent
-        assert promise.delta >= tight * mechanism.delta * (1 - 2e-9)
+        near = 5e-9 if several_reports(mechanism) else 2e-9  # a record of Gaussians is bounded by an ideal one
+        assert promise.delta >= tight * mechanism.delta * (1 - near)
 
 
 def check_channel(mechanism: Mechanism) -> None:
