@@ -97,8 +97,8 @@ def test_dense_covariances_are_those_of_pairs():
 
 def test_few_reports_do_not_pull_all_others_to_what_they_saw():
     """A cell in which three reports saw nobody looks certain: it must not outweigh a thousand others."""
-    many = LinearReading.independent(np.eye(2), np.array([0.5, 0.5]), np.full(2, 1e-3), 1000)
-    three = LinearReading.independent(np.eye(2), np.array([1.0, 0.0]), np.array([0.3, 1e-5]), 3)
+    many = LinearReading.one_by_one(np.eye(2), np.array([0.5, 0.5]), np.full(2, 1e-3), 1000)
+    three = LinearReading.one_by_one(np.eye(2), np.array([1.0, 0.0]), np.array([0.3, 1e-5]), 3)
     assert combined([many, three]).of(np.eye(2)).value[1] > 0.49
 
 

@@ -69,7 +69,7 @@ def test_a_mean_counts_as_much_as_it_is_worth(method):
 @pytest.mark.parametrize("j", [1, 2])
 def test_sharp_shares_are_reproduced(method, j):
     shares = np.random.default_rng(2).dirichlet(np.full(SHAPE[j], 5.0))
-    sharp = LinearReading.independent(np.eye(SHAPE[j]), shares, np.full(SHAPE[j], 1e-12), 1000)
+    sharp = LinearReading.one_by_one(np.eye(SHAPE[j]), shares, np.full(SHAPE[j], 1e-12), 1000)
     np.testing.assert_allclose(fitted(method, {j: (sharp,)}).margins[j].value, shares, atol=2e-4)
 
 
@@ -94,7 +94,7 @@ def test_slack_makes_a_reading_less_certain(method):
 
 def test_more_evidence_makes_answers_more_certain(method):
     shares = np.bincount(people()[:, 1], minlength=20) / USERS
-    known = LinearReading.independent(np.eye(20), shares, np.full(20, 1e-8), 10**6)
+    known = LinearReading.one_by_one(np.eye(20), shares, np.full(20, 1e-8), 10**6)
     weights = (np.arange(20) < 8)[None] * 1.0
     alone, beside = fitted(method).margins[1], fitted(method, {1: (known,)}).margins[1]
     assert beside.variance(weights)[0] < alone.variance(weights)[0] / 10
@@ -105,7 +105,7 @@ def test_many_labels_take_readings_too():
     records = people((200, 4))
     shares = np.bincount(records[:, 0], minlength=200) / USERS
     alone = fitted(mechanism).margins[0]
-    sharp = LinearReading.independent(np.eye(200), shares, np.full(200, 1e-12), 1000)
+    sharp = LinearReading.one_by_one(np.eye(200), shares, np.full(200, 1e-12), 1000)
     np.testing.assert_allclose(fitted(mechanism, {0: (sharp,)}).margins[0].value, shares, atol=1e-5)
     half = (np.arange(200) < 50).astype(np.float64)
     total = LinearReading(half[None], np.array([0.5]), np.array([[1e-12]]), 1000)
@@ -117,7 +117,7 @@ def test_many_labels_take_readings_too():
 def test_attributes_that_nobody_reported_are_known_from_beside():
     mechanism = Copula((200, 4), 2.0, 10, nominal=(0,))
     shares = np.random.default_rng(3).dirichlet(np.full(200, 5.0))
-    sharp = LinearReading.independent(np.eye(200), shares, np.full(200, 1e-12), 1000)
+    sharp = LinearReading.one_by_one(np.eye(200), shares, np.full(200, 1e-12), 1000)
     records = np.zeros((1, 2), dtype=np.int64)
     tally = next(
         tally

@@ -16,6 +16,9 @@ would be pulled to it. So weights are taken with variances that are drawn toward
 depends on the shares, as if `_EVEN` more reports had told so. The covariance of what comes out is that of these
 weights, sum_r w_r S_r w_r', whether they are the best ones or not.
 
+**Errors of one source** may be known one by one only. They are weighed as if they were independent, and the variance of
+what comes out is as if all of them helped each other: the most that any correlation could do.
+
 **What cannot be told** is left alone. The readings span some directions of f and say nothing of the others; the sums
 above are taken in an orthonormal basis of what they span, where J can be inverted. A mean and a share below a threshold
 without a histogram are then two numbers with nothing between them.
@@ -44,13 +47,27 @@ _RIDGE = 1e-3  # of the mean variance: shares that add up to one have a directio
 
 
 class LinearReading(NamedTuple):
-    """`value` = `rows` @ shares, with errors of this covariance, from so many reports; off by `slack` at most."""
+    """`value` = `rows` @ shares, with errors of this covariance, from so many reports; off by `slack` at most.
+
+    `loose` is the part of the variances of which it is not known how errors go together, if there is one.
+    """
 
     rows: Floats
     value: Floats
     covariance: Floats
     reports: int
     slack: float = 0.0
+    loose: Floats | None = None
+
+    def spread(self, weights: Floats) -> Floats:
+        """The covariance of sums with these weights; what is loose counts as if all errors helped each other."""
+        if self.loose is None:
+            return weights @ self.covariance @ weights.T
+        known = weights @ (self.covariance - np.diag(self.loose)) @ weights.T
+        apart = (weights * self.loose) @ weights.T
+        stated, most = np.sqrt(np.diagonal(apart)), np.abs(weights) @ np.sqrt(self.loose)
+        more = np.divide(most, stated, out=np.ones_like(most), where=stated > 0)
+        return known + apart * np.outer(more, more)
 
     @property
     def weighing(self) -> Floats:
@@ -59,17 +76,19 @@ class LinearReading(NamedTuple):
         return (self.reports * self.covariance + _EVEN * even) / (self.reports + _EVEN) + _RIDGE * even
 
     @classmethod
-    def independent(
+    def one_by_one(
         cls, rows: Floats, value: Floats, variance: Floats, reports: int, slack: float = 0.0
     ) -> "LinearReading":
-        """Of numbers whose errors have nothing to do with each other."""
-        return cls(rows, value, np.diag(variance), reports, slack)
+        """Of numbers of which it is not known how their errors go together."""
+        return cls(rows, value, np.diag(variance), reports, slack, None if len(value) == 1 else variance)
 
     @classmethod
     def of_estimate(cls, rows: Floats, estimate: "Numbers", slack: float = 0.0) -> "LinearReading":
-        """The numbers of an estimate as a reading; independent where it is not known how their errors go together."""
+        """The numbers of an estimate as a reading."""
         value, stderr, known = np.ravel(estimate.value), np.ravel(estimate.stderr), estimate.covariance
-        return cls(rows, value, np.diag(stderr**2) if known is None else known.dense(), estimate.n, slack)
+        if known is None:
+            return cls.one_by_one(rows, value, stderr**2, estimate.n, slack)
+        return cls(rows, value, known.dense(), estimate.n, slack)
 
 
 class Numbers(Protocol):
@@ -107,7 +126,7 @@ class CombinedReadings:
     """All that some independent sources tell about the shares of an attribute's values.
 
     >>> mean = LinearReading(np.array([[-1.0, 0.0, 1.0]]), np.array([0.2]), np.array([[1e-4]]), 1000)
-    >>> shares = LinearReading.independent(np.eye(3), np.array([0.2, 0.5, 0.3]), np.full(3, 1e-4), 1000)
+    >>> shares = LinearReading.one_by_one(np.eye(3), np.array([0.2, 0.5, 0.3]), np.full(3, 1e-4), 1000)
     >>> both = CombinedReadings((mean, shares))
     >>> [both.of(rows).value.round(4).tolist() for rows in (mean.rows, shares.rows)]
     [[0.1667], [0.1667, 0.5, 0.3333]]
@@ -160,7 +179,7 @@ class CombinedReadings:
         wanted = rows @ self._basis.T
         weights = tuple(wanted @ self._spread @ each for each in self._precisions)
         slacks = (np.abs(own).sum(axis=1) * source.slack for own, source in zip(weights, self.sources, strict=True))
-        spreads = (own @ source.covariance @ own.T for own, source in zip(weights, self.sources, strict=True))
+        spreads = (source.spread(own) for own, source in zip(weights, self.sources, strict=True))
         bias, covariance = sum(slacks, np.zeros(len(rows))), sum(spreads, np.zeros((len(rows),) * 2))
         return Combined(wanted @ self._found, covariance, bias, weights)
 

@@ -67,7 +67,7 @@ def _of_cells(each: Collected, axis: int, among: int) -> LinearReading:
     sums: Any = reading.along(grid.shape, (axis,))  # type: ignore[attr-defined]  # a reading of frequencies, as it has a value
     if sums is None:
         variance = each.variance_of(value, grid.size // grid.shape[axis])
-        return LinearReading.independent(rows, value, variance, each.n)
+        return LinearReading.one_by_one(rows, value, variance, each.n)
     covariance = sums.covariance(onto_simplex(value), 1 - each.n / among)
     return LinearReading(rows, value, covariance.dense() / each.n, each.n)
 
@@ -82,7 +82,7 @@ def _of_mean(each: Collected, among: int) -> LinearReading:
     mechanism, size = each.mechanism, each.grid.size
     found = mechanism.reading.estimate(each.tally, mechanism.guarantee, "", among)
     places = (2 * np.arange(size) + 1) / size - 1
-    return LinearReading.independent(places[None], np.array([found.value]), np.array([found.stderr**2]), each.n)
+    return LinearReading.one_by_one(places[None], np.array([found.value]), np.array([found.stderr**2]), each.n)
 
 
 def _of_outputs(each: Collected, among: int) -> LinearReading | None:
