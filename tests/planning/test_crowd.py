@@ -19,7 +19,7 @@ from dither.errors import DitherWarning, ParameterError
 from dither.planning import crowd as crowds
 from dither.planning.crowd import CrowdChooser, largest_below
 from dither.privacy import amplify
-from dither.privacy.enumeration import shuffled_delta as enumerated
+from dither.privacy.enumeration import enumerated_delta
 
 pytest.importorskip("scipy")
 
@@ -81,7 +81,7 @@ def test_by_enumeration(ask, batch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DitherWarning)
         plan = dither.plan(schema, central=1.0, delta=0.25, users=1000, batch=batch, ask=ask)
-    assert enumerated(plan.channel(), batch, Fraction(math.exp(1.0))) <= Fraction(1, 4)
+    assert enumerated_delta(plan.channel(), batch, Fraction(math.exp(1.0))) <= Fraction(1, 4)
 
 
 def test_smaller_batches_allow_less():

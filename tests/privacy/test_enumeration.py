@@ -18,7 +18,7 @@ from dither.core.composite_channels import Announced, Independent, PublicMixture
 from dither.core.exact import exp_below, log_above
 from dither.errors import ParameterError
 from dither.privacy import bounds
-from dither.privacy.enumeration import shuffled_delta
+from dither.privacy.enumeration import enumerated_delta
 from dither.privacy.shuffle_divergence import (
     binary_law,
     clone_delta,
@@ -43,7 +43,7 @@ def response(ratio: Fraction | int, k: int) -> list[list[Fraction]]:
 def test_one_report_is_not_shuffled():
     rows = response(3, 4)
     for ratio in RATIOS:
-        assert shuffled_delta(rows, 1, ratio) == max(hockey_stick(a, b, ratio) for a, b in permutations(rows, 2))
+        assert enumerated_delta(rows, 1, ratio) == max(hockey_stick(a, b, ratio) for a, b in permutations(rows, 2))
 
 
 def by_sequences(rows, data: tuple[int, ...], other: tuple[int, ...], ratio: Fraction) -> Fraction:
@@ -64,13 +64,13 @@ def by_sequences(rows, data: tuple[int, ...], other: tuple[int, ...], ratio: Fra
 def test_multisets_are_sorted_sequences(rows):
     for others in ((0, 0), (0, 1), (1, 1)):
         for ratio in RATIOS:
-            stated = shuffled_delta(rows, 3, ratio, others=others, pair=(0, 1))
+            stated = enumerated_delta(rows, 3, ratio, others=others, pair=(0, 1))
             assert stated == by_sequences(rows, (0, *others), (1, *others), ratio)
 
 
 def test_what_is_too_large_is_refused():
     with pytest.raises(ParameterError, match="too many multisets"):
-        shuffled_delta(response(3, 6), 40, Fraction(2))
+        enumerated_delta(response(3, 6), 40, Fraction(2))
 
 
 # Refuted -------------------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def printed(ratio: Fraction, beta: Fraction, n: int, r: Fraction) -> Fraction:
 def test_theorem_5_of_003_is_refuted_as_printed():
     ratio, s, t = Fraction(5, 4), 1, 3
     omega = s * ratio + t - s
-    exact = shuffled_delta(response(ratio, t), 6, exp_below(0.05))
+    exact = enumerated_delta(response(ratio, t), 6, exp_below(0.05))
     claimed = printed(ratio, s * (ratio - 1) / omega, 6, exp_below(0.05))
     assert float(exact) == pytest.approx(0.01328, abs=1e-5)
     assert float(claimed) == pytest.approx(0.0020, abs=5e-5)
@@ -101,7 +101,7 @@ def test_theorem_5_of_003_is_refuted_as_printed():
 
 def test_theorem_5_with_the_right_parameter_is_refuted_too():
     exact, claimed = (
-        shuffled_delta(response(3, 6), 5, Fraction(2)),
+        enumerated_delta(response(3, 6), 5, Fraction(2)),
         printed(Fraction(3), Fraction(1, 8), 5, Fraction(2)),
     )
     assert (exact, claimed) == (Fraction(249, 32768), Fraction(141, 32768))
@@ -109,7 +109,7 @@ def test_theorem_5_with_the_right_parameter_is_refuted_too():
 
 def test_the_stronger_clone_as_first_printed_is_refuted():
     ratio, r = exp_below(2.0, 20), exp_below(1.2, 20)
-    exact = shuffled_delta(response(ratio, 4), 8, r, pair=(0, 1))
+    exact = enumerated_delta(response(ratio, 4), 8, r, pair=(0, 1))
     assert float(exact) == pytest.approx(0.0854, abs=1e-4)
     assert float(printed(ratio, 1 / (ratio + 3), 8, r)) == pytest.approx(0.0729, abs=1e-4)
 
@@ -123,7 +123,7 @@ def test_collision_on_the_data_set_of_theorem_6_is_above_theorem_5():
     total = s * ratio + t - s
     rows = [[s * (ratio if x == y else 1) / total for y in range(3)] + [(t - 3 * s) / total] for x in range(3)]
     for r, excess in ((Fraction(7, 4), 1.211), (Fraction(2), 1.957)):
-        exact = shuffled_delta(rows, n, r, others=(2,) * (n - 1), pair=(0, 1))
+        exact = enumerated_delta(rows, n, r, others=(2,) * (n - 1), pair=(0, 1))
         assert float(exact / printed(ratio, s / total, n, r)) == pytest.approx(excess, abs=1e-3)
         law = BlanketLaw.of(Contrast(ratio, s / total, Fraction(0), (t - 2 * s) / total))
         assert float(exact) <= delta_above(law, log(r), n)
@@ -145,7 +145,7 @@ def test_a_blanket_of_the_least_mass_is_refuted():
             law = comb(noise + 1, high) * share**high * (1 - share) ** (noise + 1 - high)
             gain = high * (ratio - r) + (noise + 1 - high) * (1 - r * ratio)
             claimed += chance * law * max(Fraction(0), gain) / (noise + 1) / ratio
-    exact = shuffled_delta(response(ratio, 2), n, r)
+    exact = enumerated_delta(response(ratio, 2), n, r)
     assert claimed < exact <= Fraction(delta_above(binary_law(float(ratio)), log(2), n))
 
 
@@ -180,7 +180,7 @@ def held_against(channel: Channel, n: int) -> None:
     crowds = channel.crowds()
     for ratio in (*RATIOS, (1 + largest) / 2):
         if ratio < largest:
-            exact, epsilon = float(shuffled_delta(channel, n, ratio)), log_above(ratio)
+            exact, epsilon = float(enumerated_delta(channel, n, ratio)), log_above(ratio)
             own, general = delta_above(law, epsilon, n), delta_above(binary_law(float(largest)), epsilon, n)
             # log_above is a last digit above ln(ratio): the exact delta there is smaller by as much.
             assert exact <= own * (1 + 1e-9)
@@ -233,8 +233,8 @@ def test_users_with_another_tag_hide_the_tag():
     """
     law = mixed([TWO, TWO], [Fraction(1, 2)] * 2).blanket_law()
     assert law is not None
-    exact = shuffled_delta(mixed([TWO, TWO], [Fraction(1, 2)] * 2), 4, Fraction(2))
-    alone = shuffled_delta(TWO, 2, Fraction(2))
+    exact = enumerated_delta(mixed([TWO, TWO], [Fraction(1, 2)] * 2), 4, Fraction(2))
+    alone = enumerated_delta(TWO, 2, Fraction(2))
     assert float(exact) <= delta_above(law, log(2), 4) < float(alone)
 
 
@@ -249,7 +249,7 @@ def test_a_blanket_that_is_too_large_is_refuted(case):
     assert law is not None
     mutant = BlanketLaw(1.2 * law.mass, law.first / 1.2, law.second / 1.2)
     ratios = [*RATIOS, (1 + largest) / 2, (1 + 7 * largest) / 8]
-    found = [(float(shuffled_delta(channel, n, r)), delta_above(mutant, log(r), n)) for r in ratios if r < largest]
+    found = [(float(enumerated_delta(channel, n, r)), delta_above(mutant, log(r), n)) for r in ratios if r < largest]
     assert any(exact > claimed * (1 + 1e-6) for exact, claimed in found)
 
 
@@ -263,7 +263,7 @@ def test_a_hybrid_is_the_mixture_of_its_branches():
 def test_two_outputs_have_the_exact_worst_case(ratio, n):
     for r in (Fraction(21, 20), Fraction(3, 2), Fraction(5, 2), Fraction(6)):
         if r < ratio:
-            exact = float(shuffled_delta(response(ratio, 2), n, r))
+            exact = float(enumerated_delta(response(ratio, 2), n, r))
             assert exact * (1 - 1e-9) <= two_output_delta(float(ratio), log(r), n) <= exact * (1 + 1e-5)
 
 
@@ -277,13 +277,13 @@ def test_collisions_under_some_hash_functions(paired, seeds):
     rows = [[p / len(seeds) for seed in seeds for p in channel.given(x, seed)] for x in vectors]
     law, n = channel.blanket_law(), 4 if len(seeds) == 1 else 2
     for ratio in (Fraction(5, 4), Fraction(2)):
-        exact = shuffled_delta(rows, n, ratio)
+        exact = enumerated_delta(rows, n, ratio)
         assert float(exact) <= delta_above(law, log_above(ratio), n) * (1 + 1e-9)
 
 
 def test_binary_response_is_all_but_attained():
     # Where the ratio is so large that only reports without any noise count, the bound is the exact delta.
-    exact = shuffled_delta(response(7, 2), 5, Fraction(3))
+    exact = enumerated_delta(response(7, 2), 5, Fraction(3))
     assert delta_above(binary_law(7.0), log(3), 5) == pytest.approx(float(exact), rel=3e-3)
 
 
@@ -294,4 +294,4 @@ def test_stated_epsilons_keep_their_delta(n):
         for delta in (0.01, 0.1, 0.3):
             for stated in bounds(mechanism, n, delta).values():
                 if stated is not None:
-                    assert float(shuffled_delta(mechanism.channel(), n, exp_below(stated.epsilon))) <= delta
+                    assert float(enumerated_delta(mechanism.channel(), n, exp_below(stated.epsilon))) <= delta

@@ -13,9 +13,8 @@ import dither
 from dither.core.exact import exp_below
 from dither.core.guarantee import Guarantee
 from dither.errors import DitherWarning, ParameterError
-from dither.privacy import OneRound, amplify, bounds, compose, local_budget, parallel, users_for
-from dither.privacy import shuffled_delta as shuffled_delta_of
-from dither.privacy.enumeration import shuffled_delta
+from dither.privacy import OneRound, amplify, bounds, compose, local_budget, parallel, shuffled_delta, users_for
+from dither.privacy.enumeration import enumerated_delta
 from dither.privacy.shuffle import BOUNDS
 from marks import wide
 
@@ -223,9 +222,9 @@ def test_plans_are_amplified_by_the_mixture_of_their_parts(survey):
 def test_the_delta_of_a_crowd(survey):
     for given in (1.0, dither.GRR(k=4, epsilon=1.0), survey):
         stated = amplify(given, 10**5, 1e-6)
-        assert shuffled_delta_of(given, stated.epsilon, 10**5) <= 1e-6
-        assert shuffled_delta_of(given, stated.epsilon * (1 - 1e-5), 10**5) > 1e-6
-        falling = [shuffled_delta_of(given, epsilon, 10**4) for epsilon in (0.01, 0.05, 0.2, 2.0)]
+        assert shuffled_delta(given, stated.epsilon, 10**5) <= 1e-6
+        assert shuffled_delta(given, stated.epsilon * (1 - 1e-5), 10**5) > 1e-6
+        falling = [shuffled_delta(given, epsilon, 10**4) for epsilon in (0.01, 0.05, 0.2, 2.0)]
         assert falling == sorted(falling, reverse=True)
         assert falling[-1] == 0
 
@@ -291,7 +290,7 @@ def test_a_local_delta_counts():
     with pytest.warns(DitherWarning):
         alone = amplify(mechanism, 2, 1e-9)
     assert alone.delta == 0
-    assert float(shuffled_delta(mechanism.channel(), 2, exp_below(alone.epsilon))) <= 1e-9
+    assert float(enumerated_delta(mechanism.channel(), 2, exp_below(alone.epsilon))) <= 1e-9
     with pytest.raises(ParameterError, match="delta of its own"):
         local_budget(0.5, 2, 1e-6, mechanism=lambda epsilon: dither.GRR(k=4, epsilon=epsilon, delta=0.01))
 

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_epsilon
+from dither.core.crowd import MOST_USERS
 from dither.display.plots import Lines, saved, two_panels
 from dither.privacy.certificate import Certifiable
-from dither.privacy.shuffle import BOUNDS, MOST_USERS, bounds
+from dither.privacy.shuffle import BOUNDS, bounds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

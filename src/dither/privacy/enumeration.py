@@ -19,7 +19,7 @@ MOST_STEPS = 1 << 24
 Law = dict[tuple[int, ...], int]  # the weight of each multiset, as the number of reports with each output
 
 
-def shuffled_delta(
+def enumerated_delta(
     channel: Channel | Sequence[Sequence[Fraction]],
     n: int,
     ratio: Fraction,
@@ -32,7 +32,7 @@ def shuffled_delta(
     `others` are the inputs of the n - 1 users who do not change, and `pair` those of the one who does; by default all
     are tried.
 
-    >>> shuffled_delta([[Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]], 3, Fraction(2))
+    >>> enumerated_delta([[Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]], 3, Fraction(2))
     Fraction(9, 64)
     """
     rows = _integers(channel)

@@ -49,7 +49,8 @@ from typing import NamedTuple
 
 from dither.core.blanket_law import BlanketLaw
 from dither.core.channel import Channel
-from dither.core.checks import checked_choice, checked_count, checked_epsilon, checked_list, checked_real
+from dither.core.checks import checked_choice, checked_count, checked_epsilon, checked_list
+from dither.core.crowd import MOST_USERS, checked_crowd_delta
 from dither.core.exact import exp_above, float_above
 from dither.core.guarantee import Guarantee, OneRound
 from dither.errors import DitherWarning, ParameterError
@@ -65,8 +66,6 @@ from dither.privacy.shuffle_divergence import (
 )
 
 BOUNDS = ("erlingsson", "clone", "blanket", "own")
-MOST_USERS = 10**12
-_LEAST_DELTA = 1e-15
 _CLOSE = 1e-8  # how near the smallest epsilon the stated one is, relatively
 _NOTHING = 0.999  # of the local epsilon: whoever keeps that much has gained nothing
 _NAMES = 'names is a list of bounds, as in ["blanket", "own"]'
@@ -188,7 +187,7 @@ def bounds(given: Certifiable | float, n: int, delta: float, names: Sequence[str
     For a mechanism with memory each is about one round, as in `amplify`.
     """
     randomizer = LocalRandomizer.of(given)
-    n, delta = checked_count("n", n, 2, MOST_USERS), _checked_delta(delta)
+    n, delta = checked_count("n", n, 2, MOST_USERS), checked_crowd_delta(delta)
     asked = [checked_choice("bound", name, BOUNDS) for name in checked_list(_NAMES, names, 1, len(BOUNDS))]
     labelled = _of_a_round(randomizer, n, delta)
     found = {name: _bounded(name, randomizer, n, delta) for name in asked}
@@ -237,7 +236,7 @@ def local_budget(
     >>> round(local_budget(0.1, n=10**6, delta=1e-6), 3)
     5.944
     """
-    central, n, delta = checked_epsilon(central), checked_count("n", n, 2, MOST_USERS), _checked_delta(delta)
+    central, n, delta = checked_epsilon(central), checked_count("n", n, 2, MOST_USERS), checked_crowd_delta(delta)
     given: Callable[[float], Certifiable | float] = mechanism or (lambda epsilon: epsilon)
 
     def keeps(epsilon: float) -> bool:
@@ -260,7 +259,7 @@ def users_for(given: Certifiable | float, central: float, delta: float, bound: s
     >>> users_for(1.0, central=0.05, delta=1e-6)
     7623
     """
-    central, delta, names = checked_epsilon(central), _checked_delta(delta), _names(bound)
+    central, delta, names = checked_epsilon(central), checked_crowd_delta(delta), _names(bound)
     randomizer = LocalRandomizer.of(given)
     low, high = 1, 2
     while not _keeps(randomizer, central, high, delta, names):
@@ -348,15 +347,6 @@ def _names(bound: str) -> tuple[str, ...]:
     if checked_choice("bound", bound, ("best", *BOUNDS)) == "best":
         return BOUNDS
     return (bound,)
-
-
-def _checked_delta(delta: float) -> float:
-    number = checked_real("delta", delta)
-    if not 0 < number < 1:
-        raise ParameterError("delta must lie between 0 and 1, for example 1e-6: shuffling alone keeps no delta of 0")
-    if number < _LEAST_DELTA:
-        raise ParameterError(f"delta must be at least {_LEAST_DELTA:g}: floating point does not resolve smaller ones")
-    return number
 
 
 def _reason(bound: str, randomizer: LocalRandomizer, n: int, delta: float) -> str:

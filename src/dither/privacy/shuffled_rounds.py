@@ -27,11 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
+from dither.core.crowd import MOST_USERS
 from dither.core.guarantee import Guarantee
 from dither.errors import ParameterError
 from dither.privacy.accounting.privacy_loss import PrivacyLoss, along_the_logarithm, least_epsilon
 from dither.privacy.certificate import Certifiable, Promising
-from dither.privacy.shuffle import MOST_USERS, LocalRandomizer
+from dither.privacy.shuffle import LocalRandomizer
 
 _CELLS = 200  # of a loss, between 0 and where next to nothing is left
 _NOTHING = 1e-18
