@@ -13,10 +13,10 @@ from dither.core.exact import share_below
 from dither.core.mechanism import Mechanism
 from dither.display.table import TextTable
 from dither.planning.choose import Chooser, Price, ReportLimits
-from dither.planning.crowd import CrowdChooser
 from dither.planning.demand import known_by
 from dither.planning.priors import known_users
 from dither.planning.rounds import RoundsChooser
+from dither.planning.shuffled_plans import CrowdChooser
 from dither.privacy.shuffle import amplify
 
 if TYPE_CHECKING:

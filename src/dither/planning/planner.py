@@ -23,7 +23,6 @@ from dither.core.crowd import Crowd
 from dither.core.mechanism import Mechanism
 from dither.errors import BudgetWarning, ParameterError
 from dither.planning.choose import GOALS, Chooser, ReportLimits, Unit, Way
-from dither.planning.crowd import CrowdChooser, shuffled_guarantee
 from dither.planning.demand import demanded, known_by
 from dither.planning.group_planner import asked_in_groups, crowd_of_groups, has_groups, plan_of_groups, refuse_rounds
 from dither.planning.importance import Weights, importances, told_weights
@@ -32,6 +31,7 @@ from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
 from dither.planning.priors import checked_mapping, known_users
 from dither.planning.rounds import IN_WORDS, OverTime, predicted_over_time
+from dither.planning.shuffled_plans import CrowdChooser, shuffled_guarantee
 from dither.questions.catalogue import questions
 from dither.questions.question import Expected, Question
 from dither.schema import Schema
@@ -65,7 +65,8 @@ def plan(
     `epsilon` and `delta` are what all that a user reports promises, to whoever sees it. Where a shuffler stands between
     the users and the server, `central` and `delta` are what its batches promise, of which the smallest that it forwards
     is of `batch` users (of all, if that is left out); the plan then finds the largest local budgets with which
-    they do (`planning.crowd`), and `epsilon` is the most that a report may tell on its own, if that is to be limited.
+    they do (`planning.shuffled_plans`), and `epsilon` is the most that the reports of a user may tell on their own, if
+    that is to be limited.
 
     `ask` names the questions, as in `["mean(income)", "histogram(job)"]`; by default every attribute's first, and of
     a `KeyValue` both, which one report answers. `"ranges(age, income)"` asks for any ranges of these attributes: its

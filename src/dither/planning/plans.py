@@ -234,7 +234,7 @@ class Plan:
 
         It protects against all who see the batch and not who sent what, and it trusts the shuffler.
         """
-        from dither.planning.crowd import shuffled_guarantee  # a device has no use for it
+        from dither.planning.shuffled_plans import shuffled_guarantee  # a device has no use for it
 
         return self.guarantee if self.crowd is None else shuffled_guarantee(self, self.crowd)
 

@@ -16,8 +16,8 @@ from dither import Categorical, KeyValue, Numeric, Ordinal, Plan, Schema
 from dither.cli import main
 from dither.core.crowd import Crowd
 from dither.errors import DitherWarning, ParameterError
-from dither.planning import crowd as crowds
-from dither.planning.crowd import CrowdChooser, largest_below
+from dither.planning import shuffled_plans
+from dither.planning.shuffled_plans import CrowdChooser, largest_below
 from dither.privacy import amplify
 from dither.privacy.enumeration import enumerated_delta
 
@@ -203,7 +203,7 @@ def test_budgets_that_no_crowd_allows(monkeypatch):
 def test_budgets_of_any_mechanism(monkeypatch):
     """Without their own bounds mechanisms get less, and the promise is not used up."""
     own = planned("distribution(age)").guarantee.epsilon
-    monkeypatch.setattr(crowds, "shuffled_delta", lambda mechanism, epsilon, n: 1.0)
+    monkeypatch.setattr(shuffled_plans, "shuffled_delta", lambda mechanism, epsilon, n: 1.0)
     plan = dither.plan(SCHEMA, central=CENTRAL, delta=DELTA, users=USERS, ask=["distribution(age)"])
     assert plan.guarantee.epsilon < 0.985 * own
     assert amplify(plan, USERS, DELTA).epsilon < 0.98 * CENTRAL
