@@ -16,8 +16,10 @@ from dither.core.counted_covariance import CountedCovariance
 from dither.core.covariance import Covariance
 from dither.core.estimate import SHARES, Estimate
 from dither.core.guarantee import Guarantee
+from dither.core.sparse_domain import row_dtype
 from dither.errors import ParameterError
 from dither.mechanisms.frequency import Frequencies, PairSupport
+from dither.testing.sparse_estimators import expected_tally
 
 MECHANISMS = [
     dither.GRR(k=2, epsilon=1.0),
@@ -297,3 +299,61 @@ def test_totals_of_counted_reports_have_the_error_that_they_state(mechanism):
     totals = [estimate.total([0, 1, 2]) for estimate in found]
     squares = np.array([((total.value - truth) / total.stderr) ** 2 for total in totals])
     assert abs(squares.mean() - 1) < 6 * np.sqrt(2 / 300)
+
+
+# Keys of which each user holds one -----------------------------------------------------------------------------------
+
+GROUPS = np.array([0.5, 0.3, 0.2])
+KEYED = [
+    dither.PCKV_GRR(d=3, s=1, epsilon=3.0),
+    dither.PCKV_UE(d=3, s=1, epsilon=5.0),
+    dither.PrivKV(d=3, s=1, epsilon=4.0),
+    dither.Collision(d=3, s=1, epsilon=3.0),
+    dither.CoCo(d=3, s=1, epsilon=3.0),
+]
+BLOCKS, BLOCK = 3000, 60
+
+
+def scatter_of_shares(mechanism, seed: int) -> np.ndarray:
+    """The covariance of the shares that blocks of users show, who are drawn anew for each."""
+    random = np.random.default_rng(seed)
+    rows = np.zeros(BLOCKS * BLOCK, dtype=row_dtype(1))
+    rows["key"][:, 0] = random.choice(3, len(rows), p=GROUPS)
+    rows["value"][:, 0] = random.uniform(-1, 1, len(rows))
+    reports = mechanism.randomize(rows, seed=seed)
+    blocks = [mechanism.tally(reports[start : start + BLOCK]) for start in range(0, len(rows), BLOCK)]
+    found = np.array([mechanism.estimate(each)["presence"].value for each in blocks])
+    return np.cov(found.T)
+
+
+def stated_of_shares(mechanism) -> np.ndarray:
+    """What is stated for as many users, at the true shares."""
+    rows = [{key: sign} for key, share in enumerate(GROUPS) for sign in (-1.0, 1.0) for _ in range(round(10 * share))]
+    expected = expected_tally(mechanism, rows, 10**9)
+    own = mechanism.reading.estimate(expected, mechanism.guarantee, "", 10**15)["presence"]
+    found = mechanism.reading.covariance_of_shares(own, 10**15)
+    return found * 10**9 / BLOCK
+
+
+def scattered(found: np.ndarray, stated: np.ndarray) -> float:
+    """By how many standard errors the covariances of so many blocks differ at most, from normal ones."""
+    error = np.sqrt((np.outer(np.diag(stated), np.diag(stated)) + stated**2) / (BLOCKS - 1))
+    return float(np.abs((found - stated) / error).max())
+
+
+@pytest.mark.parametrize("mechanism", KEYED, ids=repr)
+def test_shares_of_keys_go_together_as_stated(mechanism):
+    """False alarm below 1e-7 in all: six standard errors, of five times six nearly normal numbers."""
+    assert scattered(scatter_of_shares(mechanism, seed=3), stated_of_shares(mechanism)) < 6.2
+
+
+@pytest.mark.parametrize("mechanism", [KEYED[0], KEYED[1], KEYED[4]], ids=repr)
+def test_shares_of_keys_taken_to_be_independent_are_noticed(mechanism):
+    stated = stated_of_shares(mechanism)
+    assert scattered(scatter_of_shares(mechanism, seed=3), np.diag(np.diag(stated))) > 6.2
+
+
+def test_keys_of_which_users_may_hold_several_have_no_covariance():
+    mechanism = dither.PCKV_UE(d=3, s=2, epsilon=3.0)
+    own = mechanism.estimate(expected_tally(mechanism, [{0: 1.0}], 10**9))["presence"]
+    assert mechanism.reading.covariance_of_shares(own, 10**9) is None

@@ -45,6 +45,7 @@ from dither.core.sparse_domain import Sparse
 from dither.core.tally import Tally
 from dither.core.worth import ONE, Worth, Worths
 from dither.errors import ParameterError
+from dither.estimation.simplex import onto_simplex
 
 STATISTICS = ("presence", "mean", "conditional_mean", "frequency")  # of each key
 
@@ -55,6 +56,7 @@ _TRUTH = {  # of a user who lacks the key, has it with -, has it with +
     "minus": np.array([0.0, 1.0, 0.0]),
     "plus": np.array([0.0, 0.0, 1.0]),
 }
+ONE_KEY, EACH_KEY = "one key", "each key"
 _BLOCK = 1 << 18
 _NINE_OF_TEN = 1.28  # standard errors that nine of ten collections are not below
 
@@ -76,12 +78,15 @@ class Law:
 
     `reads` has "mean" and "presence", or the one of them that reports tell. Only a share `asked` of the reports may be
     about a key, drawn without looking; then a key has one more count before the others, the number of these.
+    `others` says what a report about one key has to do with another, if the user is known: it hits at most one of all
+    keys (`ONE_KEY`), or each for itself (`EACH_KEY`); None if neither.
     """
 
     chance: Numbers  # of each outcome (columns), for each kind of user: absent, -, +
     seen: Numbers  # for each outcome, what it adds to the key's counts
     reads: Mapping[str, Linear]
     asked: float = 1.0
+    others: str | None = None
 
     @cached_property
     def scores(self) -> dict[str, Numbers]:
@@ -144,7 +149,7 @@ class Hits(NamedTuple):
         ends = [float(each) for each in (self.true, self.opposite, self.false)]
         return (HonestSums.of("reports that hit an item", hits, n, min(ends), max(ends)),)
 
-    def law(self, asked: float = 1.0) -> Law:
+    def law(self, asked: float = 1.0, others: str | None = EACH_KEY) -> Law:
         """What a report of these hits says about a key: the counts are the hits of - and +."""
         mean = float(1 / (self.true - self.opposite))
         gap = self.true + self.opposite - 2 * self.false
@@ -153,7 +158,7 @@ class Hits(NamedTuple):
             "mean": Linear(0.0, mean * np.array([-1.0, 1.0])),
             "presence": Linear(none, some * np.array([1.0, 1.0])),
         }
-        return Law(self.outcomes(), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), reads, asked)
+        return Law(self.outcomes(), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), reads, asked, others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,6 +286,22 @@ class KeyValues:
         hidden, apart = product - means / held, means / held - means  # among those who have the key; them and the rest
         share = 1.0 if self.domain.sample else unasked
         return kinds @ self._covariances(one, other) + hidden + share * apart
+
+    def covariance_of_shares(self, presence: Estimate, among: int) -> Numbers | None:
+        """That of the presence of all keys, if each of so many users has one key; None if it is not known.
+
+        Beside the variances there is whom one asks, of whom each has one key: - f_i f_j. And if a report hits at most
+        one of the keys, of which i has the chance b + f_i, up to the scale of presence, those of two keys cannot be hit
+        together: - (b + f_i) (b + f_j) in all. Where each report is about one key, keys have users of their own.
+        """
+        if self.law.others is None or self.domain.s > 1:
+            return None
+        shares = onto_simplex(presence.value)
+        hit = shares - self.law.reads["presence"].base if self.law.others == ONE_KEY else shares
+        apart = -np.outer(hit, hit) / presence.n if self.law.asked == 1 else np.zeros((self.d, self.d))
+        found = apart + np.outer(shares, shares) / among
+        np.fill_diagonal(found, presence.stderr**2)
+        return found
 
     # Before collecting -------------------------------------------------------------------------------------------
 

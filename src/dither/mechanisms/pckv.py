@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ from dither.core.tally import Tally
 from dither.core.worth import Worths
 from dither.errors import ParameterError
 from dither.mechanisms.key_sampling import CHOICE, chosen, entry_at, number_outside, picked
-from dither.mechanisms.keyvalue import STATISTICS, Hits, KeyValues
+from dither.mechanisms.keyvalue import EACH_KEY, ONE_KEY, STATISTICS, Hits, KeyValues
 from dither.mechanisms.packing import coins
 
 MOST_COORDINATES = 1 << 20
@@ -72,6 +72,7 @@ class _Itemized(Mechanism[Estimates]):
     takes = SPARSE
     statistics = STATISTICS
     examples = ({"d": 2, "s": 1, "epsilon": 1.0}, {"d": 3, "s": 2, "epsilon": 0.5})
+    others: ClassVar[str] = ONE_KEY
 
     def _validate(self) -> None:
         self._freeze(d=self.domain.d, s=self.domain.s)
@@ -88,7 +89,7 @@ class _Itemized(Mechanism[Estimates]):
 
     @cached_property
     def reading(self) -> KeyValues:
-        return KeyValues(self.domain, self.hits.law())
+        return KeyValues(self.domain, self.hits.law(others=self.others))
 
     def report_worth(self) -> Worths:
         return self.hits.worths(self.d, at_once=1)  # a report names one item
@@ -274,6 +275,7 @@ class PCKV_UE(_Itemized):  # noqa: N801 - the name in the literature
 
     structure = UNARY_ITEM
     weight_count = 4
+    others = EACH_KEY
 
     @property
     def evaluations(self) -> int:

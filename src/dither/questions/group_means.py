@@ -24,7 +24,6 @@ from dither.core.sparse_domain import row_dtype
 from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.estimation.linear_readings import LinearReading
-from dither.estimation.simplex import onto_simplex
 from dither.questions.derived import Derived, Users
 from dither.questions.histograms import HistogramOf
 from dither.questions.keys import ConditionalMeanOf, KeyMeanOf, KeyQuestion, PresenceOf
@@ -184,10 +183,12 @@ class GroupSharesOf(_InOneReport, PresenceOf):
         """The shares of the labels."""
         if not own.n or self.size > FINE:
             return
-        shares, variance, unasked = onto_simplex(own.value), own.stderr**2, (1 - own.n / among) / own.n
-        drawn = unasked * (np.diag(shares) - np.outer(shares, shares))  # whom, of whom each is in one group
-        noise = np.maximum(variance - np.diagonal(drawn), 0.0)
-        yield self._both[1], LinearReading(np.eye(self.size), own.value, np.diag(noise) + drawn, own.n, loose=noise)
+        reading: Any = mechanism.reading
+        rows, known = np.eye(self.size), reading.covariance_of_shares(own, among)
+        if known is None:
+            yield self._both[1], LinearReading.one_by_one(rows, own.value, own.stderr**2, own.n)
+        else:
+            yield self._both[1], LinearReading(rows, own.value, known, own.n)
 
 
 class GroupSumsOf(_InOneReport, KeyMeanOf):
