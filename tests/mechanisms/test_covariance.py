@@ -331,7 +331,7 @@ def stated_of_shares(mechanism) -> np.ndarray:
     rows = [{key: sign} for key, share in enumerate(GROUPS) for sign in (-1.0, 1.0) for _ in range(round(10 * share))]
     expected = expected_tally(mechanism, rows, 10**9)
     own = mechanism.reading.estimate(expected, mechanism.guarantee, "", 10**15)["presence"]
-    found = mechanism.reading.covariance_of_shares(own, 10**15)
+    found = mechanism.reading.covariance_of_keys("presence", own, 10**15)
     return found * 10**9 / BLOCK
 
 
@@ -356,4 +356,4 @@ def test_shares_of_keys_taken_to_be_independent_are_noticed(mechanism):
 def test_keys_of_which_users_may_hold_several_have_no_covariance():
     mechanism = dither.PCKV_UE(d=3, s=2, epsilon=3.0)
     own = mechanism.estimate(expected_tally(mechanism, [{0: 1.0}], 10**9))["presence"]
-    assert mechanism.reading.covariance_of_shares(own, 10**9) is None
+    assert mechanism.reading.covariance_of_keys("presence", own, 10**9) is None

@@ -287,20 +287,20 @@ class KeyValues:
         share = 1.0 if self.domain.sample else unasked
         return kinds @ self._covariances(one, other) + hidden + share * apart
 
-    def covariance_of_shares(self, presence: Estimate, among: int) -> Numbers | None:
-        """That of the presence of all keys, if each of so many users has one key; None if it is not known.
+    def covariance_of_keys(self, name: str, own: Estimate, among: int) -> Numbers | None:
+        """That of "presence" or "mean" of all keys, if each of so many users has one key; None if it is not known.
 
-        Beside the variances there is whom one asks, of whom each has one key: - f_i f_j. And if a report hits at most
-        one of the keys, of which i has the chance b + f_i, up to the scale of presence, those of two keys cannot be hit
+        Of two keys a user has one at most, so what they add up to is - f_i f_j for whom one asks. And if a report hits
+        at most one of the keys, of which i has the chance b + f_i, up to the scale of presence, two cannot be hit
         together: - (b + f_i) (b + f_j) in all. Where each report is about one key, keys have users of their own.
         """
         if self.law.others is None or self.domain.s > 1:
             return None
-        shares = onto_simplex(presence.value)
-        hit = shares - self.law.reads["presence"].base if self.law.others == ONE_KEY else shares
-        apart = -np.outer(hit, hit) / presence.n if self.law.asked == 1 else np.zeros((self.d, self.d))
-        found = apart + np.outer(shares, shares) / among
-        np.fill_diagonal(found, presence.stderr**2)
+        held = onto_simplex(own.value) if name == "presence" else np.clip(own.value, -1.0, 1.0)
+        hit = held - self.law.reads[name].base if self.law.others == ONE_KEY else held
+        apart = -np.outer(hit, hit) / own.n if self.law.asked == 1 else np.zeros((self.d, self.d))
+        found = apart + np.outer(held, held) / among
+        np.fill_diagonal(found, own.stderr**2)
         return found
 
     # Before collecting -------------------------------------------------------------------------------------------

@@ -340,11 +340,13 @@ class Chooser:
         found: dict[Question, dict[int, float]] = {}
         for places in about.values():
             for one, other in ((one, other) for one in places for other in places if one != other):
+                table = crossed(units[other])
                 for question in units[one]:
-                    teller = crossed(units[other]) or units[other][0]
-                    variance = question.told_by(teller, mechanisms[other], shares[other])
-                    if variance is not None:
-                        found.setdefault(question, {})[other] = 1 / variance
+                    tellers = units[other] if table is None else (table,)
+                    told = (question.told_by(teller, mechanisms[other], shares[other]) for teller in tellers)
+                    worth = max((1 / variance for variance in told if variance is not None), default=None)
+                    if worth is not None:
+                        found.setdefault(question, {})[other] = worth
         return found
 
     def errors(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 from dither.core.exact import upward
@@ -128,12 +129,12 @@ def _told_by_others(plan: "Plan") -> list[str]:
     """Which questions are told by reports about others, too, as far as it is known beforehand how much."""
     found: dict[str, list[str]] = {}
     for one, share in zip(plan.parts, plan.shares.tolist(), strict=True):
-        teller = one.table or one.questions[0]
-        for other in (part for part in plan.parts if part is not one):
-            for question in other.questions:
-                shared = not question.supporting and set(question.names) & set(teller.names)
-                if shared and question.told_by(teller, one.mechanism, share) is not None:
-                    found.setdefault(str(question), []).append(str(teller))
+        tellers = one.questions if one.table is None else (one.table,)
+        asked = [each for other in plan.parts if other is not one for each in other.questions if not each.supporting]
+        for question, teller in product(asked, tellers):
+            shared = set(question.names) & set(teller.names)
+            if shared and question.told_by(teller, one.mechanism, share) is not None:
+                found.setdefault(str(question), []).append(str(teller))
     told = [f"{name} by those about {_listed(tellers)}" for name, tellers in found.items()]
     return [f"Every report counts. Told by other reports, too: {_listed(told)}."] if told else []
 

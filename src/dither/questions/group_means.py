@@ -184,7 +184,7 @@ class GroupSharesOf(_InOneReport, PresenceOf):
         if not own.n or self.size > FINE:
             return
         reading: Any = mechanism.reading
-        rows, known = np.eye(self.size), reading.covariance_of_shares(own, among)
+        rows, known = np.eye(self.size), reading.covariance_of_keys(self.needs, own, among)
         if known is None:
             yield self._both[1], LinearReading.one_by_one(rows, own.value, own.stderr**2, own.n)
         else:
@@ -196,6 +196,29 @@ class GroupSumsOf(_InOneReport, KeyMeanOf):
 
     statistic: ClassVar[str] = "group_sums"
     supporting: ClassVar[bool] = True
+
+    @cached_property
+    def _of_all(self) -> MeanOf:
+        """What they add up to."""
+        return MeanOf(self._both[0], self.attribute.number)
+
+    def variance_of_mean(self, name: str, mechanism: Mechanism, share: float) -> float | None:
+        """Of the one group that a user is in, and of all that he is not in."""
+        reading: Any = mechanism.priced_reading
+        if name != self._of_all.name or reading.law.others is None:
+            return None
+        absent, more, _ = replace(reading, about=self.needs).worst_parts(share)
+        return (self.size * absent + more) / reading.law.asked
+
+    def tells(
+        self, mechanism: Mechanism, tally: Tally, own: Estimate, among: int
+    ) -> Iterator[tuple[str, LinearReading]]:
+        """The mean over all users, which is the sum of what groups add to it."""
+        reading: Any = mechanism.reading
+        known = reading.covariance_of_keys(self.needs, own, among) if own.n else None
+        if known is not None and self._of_all.rows is not None:
+            total, variance = np.array([own.value.sum()]), np.full((1, 1), known.sum())
+            yield self._of_all.name, LinearReading(self._of_all.rows, total, variance, own.n, self._of_all.slack)
 
 
 class AmongGroupsOf(_OfGroups, ConditionalMeanOf):
