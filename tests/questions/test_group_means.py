@@ -4,9 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
+import dither
 from dither.core.sparse_domain import row_dtype
 from dither.errors import ParameterError
+from dither.mechanisms.keyvalue import KeyValues
 from dither.planning.trial import truths
 from dither.questions import questions
 from questions.population import (
@@ -101,3 +104,51 @@ def test_a_group_of_nobody_is_unknown():
 def test_single_reports_and_files():
     check_single_reports(planned(ASKED))
     check_stored(planned(ASKED))
+
+
+# What its reports tell about others -----------------------------------------------------------------------------------
+
+SEEDS, FEW = 200, 2000
+ALARM = 1e-7
+
+
+def errors_in_units_of_their_own(epsilon: float) -> np.ndarray:
+    """z of the mean and of the shares of groups, from reports about groups and others, over many collections.
+
+    Values are at the ends of the domain, where a sign hides nothing: stated errors are then neither too small nor too
+    large.
+    """
+    schema = dither.Schema({"x": dither.Ordinal(0, 1), "g": dither.Categorical(["a", "b", "c"])})
+    asked = ["mean(x)", "histogram(g)", "mean(x by g)"]
+    plan = dither.plan(schema, epsilon=epsilon, users=FEW, ask=asked)
+    draw = np.random.default_rng(8)
+    groups = draw.choice(3, FEW, p=[0.5, 0.3, 0.2])
+    people = {"x": (draw.random(FEW) < 0.3 + 0.2 * groups).astype(int), "g": np.array(["a", "b", "c"])[groups]}
+    truth = np.concatenate([[people["x"].mean()], np.bincount(groups) / FEW])
+    found = []
+    for seed in range(SEEDS):
+        estimates = plan.estimate(plan.tally(plan.randomize(people, seed=seed)))
+        mean, shares = estimates.single("mean(x)"), estimates.single("histogram(g)")
+        assert "mean(x)" in mean.notes[-1]
+        assert "group_sums(x by g)" in mean.notes[-1]
+        value, stderr = (np.concatenate([[getattr(mean, of)], getattr(shares, of)]) for of in ("value", "stderr"))
+        found.append((value - truth) / stderr)
+    return np.array(found)
+
+
+def squares_are_right(z: np.ndarray) -> bool:
+    """z^2 is 1 on average, for each of four numbers; false alarm 1e-7 in all, with 2% for the plug-in."""
+    low, high = (chi2(SEEDS).ppf(chance) / SEEDS for chance in (ALARM / 8, 1 - ALARM / 8))
+    squares = (z**2).mean(axis=0)
+    return bool(((squares >= 0.98 * low) & (squares <= 1.02 * high)).all())
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_reports_about_groups_tell_the_mean_and_the_shares(epsilon):
+    assert squares_are_right(errors_in_units_of_their_own(epsilon))
+
+
+def test_errors_of_groups_taken_to_be_independent_are_noticed(monkeypatch):
+    own = KeyValues.covariance_of_keys
+    monkeypatch.setattr(KeyValues, "covariance_of_keys", lambda *given: np.diag(np.diag(own(*given))))
+    assert not squares_are_right(errors_in_units_of_their_own(4.0))
