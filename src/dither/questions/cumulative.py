@@ -5,10 +5,11 @@ of equal width, and so of whole numbers that are more than `MOST_PLACES`. It is 
 are read off, and it is judged as such: its error is that of a share below a value, averaged over values.
 
 **Between two thresholds** a share is read as if users were spread evenly there. They need not be: delays are in whole
-minutes, incomes in round sums. If all users of a cell are at one place, which may be anywhere in it, the line misses
-their share m by m^2 / 6 on average, squared: at x of the cell it is off by x or by 1 - x, with the chances 1 - x and x,
-and the mean of x (1 - x) is 1/6. Of k cells with a share of 1/k each that is 1 / (6 k^2), a part of the error
-(`missed`) that more reports do not make smaller. More thresholds do.
+minutes, incomes in round sums. If the share m of users is at one place of a cell, which may be anywhere in it, the line
+misses it by m^2 / 6 on average, squared: at x of the cell it is off by x or by 1 - x, with the chances 1 - x and x, and
+the mean of x (1 - x) is 1/6. What is planned for are k cells with 1/k of the users each, half of them at one place and
+the others spread evenly: 1 / (24 k^2), a part of the error (`missed`) that more reports do not make smaller. More
+thresholds do. (Smooth data have none of it, and heaps alone four times as much.)
 
 **Forms.** It can be asked in several ways, and the planner takes the one with the smallest error of what is asked:
 
@@ -198,8 +199,8 @@ class CumulativeOf(Question[Cumulative]):
 
     @property
     def missed(self) -> float:
-        """The squared error of a share between two thresholds, if the users of a cell are at one place of it."""
-        return 0.0 if self.whole and self.cell_count == self.attribute.k else 1 / (6 * self.cell_count**2)
+        """The squared error of a share between two thresholds, if half of the users of a cell are at one place."""
+        return 0.0 if self.whole and self.cell_count == self.attribute.k else 1 / (24 * self.cell_count**2)
 
     def asked_in_cells(self, mechanism: Mechanism) -> "CumulativeOf | None":
         """The question with the cells that a mechanism is given; None if it is given the number itself."""
@@ -388,7 +389,7 @@ class FinerCells:
 
     needs: ClassVar[str] = "total"
 
-    @property
+    @cached_property
     def domain(self) -> Categories:
         """The finer cells."""
         return self.fine.domain

@@ -171,7 +171,8 @@ class QuantileOf(Derived[Estimate]):
 
     def derive(self, found: Mapping[Question, Cumulative], collected: CollectedUsers) -> Estimate:
         curve = found[self.curve]
-        own: Any = (curve if curve.original is None else curve.original).finest
+        measured: Any = curve if curve.original is None else curve.original
+        own = measured.finest
         if not curve.n:
             unknown: Any = self.unknown(collected.guarantee, "")
             return self._named(unknown)
