@@ -9,6 +9,7 @@ import pytest
 
 import dither
 from cli.cases import SCHEMA, done, facts, printed, refused, run, words
+from dither.planning import choose
 
 
 @pytest.mark.wide
@@ -46,6 +47,25 @@ def test_plan_for_liars(schema, tmp_path):
     assert dither.Plan.read(target).prediction.liars == 0.01
     assert "moved by" not in words(run("plan", schema, *options).stdout)
     assert "liars must be a share from 0 to below 1" in words(run("plan", schema, *options, "--liars", "1").stderr)
+
+
+def test_plan_for_the_largest_error(schema):
+    """The goal of `dither.plan`, by its name; without it the mean, and never a picture of another measure."""
+    options = ("--epsilon", "1", "--users", "100000", "--ask", "mean(income)", "--ask", "histogram(job)")
+    made = dither.Plan.from_json(printed("plan", schema, *options, "--goal", "maximum", "--json"))
+    asked = ["mean(income)", "histogram(job)"]
+    expected = dither.plan(dither.Schema.read(schema), 1.0, users=100_000, ask=asked, goal="maximum")
+    assert made == expected
+    assert made.prediction == expected.prediction
+    assert made.prediction.goal == "maximum"
+    assert dither.Plan.from_json(printed("plan", schema, *options, "--json")).prediction.goal == ""
+    assert choose.GOALS == ("rmse", "maximum")  # which the command repeats
+    assert "by largest error" in words(printed("plan", schema, *options, "--goal", "maximum"))
+    derived = run("plan", schema, *options, "--ask", "median(age)", "--goal", "maximum")
+    assert derived.exit_code == 1
+    assert "leave out what is worked out" in words(derived.output)
+    assert "leave out --goal" in words(run("plan", schema, *options, "--goal", "maximum", "--plot", "x.png").output)
+    assert "'rmse', 'maximum'" in words(run("plan", schema, *options, "--goal", "least").output)
 
 
 def test_plan_takes_questions_priors_and_weights(schema):

@@ -18,8 +18,9 @@ from dither.core.crowd import Crowd
 from dither.errors import DitherWarning, ParameterError
 from dither.planning import shuffled_plans
 from dither.planning.shuffled_plans import CrowdChooser, largest_below
-from dither.privacy import amplify
+from dither.privacy import amplify, bounds
 from dither.privacy.enumeration import enumerated_delta
+from dither.privacy.shuffle_divergence import delta_above, delta_below
 
 pytest.importorskip("scipy")
 
@@ -207,3 +208,75 @@ def test_budgets_of_any_mechanism(monkeypatch):
     plan = dither.plan(SCHEMA, central=CENTRAL, delta=DELTA, users=USERS, ask=["distribution(age)"])
     assert plan.guarantee.epsilon < 0.985 * own
     assert amplify(plan, USERS, DELTA).epsilon < 0.98 * CENTRAL
+
+
+# From below ----------------------------------------------------------------------------------------------------------
+
+APART = Schema({"smokes": Categorical(["yes", "no"]), "job": Categorical(["nurse", "driver", "other"])})
+SHARED = Schema({"grade": Ordinal(0, 2)})
+CONDITIONS = "share(grade < 1)", "share(grade > 1)", "share(grade = 1)"
+RECORDS = {  # what each part is given, for all records
+    "apart": (APART, ("histogram(smokes)", "histogram(job)"), [(a, b) for a in range(2) for b in range(3)]),
+    "shared": (SHARED, CONDITIONS, [(int(grade < 1), int(grade > 1), int(grade == 1)) for grade in range(3)]),
+}
+
+
+def of_one_question(kind: str) -> tuple[Plan, list[list[Fraction]]]:
+    """A plan whose users answer one question, and the law of what each record sends."""
+    schema, ask, records = RECORDS[kind]
+    plan = dither.plan(schema, 1.5, users=10_000, ask=ask)
+    assert plan.questions_per_user == 1
+    channels = [part.mechanism.channel() for part in plan.parts]
+    odds = [Fraction(part.weight, sum(each.weight for each in plan.parts)) for part in plan.parts]
+    rows = [
+        [chance * cell for chance, own, x in zip(odds, channels, record, strict=True) for cell in own.row(x)]
+        for record in records
+    ]
+    return plan, rows
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_the_lower_bound_of_a_plan_is_that_of_a_data_set(kind, n):
+    """No data set hides better than the best of them all, by enumeration; and no bound is below it."""
+    plan, rows = of_one_question(kind)
+    channel = plan.channel()
+    law, crowds = channel.blanket_law(), channel.crowds()
+    assert law is not None
+    for ratio in (Fraction(11, 10), Fraction(3, 2), Fraction(5, 2)):
+        exact, epsilon = float(enumerated_delta(rows, n, ratio)), math.log(ratio)
+        below = max(delta_below(crowd, epsilon, n) for crowd in crowds)
+        assert (0.5 * exact if kind == "apart" else 0) < below <= exact * (1 + 1e-9)
+        assert exact <= delta_above(law, epsilon, n) * (1 + 1e-9)
+
+
+def test_records_that_differ_in_everything_are_one_data_set():
+    """The first crowd of a plan about two attributes: both differ at once, beside others with a third record."""
+    plan, rows = of_one_question("apart")
+    first, *_ = plan.channel().crowds()
+    for ratio in (Fraction(11, 10), Fraction(3, 2)):
+        every = [
+            float(enumerated_delta(rows, 4, ratio, others=[z] * 3, pair=(x, y)))
+            for x in range(6)
+            for y in range(6)
+            for z in range(6)
+        ]
+        found = delta_below(first, math.log(ratio), 4)
+        assert min(abs(found - each) for each in every) <= 1e-3 * found
+
+
+def test_the_mutant_that_lets_one_value_be_two_is_seen():
+    """With one attribute in all questions no record gives each of them its worst input."""
+    plan, rows = of_one_question("shared")
+    channel: Any = plan.channel()
+    free = replace(channel, looks_at=None).crowds()
+    exact = float(enumerated_delta(rows, 4, Fraction(11, 10)))
+    assert max(delta_below(crowd, math.log(1.1), 4) for crowd in free) > exact * 1.01
+
+
+def test_a_plan_has_a_lower_bound_beside_its_own():
+    plan = dither.plan(APART, 2.0, users=10_000)
+    found = bounds(plan, 10_000, 1e-6)
+    assert found["own"] is not None
+    assert found.lower is not None
+    assert 1 <= found["own"].epsilon / found.lower < 1.001

@@ -4,7 +4,7 @@ Everything here is rational arithmetic. A bound in floating point must lie above
 """
 
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import combinations_with_replacement, permutations, product
 from math import comb, log
 from typing import Any
 
@@ -295,3 +295,36 @@ def test_stated_epsilons_keep_their_delta(n):
             for stated in bounds(mechanism, n, delta).values():
                 if stated is not None:
                     assert float(enumerated_delta(mechanism.channel(), n, exp_below(stated.epsilon))) <= delta
+
+
+def hadamard(ratio: int, k: int) -> TwoLevel:
+    """Hadamard response with this likelihood ratio."""
+    law = dither.Hadamard(k=k, epsilon=1.0).law
+    return TwoLevel(ratio, 1, law.favoured, law.outputs, law.apart, k, law.members)
+
+
+@pytest.mark.parametrize(("k", "n"), [(2, 2), (2, 5), (3, 2), (3, 4), (3, 5), (4, 3)])
+@pytest.mark.parametrize("ratio", [2, 5, 400])
+def test_hadamard_response_against_all_data_sets(k, n, ratio):
+    channel = hadamard(ratio, k)
+    law = channel.blanket_law()
+    assert law is not None
+    for part in (Fraction(1, 20), Fraction(1, 4), Fraction(3, 4)):
+        r = 1 + part * (ratio - 1)
+        exact = float(enumerated_delta(channel, n, r, pair=(0, 1)))
+        below = max(delta_below(crowd, log(r), n) for crowd in channel.crowds())
+        assert below <= exact * (1 + 1e-9) <= delta_above(law, log(r), n) * (1 + 2e-9)
+
+
+def test_hadamard_response_has_no_one_worst_data_set():
+    """The others' best hiding place is the row that is the sum of both: not always, and not everybody (decision 44)."""
+    deltas = {
+        others: enumerated_delta(hadamard(2, 3), 3, Fraction(3, 2), others=others, pair=(0, 1))
+        for others in combinations_with_replacement(range(3), 2)
+    }
+    assert max(deltas, key=lambda others: deltas[others]) == (0, 2)
+    assert (deltas[0, 2], deltas[2, 2]) == (Fraction(7, 432), Fraction(1, 72))
+    small = {
+        others: enumerated_delta(hadamard(2, 3), 3, Fraction(21, 20), others=others, pair=(0, 1)) for others in deltas
+    }
+    assert max(small, key=lambda others: small[others]) == (2, 2)

@@ -103,7 +103,7 @@ def test_it_is_estimated():
     curve = found.cumulative("income")
     assert float(found.single("quantile(income, 0.9)").value) == float(curve.quantile(0.9))
     low, high = found.single("quantile(income, 0.9)").interval()
-    ends = {0.0, 200_000.0, *curve.thresholds.tolist()}
+    ends = {0.0, 200_000.0, *curve.finest.thresholds.tolist()}
     assert {float(low), float(high)} <= ends
     assert "whatever the distribution is" in found.single("median(age)").explain()
 

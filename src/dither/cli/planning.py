@@ -25,6 +25,8 @@ from dither.display.plots import check_picture
 from dither.display.progress import progress, track
 from dither.errors import ParameterError, require
 
+_GOALS = ("rmse", "maximum")  # of `dither.plan`; to import them would load the planner for --help
+
 if TYPE_CHECKING:
     import pyarrow
 
@@ -183,6 +185,13 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
     'ranges how often a query is asked, as in "ranges(age, income)[age]=3", "[age, income]=2" or "[2]=1".',
 )
 @click.option(
+    "--goal",
+    type=click.Choice(_GOALS),
+    default=_GOALS[0],
+    show_default=True,
+    help="What is to be small: the mean over questions of squared errors, or the largest error of all numbers.",
+)
+@click.option(
     "--most-evaluations",
     type=int,
     default=500,
@@ -225,6 +234,7 @@ def plan(
     ask: Sequence[str],
     prior: Sequence[str],
     weight: Sequence[str],
+    goal: str,
     most_evaluations: int,
     most_bytes: int | None,
     compare: bool,
@@ -242,6 +252,7 @@ def plan(
     dither plan schema.toml --epsilon 1 --users 100000 -o plan.json
     dither plan schema.toml --epsilon 1 --users 100000 --ask "mean(income)" --plot error.png
     dither plan schema.toml --central 0.1 --delta 1e-6 --users 100000 --batch 20000 -o plan.json
+    dither plan schema.toml --epsilon 1 --users 100000 --goal maximum -o plan.json
     dither plan schema.toml --epsilon 4 --users 100000 --rounds 30 --changes 0 -o plan.json
     dither plan schema.toml --group careful=0.5:60000 --group open=2:40000 -o plan.json
 
@@ -263,9 +274,11 @@ def plan(
             "Give --epsilon (or --central and --delta, if reports are shuffled) and --users, or budgets to choose from "
             "with --group NAME=EPSILON:USERS."
         )
-    other = {"--group": budgets, "--rounds": rounds, "--central": central}
+    other = {"--group": budgets, "--rounds": rounds, "--central": central, "--goal": goal != _GOALS[0]}
     for option in (name for name, given in other.items() if plot and given):
-        raise click.UsageError(f"--plot draws the error of local plans with one epsilon and round: leave out {option}.")
+        raise click.UsageError(
+            f"--plot draws the mean error of local plans with one epsilon and round: leave out {option}."
+        )
     checked_output(output, [schema], as_json=as_json)
     checked_output(plot, [schema])
     check_picture(plot)
@@ -273,8 +286,8 @@ def plan(
     described = dither.Schema.read(schema)
     again = {"rounds": _rounds(rounds), "changes": changes, "first": first}
     price, expected = _budgets(budgets, described) if budgets else (epsilon, _users(users or ""))
-    crowd = {"central": central, "batch": batch}
-    made = dither.plan(described, price, users=expected, liars=liars or 0.0, **crowd, **options, **again)  # type: ignore[arg-type]
+    whole = {"central": central, "batch": batch, "goal": goal, "liars": liars or 0.0}
+    made = dither.plan(described, price, users=expected, **whole, **options, **again)  # type: ignore[arg-type]
     if output:  # first, since whoever reads the tables may stop reading: dither plan ... | head
         write(output, made.to_json() + "\n")
     if as_json:

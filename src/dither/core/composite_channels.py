@@ -14,6 +14,8 @@ from functools import cached_property
 from math import inf, lcm, prod
 from typing import Any
 
+import numpy as np
+
 from dither.core.blanket_law import BlanketLaw, Contrast
 from dither.core.channel import Blanket, Channel, TwoLevel, Walk
 from dither.core.exact import closely_above_log, exp_below, float_above, log_above, root_below
@@ -216,6 +218,7 @@ class Independent(Channel):
     asked: int
     budgets: tuple[float, ...] | None = None  # the epsilons that coordinates were made for, where they differ
     odds: tuple[Fraction, ...] | None = None  # of coordinates of which one answers, where they differ
+    looks_at: tuple[frozenset[str], ...] | None = None  # what inputs are made of, where coordinates share some of it
 
     @classmethod
     def all_of(cls, factors: Sequence[Channel]) -> "Independent":
@@ -346,6 +349,29 @@ class Independent(Channel):
         known = [(law, times) for law, times in kinds if law is not None]
         return BlanketLaw.drawn(known, self.asked) if len(known) == len(kinds) else None
 
+    def crowds(self) -> list[BlanketLaw]:
+        """Where one coordinate is shown with its name: inputs that differ in all that can, and in one alone.
+
+        The inputs of coordinates that look at different things are free, so the crowds of all of these are one data
+        set. Reports with other names may be left out, as whoever looks on may do: then they tell nothing, which is the
+        atom where both likelihoods are those of the others.
+        """
+        if self.asked > 1:
+            return super().crowds()
+        chances = self.odds or (Fraction(1, len(self.factors)),) * len(self.factors)
+        worst = {id(factor): max(factor.crowds(), key=_contrast, default=None) for factor in self.parts}
+        told: list[tuple[int, BlanketLaw]] = []
+        for place, factor in enumerate(self.factors):
+            if (crowd := worst[id(factor)]) is not None:
+                told.append((place, crowd))
+        told.sort(key=lambda each: float(chances[each[0]]) * _contrast(each[1]), reverse=True)
+        free: list[tuple[int, BlanketLaw]] = []
+        for place, crowd in told:
+            if self.looks_at is None or all(self.looks_at[place].isdisjoint(self.looks_at[other]) for other, _ in free):
+                free.append((place, crowd))
+        choices = [free, *([each] for each in told)] if len(free) > 1 else [[each] for each in told]
+        return [_among_others([(crowd, chances[place]) for place, crowd in chosen]) for chosen in choices]
+
     def row(self, x: int) -> list[Fraction]:
         return _together(self.in_coordinates(x))
 
@@ -385,6 +411,19 @@ class Repeated(Independent):
 
     def letters(self, x: int) -> list[int]:
         return [x] * len(self.factors)
+
+
+def _contrast(crowd: BlanketLaw) -> float:
+    """How far apart the two inputs are in units of what others send: a crowd's epsilon grows with its root."""
+    return float((crowd.mass * (crowd.first - crowd.second) ** 2).sum())
+
+
+def _among_others(parts: Sequence[tuple[BlanketLaw, Fraction]]) -> BlanketLaw:
+    """Crowds under tags with these chances, and nothing told under all other tags."""
+    laws = [(law, float(chance)) for law, chance in parts]
+    rest = 1 - sum((chance for _, chance in parts), Fraction(0))
+    nothing = BlanketLaw(np.ones(1), np.ones(1), np.ones(1))
+    return BlanketLaw.mixture([*laws, (nothing, float(rest))] if rest else laws)
 
 
 def _mixed(channels: Sequence[Channel], odds: Sequence[Fraction] | None) -> BlanketLaw | None:

@@ -54,19 +54,26 @@ class Cumulative(Estimate):
     """The share of users below each threshold.
 
     `thresholds` are in the units of the values, of which `ends` are the least and the largest. Of `whole` numbers a
-    threshold is the largest number that counts as below it. Where the shares were added up, `cells` are what of.
+    threshold is the largest number that counts as below it. Where the shares were added up, `cells` are what of. Where
+    more of the curve is known than these thresholds, `finer` is all of it, and quantiles are read off that.
     """
 
     thresholds: Floats = field(kw_only=True)
     ends: tuple[float, float] = field(kw_only=True)
     whole: bool = field(default=False, kw_only=True)
     cells: Estimate | None = field(default=None, kw_only=True, repr=False)
+    finer: "Cumulative | None" = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "ordered", True)
         if np.shape(self.value) != np.shape(self.thresholds):
             raise ParameterError("cumulative shares need one threshold for each")
+
+    @property
+    def finest(self) -> "Cumulative":
+        """The curve at all thresholds where it is known."""
+        return self if self.finer is None else self.finer
 
     def with_numbers(self, value: Floats, stderr: Floats, **how: Any) -> "Cumulative":
         """Of the same thresholds."""
@@ -90,6 +97,8 @@ class Cumulative(Estimate):
         >>> abs(float(mechanism.estimate(tally, reading).quantile(0.5)) - 0.5) < 0.05
         True
         """
+        if self.finer is not None:
+            return self.finer.quantile(q)
         shares = _shares(q)
         if not np.isfinite(self.value).all():
             return np.full_like(shares, np.nan)
@@ -108,6 +117,8 @@ class Cumulative(Estimate):
         A threshold is too low if surely fewer than q users are below it, and high enough if surely as many are. Only
         those next to the truth can be judged wrongly, since those beyond them have to agree with them.
         """
+        if self.finer is not None:
+            return self.finer.quantile_interval(q, level)
         shares = _shares(q)
         low, high = self.interval(level)
         too_low = np.searchsorted(np.maximum.accumulate(high), shares, side="left")

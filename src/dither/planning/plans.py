@@ -261,7 +261,8 @@ class Plan:
         odds, total = None, sum(part.weight for part in self.parts)
         if self.questions_per_user == 1 and self._cumulative_weights is not None:
             odds = tuple(Fraction(part.weight, total) for part in self.parts)
-        return Independent(tuple(factors), self.questions_per_user, budgets, odds)
+        looks_at = tuple(frozenset(column.name for column in part.columns) for part in self.parts)
+        return Independent(tuple(factors), self.questions_per_user, budgets, odds, looks_at)
 
     @property
     def kept(self) -> bool:

@@ -137,21 +137,21 @@ class QuantileOf(Derived[Estimate]):
         """The number: how crowded it is where the quantile is."""
         return (MeanOf(self.name, self.attribute),)
 
-    def _believed(self, users: Users) -> "_QuantileCurve | None":
+    def _believed(self, users: Users, curve: CumulativeOf) -> "_QuantileCurve | None":
         known = users.get(*self.depends_on)
         if known is None:
             return None
         values = np.clip(self.origin + self.unit * known.values, *self.ends)
-        values = np.rint(values) if self.curve.whole else values
+        values = np.rint(values) if curve.whole else values
         order = np.argsort(values, kind="stable")
         place = int(np.searchsorted(np.cumsum(known.weights[order]), self.q * (1 - _ROUNDING)))
-        shares = self.curve.cells_of(values, known.weights)
-        below = Cumulative(np.cumsum(shares)[:-1], np.zeros(self.curve.size), 0, NO_GUARANTEE, **self.curve.on_axis)
+        shares = curve.cells_of(values, known.weights)
+        below = Cumulative(np.cumsum(shares)[:-1], np.zeros(curve.size), 0, NO_GUARANTEE, **curve.on_axis)
         return _QuantileCurve(shares, below, float(values[order][min(place, len(order) - 1)]))
 
     def sensitivities(self, users: Users) -> dict[Question, float]:
         """One over the squared density of users; there are at least some."""
-        known = self._believed(users)
+        known = self._believed(users, self.curve)
         if known is None:
             return {self.curve: 1 / _EVEN**2}
         around = np.clip([self.q - _AROUND, self.q + _AROUND], 0.0, 1.0)
@@ -159,17 +159,20 @@ class QuantileOf(Derived[Estimate]):
         return {self.curve: max(slope, _CROWDED) ** 2}
 
     def predict(self, expected: Mapping[Question, Expected], users: Users) -> float:
-        told, known = expected[self.curve], self._believed(users)
+        told = expected[self.curve]
+        asked = self.curve.asked_in_cells(told.mechanism) or self.curve
+        known = self._believed(users, asked)
         if known is None:
-            return self.unit * told.error * self.curve.error_ratio(told.mechanism, self.q) / _EVEN
-        own = self.curve.error_at(told.mechanism, self.q, known.shares, told.reports, told.users)
+            return self.unit * told.error * asked.error_ratio(told.mechanism, self.q) / _EVEN
+        own = asked.error_at(told.mechanism, self.q, known.shares, told.reports, told.users)
         error = told.error if own is None else own
         read = known.below.quantile(np.clip(self.q + error * _NORMAL, 0.0, 1.0))
         return float(np.sqrt(np.mean((read - known.truth) ** 2)))
 
     def derive(self, found: Mapping[Question, Cumulative], collected: CollectedUsers) -> Estimate:
         curve = found[self.curve]
-        own: Any = curve if curve.original is None else curve.original
+        measured: Any = curve if curve.original is None else curve.original
+        own = measured.finest
         if not curve.n:
             unknown: Any = self.unknown(collected.guarantee, "")
             return self._named(unknown)
