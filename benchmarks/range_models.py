@@ -26,9 +26,9 @@ four, and more until it is 5% (10% away from the centre) for the methods under t
 - *best*: over that of the best of the other methods, which is chosen for each repetition on the others.
 
 **Coverage** is the share of 95% intervals that hold the truth among the users. **Predicted** is the root mean squared
-error that `error_prediction` states, over the realised one. **Gap** is the largest difference between an answer about
-three or four attributes and the sum of the answers about its two parts. **Sample** is the difference between answers
-and 100,000 records of `sample`, as a root mean square beyond that of drawing them.
+error that `error_prediction` states, over the realised one, and so is its **bound**. **Gap** is the largest difference
+between an answer about three or four attributes and the sum of the answers about its two parts. **Sample** is the
+difference between answers and 100,000 records of `sample`, as a root mean square beyond that of drawing them.
 """
 
 import json
@@ -42,7 +42,7 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -61,6 +61,7 @@ from range_trials import (
     KINDS,
     METHODS,
     ONE_ROUND,
+    OTHERS,
     QUICK,
     ROUNDS,
     SETTINGS,
@@ -80,6 +81,7 @@ Floats = NDArray[np.float64]
 REFERENCE = Path(__file__).with_name("range_reference.json")
 COVERED, LEAST_COVERAGE = (1, 2, 3, 4), 0.92
 GAP = 1e-6
+_LEAST = 1e-6  # error: what queries that hold nobody are answered with
 
 
 # The verdict ---------------------------------------------------------------------------------------------------------
@@ -140,18 +142,16 @@ class Verdict:
             yield method, _table(rows)
 
     def predictions(self, setting: Setting) -> TextTable:
-        """Predicted over realised error, by method and number of attributes: half-domain and quantile queries."""
+        """Predicted over realised error, and the bound over it: the least and the largest of all populations."""
         rows = []
-        for cell in self.of(setting):
-            row = {"population": cell.population}
-            for method in (*self.tested, "HDG", "TDG", "CALM"):
-                for count in COUNTS:
-                    foretold = _foretold(cell, method, count)
-                    if foretold:
-                        row[f"{method} {count}"] = " ".join(f"{each:.2g}" for each in foretold)
+        for method in (ONE_ROUND, *OTHERS):
+            row = {"method": method}
+            for count in COUNTS:
+                found = [each for cell in self.of(setting) for each in foretold(cell, method, count)]
+                row[str(count)] = f"{_ends([each.expected for each in found])}"
+                row[f"bound {count}"] = f"{min(each.bound for each in found):.2f}" if found else ""
             rows.append(row)
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        return _table([{name: row.get(name, "") for name in names} for row in rows])
+        return _table([row for row in rows if any(text for name, text in row.items() if name != "method")])
 
     def errors(self, setting: Setting) -> TextTable:
         """The error of every method over that of the first."""
@@ -223,16 +223,13 @@ class Verdict:
             )
             gap = max((_largest(cell, method, "gap") for cell in self.cells), default=math.nan)
             yield f"{method}, additivity gap: {gap:.1e} (asked: below {GAP:g}), {_met(gap < GAP)}"
-        foretold = {
-            (method, count): [each for cell in self.cells for each in _foretold(cell, method, count)]
-            for method, count in product((*self.tested, "HDG", "TDG", "CALM"), COUNTS)
-        }
-        for (method, count), ratios in foretold.items():
-            if ratios:
-                middle = math.exp(np.mean(np.log(ratios)))
+        for method in (ONE_ROUND, *OTHERS):
+            found = [each for cell, count in product(self.cells, COUNTS) for each in foretold(cell, method, count)]
+            if found:
+                low = [each for each in found if each.bound < 1]
                 yield (
-                    f"predicted over realised, {method}, {count} attribute{'s' * (count > 1)}: {min(ratios):.2f} to "
-                    f"{max(ratios):.2f}, geometric mean {middle:.2f}"
+                    f"{method}, predicted over realised error: {_ends([each.expected for each in found])}; bound over "
+                    f"realised at least {min(each.bound for each in found):.2f}, below 1 in {len(low)} of {len(found)}"
                 )
         refused = {f"{method} in {cell.setting}: {why}" for cell in self.cells for method, why in cell.refused.items()}
         yield from sorted(refused)
@@ -244,27 +241,32 @@ def _worst_coverage(cell: Cell, method: str, kind: str) -> float:
     return min((each for each in found if not math.isnan(each)), default=math.nan)
 
 
-def _foretold(cell: Cell, method: str, count: int) -> list[float]:
-    """Predicted over realised root mean square error, of both kinds."""
-    found = []
-    for kind in KINDS:
-        name = f"{kind} {count}"
-        runs = [runs[method] for runs in cell.runs.values() if method in runs and name in runs[method].square]
-        foretold = _error(method, cell, count) if runs else None
-        if foretold is not None:
-            found.append(foretold / math.sqrt(np.mean([run.square[name] ** 2 for run in runs])))
-    return found
+class Foretold(NamedTuple):
+    """What was predicted over what was realised: the expected error, and its bound."""
+
+    expected: float
+    bound: float
 
 
-def _error(method: str, cell: Cell, count: int) -> float | None:
-    """The error that is predicted of a query about so many attributes; None where it depends on the data."""
-    if method not in ROUNDS or count != 2:
-        return None
-    users = cell.setting.users
+def foretold(cell: Cell, method: str, count: int) -> list[Foretold]:
+    """Of queries about so many attributes, for each kind; none where the error depends on the data."""
+    setting = cell.setting
+    names = [f"{kind} {count}" for kind in KINDS]
+    runs = [runs[method] for runs in cell.runs.values() if method in runs and names[0] in runs[method].square]
+    if method not in ROUNDS or not runs:
+        return []
     try:
-        return predicted(designed(method, cell.shape, cell.nominal, cell.setting.epsilon, users), users).rmse
+        mechanism = designed(method, cell.shape, cell.nominal, setting.epsilon, setting.users)
+        told = predicted(mechanism, attributes=count)
     except DitherError:
-        return None
+        return []
+    realised = [max(math.sqrt(np.mean([run.square[name] ** 2 for run in runs])), _LEAST) for name in names]
+    return [Foretold(told.rmse / each, told.bound / each) for each in realised]
+
+
+def _ends(ratios: Sequence[float]) -> str:
+    """The least and the largest."""
+    return f"{min(ratios):.2f} to {max(ratios):.3g}" if ratios else ""
 
 
 def _largest(cell: Cell, method: str, what: str) -> float:

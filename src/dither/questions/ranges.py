@@ -210,7 +210,7 @@ class RangesOf(Question["RangeEstimate"]):
         listed = [f"{self._queries(kind)} {size:.0%}" for kind, size in often[:_LISTED]]
         rest = len(often) - _LISTED
         more = f" and {rest:,} more" if rest > 0 else ""
-        estimate = "; of three attributes or more, an estimate from all their pairs" if self.queries.largest > 2 else ""
+        estimate = "; of three attributes or more, an estimate from their pairs" if self.queries.largest > 2 else ""
         some = len(self.queries.pairs) < math.comb(len(self.names), 2)
         left_out = " Few users are asked about what they leave out, or none." if some else ""
         return (
