@@ -152,7 +152,7 @@ def _made_people(random: np.random.Generator, schema: Schema, users: int, common
         if attribute.kind == "ordinal":
             found[name] = np.minimum((values * attribute.k).astype(np.int16), attribute.k - 1)
         elif attribute.kind == "numeric":
-            found[name] = np.clip(attribute.low + 2 * attribute.scale * values, attribute.low, attribute.high)
+            found[name] = np.clip(attribute.low + 2 * attribute.half_width * values, attribute.low, attribute.high)
     return found
 
 

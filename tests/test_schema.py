@@ -33,7 +33,7 @@ def test_numbers_keep_their_place():
     values = np.array([-100.0, 0.0, 100.0, 300.0])
     encoded = income.encode(values)
     assert encoded.tolist() == [-1.0, -0.5, 0.0, 1.0]
-    np.testing.assert_allclose(income.centre + income.scale * encoded, values)
+    np.testing.assert_allclose(income.centre + income.half_width * encoded, values)
     assert np.abs(Numeric(0.1, 0.7).encode([0.1, 0.7])).max() <= 1  # a rounding does not leave the domain
 
 
@@ -125,8 +125,8 @@ def test_substitutes_beyond_all_floats(recwarn):
 
 def test_keys_with_values():
     plain, rated = KeyValue(8, 2), KeyValue(["Alien", "Heat", "Totoro"], size=2, low=1, high=5)
-    assert (plain.d, plain.labels, plain.centre, plain.scale) == (8, None, 0.0, 1.0)
-    assert (rated.d, rated.labels, rated.centre, rated.scale) == (3, ("Alien", "Heat", "Totoro"), 3.0, 2.0)
+    assert (plain.d, plain.labels, plain.centre, plain.half_width) == (8, None, 0.0, 1.0)
+    assert (rated.d, rated.labels, rated.centre, rated.half_width) == (3, ("Alien", "Heat", "Totoro"), 3.0, 2.0)
     encoded = rated.encode([{"Totoro": 5, "Alien": 2}, {}, [0, 3, 1]])
     assert encoded["key"].tolist() == [[2, 0], [-1, -1], [1, 2]]
     assert encoded["value"].tolist() == [[1.0, -0.5], [0.0, 0.0], [0.0, -1.0]]

@@ -1,8 +1,8 @@
 """What a record may hold: attributes in their own units, and how they become what a mechanism takes.
 
 Mechanisms know numbers from -1 to 1 and categories 0 to k - 1. An attribute knows ages, money and job titles, and
-turns one into the other: `encode` on the way in, and on the way out `scale`, which is what a unit of a mechanism's
-mean is worth.
+turns one into the other: `encode` on the way in, and on the way out `half_width`, which is what a unit of a
+mechanism's mean is worth.
 
 **Domains are public.** Lowest and highest value, labels and their number are part of the plan, and every device
 must use the same. They come from what everybody knows, never from the data: the largest income in a table is
@@ -21,6 +21,10 @@ column of codes is `Categorical(["1", "2", "3"])` whether a file holds it as num
 is expected would mix the values of many users into each report. What is under a mask is missing, and never read.
 The value of a `KeyValue` is a vector: a dictionary, or a row of a table with a column for each key.
 
+**Hints** say where values are expected: that they crowd at the low end (`scale="log"`), which cuts make parts of about
+as many people (`cuts`), or that people tell multiples of a number (`lattice`). They are as public as ends are, and move
+the cells in which range queries are answered (`core.spacings`); other questions are asked as ever.
+
 **Public attributes** are not asked about. A report carries their value in the clear, and nothing protects it: the
 country, the version of an app, the day. Whoever has no such value is in no group, so there is no substitute unless one
 is declared.
@@ -32,6 +36,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -43,6 +48,7 @@ from dither.core.checks import as_float, checked_choice, checked_count, is_list,
 from dither.core.columns import MISSING, LabelCodes, floats_of
 from dither.core.decoding import decoded_parameters, plain
 from dither.core.domains import Categories, UnitInterval
+from dither.core.spacings import CutSpacing, Lattice, LogSpacing, Spacing
 from dither.core.sparse_columns import MOST_KEYS, Entries, entries_of, entries_of_one, refuse_first
 from dither.core.sparse_domain import Sparse
 from dither.display.markup import visible
@@ -51,6 +57,7 @@ from dither.errors import DomainError, ParameterError, RowError
 
 RULES = ("error", "substitute")
 MOST_LABELS = 1 << 20
+MOST_CUTS = 255  # of a number: range queries are answered in cells between them
 MOST_PUBLIC = 1 << 12  # labels of a public attribute: each has a tally of its own
 _LISTED = 12  # labels, in words
 _LATER = {"later": True}  # parameters that are stored only where they are not the default: older plans keep their hash
@@ -72,9 +79,20 @@ def _writable(text: Any) -> bool:
     return isinstance(text, str) and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
+def _checked_lattice(low: float, high: float, step: float) -> float:
+    """A step of which there are multiples inside, two or more."""
+    if not (math.isfinite(step) and 0 < step <= high - low and (high - low) / step < MOST_LABELS):
+        raise ParameterError("lattice is the number of which people tell multiples, above 0 and below high - low")
+    if len(Lattice(float(low), float(high), float(step)).points) < 2:
+        raise ParameterError("at least two multiples of lattice lie between low and high: take a smaller one")
+    return step
+
+
 @dataclass(frozen=True)
 class Numeric:
     """A number from `low` to `high`; `missing` stands in for what is no number.
+
+    At most one of `scale`, `cuts` and `lattice` says where its values are expected.
 
     >>> Numeric(0, 200_000).encode([0, 50_000, 200_000]).tolist()
     [-1.0, -0.5, 1.0]
@@ -83,6 +101,9 @@ class Numeric:
     low: float
     high: float
     missing: float | None = None
+    scale: Literal["log"] | None = field(default=None, kw_only=True, metadata=_LATER)
+    cuts: tuple[float, ...] | None = field(default=None, kw_only=True, metadata=_LATER)
+    lattice: float | None = field(default=None, kw_only=True, metadata=_LATER)
 
     kind: ClassVar[Literal["numeric"]] = "numeric"
     questions: ClassVar[tuple[str, ...]] = ("mean", "distribution")
@@ -102,6 +123,36 @@ class Numeric:
             raise ParameterError("missing must lie between low and high")
         for name, value in zip(("low", "high", "missing"), (*ends, middle), strict=True):
             object.__setattr__(self, name, value)
+        self._check_hints()
+
+    def _check_hints(self) -> None:
+        if sum(hint is not None for hint in (self.scale, self.cuts, self.lattice)) > 1:
+            raise ParameterError(
+                "a numeric attribute has one of scale, cuts and lattice, or none: leave the others out"
+            )
+        if self.scale is not None and (checked_choice("scale", self.scale, ("log",)) and self.low < 0):
+            raise ParameterError('scale="log" is for numbers from 0 on: take cuts for others')
+        if self.cuts is not None:
+            given = self.cuts if is_list(self.cuts) else ()
+            cuts = tuple(map(as_float, given))
+            ends = (self.low, *cuts, self.high)
+            if not 1 <= len(cuts) <= MOST_CUTS or not all(a < b for a, b in pairwise(ends)):
+                raise ParameterError(
+                    f"cuts are from 1 to {MOST_CUTS:,} numbers between low and high, ascending, as in "
+                    "Numeric(0, 200_000, cuts=[20_000, 40_000, 70_000])"
+                )
+            object.__setattr__(self, "cuts", cuts)
+        if self.lattice is not None:
+            object.__setattr__(self, "lattice", _checked_lattice(self.low, self.high, as_float(self.lattice)))
+
+    @property
+    def spacing(self) -> Spacing | None:
+        """Where its values are expected, if that was said."""
+        if self.scale is not None:
+            return LogSpacing(self.low, self.high)
+        if self.cuts is not None:
+            return CutSpacing(self.low, self.high, self.cuts)
+        return None if self.lattice is None else Lattice(self.low, self.high, self.lattice)
 
     def numeric(self) -> "Numeric":
         """Itself: its values are numbers."""
@@ -123,7 +174,7 @@ class Numeric:
         return (self.low + self.high) / 2
 
     @property
-    def scale(self) -> float:
+    def half_width(self) -> float:
         """What a mechanism's one is worth, beyond the centre."""
         return (self.high - self.low) / 2
 
@@ -148,23 +199,23 @@ class Numeric:
         if refuse and outside.any():
             raise RowError(int(outside.argmax()), f"the value is not a number from {self.low:g} to {self.high:g}")
         inside = np.clip(np.where(np.isnan(values), self.substitute, values), self.low, self.high)
-        return np.clip((inside - self.centre) / self.scale, -1.0, 1.0)
+        return np.clip((inside - self.centre) / self.half_width, -1.0, 1.0)
 
     def encode_value(self, value: Any) -> float:
         """A number from -1 to 1 for the value of one user: `encode([value], "substitute")[0]`, without the array."""
         number = as_float(value)
         known = self.substitute if number != number else number  # NaN
         inside = min(max(known, self.low), self.high)
-        return min(max((inside - self.centre) / self.scale, -1.0), 1.0)
+        return min(max((inside - self.centre) / self.half_width, -1.0), 1.0)
 
     def decode(self, encoded: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values from -1 to 1 as its own again."""
-        return self.centre + self.scale * encoded
+        return self.centre + self.half_width * encoded
 
 
 @dataclass(frozen=True)
 class Ordinal:
-    """A whole number from `low` to `high`, both included.
+    """A whole number from `low` to `high`, both included; `lattice` says that people tell multiples of a number.
 
     >>> Ordinal(18, 99).encode([18, 99]).tolist()
     [0, 81]
@@ -173,6 +224,7 @@ class Ordinal:
     low: int
     high: int
     missing: int | None = None
+    lattice: int | None = field(default=None, kw_only=True, metadata=_LATER)
 
     kind: ClassVar[Literal["ordinal"]] = "ordinal"
     questions: ClassVar[tuple[str, ...]] = ("distribution", "mean")
@@ -185,6 +237,14 @@ class Ordinal:
         middle = (low + high) // 2 if self.missing is None else checked_count("missing", self.missing, low, high)
         for name, value in zip(("low", "high", "missing"), (low, high, middle), strict=True):
             object.__setattr__(self, name, value)
+        if self.lattice is not None:
+            lattice = checked_count("lattice", self.lattice, 2, MOST_LABELS)
+            object.__setattr__(self, "lattice", int(_checked_lattice(low, high, lattice)))
+
+    @property
+    def spacing(self) -> Spacing | None:
+        """Where its values are expected, if that was said."""
+        return None if self.lattice is None else Lattice(float(self.low), float(self.high), float(self.lattice))
 
     @property
     def k(self) -> int:
@@ -212,9 +272,9 @@ class Ordinal:
         return self.numeric().centre
 
     @property
-    def scale(self) -> float:
+    def half_width(self) -> float:
         """Half the width of the values."""
-        return self.numeric().scale
+        return self.numeric().half_width
 
     @property
     def substitute(self) -> int:
@@ -275,6 +335,7 @@ class Categorical:
     kind: ClassVar[Literal["categorical"]] = "categorical"
     questions: ClassVar[tuple[str, ...]] = ("histogram",)
     nominal: ClassVar[bool] = True
+    spacing: ClassVar[Spacing | None] = None  # labels are nowhere
 
     def __post_init__(self) -> None:
         if not is_list(self.labels) or not all(map(_writable, self.labels)):
@@ -409,9 +470,9 @@ class KeyValue:
         return self.numeric().centre
 
     @property
-    def scale(self) -> float:
+    def half_width(self) -> float:
         """Half the width of the values."""
-        return self.numeric().scale
+        return self.numeric().half_width
 
     @property
     def substitute(self) -> dict[str, float]:
@@ -441,7 +502,7 @@ class KeyValue:
         entries = entries_of(column, self.d, mend=not refuse, names=self.labels)
         if refuse:
             self._refuse(entries)
-        scaled = (np.clip(entries.values, self.low, self.high) - self.centre) / self.scale
+        scaled = (np.clip(entries.values, self.low, self.high) - self.centre) / self.half_width
         return self.domain.rows(entries._replace(values=np.clip(scaled, -1.0, 1.0)), mend=not refuse)
 
     def encode_value(self, value: Any) -> np.void:
@@ -462,7 +523,7 @@ class KeyValue:
     @cached_property
     def _range(self) -> tuple[float, float, float, float]:
         """The ends of the values, their middle and half their width."""
-        return self.low, self.high, self.centre, self.scale
+        return self.low, self.high, self.centre, self.half_width
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # as of labels

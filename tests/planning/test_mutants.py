@@ -441,7 +441,7 @@ def test_a_pair_that_asks_for_one_thing_twice(monkeypatch):
 
 @pytest.mark.wide
 def test_the_whole_width_for_half_of_it(monkeypatch):
-    monkeypatch.setattr(Question, "unit", property(lambda self: 1.0 if self.shape else 2 * self.attribute.scale))
+    monkeypatch.setattr(Question, "unit", property(lambda self: 1.0 if self.shape else 2 * self.attribute.half_width))
     assert caught(planning.test_estimates_are_in_units_and_cover, 12.0)
 
 

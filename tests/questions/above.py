@@ -50,7 +50,7 @@ class AboveOf(Question):
 
     def _encoded(self, column: Any, invalid: str) -> NDArray:
         number = self.attribute.numeric()
-        return (number.centre + number.scale * number.encode(column, invalid) > self.threshold).astype(np.int64)
+        return (number.centre + number.half_width * number.encode(column, invalid) > self.threshold).astype(np.int64)
 
     def select(self, own: Any, place: int, count: int) -> Any:
         return replace(own, value=own.value[1], stderr=own.stderr[1], bounds=Bounds(0.0, 1.0))

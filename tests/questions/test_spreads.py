@@ -58,8 +58,8 @@ def test_squares_are_those_of_the_distance_from_the_middle(attribute):
     assert [question.encode_value(value) for value in values] == encoded.tolist()
     assert encoded[:2].tolist() == [1.0, 1.0]
     units = question.origin + question.unit * encoded
-    assert units == pytest.approx((attribute.scale * places) ** 2)
-    assert question.ends == (0.0, pytest.approx(attribute.scale**2))
+    assert units == pytest.approx((attribute.half_width * places) ** 2)
+    assert question.ends == (0.0, pytest.approx(attribute.half_width**2))
 
 
 def test_truths_are_those_of_numpy():

@@ -43,11 +43,11 @@ def _letter(letter: str) -> str:
 
 
 def written(value: Any) -> str:
-    """A number, a text, or a list of texts."""
+    """A number, a text, or a list of them."""
     if isinstance(value, str):
         return quoted(value)
     if is_list(value):
-        return _listed([quoted(each) for each in value])
+        return _listed(list(map(written, value)))
     if isinstance(value, float) and value.is_integer() and abs(value) < _LARGE and str(value) != "-0.0":
         return str(int(value))
     return repr(value)

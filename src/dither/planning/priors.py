@@ -139,7 +139,7 @@ def _advice(question: Question) -> str:
         return "give the vectors of some users, as a list of dictionaries, or a pair (vectors, weights)"
     if attribute.kind == "categorical":
         return 'give values, a mapping from label to share, "uniform" or "zipf(1.1)"'
-    middle, spread = attribute.centre, attribute.scale / 3
+    middle, spread = attribute.centre, attribute.half_width / 3
     return (
         'give values, a pair (values, weights), a mapping from value to share, a histogram (counts, edges), "uniform", '
         '"beta(5, 2)" over the domain, '
@@ -164,7 +164,7 @@ def _users(question: Question, prior: Any) -> Population:
         values, weights = prior
         edges = real_array(weights)
         if attribute.kind in ("numeric", "ordinal") and edges is not None and len(edges) == len(values) + 1:
-            edges = (edges - attribute.centre) / attribute.scale  # a histogram, in units
+            edges = (edges - attribute.centre) / attribute.half_width  # a histogram, in units
             return _in_units(question, population(UnitInterval(), (values, edges)))
     elif is_column(prior):
         values, weights = prior, None
@@ -186,7 +186,7 @@ def _named(question: Question, text: str) -> Population:
             mean, spread = (float(number.replace("_", "")) for number in normal.groups())
         except ValueError:
             mean = spread = float("nan")
-        text = f"normal({(mean - attribute.centre) / attribute.scale!r}, {spread / attribute.scale!r})"
+        text = f"normal({(mean - attribute.centre) / attribute.half_width!r}, {spread / attribute.half_width!r})"
     return _in_units(question, population(UnitInterval(), text))
 
 

@@ -96,7 +96,7 @@ class ProductOf(_OfTwo, MeanOf):
 
     @property
     def unit(self) -> float:
-        return self.attribute[0].scale * self.attribute[1].scale
+        return self.attribute[0].half_width * self.attribute[1].half_width
 
     @property
     def origin(self) -> float:
@@ -148,7 +148,7 @@ class CovarianceOf(_OfTwo, FunctionOf):
 
     @property
     def unit(self) -> float:
-        return self.attribute[0].scale * self.attribute[1].scale
+        return self.attribute[0].half_width * self.attribute[1].half_width
 
     @property
     def ends(self) -> tuple[float, float]:

@@ -89,9 +89,9 @@ class GroupedNumber:
         return self.keys.centre
 
     @property
-    def scale(self) -> float:
+    def half_width(self) -> float:
         """Of the number."""
-        return self.keys.scale
+        return self.keys.half_width
 
 
 class _OfGroups(Question):
@@ -312,5 +312,5 @@ class GroupMeansOf(_OfGroups, Derived[Estimate]):
     def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
         total, own = from_steps(sums), self.attribute
         with np.errstate(invalid="ignore"):
-            among = own.centre + own.scale * (total / sums[0])
+            among = own.centre + own.half_width * (total / sums[0])
         return {str(self): among}

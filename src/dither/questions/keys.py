@@ -123,7 +123,7 @@ class KeyQuestion(Question[Estimate]):
     def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
         total, number = from_steps(sums), self.attribute
         with np.errstate(invalid="ignore"):  # nobody holds a key
-            among = number.centre + number.scale * (total / sums[0])
+            among = number.centre + number.half_width * (total / sums[0])
         own = number.centre + self.unit * (total / users) if self.averages else sums[0] / users
         return {str(self): own, str(ConditionalMeanOf(self.name, number)): among}
 

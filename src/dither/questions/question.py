@@ -444,7 +444,7 @@ class Question(ABC, Generic[R]):
     @property
     def unit(self) -> float:
         """What a mechanism's one is worth."""
-        return self.attribute.scale if self.averages else 1.0
+        return self.attribute.half_width if self.averages else 1.0
 
     @property
     def origin(self) -> float:

@@ -7,6 +7,9 @@ Its `attribute` is the `Axes` of all of them; it is asked by `Copula`: no other 
 1 / `CELLS` of half the width of the domain. Plans that were stored when there were fewer keep theirs: the shape of
 their mechanism says how many (`as_asked_by`). Reports do not tell so many shares apart: a marginal is smoothed in
 `SMOOTHED` cells, even inside them, and queries are answered from these (docs/decisions/0032-finer-numbers.md).
+
+**Hints.** Cells are equal, or as the hints of the schema say. Those are no cells of other questions about the
+attribute, so that neither tells the other anything (docs/decisions/0047-range-hints.md).
 """
 
 import math
@@ -89,7 +92,7 @@ class RangesOf(Question["RangeEstimate"]):
         names = [name.strip() for name in inside.split(",")]
         if not all(names):
             raise ParameterError("ranges names the attributes that queries may be about, as in ranges(age, income)")
-        return cls(", ".join(names), Axes.of_schema(schema, names, CELLS))
+        return cls(", ".join(names), Axes.of_schema(schema, names, CELLS, spaced=True))
 
     def means(self, text: str) -> bool:
         """Neither spaces nor the order of attributes matter."""
@@ -114,15 +117,19 @@ class RangesOf(Question["RangeEstimate"]):
 
     def reading_of(self, mechanism: Mechanism) -> RangeReading | None:
         """With numbers smoothed in fewer cells than they were asked in, where the mechanism smooths."""
-        fewer = {j: SMOOTHED for j, axis in enumerate(self.attribute) if axis.continuous and axis.size > SMOOTHED}
+        fewer = {
+            j: axis.coarser(SMOOTHED)
+            for j, axis in enumerate(self.attribute)
+            if axis.continuous and axis.size > SMOOTHED
+        }
         grids: Any = mechanism if mechanism.structure == GRIDS else None  # of which `Ranges` are made
         return RangeReading(grids, smoothed=fewer) if fewer and grids else None
 
     def variance_of_mean(self, name: str, mechanism: Any, share: float) -> float | None:
-        return mechanism.mean_variance(self.names.index(name), share) if name in self.names else None
+        return mechanism.mean_variance(self.names.index(name), share) if name in self._evenly else None
 
     def variance_of_shares(self, name: str, size: int, mechanism: Any, share: float) -> float | None:
-        j = self.names.index(name) if name in self.names else -1
+        j = self.names.index(name) if name in self._evenly else -1
         return mechanism.share_variance(j, share) if j >= 0 and self.attribute[j].size == size else None
 
     def tells(self, mechanism: Any, tally: Tally, own: Any, among: int) -> Iterator[tuple[str, LinearReading]]:
@@ -130,7 +137,7 @@ class RangesOf(Question["RangeEstimate"]):
         if tally.n:
             for j, readings in mechanism.attribute_readings(tally, among).items():
                 axis = self.attribute[j]
-                if axis.size == (axis.attribute.k or FINE) <= FINE:
+                if axis.name in self._evenly and axis.size == (axis.attribute.k or FINE) <= FINE:
                     yield from ((axis.name, reading) for reading in readings)
 
     def told(self, others: Mapping[str, Sequence[LinearReading]], reading: RangeReading) -> RangeReading:
@@ -139,8 +146,14 @@ class RangesOf(Question["RangeEstimate"]):
         fitting = {
             j: tuple(each for each in others.get(axis.name, ()) if each.rows.shape[1] == sizes[j])
             for j, axis in enumerate(self.attribute)
+            if axis.name in self._evenly
         }
         return replace(reading, beside={j: each for j, each in fitting.items() if each})
+
+    @cached_property
+    def _evenly(self) -> set[str]:
+        """The attributes that are told in the cells that other questions have: those without a hint."""
+        return {axis.name for axis in self.attribute if axis.spacing is None}
 
     @cached_property
     def domain(self) -> WholeNumberRecords:
@@ -210,7 +223,7 @@ class RangesOf(Question["RangeEstimate"]):
         listed = [f"{self._queries(kind)} {size:.0%}" for kind, size in often[:_LISTED]]
         rest = len(often) - _LISTED
         more = f" and {rest:,} more" if rest > 0 else ""
-        estimate = "; of three attributes or more, an estimate from all their pairs" if self.queries.largest > 2 else ""
+        estimate = "; of three attributes or more, an estimate from their pairs" if self.queries.largest > 2 else ""
         some = len(self.queries.pairs) < math.comb(len(self.names), 2)
         left_out = " Few users are asked about what they leave out, or none." if some else ""
         return (

@@ -42,7 +42,7 @@ class SquareOf(MeanOf):
 
     @property
     def unit(self) -> float:
-        return self.attribute.scale**2 / 2
+        return self.attribute.half_width**2 / 2
 
     @property
     def origin(self) -> float:
@@ -104,7 +104,7 @@ class VarianceOf(FunctionOf):
 
     @property
     def unit(self) -> float:
-        return self.attribute.scale**2
+        return self.attribute.half_width**2
 
     def function(self, values: Floats) -> Floats:
         return _variance(values[..., 0], values[..., 1])
@@ -118,7 +118,7 @@ class StdOf(VarianceOf):
 
     @property
     def unit(self) -> float:
-        return self.attribute.scale
+        return self.attribute.half_width
 
     def function(self, values: Floats) -> Floats:
         variance = super().function(values)

@@ -1,8 +1,10 @@
 """The attributes that queries are about, in the analyst's own units.
 
 From a schema, ages are ages and jobs have names; from a plain shape, values are 0, ..., c - 1. A `Numeric` attribute is
-cut into equal cells. Between the analyst's words and the cells stand *pieces*: half-open intervals [start, stop) in the
-attribute's units (labels: their numbers), so that union and complement are the same for numbers of all kinds.
+cut into equal cells or, in questions about ranges, as the hints of the schema say (`core.spacings`): equal in the
+logarithm or between cuts; of a lattice, a cell is one of its numbers, and lies in a query or not. Between the analyst's
+words and the cells stand *pieces*: half-open intervals [start, stop) in the attribute's units (labels: their numbers),
+so that union and complement are the same for numbers of all kinds.
 
 Values in queries are the analyst's own, so errors may quote them.
 """
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 
 from dither.core.checks import checked_count, checked_list, checked_real, is_real, is_whole
 from dither.core.columns import is_flat
+from dither.core.spacings import CutSpacing, Lattice, LogSpacing, Spacing, shortened
 from dither.display.distribution_plots import Side
 from dither.errors import ParameterError
 from dither.ranges.grid import listed_entries
@@ -61,11 +64,21 @@ class Axis:
     size: int
     attribute: Numeric | Ordinal | Categorical
     exact: bool = False  # whether `<` and `<=` of a continuous one differ, by the last bit of an end
+    spacing: Spacing | None = None  # where its values are expected, if its cells are made for it
 
     @cached_property
     def continuous(self) -> bool:
         """Whether cells may be covered in part."""
-        return self.attribute.k is None
+        return self.attribute.k is None and not self._discrete
+
+    @cached_property
+    def _lattice(self) -> Lattice | None:
+        return self.spacing if isinstance(self.spacing, Lattice) else None
+
+    @cached_property
+    def _discrete(self) -> bool:
+        """Whether a cell is one number of a lattice."""
+        return self._lattice is not None
 
     @cached_property
     def labelled(self) -> bool:
@@ -73,17 +86,24 @@ class Axis:
         return self.attribute.nominal
 
     @cached_property
-    def _whole(self) -> bool:
-        return not self.continuous and not self.labelled
+    def whole(self) -> bool:
+        """Whether its values are whole numbers."""
+        return self.attribute.k is not None and not self.labelled
 
     @cached_property
     def ends(self) -> tuple[Any, Any]:
         """All values, as a piece."""
-        return self.attribute.span
+        low, high = self.attribute.span
+        return (low, math.nextafter(high, math.inf)) if self._discrete and not self.whole else (low, high)
 
     @cached_property
     def edges(self) -> NDArray[np.float64]:
         """Where the cells of all values begin and end; whole numbers and labels stand in the middle of theirs."""
+        if self._lattice is not None:
+            points = self._lattice.points
+            return np.append(points, points[-1] + self._lattice.step) - self._lattice.step / 2
+        if self.spacing is not None:
+            return self._values(np.arange(self.size + 1))
         first, last = self.ends
         edges = np.linspace(float(first), float(last), self.size + 1)
         return edges if self.continuous else edges - 0.5
@@ -97,7 +117,11 @@ class Axis:
     @property
     def shown(self) -> "Axis":
         """The same attribute as results show it: a continuous one in at most `MOST_SHOWN` cells."""
-        return replace(self, size=MOST_SHOWN) if self.continuous and self.size > MOST_SHOWN else self
+        return replace(self, size=self.coarser(MOST_SHOWN)) if self.continuous and self.size > MOST_SHOWN else self
+
+    def coarser(self, cells: int) -> int:
+        """About so many cells, as its spacing has them."""
+        return cells if self.spacing is None else self.spacing.cells(cells)
 
     def covered_by(self, other: "Axis") -> NDArray[np.float64]:
         """Which share of each of its cells (column) lies in each cell (row) of the same attribute in other cells.
@@ -125,14 +149,25 @@ class Axis:
         [0, 0, 1, 3]
         """
         found = self.attribute.encode(column, invalid)
+        if self.spacing is not None:
+            return self._spaced(found)
         if not self.continuous:
             return found.astype(np.int64)
         cells = _snapped((found + 1) / 2 * self.size)
         return np.minimum(cells.astype(np.int64), self.size - 1)
 
+    def _spaced(self, found: NDArray) -> NDArray[np.int64]:
+        """The cells of values that the attribute has encoded, by its spacing."""
+        values = np.asarray(self.attribute.decode(found), dtype=np.float64)  # type: ignore[union-attr]
+        if self._lattice is not None:
+            return self._lattice.nearest(values)
+        return np.minimum(self.cells(values).astype(np.int64), self.size - 1)
+
     def encode_value(self, value: Any) -> int:
         """The number of the value of one user: `encode([value], "substitute")[0]`, without the array."""
         found = self.attribute.encode_value(value)
+        if self.spacing is not None:
+            return int(self._spaced(np.array([found]))[0])
         if not self.continuous:
             return int(found)
         cell = (found + 1) / 2 * self.size
@@ -149,7 +184,8 @@ class Axis:
                     f"{self.name}: a range is (low, high), with None for an open end; some values are a set or a list"
                 )
             low, high = wanted
-            if self._whole and type(low) is type(high) is int and self.ends[0] <= low <= high < self.ends[1]:
+            plain = self.whole and not self._discrete and type(low) is type(high) is int
+            if plain and self.ends[0] <= low <= high < self.ends[1]:
                 return [(low, high + 1)]  # most of them: nothing else is left to check
             return [self.span(low, high)]
         if isinstance(wanted, AnyOf):
@@ -174,12 +210,14 @@ class Axis:
         if low is not None:
             start = self.value(low)
         if high is not None:
-            stop = self.value(high) + (0 if self.continuous else 1)
+            stop = self.after(self.value(high))
         if start > stop or (start == stop and not self.continuous):
             raise ParameterError(
                 f"{self.name}: the range from {value_text(low)} to {value_text(high)} is reversed; "
                 "give the lower end first"
             )
+        if self._discrete and self.narrow(start, stop):
+            raise self._between_multiples()
         if self.continuous and self.narrow(start, stop):
             raise ParameterError(
                 f"{self.name}: the range from {_number(start)} to {_number(stop)} has no width, and of a continuous "
@@ -188,9 +226,30 @@ class Axis:
         return start, stop
 
     def narrow(self, start: Any, stop: Any) -> bool:
-        """Whether a piece of a continuous attribute has no width that could be told from rounding."""
+        """Whether a piece has no width that could be told from rounding, or no number of the lattice inside."""
+        if self.spacing is not None:
+            low, high = self.cells([start, stop]).tolist()
+            return high - low <= 10 * _SNAP
         first, last = self.ends
-        return (stop - start) * self.size <= 10 * _SNAP * (last - first)
+        return self.continuous and (stop - start) * self.size <= 10 * _SNAP * (last - first)
+
+    def after(self, value: Any) -> Any:
+        """Where a piece ends that holds this value: before the next whole number, or number."""
+        if self.whole or self.labelled:
+            return value + 1
+        return math.nextafter(cut_at(value), math.inf) if self._discrete else value
+
+    def before(self, stop: Any) -> Any:
+        """The last value of a piece that ends here."""
+        if self.whole or self.labelled:
+            return stop - 1
+        return math.nextafter(stop, -math.inf) if self._discrete else stop
+
+    def _between_multiples(self) -> ParameterError:
+        return ParameterError(
+            f"{self.name}: users are counted at multiples of {_number(self._lattice.step)}, and none of these lies in "  # type: ignore[union-attr]
+            "the range; give one that holds a multiple"
+        )
 
     def point(self, given: Any) -> tuple[Any, Any]:
         """The piece of one value."""
@@ -200,7 +259,9 @@ class Axis:
                 f"({_number(self.ends[0])}, {_number(sum(self.ends) / 2)})"
             )
         start = self.value(given)
-        return start, start + 1
+        if self._discrete and self.narrow(start, self.after(start)):
+            raise self._between_multiples()
+        return start, self.after(start)
 
     def value(self, given: Any) -> int | float:
         """One value, checked: a number of the attribute, or the number of a label."""
@@ -212,7 +273,7 @@ class Axis:
                 )
             return code
         number = self.number(given)
-        if not self.ends[0] <= number <= self._last:
+        if not self.ends[0] <= number <= self.last:
             raise self.outside(given)
         return number
 
@@ -223,7 +284,7 @@ class Axis:
         number = checked_real(self.name, given)
         if math.isnan(number):
             raise ParameterError(f"{self.name}: NaN is no value; leave the attribute out, or use None for an open end")
-        if self.continuous:
+        if not self.whole:
             return number
         if is_whole(given):
             return int(given)
@@ -232,13 +293,13 @@ class Axis:
         return int(given)
 
     @cached_property
-    def _last(self) -> int | float:
+    def last(self) -> int | float:
         """The largest value."""
-        return self.ends[1] if self.continuous else self.ends[1] - 1
+        return self.attribute.span[1] - (self.attribute.k is not None)
 
     @property
     def _bounds(self) -> str:
-        return f"{_number(self.ends[0])} to {_number(self._last)}"
+        return f"{_number(self.ends[0])} to {_number(self.last)}"
 
     def outside(self, given: Any) -> ParameterError:
         """The refusal of a number beyond the ends."""
@@ -248,18 +309,31 @@ class Axis:
 
     # Between units and cells -----------------------------------------------------------------------------------
 
-    def cells(self, edges: Sequence[Any]) -> NDArray:
+    def cells(self, edges: Sequence[Any] | NDArray) -> NDArray:
         """Ends of pieces, counted in cells."""
         first, last = self.ends
+        if self._lattice is not None:
+            return self._lattice.below(np.array(edges, dtype=np.float64))
         if not self.continuous:
             return np.array(edges, dtype=np.int64) - first
-        return _snapped((np.array(edges, dtype=np.float64) - first) / (last - first) * self.size)
+        values = np.array(edges, dtype=np.float64)
+        if isinstance(self.spacing, LogSpacing | CutSpacing):
+            return _snapped(self.spacing.places(values) * self.size)
+        return _snapped((values - first) / (last - first) * self.size)
+
+    def _values(self, cells: NDArray) -> NDArray[np.float64]:
+        """The inverse, where there is a spacing: ends of cells, or places inside them."""
+        return np.clip(self.spacing.values(np.asarray(cells) / self.size), *self.ends)  # type: ignore[union-attr]
 
     def units(self, cell: float) -> int | float:
         """The inverse of `cells`, for one end; digits that are only rounding are left out."""
         first, last = self.ends
+        if self._lattice is not None:
+            return self._point(round(cell)) if round(cell) < self.size else last
         if not self.continuous:
             return first + round(cell)
+        if self.spacing is not None:
+            return min(max(shortened(float(self._values(np.array([cell]))[0])), first), last)
         width = (last - first) / self.size
         return min(max(round(first + cell * width, 10 - math.floor(math.log10(width))), first), last)
 
@@ -268,7 +342,29 @@ class Axis:
         if self.labelled:
             return np.array(self.labels)[codes]
         first, last = self.ends
+        if self._lattice is not None:
+            points = self._lattice.points[codes]
+            return points.astype(np.int64) if self.whole else points
+        if self.spacing is not None:
+            return self._values(codes)
         return np.clip(first + codes * ((last - first) / self.size), first, last) if self.continuous else first + codes
+
+    def at(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Numbers at places that are counted in cells, with a fraction also where values have none.
+
+        >>> Axis("income", 4, Numeric(0, 100)).at(np.array([1.5])).tolist()
+        [37.5]
+        """
+        if self._lattice is not None:
+            return self._lattice.points[0] + self._lattice.step * cells
+        if self.spacing is not None:
+            return self._values(cells)
+        first, last = (float(end) for end in self.ends)
+        return first + (last - first) / self.size * cells
+
+    def _point(self, code: int) -> int | float:
+        point = float(self._lattice.points[code])  # type: ignore[union-attr]
+        return int(point) if self.whole else point
 
     # And back to words -----------------------------------------------------------------------------------------
 
@@ -283,9 +379,12 @@ class Axis:
         """What there is, in a few words."""
         if self.labelled:
             return f"{self.size:,} labels"
-        first, last = self.ends[0], self._last
+        first, last = self.ends[0], self.last
         if self.continuous:
             return f"from {first:g} to {last:g}, in {self.size:,} cells"
+        if self._lattice is not None:
+            step, low, high = self._lattice.step, self._lattice.points[0], self._lattice.points[-1]
+            return f"{self.size:,} multiples of {step:g}, from {low:g} to {high:g}"
         return f"{self.size:,} values, from {first:,} to {last:,}"
 
     def condition(self, pieces: Pieces) -> str:
@@ -296,7 +395,7 @@ class Axis:
         if self.labelled:
             labels = [label for start, stop in pieces for label in self.labels[start:stop]]
             return _among(name, ["'" + label.replace("'", "''") + "'" for label in labels])
-        if not self.continuous and all(stop - start == 1 for start, stop in pieces):
+        if self.whole and all(stop - start == 1 for start, stop in pieces):
             return _among(name, [str(start) for start, _ in pieces])
         texts = [self._range_text(name, start, stop) for start, stop in pieces]
         return texts[0] if len(texts) == 1 else f"({' or '.join(texts)})"
@@ -309,7 +408,11 @@ class Axis:
         return " and ".join(filter(None, [above, below]))
 
     def _range_text(self, name: str, start: Any, stop: Any) -> str:
-        high = stop if self.continuous else stop - 1
+        if self._discrete and not self.whole:
+            low, high = cut_at(start), cut_at(stop)
+            one = low == start and high != stop and self.after(low) == stop
+            return f"{name} = {_number(low)}" if one else self.between(low, low != start, high, high != stop)
+        high = self.before(stop)
         if start == high:
             return f"{name} = {_number(start)}"
         if start == self.ends[0]:
@@ -364,9 +467,22 @@ class Axes:
 
     @classmethod
     def of_schema(
-        cls, schema: Schema, attributes: Sequence[str] | None = None, bins: int | Mapping[str, int] = 64
+        cls,
+        schema: Schema,
+        attributes: Sequence[str] | None = None,
+        bins: int | Mapping[str, int] = 64,
+        *,
+        spaced: bool = False,
     ) -> "Axes":
-        """The attributes of a schema, or some of them; `bins` is the number of cells of the numeric ones."""
+        """The attributes of a schema, or some of them; `bins` is the number of cells of the numeric ones.
+
+        `spaced` makes cells as the hints of the schema say.
+
+        >>> schema = Schema({"age": Ordinal(18, 99, lattice=5), "income": Numeric(1, 10_000, scale="log")})
+        >>> age, income = Axes.of_schema(schema, bins=4, spaced=True)
+        >>> age.encode([18, 31]).tolist(), income.encode([9, 11, 101]).tolist(), income.edges.round(6).tolist()
+        ([0, 2], [0, 1, 2], [1.0, 10.0, 100.0, 1000.0, 10000.0])
+        """
         if not isinstance(schema, Schema):
             raise ParameterError('a schema is needed, as in Schema({"age": Ordinal(0, 99)})')
         chosen = tuple(schema) if attributes is None else tuple(attributes)
@@ -377,7 +493,7 @@ class Axes:
             if name in before:
                 raise ParameterError(f"attribute {name} is named twice")
             before.add(name)
-        return cls(tuple(_axis(name, schema[name], bins) for name in chosen))
+        return cls(tuple(_axis(name, schema[name], bins, spaced) for name in chosen))
 
     def cut_into(self, sizes: Sequence[int]) -> "Axes":
         """The same attributes, with so many cells of each that is continuous.
@@ -458,11 +574,12 @@ class Axes:
         return found
 
 
-def _axis(name: str, attribute: Attribute, bins: int | Mapping[str, int]) -> Axis:
+def _axis(name: str, attribute: Attribute, bins: int | Mapping[str, int], spaced: bool) -> Axis:
     if isinstance(attribute, KeyValue | Public):
         raise ParameterError(f"attribute {name}: ranges are about numbers and labels; leave it out")
     wanted = bins.get(name, 64) if isinstance(bins, Mapping) else bins
-    return Axis(name, attribute.k or checked_count("bins", wanted, 2, MOST_LABELS), attribute)
+    size, spacing = attribute.k or checked_count("bins", wanted, 2, MOST_LABELS), attribute.spacing if spaced else None
+    return Axis(name, size if spacing is None else spacing.cells(size), attribute, spacing=spacing)
 
 
 def union(pieces: Pieces) -> Pieces:

@@ -6,11 +6,9 @@ command line the second is written `"age, income"`, the last `"2"` or `"any 2"`.
 
 A method for ranges reports single attributes and pairs, and so its predicted error is one of these
 (`ranges.error_prediction`). A workload is therefore kept as what it has of them: how often an attribute is asked about
-alone (`singles`), and how often a pair is (`pairs`). **Three attributes and more.** An answer about them is made of the
-answers about their pairs, and moves by no more than each of those does (by 2^-(k - 2) of it, for halves of k attributes
-that are independent); their errors are nearly independent. So its squared error is taken as the sum of theirs: an upper
-estimate of what the pairs do to it. What three attributes do together beyond their pairs is in no report, and in no
-prediction; measured, the estimate is above it (docs/decisions/0030-workloads.md).
+alone (`singles`), and how often a pair is (`pairs`), in queries about it and about more attributes: an answer about
+three attributes and more is made of the answers about their pairs. What three attributes do together beyond their pairs
+is in no report; what is predicted of them is an estimate from their pairs, and is stated with a bound.
 """
 
 import math
@@ -20,7 +18,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from dither.core.checks import as_text, is_list, whole_number
+from dither.core.checks import as_text, checked_count, is_list, whole_number
 from dither.errors import ParameterError
 
 MOST_ATTRIBUTES = 16  # of a query
@@ -62,6 +60,11 @@ class QueryWorkload:
     def any_two(cls, d: int) -> "QueryWorkload":
         """What is planned for if nothing is said: queries about any two of d attributes, or about the only one."""
         return cls(d, ((QueryKind((), min(d, 2)), 1.0),))
+
+    @classmethod
+    def any_of(cls, d: int, number: int) -> "QueryWorkload":
+        """Queries about any so many of d attributes."""
+        return cls(d, ((QueryKind((), checked_count("attributes", number, 1, min(d, MOST_ATTRIBUTES))), 1.0),))
 
     @cached_property
     def singles(self) -> tuple[float, ...]:

@@ -292,10 +292,8 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         place, within, error = self._crossing(j, below, asked)
         ends = [self._crossing(j, below, np.clip(asked + sign * error, 0, 1)) for sign in (-1, 1)]
         low, high = ((at + part) for at, part, _ in ends)
-        first, last = (float(end) for end in axis.ends)
-        unit = (last - first) / axis.size
         within = within if axis.continuous else np.zeros_like(within)
-        value, stderr = first + unit * (place + within), unit * (high - low) / 2
+        value, stderr = axis.at(place + within), (axis.at(high) - axis.at(low)) / 2
         return Estimate(
             value.reshape(shares.shape),
             stderr.reshape(shares.shape),
@@ -305,7 +303,7 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
             [f"{share:g}" for share in asked.tolist()],
             self.source,
             self.notes,
-            Bounds(first, last if axis.continuous else last - 1),
+            Bounds(float(axis.ends[0]), float(axis.last)),
             ordered=True,
         )
 

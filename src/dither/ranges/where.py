@@ -84,7 +84,7 @@ def parse_box(axes: Axes, text: str) -> Box:
     except RecursionError:
         raise _too_deep() from None
     for j, pieces in box.items():
-        if not pieces or (axes[j].continuous and all(axes[j].narrow(*piece) for piece in pieces)):
+        if not pieces or all(axes[j].narrow(*piece) for piece in pieces):
             raise ParameterError(f"no value of {axes.names[j]} satisfies all conditions on it: {value_text(text)}")
     return box
 
@@ -314,11 +314,12 @@ def _edge(axis: Axis, value: Any, above: bool) -> Any:
     if not is_real(value):
         raise ParameterError(f"{axis.name}: {value_text(value)} is a text; write numbers without quotes")
     edge = float(value)
-    if math.isfinite(edge) and not axis.continuous:
+    if math.isfinite(edge) and axis.whole:
         edge = math.floor(value) + 1 if above else math.ceil(value)
     if not first <= edge <= last:
         raise axis.outside(value)
-    return min(math.nextafter(edge, math.inf), last) if axis.exact and axis.continuous and above else edge
+    exact = (axis.exact and axis.continuous) or not (axis.continuous or axis.whole)
+    return min(math.nextafter(edge, math.inf), last) if exact and above else edge
 
 
 def _strange(node: Any) -> ParameterError:
@@ -343,9 +344,8 @@ def _wanted(axis: Axis, pieces: Pieces) -> Any:
         chosen = [label for start, stop in pieces for label in axis.labels[start:stop]]
         return chosen if len(chosen) > 1 else chosen[0]
     first, last = axis.ends
-    step = 0 if axis.continuous else 1
-    if step and all(stop - start == 1 for start, stop in pieces):
+    if axis.whole and all(stop - start == 1 for start, stop in pieces):
         return [start for start, _ in pieces] if len(pieces) > 1 else pieces[0][0]
-    pieces = [piece for piece in pieces if step or not axis.narrow(*piece)]
-    ranges = [(None if a == first else a, None if b == last else b - step) for a, b in pieces]
+    pieces = [piece for piece in pieces if not axis.narrow(*piece)]
+    ranges = [(None if a == first else a, None if b == last else axis.before(b)) for a, b in pieces]
     return AnyOf(tuple(ranges)) if len(ranges) > 1 else ranges[0]
