@@ -162,6 +162,7 @@ class Chooser:
     worst: bool = False  # where nothing is known about users, for the worst of them, and not for those of `reference`
     schedule: Schedule = ONCE
     goal: str = "rmse"
+    phases: int = 1  # in which other users are asked
 
     @cached_property
     def _prices(self) -> dict[Hashable, Price | None]:
@@ -568,7 +569,8 @@ class Chooser:
                     yield cls, parameters
 
     def _workload(self, unit: Unit, form: Form, epsilon: float, delta: float, share: float) -> Workload:
-        return _workload(unit, form, epsilon, delta, self.n * share, self.limits.evaluations)
+        workload = _workload(unit, form, epsilon, delta, self.n * share, self.limits.evaluations)
+        return replace(workload, phases=self.phases)
 
 
 def shares_for_the_largest(variances: Floats, sizes: NDArray[np.integer]) -> Floats:
