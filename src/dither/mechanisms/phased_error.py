@@ -1,6 +1,7 @@
 """What shares will cost that are told in two phases: errors that are known before anything is collected."""
 
-ERROR = 0.01
+EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
+REPORTS = (1e3, 1e4, 1e5, 1e6, 1e7)
 
 
 def error_below(epsilon: float, reports: float, *, places: bool = False) -> float:

@@ -338,6 +338,8 @@ class Plan:
         found = {**named, "predicted error": [self.predicted[name] for name in named["question"]]}
         if self.schedule.repeats:
             found |= rounds_columns(self, named["question"])
+        if self.prediction.one_phase:
+            found["in one phase"] = [self.prediction.one_phase[name] for name in named["question"]]
         if self.prediction.unshuffled:
             found["without a shuffler"] = [self.prediction.unshuffled[name] for name in named["question"]]
         if liars is not None:
@@ -447,8 +449,11 @@ class Plan:
         rounds = f" in {self.rounds:,} rounds" if self.schedule.repeats else ""
         groups = f" in {len(self.groups):,} public groups" if self.groups else ""
         crowd = self.crowd
+        phase = ""
+        if self.phases is not None or self.after is not None:
+            phase = f" of the {'first' if self.after is None else 'second'} phase"
         mixed = "" if crowd is None else f"; in shuffled batches of {crowd.batch:,} users or more: {crowd.guarantee}"
-        return f"Plan of {asked} for {self.users:,} users{rounds}{groups}; {self.guarantee}{mixed}"
+        return f"Plan of {asked} for {self.users:,} users{phase}{rounds}{groups}; {self.guarantee}{mixed}"
 
     # On the device ---------------------------------------------------------------------------------------------
 
