@@ -110,9 +110,10 @@ class Curve(NamedTuple):
     tally: Tally
     earlier: tuple[tuple[Any, Tally], ...] = ()
 
-    def read(self, ends: Floats) -> Any:
-        """The shares below ends within the domain, rising."""
-        reading = self.mechanism.cumulative_reading(Thresholds(tuple((2 * ends - 1).tolist())))
+    def read(self, ends: Floats, *, whole: bool = False) -> Any:
+        """The shares below ends within the domain, rising; between whole numbers, if that is known."""
+        thresholds = Thresholds.between_places(WHOLE) if whole else Thresholds(tuple((2 * ends - 1).tolist()))
+        reading = self.mechanism.cumulative_reading(thresholds)
         reading = type(reading)(reading.mechanism, reading.thresholds, self.earlier)
         return self.mechanism.estimate(self.tally, reading)
 
@@ -205,8 +206,11 @@ def crowds(users: int, *, whole: bool) -> dict[str, Crowd]:
     return found
 
 
-def fitted(repetitions: int, *, whole: bool) -> Iterator[tuple[float, float, str, float, float]]:
-    """For each epsilon and number of reports the error below a threshold and that of a bin, of the hardest shape."""
+def fitted(repetitions: int, *, whole: bool) -> Iterator[tuple[float, float, str, str, Floats]]:
+    """For each epsilon and number of reports errors for the hardest shape, and the shapes hardest for two and one phase.
+
+    Below a threshold and of a bin, at the cuts of the second phase: in two phases, and if all had reported in one.
+    """
     for epsilon in EPSILONS:
         for reports in REPORTS:
             found = {}
@@ -215,21 +219,16 @@ def fitted(repetitions: int, *, whole: bool) -> Iterator[tuple[float, float, str
                 for repetition in range(repetitions):
                     rng = np.random.default_rng([repetition, int(reports), round(1000 * epsilon)])
                     curve = two_phases(crowd, float(epsilon), rng)
-                    if whole:
-                        thresholds = Thresholds.between_places(WHOLE)
-                        reading = type(curve.mechanism.cumulative_reading(thresholds))(
-                            curve.mechanism, thresholds, curve.earlier
-                        )
-                        read, ends = curve.mechanism.estimate(curve.tally, reading), np.array(thresholds.at) / 2 + 0.5
-                    else:
-                        ends = curve.mechanism.scale.at[1:-1]
-                        read = curve.read(ends)
-                    apart = read.value - crowd.below(ends)
-                    bins = np.diff(np.concatenate([[0.0], apart, [0.0]]))
-                    squares.append((np.mean(apart**2), np.mean(bins**2)))
+                    ends = (np.arange(1, WHOLE) - 0.5) / (WHOLE - 1) if whole else curve.mechanism.scale.at[1:-1]
+                    row: list[float] = []
+                    for each in (curve, one_phase(crowd, float(epsilon), rng)):
+                        apart = each.read(ends, whole=whole).value - crowd.below(ends)
+                        bins = np.diff(np.concatenate([[0.0], apart, [0.0]]))
+                        row += [np.mean(apart**2), np.mean(bins**2)]
+                    squares.append(row)
                 found[name] = np.sqrt(np.mean(squares, axis=0))
-            hardest = max(found, key=lambda name: found[name][0])
-            yield epsilon, reports, hardest, float(found[hardest][0]), max(float(each[1]) for each in found.values())
+            hardest = [max(found, key=lambda name, k=k: found[name][k]) for k in (0, 2)]
+            yield epsilon, reports, *hardest, np.max(list(found.values()), axis=0)
 
 
 @click.command()
@@ -247,8 +246,8 @@ def main(fit: bool, first: bool, even: bool, quick: bool, users: int, epsilon: f
     if fit:
         for whole in (False, True):
             print("at places" if whole else "anywhere")
-            for row in fitted(min(repetitions, 4), whole=whole):
-                print("{:5g} {:8g} {:12} below {:.4f} bins {:.4f}".format(*row), flush=True)
+            for *setting, errors in fitted(min(repetitions, 4), whole=whole):
+                print(*setting, *(f"{error:.4f}" for error in errors), sep="  ", flush=True)
         return
     shares = (0.1, 0.25, 0.4) if first else (0.25,)
     parts = (0.1, 0.3, 0.5) if even else (quantile_wave._EVEN,)

@@ -33,7 +33,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,12 +76,21 @@ def _writable(text: Any) -> bool:
 class Numeric:
     """A number from `low` to `high`; `missing` stands in for what is no number.
 
+    Without ends it is a number of which nobody knows them yet: a plan in two phases asks for its order of magnitude
+    first (`planning.open_numbers`).
+
     >>> Numeric(0, 200_000).encode([0, 50_000, 200_000]).tolist()
     [-1.0, -0.5, 1.0]
+    >>> Numeric().open, Numeric(0, 1).open
+    (True, False)
     """
 
-    low: float
-    high: float
+    if TYPE_CHECKING:  # a number, but for one without ends, whose ends nobody may ask for
+        low: float = 0.0
+        high: float = 0.0
+    else:
+        low: float | None = None
+        high: float | None = None
     missing: float | None = None
 
     kind: ClassVar[Literal["numeric"]] = "numeric"
@@ -91,6 +100,12 @@ class Numeric:
     nominal: ClassVar[bool] = False  # whether they have no order
 
     def __post_init__(self) -> None:
+        if self.open:
+            if self.missing is not None:
+                object.__setattr__(self, "missing", as_float(self.missing))
+                if not math.isfinite(self.substitute):
+                    raise ParameterError("missing must be a number")
+            return
         ends = [as_float(end) for end in (self.low, self.high)]
         if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1]):
             raise ParameterError("a numeric attribute has two finite ends, low below high, as in Numeric(0, 200_000)")
@@ -102,6 +117,15 @@ class Numeric:
             raise ParameterError("missing must lie between low and high")
         for name, value in zip(("low", "high", "missing"), (*ends, middle), strict=True):
             object.__setattr__(self, name, value)
+
+    @property
+    def open(self) -> bool:
+        """Whether its ends are not known."""
+        return self.low is None and self.high is None
+
+    def between(self, low: float, high: float) -> "Numeric":
+        """The same with ends; what stands in for a missing value is moved into them."""
+        return Numeric(low, high, None if self.missing is None else min(max(self.missing, low), high))
 
     def numeric(self) -> "Numeric":
         """Itself: its values are numbers."""
@@ -130,11 +154,13 @@ class Numeric:
     @property
     def substitute(self) -> float:
         """What a missing value counts as."""
-        return self.centre if self.missing is None else self.missing
+        return (0.0 if self.open else self.centre) if self.missing is None else self.missing
 
     @property
     def in_words(self) -> str:
         """Its values, for those who are asked."""
+        if self.open:
+            return "a number"
         return f"a number from {plain_number(self.low)} to {plain_number(self.high)}"
 
     def stand_in(self, column: Any) -> str:
@@ -143,6 +169,8 @@ class Numeric:
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.float64]:
         """Values from -1 to 1."""
+        if self.open:
+            raise ParameterError("this number has no ends yet: give them, as in Numeric(0, 200_000), or plan in phases")
         refuse, values = _checked_rule(invalid), floats_of(column)
         outside = ~((values >= self.low) & (values <= self.high))  # NaN compares false, and is outside
         if refuse and outside.any():

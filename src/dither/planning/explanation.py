@@ -224,7 +224,7 @@ def _tables(plan: "Plan") -> list[str]:
 
 def _whom(plan: "Plan") -> str:
     """Whose errors are predicted."""
-    prior, worst = "users like those of the prior", f"the worst {plan.users:,} users"
+    prior, worst = "users like those of the prior", f"the worst {plan.users_of_phases:,} users"
     if not plan.prediction.informed:
         evenly = any(question.reference is not None for question in plan.measured)
         how = " The way to ask was chosen for numbers most of which are spread evenly." if evenly else ""

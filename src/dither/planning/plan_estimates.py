@@ -18,6 +18,7 @@ from dither.core.reports import left_out_in_words
 from dither.errors import UnknownError
 from dither.estimation.linear_readings import LinearReading
 from dither.planning.attribute_evidence import Evidence, WhoWasAsked, sources_of
+from dither.planning.open_numbers import with_magnitudes
 from dither.planning.phases import AllPhases, guarantee_of_phases, in_one_phase
 from dither.planning.refinement import refine_estimates
 from dither.questions.catalogue import named
@@ -103,7 +104,8 @@ def estimated(
     phases = in_one_phase(tally) if phases is None else phases
     guarantee = NO_GUARANTEE if phases.simulated else guarantee_of_phases(plan)
     told = told_by_reports(plan, tally, users, guarantee, phases)
-    return finished(plan, told, tally, users, refine, phases)
+    found = finished(plan, told, tally, users, refine, phases)
+    return with_magnitudes(found, phases.others, users) if phases.others else found
 
 
 def told_by_reports(

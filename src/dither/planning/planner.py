@@ -26,6 +26,7 @@ from dither.planning.choose import GOALS, Chooser, ReportLimits, Unit, Way
 from dither.planning.demand import demanded, known_by
 from dither.planning.group_planner import asked_in_groups, crowd_of_groups, has_groups, plan_of_groups, refuse_rounds
 from dither.planning.importance import Weights, importances, told_weights
+from dither.planning.open_numbers import open_numbers, plan_of_magnitudes, refuse_open
 from dither.planning.phases import Phases, refuse_with_phases, users_of_phases
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
@@ -109,6 +110,16 @@ def plan(
     several = users_of_phases(phases, sum(users.values()) if isinstance(users, Mapping) else users)
     if several is not None:
         refuse_with_phases(rounds != 1, has_groups(schema, epsilon), central is not None)
+    unknown = open_numbers(schema, ask)
+    if unknown:
+        if several is None:
+            refuse_open(unknown)
+        elif prior or weights:
+            raise ParameterError("weights and priors are for numbers whose ends are known: leave them out")
+        else:
+            limits = {"most_evaluations": most_evaluations, "most_bytes": most_bytes}
+            options = {"delta": delta, "liars": liars, "goal": goal, **limits}
+            return plan_of_magnitudes(schema, epsilon, several, ask, unknown, options)
     if has_groups(schema, epsilon):
         asked = partial(
             plan,

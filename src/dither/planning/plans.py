@@ -198,6 +198,12 @@ class Plan:
         return self.questions_per_user * weights / weights.sum()
 
     @property
+    def users_of_phases(self) -> int:
+        """How many users are expected in all phases together: predictions are for so many."""
+        before = 0 if self.after is None else self.after.plan.users
+        return self.users + before if self.phases is None else sum(self.phases.users)
+
+    @property
     def reports_per_user(self) -> int | None:
         """How many reports every user sends; None if budgets differ in it."""
         counts = {plan.questions_per_user for plan in self.budgets.values()}
