@@ -165,6 +165,9 @@ class Numeric:
 
     def stand_in(self, column: Any) -> str:
         """What the value of one user counts as, in words."""
+        if self.open:
+            value = float(floats_of(column)[0])
+            return f"{self.substitute if math.isnan(value) else value:g}"
         return f"{self.decode(self.encode(column, 'substitute'))[0]:g}"
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ errors are those of a posterior; intervals are strict bounds, which hold whateve
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -72,7 +72,6 @@ class QuantileWave(WindowMechanism):
     """
 
     quantiles: tuple[int, ...] = QuantileScale().cuts
-    weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     statistics = ("distribution", "bins")
     phased = True

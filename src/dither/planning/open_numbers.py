@@ -120,15 +120,12 @@ class Ends(NamedTuple):
     def outside(self, level: float = 0.95) -> tuple[float, float, float]:
         """The share of users beyond the ends, and where it is with this probability."""
         at = edges()
-        upper, lower = np.flatnonzero(at >= self.high), np.flatnonzero(at <= self.low)
+        upper = min(int(np.searchsorted(at, self.high)), at.size - 1)
+        lower = max(int(np.searchsorted(at, self.low, side="right")) - 1, 0)
         low, high = self.curve.interval(1 - (1 - level) / 2)
-        sides = []
-        if upper.size:
-            sides.append((1 - self.curve.value[upper[0]], 1 - high[upper[0]], 1 - low[upper[0]]))
-        if lower.size:
-            sides.append((self.curve.value[lower[-1]], low[lower[-1]], high[lower[-1]]))
-        value, least, most = (math.fsum(each) for each in zip(*sides, strict=True))
-        return max(value, 0.0), max(least, 0.0), min(most, 1.0)
+        value = 1 - self.curve.value[upper] + self.curve.value[lower]
+        least, most = 1 - high[upper] + low[lower], 1 - low[upper] + high[lower]
+        return float(max(value, 0.0)), float(max(least, 0.0)), float(min(most, 1.0))
 
 
 def _end(beyond: Floats) -> float:

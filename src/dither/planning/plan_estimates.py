@@ -127,15 +127,16 @@ def finished(
     phases: AllPhases | None = None,
 ) -> PlanEstimates:
     """Results in the units of attributes, refined if wanted, with what is worked out from them."""
-    simulated = tally.simulated if phases is None else phases.simulated
-    guarantee = NO_GUARANTEE if simulated else guarantee_of_phases(plan)
+    heard = in_one_phase(tally) if phases is None else phases
+    guarantee = NO_GUARANTEE if heard.simulated else guarantee_of_phases(plan)
     found = told.found if refine is None else refine_estimates(told.found, refine)
     decoded = {question: question.decode(estimate) for question, estimate in found.items()}
     apart = {each: each.decode(estimate) for each, estimate in told.apart.items()}
     collected = CollectedUsers(users, guarantee, apart)
     worked_out = {question: question.derive(decoded, collected) for question in plan.derived}
     shown = {str(each): result for each, result in {**decoded, **worked_out}.items() if not each.supporting}
-    reports = {name: part.n for name, part in (tally.parts if phases is None else phases.parts).items()}
+    reports = {name: part.n for name, part in heard.parts.items()}
+    reports |= {part.name: own.n for part, own in heard.others if part.name not in reports}
     return PlanEstimates(shown, _first_of_attributes(plan.questions), tally.dropped, plan.questions, reports)
 
 
