@@ -43,6 +43,7 @@ from .mechanisms import OneHotGaussian as OneHotGaussian
 from .mechanisms import Duchi as Duchi
 from .mechanisms import Piecewise as Piecewise
 from .mechanisms import SquareWave as SquareWave
+from .mechanisms import QuantileWave as QuantileWave
 from .mechanisms import Hybrid as Hybrid
 from .mechanisms import Laplace as Laplace
 from .mechanisms import Gaussian as Gaussian

@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,14 +92,21 @@ def _checked_lattice(low: float, high: float, step: float) -> float:
 class Numeric:
     """A number from `low` to `high`; `missing` stands in for what is no number.
 
-    At most one of `scale`, `cuts` and `lattice` says where its values are expected.
+    At most one of `scale`, `cuts` and `lattice` says where its values are expected. Without ends it is a number of which
+    nobody knows them yet: a plan in two phases asks for its order of magnitude first (`planning.open_numbers`).
 
     >>> Numeric(0, 200_000).encode([0, 50_000, 200_000]).tolist()
     [-1.0, -0.5, 1.0]
+    >>> Numeric().open, Numeric(0, 1).open
+    (True, False)
     """
 
-    low: float
-    high: float
+    if TYPE_CHECKING:  # a number, but for one without ends, whose ends nobody may ask for
+        low: float = 0.0
+        high: float = 0.0
+    else:
+        low: float | None = None
+        high: float | None = None
     missing: float | None = None
     scale: Literal["log"] | None = field(default=None, kw_only=True, metadata=_LATER)
     cuts: tuple[float, ...] | None = field(default=None, kw_only=True, metadata=_LATER)
@@ -112,6 +119,14 @@ class Numeric:
     nominal: ClassVar[bool] = False  # whether they have no order
 
     def __post_init__(self) -> None:
+        if self.open:
+            if self.missing is not None:
+                object.__setattr__(self, "missing", as_float(self.missing))
+                if not math.isfinite(self.substitute):
+                    raise ParameterError("missing must be a number")
+            if (self.scale, self.cuts, self.lattice) != (None,) * 3:
+                raise ParameterError("scale, cuts and lattice are for numbers whose ends are known: give low and high")
+            return
         ends = [as_float(end) for end in (self.low, self.high)]
         if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1]):
             raise ParameterError("a numeric attribute has two finite ends, low below high, as in Numeric(0, 200_000)")
@@ -154,6 +169,15 @@ class Numeric:
             return CutSpacing(self.low, self.high, self.cuts)
         return None if self.lattice is None else Lattice(self.low, self.high, self.lattice)
 
+    @property
+    def open(self) -> bool:
+        """Whether its ends are not known."""
+        return self.low is None and self.high is None
+
+    def between(self, low: float, high: float) -> "Numeric":
+        """The same with ends; what stands in for a missing value is moved into them."""
+        return Numeric(low, high, None if self.missing is None else min(max(self.missing, low), high))
+
     def numeric(self) -> "Numeric":
         """Itself: its values are numbers."""
         return self
@@ -181,19 +205,26 @@ class Numeric:
     @property
     def substitute(self) -> float:
         """What a missing value counts as."""
-        return self.centre if self.missing is None else self.missing
+        return (0.0 if self.open else self.centre) if self.missing is None else self.missing
 
     @property
     def in_words(self) -> str:
         """Its values, for those who are asked."""
+        if self.open:
+            return "a number"
         return f"a number from {plain_number(self.low)} to {plain_number(self.high)}"
 
     def stand_in(self, column: Any) -> str:
         """What the value of one user counts as, in words."""
+        if self.open:
+            value = float(floats_of(column)[0])
+            return f"{self.substitute if math.isnan(value) else value:g}"
         return f"{self.decode(self.encode(column, 'substitute'))[0]:g}"
 
     def encode(self, column: Any, invalid: str = "error") -> NDArray[np.float64]:
         """Values from -1 to 1."""
+        if self.open:
+            raise ParameterError("this number has no ends yet: give them, as in Numeric(0, 200_000), or plan in phases")
         refuse, values = _checked_rule(invalid), floats_of(column)
         outside = ~((values >= self.low) & (values <= self.high))  # NaN compares false, and is outside
         if refuse and outside.any():

@@ -27,7 +27,7 @@ from dither.mechanisms import cumulative_error
 from dither.page.html_page import html_page
 from dither.planning.trial import truths
 from dither.questions import questions
-from dither.questions.cumulative import MOST_PLACES, CumulativeOf, FinerCells, Placed
+from dither.questions.cumulative import MOST_PLACES, CumulativeOf, FinerCells, PlacedCurve
 from dither.questions.distributions import BINS
 from dither.utility.limits import frequencies
 
@@ -300,7 +300,7 @@ def test_it_is_stored_with_the_form_of_its_mechanism(plan):
     assert again.fingerprint == plan.fingerprint
     assert [part.forms[0].domain for part in again.parts] == [part.mechanism.reading.domain for part in plan.parts]
     kinds = {type(part.forms[0]) for part in plan.parts[:4]}
-    assert kinds == {CumulativeOf, Placed}  # both are in this plan
+    assert kinds == {CumulativeOf, PlacedCurve}  # both are in this plan
 
 
 def test_a_plan_with_finer_cells_is_stored_and_sends_them(people):
@@ -331,7 +331,7 @@ def test_a_device_sends_what_its_row_of_a_table_would(plan, people):
 
 
 def test_the_mutant_that_encodes_the_other_form_is_seen(monkeypatch, plan, people):
-    monkeypatch.setattr(Placed, "encode_value", lambda self, value: self.question.encode_value(value) / 100)
+    monkeypatch.setattr(PlacedCurve, "encode_value", lambda self, value: self.question.encode_value(value) / 100)
     with pytest.raises(AssertionError):
         test_a_device_sends_what_its_row_of_a_table_would(dither.Plan.from_json(plan.to_json()), people)
 
@@ -373,7 +373,7 @@ def test_refining_smooths_cells_and_leaves_a_window_as_it_is(plan, tally, found,
     better, true = plan.estimate(tally, refine="auto"), truths(plan, [people])
     for part in plan.parts[:4]:
         before, after = found[part.name], better[part.name]
-        if isinstance(part.forms[0], Placed):
+        if isinstance(part.forms[0], PlacedCurve):
             assert np.array_equal(after.value, before.value)
             assert "nothing to win back" in after.notes[-1]
             assert after.original is None

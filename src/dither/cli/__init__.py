@@ -36,6 +36,7 @@ _COMMANDS = {
         "randomize": "collecting",
         "tally": "collecting",
         "merge": "merging",
+        "next": "phases",
         "key": "merging",
         "estimate": "answering",
         "rounds": "rounds",

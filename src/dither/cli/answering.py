@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dither.planning import Plan
     from dither.planning.group_estimates import GroupEstimates
     from dither.planning.plan_estimates import PlanEstimates
+    from dither.planning.plan_tally import PlanTally
 
 _LONG, _TOP = 12, 5  # a list of more numbers is cut to the largest few
 _HIDDEN = "frequency("  # of keys at the ends of their values: what the others are made of
@@ -60,6 +61,9 @@ _ERRORS = "The errors that were predicted and made, and the share of all 95% int
 @click.option("-o", "--output", metavar="FILE", help="Write all numbers: .parquet, .csv or .json; .html is a page.")
 @click.option("--html", metavar="FILE", help="Write one page to be read: plots, the plan, the guarantee in words.")
 @click.option("--query", "queries", multiple=True, metavar="CONDITION", help="Answer this too, on the page and here.")
+@click.option(
+    "--earlier", metavar="TALLY", help="Of a plan that dither next wrote: the tally of the first phase, which counts too."
+)
 @click.option("--truth", metavar="RECORDS", help="In a trial: the raw records, to show the errors that were made.")
 @click.option(
     "--users",
@@ -91,6 +95,7 @@ def estimate(
     output: str | None,
     html: str | None,
     queries: Sequence[str],
+    earlier: str | None,
     truth: str | None,
     users: int | None,
     by: str | None,
@@ -108,24 +113,26 @@ def estimate(
     dither estimate plan.json all.tally -o estimates.csv
     dither estimate plan.json all.tally --html report.html
     dither estimate plan.json all.tally --by country
+    dither estimate second.json second.tally --earlier first.tally
     dither estimate plan.json all.tally --html report.html --query "age < 30 and income > 50000"
     """
     from dither.page.export import compared, to_dict, write_estimates
     from dither.planning.trial import answers
 
-    once_from_input(plan_file, tally_file, truth)
+    once_from_input(plan_file, tally_file, truth, earlier)
     as_json, output = as_json or output == STREAM, None if output == STREAM else output
-    inputs = [plan_file, tally_file, *([truth] if truth else [])]
+    inputs = [plan_file, tally_file, *(path for path in (truth, earlier) if path)]
     checked_output(output, inputs)
     checked_output(html, inputs, as_json=as_json)
     writable(output, html)
     refuse_pipes([truth], "the records")
     made = read_plan(plan_file)
-    tally = read_tally(tally_file, made, sealing_key(key_file))
-    asked = answers(made, tally, queries) if queries else None
+    key = sealing_key(key_file)
+    tally, before = read_tally(tally_file, made, key), _earlier(earlier, made, key)
+    asked = answers(made, tally, queries, earlier=before) if queries else None
     counting = {"sizes": _by_value("--sizes", sizes), "weights": _by_value("--survey-weights", survey_weights)}
     chosen = None if refine == "none" else refine
-    found = made.estimate(tally, refine=chosen, users=users, pooling=pooling, **counting)
+    found = made.estimate(tally, earlier=before, refine=chosen, users=users, pooling=pooling, **counting)
     groups = None if by is None else found.by(by)
     fit = made.goodness(tally)
     real = _truths(made, found, truth, [output, html]) if truth else None
@@ -160,6 +167,17 @@ def estimate(
             f"next: dither estimate {shell_quoted(plan_file)} {shell_quoted(tally_file)} "
             "--html report.html -o estimates.csv"
         )
+
+
+def _earlier(path: str | None, made: "Plan", key: bytes | None) -> "list[PlanTally]":
+    """The tally of the first phase, if there is one; it is that of the plan that this one was made from."""
+    if made.after is None:
+        if path is not None:
+            raise ParameterError("--earlier is for plans that dither next wrote, and this one has no earlier phase")
+        return []
+    if path is None:
+        raise ParameterError("this plan is of a second phase: name the tally of the first one, --earlier first.tally")
+    return [read_tally(path, made.after.plan, key)]
 
 
 def _by_value(option: str, text: str | None) -> dict[str, Any] | None:
@@ -297,6 +315,7 @@ def _rows(table: TextTable) -> Iterator[dict[str, Any]]:
 @plan_argument
 @click.argument("conditions", nargs=-1, required=True, metavar="[TALLY] CONDITION...")
 @click.option("--records", metavar="DATA", help="A trial: randomize these records, and ask them.")
+@click.option("--earlier", metavar="TALLY", help="Of a plan that dither next wrote: the tally of the first phase.")
 @click.option("--question", metavar="QUESTION", help="Which ranges are meant, if the plan asks for several.")
 @seed_option
 @invalid_option
@@ -306,6 +325,7 @@ def query(
     plan_file: str,
     conditions: Sequence[str],
     records: str | None,
+    earlier: str | None,
     question: str | None,
     seed: int | None,
     invalid: str,
@@ -337,10 +357,12 @@ def query(
         raise click.UsageError("--key is for tallies; records are tallied here.")
     if source and seed is not None:
         raise click.UsageError("--seed is for trials with --records; a tally is randomized already.")
-    once_from_input(plan_file, source)
+    once_from_input(plan_file, source, earlier)
     made = read_plan(plan_file)
     if records is None:
-        found = answers(made, read_tally(str(source), made, sealing_key(key_file)), asked, question=question)
+        key = sealing_key(key_file)
+        tally, before = read_tally(str(source), made, key), _earlier(earlier, made, key)
+        found = answers(made, tally, asked, question=question, earlier=before)
     else:
         from dither.engines.records import open_records
 

@@ -218,6 +218,12 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
 @click.option(
     "--first", type=float, metavar="EPSILON", help="What one round may tell; else half of what kept responses do."
 )
+@click.option(
+    "--phases",
+    metavar="2|SHARES",
+    help="Ask a quarter of the users first, and the others with what these told (dither next); or other shares, as in "
+    "0.1,0.9. Numbers without ends in the schema need it.",
+)
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan to this file.")
 @click.option(
     "--plot", type=click.Path(dir_okay=False), help="Draw the error against epsilon and users (.png .svg .pdf)."
@@ -242,6 +248,7 @@ def plan(
     rounds: str | None,
     changes: int | None,
     first: float | None,
+    phases: str | None,
     output: str | None,
     plot: str | None,
     as_json: bool,
@@ -255,6 +262,7 @@ def plan(
     dither plan schema.toml --epsilon 1 --users 100000 --goal maximum -o plan.json
     dither plan schema.toml --epsilon 4 --users 100000 --rounds 30 --changes 0 -o plan.json
     dither plan schema.toml --group careful=0.5:60000 --group open=2:40000 -o plan.json
+    dither plan schema.toml --epsilon 1 --users 100000 --phases 2 -o first.json
 
     Attributes of kind "public" in the schema are carried by every report in the clear, and results are by their values.
     """
@@ -274,7 +282,8 @@ def plan(
             "Give --epsilon (or --central and --delta, if reports are shuffled) and --users, or budgets to choose from "
             "with --group NAME=EPSILON:USERS."
         )
-    other = {"--group": budgets, "--rounds": rounds, "--central": central, "--goal": goal != _GOALS[0]}
+    other = {"--group": budgets, "--rounds": rounds, "--central": central, "--phases": phases}
+    other["--goal"] = goal != _GOALS[0]
     for option in (name for name, given in other.items() if plot and given):
         raise click.UsageError(
             f"--plot draws the mean error of local plans with one epsilon and round: leave out {option}."
@@ -284,7 +293,7 @@ def plan(
     check_picture(plot)
     writable(output, plot)
     described = dither.Schema.read(schema)
-    again = {"rounds": _rounds(rounds), "changes": changes, "first": first}
+    again = {"rounds": _rounds(rounds), "changes": changes, "first": first, "phases": _phases(phases)}
     price, expected = _budgets(budgets, described) if budgets else (epsilon, _users(users or ""))
     whole = {"central": central, "batch": batch, "goal": goal, "liars": liars or 0.0}
     made = dither.plan(described, price, users=expected, **whole, **options, **again)  # type: ignore[arg-type]
@@ -300,7 +309,7 @@ def plan(
         tell(f"wrote {output}, plan {made.fingerprint[:12]}")
         if output != STREAM:
             tell("note: values outside of the schema are refused, unless --invalid substitute moves them into it")
-            tell(f"next: {_next(output, made.rounds)}")
+            tell(f"next: {_next(output, made)}")
     if plot:
         watched = track("Planning for other epsilons")
         error_curves(described.private, made.epsilon, users=made.users, progress=watched, **options).plot(plot)
@@ -338,8 +347,23 @@ def _rounds(text: str | None) -> int | list[str]:
     return int(text) if text.isascii() and text.strip().isdigit() else [name.strip() for name in text.split(",")]
 
 
-def _next(output: str, rounds: int) -> str:
-    if rounds > 1:
+def _phases(text: str | None) -> int | list[float]:
+    """The number of phases, or the shares of their users."""
+    if text is None or (text.isascii() and text.strip().isdigit()):
+        return int(text or 1)
+    try:
+        return [float(share) for share in text.split(",")]
+    except ValueError:
+        raise ParameterError("--phases takes 2, or the shares of the users of two phases, as in 0.25,0.75") from None
+
+
+def _next(output: str, made: dither.Plan) -> str:
+    if made.phases is not None:
+        return (
+            f"dither randomize {shell_quoted(output)} DATA -o first.parquet, with {made.users:,} users who are drawn "
+            f"at random; dither tally; then dither next {shell_quoted(output)} first.tally -o second.json for the others"
+        )
+    if made.rounds > 1:
         return (
             "devices report through a ledger, ledger.report(plan, record, period=...); then dither rounds "
             f"{shell_quoted(output)} PERIOD=TALLY..."

@@ -199,6 +199,7 @@ class Mechanism(ABC, Generic[R]):
     structure: ClassVar[str] = PLAIN  # of a report, as `core.structure` names them
     shows_favoured: ClassVar[bool] = False  # whether its `favours` tells of each report if an input favours it
     composition: ClassVar[str] = "pure"  # how rounds add up: "pure", "delta", or as "gaussian" noise
+    phased: ClassVar[bool] = False  # whether it learns from an earlier phase: `after`, and readings with `earlier`
 
     epsilon: float
     delta: float = 0.0
@@ -280,6 +281,25 @@ class Mechanism(ABC, Generic[R]):
         `variance` is that of one report, and `reports` how many are expected: what is saved may add a little noise.
         """
         return self
+
+    def after(self, tally: Tally, users: int) -> "Mechanism[Any]":
+        """The mechanism for so many users of the next phase, by what the tally of this one tells: by default itself.
+
+        The tally is made of reports, so whatever is made of it costs nobody anything. One that is `phased` has readings
+        with a field `earlier`, for the mechanisms and tallies of the phases before: they are told by all reports.
+        """
+        return self
+
+    def learned_cuts(self) -> tuple[float, ...] | None:
+        """Of a mechanism for numbers: places from -1 to 1 that lie close where an earlier phase saw many users.
+
+        None where nothing was learned.
+        """
+        return None
+
+    def bin_reading(self, thresholds: "Thresholds") -> "PredictedReading[Any] | None":
+        """How shares of users between thresholds are read off a tally of numbers: of one that answers `"bins"`."""
+        return None
 
     @property
     def priced_reading(self) -> Reading[R]:

@@ -19,6 +19,7 @@ class Workload:
     whole numbers, `nominal` lists the dimensions whose values have no order, and `queries` says which queries will be
     asked, if that is known (`ranges.query_workload`). `first` is what a single report may spend of the epsilon of all
     rounds, where a device is asked again and again; None where it is asked once, or where its kept response is sent.
+    `phases` is how often other users are asked, each time with what was learned from those before.
     """
 
     domain: "Domain"
@@ -30,3 +31,4 @@ class Workload:
     nominal: tuple[int, ...] = ()
     queries: Any = None
     first: float | None = None
+    phases: int = 1

@@ -60,10 +60,14 @@ class NoisySums(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """The shares of the cells, and the covariance of their errors."""
+    """The shares of the cells, the covariance of their errors, and the logarithm of how probable the reports are.
+
+    The last is for comparing cells that were cut in different ways, by the same reports.
+    """
 
     value: Floats
     covariance: Floats
+    evidence: float = 0.0
 
 
 def smoothed(
@@ -91,6 +95,7 @@ def smoothed(
             fits.append((score + log_determinant / 2, shares, hessian))
     scores = np.array([score for score, _, _ in fits])
     weights = np.exp(scores - scores.max())
+    evidence = float(scores.max() + np.log(weights.mean()))
     weights /= weights.sum()
     kept = [(weight, *fit[1:]) for weight, fit in zip(weights, fits, strict=True) if weight > _NEGLIGIBLE]
     total = sum(weight for weight, _, _ in kept)
@@ -99,7 +104,7 @@ def smoothed(
     for weight, shares, hessian in kept:
         jacobian = np.diag(shares) - np.outer(shares, shares)
         spread += weight * (jacobian @ np.linalg.solve(hessian, jacobian) + np.outer(shares - value, shares - value))
-    return Shares(value, spread / total)
+    return Shares(value, spread / total, evidence)
 
 
 def of_users(found: Shares, heard: OutputCounts, asked: float = 1.0) -> Shares:

@@ -21,6 +21,7 @@ from .pckv import PCKV_UE as PCKV_UE
 from .pckv import PrivKV as PrivKV
 from .personalised import Personalised as Personalised
 from .projective_geometry import ProjectiveGeometry as ProjectiveGeometry
+from .quantile_wave import QuantileWave as QuantileWave
 from .sampled import Sampled as Sampled
 from .sampled import SampledDuchi as SampledDuchi
 from .sampled import Split as Split

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dither.core.confidence import Ends, IntervalRule
 from dither.estimation.output_counts import OutputCounts
 from dither.estimation.strict_bounds import upper_bounds
-from dither.mechanisms.window_evidence import output_groups, probabilities
+from dither.mechanisms.wave_phases import WavePhase, heard_in
 
 if TYPE_CHECKING:
     from dither.core.tally import Tally
@@ -31,28 +31,29 @@ _GROUPS = 96  # of outputs; with 128 a million reports at epsilon 4 have interva
 class StrictIntervals(IntervalRule):
     """Of stretches from `start` to `stop`, in shares of the domain; `cells` is what is believed of its equal cells.
 
-    Where values can be at some `places` only, it is what is believed of these.
+    They are of the cells between `edges`, if these are given. Where values can be at some `places` only, it is what is
+    believed of these. Reports may be of several `phases`.
     """
 
-    window: "Window"
-    counts: Floats
+    phases: tuple[WavePhase, ...]
     start: Floats
     stop: Floats
     cells: Floats
+    edges: Floats | None = None
     places: Floats | None = None
     _known: dict[float, Ends] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of_bins(cls, window: "Window", tally: "Tally", edges: Floats, cells: Floats) -> "StrictIntervals":
         """For the bins between edges."""
-        return cls(window, _grouped(window, tally), edges[:-1], edges[1:], cells)
+        return cls((WavePhase(window, tally.counts),), edges[:-1], edges[1:], cells)
 
     @classmethod
     def below(
         cls, window: "Window", tally: "Tally", ends: Floats, cells: Floats, places: Floats | None = None
     ) -> "StrictIntervals":
         """For all that lies below each of some ends."""
-        return cls(window, _grouped(window, tally), np.zeros_like(ends), ends, cells, places)
+        return cls((WavePhase(window, tally.counts),), np.zeros_like(ends), ends, cells, places=places)
 
     def between(self, start: Floats, stop: Floats) -> "StrictIntervals":
         """For other stretches, from the same reports."""
@@ -76,16 +77,13 @@ class StrictIntervals(IntervalRule):
         """Where the chance of an output bends, and the ends of the stretches: between them it is a line."""
         if self.places is not None:
             return self.places
-        limits = output_groups(self.window.law.outputs, _GROUPS)
-        bends = np.concatenate([limits, limits - self.window.width]) / self.window.steps
+        bends = np.concatenate([phase.bends(_GROUPS) for phase in self.phases])
         bends = np.concatenate([bends, self.start, self.stop, [0.0, 1.0]])
         return np.unique(bends[(bends >= 0) & (bends <= 1)])
 
     @cached_property
     def _heard(self) -> OutputCounts:
-        limits = output_groups(self.window.law.outputs, _GROUPS)
-        at = self._places * self.window.steps
-        return OutputCounts(self.counts, probabilities(self.window, limits, at, at))
+        return heard_in(self.phases, self._places, self._places, _GROUPS)
 
     @cached_property
     def _guess(self) -> Floats:
@@ -94,11 +92,6 @@ class StrictIntervals(IntervalRule):
             return np.maximum(self.cells, 1e-12) / np.maximum(self.cells, 1e-12).sum()
         middle = np.concatenate([[0.0], (self._places[1:] + self._places[:-1]) / 2, [1.0]])
         below = np.concatenate([[0.0], np.cumsum(self.cells)])
-        shares = np.diff(np.interp(middle, np.linspace(0.0, 1.0, below.size), below / below[-1]))
+        edges = np.linspace(0.0, 1.0, below.size) if self.edges is None else self.edges
+        shares = np.diff(np.interp(middle, edges, below / below[-1]))
         return np.maximum(shares, 1e-12) / np.maximum(shares, 1e-12).sum()
-
-
-def _grouped(window: "Window", tally: "Tally") -> Floats:
-    """The counts of groups of outputs."""
-    limits = output_groups(window.law.outputs, _GROUPS)
-    return np.add.reduceat(tally.counts, limits[:-1]).astype(np.float64)

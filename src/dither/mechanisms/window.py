@@ -224,7 +224,7 @@ def square_wave_share(epsilon: float) -> float:
 
 
 @dataclass(frozen=True)
-class _WindowMechanism(Mechanism[Estimate]):
+class WindowMechanism(Mechanism[Estimate]):
     """What piecewise and square wave share: everything but the width of the window."""
 
     epsilon: float
@@ -303,7 +303,7 @@ class _WindowMechanism(Mechanism[Estimate]):
 
 
 @dataclass(frozen=True)
-class Piecewise(_WindowMechanism):
+class Piecewise(WindowMechanism):
     """A number, by a window of favoured outputs.
 
     The usual choice for a mean at epsilon 1 and above.
@@ -319,7 +319,7 @@ class Piecewise(_WindowMechanism):
 
 
 @dataclass(frozen=True)
-class SquareWave(_WindowMechanism):
+class SquareWave(WindowMechanism):
     """A number, by a wide window: for distributions.
 
     >>> SquareWave(epsilon=1.0).guarantee.epsilon
@@ -350,7 +350,7 @@ class SquareWave(_WindowMechanism):
 
 
 @dataclass(frozen=True)
-class Duchi(_WindowMechanism):
+class Duchi(WindowMechanism):
     """A number, by one randomized sign.
 
     One bit a report; the best mean of all at a small epsilon.

@@ -48,6 +48,10 @@ smallest reports is taken, then the one that costs the server least, then the fi
 can be put in several forms (`Question.forms`) has candidates for each: shares below thresholds come from cells that are
 added up, or from numbers as they are, by whichever has the smaller error of *what is asked*.
 
+**Phases.** Where other users are asked later (`planning.phases`) errors are those of all phases together. A question
+that some mechanism learns for is asked by such a one: what it answers is at places where the people are, and errors
+there and elsewhere are not compared.
+
 **Limits.** A report of LocalHash costs the server k hash evaluations, one of Unary k bits, one of SubsetSelection as
 many items as it holds; those of GRR, Hadamard and ProjectiveGeometry are counted at once. What costs more than
 `most_evaluations`, or has more than `most_bytes`, is left out. A report of Collision or CoCo about d keys costs 2d hash
@@ -162,6 +166,7 @@ class Chooser:
     worst: bool = False  # where nothing is known about users, for the worst of them, and not for those of `reference`
     schedule: Schedule = ONCE
     goal: str = "rmse"
+    phases: int = 1  # in which other users are asked
 
     @cached_property
     def _prices(self) -> dict[Hashable, Price | None]:
@@ -562,15 +567,23 @@ class Chooser:
     def _offers(
         self, unit: Unit, epsilon: float, delta: float, share: float
     ) -> Iterator[tuple[type[Mechanism], Mapping[str, Any]]]:
-        """What the mechanisms of the registry offer for a unit, in its order: of equal ones the first is taken."""
-        for form in unit[0].forms:
-            workload = self._workload(unit, form, epsilon, delta, share)
-            for cls in self._candidates:
-                for parameters in cls.candidates(workload):
-                    yield cls, parameters
+        """What the mechanisms of the registry offer for a unit, in its order: of equal ones the first is taken.
+
+        Where there is a next phase, and some learn for it, these alone: the others answer at other places.
+        """
+        offers = [
+            (cls, parameters)
+            for form in unit[0].forms
+            for workload in (self._workload(unit, form, epsilon, delta, share),)
+            for cls in self._candidates
+            for parameters in cls.candidates(workload)
+        ]
+        learning = [offer for offer in offers if self.phases > 1 and offer[0].phased]
+        yield from learning or offers
 
     def _workload(self, unit: Unit, form: Form, epsilon: float, delta: float, share: float) -> Workload:
-        return _workload(unit, form, epsilon, delta, self.n * share, self.limits.evaluations)
+        workload = _workload(unit, form, epsilon, delta, self.n * share, self.limits.evaluations)
+        return replace(workload, phases=self.phases)
 
 
 def shares_for_the_largest(variances: Floats, sizes: NDArray[np.integer]) -> Floats:

@@ -60,6 +60,7 @@ def _explained(plan: "Plan") -> str:
         f"{_who(plan)}, {_budgets(plan)}.",
         f"All that a user reports together: {plan.guarantee}.",
         *rounds_explained(plan),
+        *_phases(plan),
         *_shuffled(plan),
     ]
     if others and best > 0:
@@ -97,6 +98,37 @@ def _explained(plan: "Plan") -> str:
     lines += [f"{_listed([name for name in remarked if remarked[name] == remark])}: {remark}" for remark in remarks]
     lines += [*_weights(plan), *_server(plan), _liars(plan), _whom(plan)]
     return "\n".join(lines)
+
+
+def _phases(plan: "Plan") -> list[str]:
+    """Who is asked when, what has to be seen to, and what the second phase wins."""
+    if plan.after is not None:
+        before = plan.after.plan
+        learned = [part.name for part in plan.parts if part.mechanism.learned_cuts() is not None]
+        told = f" It asks {_listed(learned)} by where the first phase saw the people." if learned else ""
+        return [
+            f"The second of two phases: {plan.users:,} users are expected, other ones than the {before.users:,} of the "
+            f"first (plan {before.fingerprint[:12]}, tally {plan.after.tally[:12]}).{told} Results need both tallies."
+        ]
+    if plan.phases is None:
+        return []
+    first, second = plan.phases.users
+    lines = [
+        f"The first of two phases: {first:,} users answer this plan, and {second:,} others the next one, which "
+        "plan.next(tally) makes. Nobody answers both, and who answers which is decided without looking at a record: "
+        "then all of it together promises what one phase does."
+    ]
+    lines += [part.questions[0].learns for part in plan.parts if part.questions[0].learns]
+    phased = [part.name for part in plan.parts if part.mechanism.phased]
+    before = plan.prediction.one_phase
+    won = {name: before[name] / plan.predicted[name] for name in before if plan.predicted[name] > 0}
+    won = {name: ratio for name, ratio in won.items() if ratio > _SAME}
+    if won:
+        listed = _listed([f"{size(before[name])} for {name} instead of {size(plan.predicted[name])}" for name in won])
+        lines.append(f"Worth of the second phase: in one phase predicted errors would be {listed}.")
+    elif not phased and not plan.phases.ask:
+        lines.append("No question learns anything from the first phase: plan in one.")
+    return lines
 
 
 def _shuffled(plan: "Plan") -> list[str]:
@@ -193,7 +225,7 @@ def _tables(plan: "Plan") -> list[str]:
 
 def _whom(plan: "Plan") -> str:
     """Whose errors are predicted."""
-    prior, worst = "users like those of the prior", f"the worst {plan.users:,} users"
+    prior, worst = "users like those of the prior", f"the worst {plan.users_of_phases:,} users"
     if not plan.prediction.informed:
         evenly = any(question.reference is not None for question in plan.measured)
         how = " The way to ask was chosen for numbers most of which are spread evenly." if evenly else ""

@@ -18,6 +18,8 @@ from dither.core.reports import left_out_in_words
 from dither.errors import UnknownError
 from dither.estimation.linear_readings import LinearReading
 from dither.planning.attribute_evidence import Evidence, WhoWasAsked, sources_of
+from dither.planning.open_numbers import with_magnitudes
+from dither.planning.phases import AllPhases, guarantee_of_phases, in_one_phase
 from dither.planning.refinement import refine_estimates
 from dither.questions.catalogue import named
 from dither.questions.question import CollectedUsers, Question
@@ -95,35 +97,51 @@ class ToldByReports(NamedTuple):
     apart: dict[Question, Any]
 
 
-def estimated(plan: "Plan", tally: "PlanTally", users: int, refine: str | None) -> PlanEstimates:
+def estimated(
+    plan: "Plan", tally: "PlanTally", users: int, refine: str | None, phases: AllPhases | None = None
+) -> PlanEstimates:
     """The results of a plan, of so many users: what reports tell, refined if wanted, and what is worked out from it."""
-    guarantee = NO_GUARANTEE if tally.simulated else plan.guarantee
-    return finished(plan, told_by_reports(plan, tally, users, guarantee), tally, users, refine)
+    phases = in_one_phase(tally) if phases is None else phases
+    guarantee = NO_GUARANTEE if phases.simulated else guarantee_of_phases(plan)
+    told = told_by_reports(plan, tally, users, guarantee, phases)
+    found = finished(plan, told, tally, users, refine, phases)
+    return with_magnitudes(found, phases.others, users) if phases.others else found
 
 
-def told_by_reports(plan: "Plan", tally: "PlanTally", users: int, guarantee: Guarantee) -> ToldByReports:
+def told_by_reports(
+    plan: "Plan", tally: "PlanTally", users: int, guarantee: Guarantee, phases: AllPhases | None = None
+) -> ToldByReports:
     """What the reports of a plan without groups tell, all that is about an attribute put together."""
     asked = WhoWasAsked(users, len(plan.parts), plan.questions_per_user)
-    own, evidence = _told_by_parts(plan, tally, guarantee, asked)
+    own, evidence = _told_by_parts(plan, phases or in_one_phase(tally), guarantee, asked)
     needed = {each: evidence.alone[each] for one in plan.derived for each in one.rests_on if each in evidence.alone}
     return ToldByReports(evidence.put_together(own, asked.known), evidence.put_together(needed))
 
 
-def finished(plan: "Plan", told: ToldByReports, tally: "PlanTally", users: int, refine: str | None) -> PlanEstimates:
+def finished(
+    plan: "Plan",
+    told: ToldByReports,
+    tally: "PlanTally",
+    users: int,
+    refine: str | None,
+    phases: AllPhases | None = None,
+) -> PlanEstimates:
     """Results in the units of attributes, refined if wanted, with what is worked out from them."""
-    guarantee = NO_GUARANTEE if tally.simulated else plan.guarantee
+    heard = in_one_phase(tally) if phases is None else phases
+    guarantee = NO_GUARANTEE if heard.simulated else guarantee_of_phases(plan)
     found = told.found if refine is None else refine_estimates(told.found, refine)
     decoded = {question: question.decode(estimate) for question, estimate in found.items()}
     apart = {each: each.decode(estimate) for each, estimate in told.apart.items()}
     collected = CollectedUsers(users, guarantee, apart)
     worked_out = {question: question.derive(decoded, collected) for question in plan.derived}
     shown = {str(each): result for each, result in {**decoded, **worked_out}.items() if not each.supporting}
-    reports = {name: part.n for name, part in tally.parts.items()}
+    reports = {name: part.n for name, part in heard.parts.items()}
+    reports |= {part.name: own.n for part, own in heard.others if part.name not in reports}
     return PlanEstimates(shown, _first_of_attributes(plan.questions), tally.dropped, plan.questions, reports)
 
 
 def _told_by_parts(
-    plan: "Plan", tally: "PlanTally", guarantee: Guarantee, asked: WhoWasAsked
+    plan: "Plan", phases: AllPhases, guarantee: Guarantee, asked: WhoWasAsked
 ) -> tuple[dict[Question, Any], Evidence]:
     """For each question an estimate from its own reports, and what all of them tell about its attribute.
 
@@ -132,13 +150,16 @@ def _told_by_parts(
     found: dict[str, dict[Question, Any]] = {part.name: {} for part in plan.parts}
     alone: dict[Question, Any] = {}
     told: list[tuple[Question, str, LinearReading]] = []
+    for part, heard in phases.others:  # of an earlier phase, which asked it in another way
+        told += part.tells(heard, dict(part.estimates(heard, guarantee, asked.among)), asked.among)
     for part in sorted(plan.parts, key=lambda each: each.takes_evidence):
-        own, others = tally.parts[part.name], dict[str, list[LinearReading]]()
-        if part.takes_evidence and own.n:
+        (own, earlier), others = phases.parts[part.name], dict[str, list[LinearReading]]()
+        if part.takes_evidence and phases.parts[part.name].n:
             for _, name, reading in told:
                 others.setdefault(name, []).append(reading)
-        found[part.name] |= part.estimates(own, guarantee, asked.users, others)
-        drawn = found[part.name] if part.takes_evidence else dict(part.estimates(own, guarantee, asked.among))
+        found[part.name] |= part.estimates(own, guarantee, asked.users, others, earlier)
+        apart = part.takes_evidence or asked.among == asked.users
+        drawn = found[part.name] if apart else dict(part.estimates(own, guarantee, asked.among, earlier=earlier))
         told += part.tells(own, drawn, asked.among)
         alone |= drawn
     every = {question: estimate for estimates in found.values() for question, estimate in estimates.items()}

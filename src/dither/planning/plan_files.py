@@ -21,6 +21,7 @@ import msgspec
 
 from dither.core.decoding import MOST_WHOLE, decoded
 from dither.errors import ParameterError
+from dither.planning.phase_formats import AfterFormat, PhasesFormat
 from dither.planning.prediction import PredictionFormat
 
 FORMAT = 1
@@ -28,7 +29,7 @@ BESIDE = ("hash", "version", "certificate", "prediction")  # what is stored besi
 CHANGED = "this plan was changed after it was written: its hash does not match"
 _NO_PLAN = "this is not a plan"
 _WRITTEN = "a plan is what plan.to_json() wrote"
-_DEEPEST = 16  # lists and objects within each other; the integers of ranges are the deepest, at 6
+_DEEPEST = 24  # lists and objects within each other; the integers of ranges are the deepest, at 6
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_WHOLE)]
 
@@ -69,6 +70,8 @@ class PlanFormat(msgspec.Struct, forbid_unknown_fields=True):
     crowd: dict[str, Any] | None = None  # of plans that count on a shuffler
     groups: list[Count] = []  # of plans with public attributes: the expected users of each combination of their values
     budgets: dict[str, BudgetFormat] = {}  # of plans in which people choose one
+    phases: PhasesFormat | None = None  # of the first plan of several phases
+    after: AfterFormat | None = None  # of a later one: the plan before, and the digest of its tally
 
 
 def to_text(own: Mapping[str, Any], beside: Mapping[str, Any]) -> str:

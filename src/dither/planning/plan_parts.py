@@ -7,6 +7,7 @@ Questions that are crossed have a `table`: a report is about its cell, and each 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -157,14 +158,17 @@ class Part(NamedTuple):
         guarantee: Guarantee,
         users: int,
         others: Mapping[str, Sequence[LinearReading]] | None = None,
+        earlier: tuple[tuple[Mechanism, Tally], ...] = (),
     ) -> Iterator[tuple[Question, Any]]:
         """For each question an estimate in the mechanism's own units; unknown if nobody was asked.
 
-        `others` is what other questions tell about attributes, for a result that takes it.
+        `others` is what other questions tell about attributes, for a result that takes it; `earlier` are the reports of
+        phases in which its mechanism had not learned what it knows now.
         """
         mechanism, asked = self.mechanism, self.questions
         source = f"{type(mechanism).__name__} at epsilon {mechanism.epsilon:.6g}"
-        unknown = None if tally.n else {question: question.unknown(guarantee, source) for question in asked}
+        heard = tally.n + sum(before.n for _, before in earlier)
+        unknown = None if heard else {question: question.unknown(guarantee, source) for question in asked}
         if unknown is not None and all(each is not None for each in unknown.values()):
             yield from unknown.items()
             return
@@ -172,6 +176,9 @@ class Part(NamedTuple):
         if table is None:
             forms = self.forms
             reading = forms[0].reading_of(mechanism)
+            if earlier:
+                learned: Any = reading or mechanism.reading  # one of a mechanism that is phased, so it takes them
+                reading = replace(learned, earlier=earlier)
             reading = reading if not others else asked[0].told(others, reading or mechanism.reading)
             own = mechanism.estimate(tally, reading, within=within)
             for place, question in enumerate(asked):

@@ -109,6 +109,11 @@ class PlanTally:
         """The same with all of its reports left out: it counts none, and knows how many they were."""
         return replace(self.without(self.parts), dropped=_by_reason(self.dropped, {reason: self.reports}))
 
+    @property
+    def digest(self) -> str:
+        """A hash of its sums, whatever files they came from: a plan of a later phase names its first tally by it."""
+        return hashlib.sha256(msgspec.msgpack.encode(self._sums())).hexdigest()
+
     def to_bytes(self, *, key: bytes | None = None) -> bytes:
         """The same bytes for the same tally, on every machine; sealed, if there is a key. They name the plan."""
         stored = self._sums()

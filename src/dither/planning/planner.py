@@ -26,6 +26,8 @@ from dither.planning.choose import GOALS, Chooser, ReportLimits, Unit, Way
 from dither.planning.demand import demanded, known_by
 from dither.planning.group_planner import asked_in_groups, crowd_of_groups, has_groups, plan_of_groups, refuse_rounds
 from dither.planning.importance import Weights, importances, told_weights
+from dither.planning.open_numbers import open_numbers, plan_of_magnitudes, refuse_open
+from dither.planning.phases import Phases, refuse_with_phases, users_of_phases
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
@@ -59,6 +61,7 @@ def plan(
     changes: int | None = None,
     first: float | None = None,
     goal: str = "rmse",
+    phases: int | Sequence[float] = 1,
 ) -> Plan:
     """The best plan for these attributes, this budget and this many users.
 
@@ -90,6 +93,10 @@ def plan(
     half of what kept responses do. Devices of such a plan have a ledger: `ledger.report(plan, record,
     period=...)`.
 
+    `phases=2` asks a quarter of the users first, and the others when their tally has told where the people are:
+    `plan.next(tally)` gives the plan for these (`planning.phases`). `phases=[0.1, 0.9]` are the shares of users in each.
+    Predicted errors are those of both phases together. A number without known ends, `Numeric()`, needs it.
+
     A schema with `Public` attributes has a group for each combination of their values, and `users` may say how many
     each has: `{"DE": 60_000, "FR": 40_000}`. Where people choose budgets, `epsilon` maps names to them, as in
     `{"careful": 0.5, "open": 2.0}`, and `users` says how many choose each (`planning.groups`).
@@ -100,6 +107,19 @@ def plan(
     >>> [part.name for part in best.parts], best.questions_per_user
     (['mean(income)', 'histogram(job)'], 1)
     """
+    several = users_of_phases(phases, sum(users.values()) if isinstance(users, Mapping) else users)
+    if several is not None:
+        refuse_with_phases(rounds != 1, has_groups(schema, epsilon), central is not None)
+    unknown = open_numbers(schema, ask)
+    if unknown:
+        if several is None:
+            refuse_open(unknown)
+        elif prior or weights:
+            raise ParameterError("weights and priors are for numbers whose ends are known: leave them out")
+        else:
+            limits = {"most_evaluations": most_evaluations, "most_bytes": most_bytes}
+            options = {"delta": delta, "liars": liars, "goal": goal, **limits}
+            return plan_of_magnitudes(schema, epsilon, several, ask, unknown, options)
     if has_groups(schema, epsilon):
         asked = partial(
             plan,
@@ -120,7 +140,7 @@ def plan(
     crowd = checked_crowd(epsilon, central, delta, batch, users)
     spent = (epsilon, delta) if crowd is None else (crowd.epsilon, 0.0)
     chooser = chooser_of(schema, spent[0], users, spent[1], ask, prior, weights, limits, liars)
-    chooser = replace(chooser, goal=checked_choice("goal", goal, GOALS))
+    chooser = replace(chooser, goal=checked_choice("goal", goal, GOALS), phases=1 if several is None else len(several))
     if goal == "maximum" and chooser.derived:
         raise ParameterError(
             'goal="maximum" is for what reports answer, such as means and shares; leave out what is worked out from '
@@ -135,8 +155,18 @@ def plan(
         made = replace(made, prediction=predicted_over_time(made))
     else:
         made = _made(schema, chooser, kept_ways(schema, chooser, users), users, weights or {})
+    if several is not None:
+        made = _in_phases(schema, made, chooser, several, weights or {})
     _warn(made)
     return made
+
+
+def _in_phases(schema: Schema, made: Plan, chooser: Chooser, several: tuple[int, ...], weights: Weights) -> Plan:
+    """The plan of the first phase, predicted for all of them, beside the best plan that asks everybody at once."""
+    once = replace(chooser, phases=1)
+    alone = _made(schema, once, kept_ways(schema, once, chooser.n), chooser.n, weights)
+    predicted = made.prediction._replace(one_phase=alone.prediction.errors)
+    return replace(made, users=several[0], phases=Phases(several), prediction=predicted)
 
 
 def checked_crowd(epsilon: Any, central: Any, delta: Any, batch: Any, users: int) -> Crowd | None:

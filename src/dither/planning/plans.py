@@ -63,6 +63,7 @@ from dither.planning.groups import (
     rows_by_group,
 )
 from dither.planning.importance import importances
+from dither.planning.phases import EarlierPhase, Phases, all_phases, next_plan
 from dither.planning.plan_files import CertificateFormat
 from dither.planning.plan_parts import DevicePart, Part
 from dither.planning.plan_poisoning import goodness_of_tally, influence_on_plan
@@ -104,6 +105,8 @@ class Plan:
     schedule: Schedule = field(default=ONCE, kw_only=True)
     crowd: Crowd | None = field(default=None, kw_only=True)  # what shuffled batches are to promise, if there are any
     groups: tuple[Group, ...] = field(default=(), kw_only=True)
+    phases: Phases | None = field(default=None, kw_only=True)  # of the first plan of several phases
+    after: EarlierPhase | None = field(default=None, kw_only=True)  # of a later one
 
     def __post_init__(self) -> None:
         if self.groups and len({part.name for part in self.parts}) < len(self.parts):
@@ -193,6 +196,12 @@ class Plan:
             return np.concatenate([group.asked.shares * (group.users / self.users) for group in self.groups])
         weights = np.array([part.weight for part in self.parts], dtype=np.float64)
         return self.questions_per_user * weights / weights.sum()
+
+    @property
+    def users_of_phases(self) -> int:
+        """How many users are expected in all phases together: predictions are for so many."""
+        before = 0 if self.after is None else self.after.plan.users
+        return self.users + before if self.phases is None else sum(self.phases.users)
 
     @property
     def reports_per_user(self) -> int | None:
@@ -336,6 +345,8 @@ class Plan:
         found = {**named, "predicted error": [self.predicted[name] for name in named["question"]]}
         if self.schedule.repeats:
             found |= rounds_columns(self, named["question"])
+        if self.prediction.one_phase:
+            found["in one phase"] = [self.prediction.one_phase[name] for name in named["question"]]
         if self.prediction.unshuffled:
             found["without a shuffler"] = [self.prediction.unshuffled[name] for name in named["question"]]
         if liars is not None:
@@ -445,8 +456,11 @@ class Plan:
         rounds = f" in {self.rounds:,} rounds" if self.schedule.repeats else ""
         groups = f" in {len(self.groups):,} public groups" if self.groups else ""
         crowd = self.crowd
+        phase = ""
+        if self.phases is not None or self.after is not None:
+            phase = f" of the {'first' if self.after is None else 'second'} phase"
         mixed = "" if crowd is None else f"; in shuffled batches of {crowd.batch:,} users or more: {crowd.guarantee}"
-        return f"Plan of {asked} for {self.users:,} users{rounds}{groups}; {self.guarantee}{mixed}"
+        return f"Plan of {asked} for {self.users:,} users{phase}{rounds}{groups}; {self.guarantee}{mixed}"
 
     # On the device ---------------------------------------------------------------------------------------------
 
@@ -794,10 +808,30 @@ class Plan:
         """
         return goodness_of_tally(self, tally, false_alarm)
 
+    def next(self, tally: PlanTally, *, prior: Mapping[str, Any] | None = None) -> "Plan":
+        """The plan for the users of the next phase, by what the tally of this one tells (`planning.phases`).
+
+        Of a plan that was made with `phases=2`. The tally is made of reports, so nothing is spent; each user must be
+        asked in one phase only, and in which is decided without looking at anybody's record. Results need both tallies:
+        `second.estimate(tally, earlier=[first_tally])`. `prior` is what `dither.plan` was given as such, for predictions.
+
+        >>> from dither import Numeric, plan
+        >>> schema = Schema({"income": Numeric(0, 1_000_000)})
+        >>> first = plan(schema, 1.0, users=40_000, ask=["median(income)"], phases=2)
+        >>> early = first.tally(first.randomize({"income": [20_000 + i for i in range(10_000)]}, seed=1))
+        >>> second = first.next(early)
+        >>> late = second.tally(second.randomize({"income": [20_000 + i for i in range(30_000)]}, seed=2))
+        >>> found = second.estimate(late, earlier=[early])["median(income)"]
+        >>> first.users, second.users, 25_000 < found.value < 45_000
+        (10000, 30000, True)
+        """
+        return next_plan(self, tally, prior)
+
     def estimate(
         self,
         tally: PlanTally,
         *,
+        earlier: Sequence[PlanTally] = (),
         refine: str | None = None,
         users: int | None = None,
         sizes: Mapping[Any, Any] | None = None,
@@ -808,7 +842,8 @@ class Plan:
 
         `refine="auto"` wins back accuracy (`dither.refine`): each result then has the one before as `original`. Results
         are about the users who reported. `users` is a larger public number of them, of whom those who reported are a
-        random part: totals are then of so many, and error bars know that the others were not asked.
+        random part: totals are then of so many, and error bars know that the others were not asked. `earlier` are the
+        tallies of the phases before, of a plan that `next` made.
 
         Results of a plan with groups are of all users, and `estimates.by("country")` has those of each value. `sizes`
         are public sizes of the groups, where other people than those who reported are to be told of, and `weights` are
@@ -818,18 +853,19 @@ class Plan:
         from dither.planning.plan_estimates import estimated  # a device has no use for it
 
         self.check_tally(tally)
+        phases = all_phases(self, tally, earlier)
         if self.groups:
             from dither.planning.group_estimates import GroupOptions, estimates_of_groups
 
             return estimates_of_groups(self, tally, GroupOptions.checked(self, refine, users, sizes, weights, pooling))
         if (sizes, weights, pooling) != (None, None, "stratified"):
             raise ParameterError("sizes, weights and pooling are for plans with groups, and this one has none")
-        reported = self.users_behind([part.n for part in tally.parts.values()])
+        reported = self.users_behind([part.n for part in tally.parts.values()]) + phases.users
         if reported == 0:
             raise EmptyError("there are no reports yet: tally at least one before estimating")
         behind = round(reported / self.schedule.turnout)
         everybody = behind if users is None else checked_count("users", users, reported, plan_files.MOST_WHOLE)
-        return estimated(self, tally, everybody, refine)
+        return estimated(self, tally, everybody, refine, phases)
 
     def estimate_rounds(self, tallies: "Mapping[str | int, PlanTally]") -> "RoundEstimates":
         """Estimates by round, of changes between rounds and of their mean, from the tally of each: `{"W47": tally}`.
@@ -873,6 +909,8 @@ class Plan:
             **({"schedule": self.schedule.to_dict()} if self.schedule.repeats else {}),
             **({} if self.crowd is None else {"crowd": self.crowd.to_dict()}),
             **({"groups": [group.users for group in self.groups]} if self.groups else {}),
+            **({} if self.phases is None else {"phases": self.phases.to_dict()}),
+            **({} if self.after is None else {"after": self.after.to_dict()}),
             **(
                 {
                     BUDGET + "s": {

@@ -35,6 +35,7 @@ class Prediction(NamedTuple):
     unshuffled: Mapping[str, float] = _NONE  # of a plan for a crowd: errors with the same epsilon and no shuffler
     goal: str = ""  # "maximum" where `compared` is the largest error / scale of all numbers, with a confidence of 95%
     asked: Mapping[str, "Prediction"] = _NONE  # of a plan with groups: what users of each budget are asked
+    one_phase: Mapping[str, float] = _NONE  # of a plan with phases: errors if the same users were asked in one
 
     def stored(self) -> dict[str, Any]:
         """For a file. What is not known or was not said is left out, as it was before it could be."""
@@ -60,6 +61,7 @@ class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
     unshuffled: dict[str, Size] = {}
     goal: Literal["", "maximum"] = ""
     asked: dict[str, "PredictionFormat"] = {}
+    one_phase: dict[str, Size] = {}
 
 
 NOTHING = Prediction({}, {}, 0.0, False)
@@ -72,11 +74,11 @@ def checked_prediction(stored: PredictionFormat, asked: tuple[Question, ...]) ->
         reason = "errors: expected one number for each question"
     elif not set(stored.known) <= names or (stored.known and not stored.informed):
         reason = "known: expected questions of the plan, and none where informed is false"
-    elif not {*map(frozenset, (stored.mean_of_rounds, stored.change, stored.unshuffled))} <= {
+    elif not {*map(frozenset, (stored.mean_of_rounds, stored.change, stored.unshuffled, stored.one_phase))} <= {
         frozenset(names),
         frozenset(),
     }:
-        reason = "mean_of_rounds, change and unshuffled: expected one number for each question, or none"
+        reason = "mean_of_rounds, change, unshuffled and one_phase: expected one number for each question, or none"
     elif wrong := _wrong_weights(stored, asked):
         reason = wrong
     else:

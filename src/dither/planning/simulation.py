@@ -5,7 +5,8 @@ that is public or made up, sends it through the whole plan again and again, and 
 what is usual, what is bad luck, and how many intervals hold. Reports are drawn from seeds, so nothing is protected, and
 private records have no place here.
 
-Of a plan with rounds it is one round that is rehearsed, the first. Answers to ranges are left out: each query has a
+Of a plan with rounds it is one round that is rehearsed, the first. Of the first plan of two phases both are: who is
+asked first is drawn anew each time, and the second plan is made from their tally. Answers to ranges are left out: each query has a
 truth of its own (`planning.trial`).
 """
 
@@ -22,6 +23,7 @@ from dither.display.plots import error_strips, saved
 from dither.display.progress import progress as bar
 from dither.display.table import TextTable
 from dither.planning.record_tables import columns_of
+from dither.errors import ParameterError
 from dither.planning.trial import truths
 
 if TYPE_CHECKING:
@@ -99,7 +101,11 @@ def simulated(
 ) -> Simulation:
     """Collect from a population again and again, each time with other seeds."""
     repetitions, seed = checked_count("repetitions", repetitions, 1), checked_count("seed", seed, 0)
+    if plan.after is not None:
+        raise ParameterError("a second phase is rehearsed with the first: simulate the plan that it was made from")
     columns, users = columns_of(population, plan.attributes)
+    if plan.phases is not None:
+        return _in_phases(plan, columns, users, repetitions, refine=refine, seed=seed, progress=progress)
     true = truths(plan, [columns])
     asked = [name for name in map(str, plan.questions) if name in true]
     errors = {name: np.empty((repetitions, true[name].size)) for name in asked}
@@ -115,6 +121,58 @@ def simulated(
                 inside[name][number] = (low <= true[name]) & (true[name] <= high)
             advance(1)
     return Simulation(plan.predicted, errors, inside, users, plan.users)
+
+
+def _in_phases(
+    plan: "Plan",
+    columns: Mapping[str, Any],
+    users: int,
+    repetitions: int,
+    *,
+    refine: str | None,
+    seed: int,
+    progress: bool,
+) -> Simulation:
+    """Both phases, again and again; the numbers of a question may be of other places each time, so its errors are."""
+    assert plan.phases is not None
+    errors: dict[str, list[Floats]] = {}
+    inside: dict[str, list[Floats]] = {}
+    share = plan.phases.users[0] / sum(plan.phases.users)
+    unseen = nullcontext(lambda count: None)
+    with bar("Simulating", repetitions, unit="collections") if progress else unseen as advance:
+        for number in range(repetitions):
+            drawn = np.random.default_rng([seed, number]).permutation(users)  # a rehearsal: nothing is protected
+            early, late = (
+                {name: _rows(column, rows) for name, column in columns.items()}
+                for rows in np.split(drawn, [max(1, round(share * users))])
+            )
+            first = plan.tally(_reports(plan, early, (seed << 32) + number))
+            second = plan.next(first)
+            found = second.estimate(
+                second.tally(_reports(second, late, (seed << 32) + number)), earlier=[first], refine=refine
+            )
+            true = truths(second, [columns])
+            for name in (name for name in map(str, second.questions) if name in true):
+                low, high = (np.ravel(end) for end in found[name].interval(_LEVEL))
+                errors.setdefault(name, []).append(np.ravel(found[name].value) - true[name])
+                inside.setdefault(name, []).append((low <= true[name]) & (true[name] <= high))
+            predicted = {name: second.predicted[name] for name in errors}
+            advance(1)
+    everybody = sum(plan.phases.users)
+    return Simulation(predicted, _stacked(errors), _stacked(inside), users, everybody)
+
+
+def _stacked(found: Mapping[str, list[Floats]]) -> dict[str, Floats]:
+    """A row a repetition; of those with fewer numbers the last is repeated."""
+    return {
+        name: np.stack([np.pad(row, (0, max(map(len, rows)) - len(row)), mode="edge") for row in rows])
+        for name, rows in found.items()
+    }
+
+
+def _rows(column: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of a column."""
+    return column.take(rows) if hasattr(column, "take") else [column[row] for row in rows.tolist()]
 
 
 def _reports(plan: "Plan", columns: Mapping[str, Any], seed: int) -> Mapping[str, Any]:

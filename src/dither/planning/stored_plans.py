@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 
 from dither.core.checks import checked_count, checked_delta, checked_epsilon
 from dither.core.crowd import Crowd
+from dither.core.decoding import decoded
 from dither.core.schedule import ONCE, Schedule
 from dither.errors import ParameterError
 from dither.mechanisms import load
 from dither.planning.groups import BUDGET, combinations
-from dither.planning.plan_files import PartFormat, PlanFormat
+from dither.planning.phases import EarlierPhase, Phases
+from dither.planning.plan_files import PartFormat, PlanFormat, digest
 from dither.planning.plan_parts import Part
 from dither.planning.plans import Plan
 from dither.planning.prediction import NOTHING, checked_prediction
@@ -28,19 +30,47 @@ T = TypeVar("T")
 def plan_of_fields(stored: PlanFormat) -> Plan:
     """The plan in a file."""
     schema = _named("schema", Schema.from_dict, stored.schema)
-    return _of_groups(schema, stored) if schema.public else _without_groups(schema, stored)
+    if schema.public:
+        if stored.phases is not None or stored.after is not None:
+            raise ParameterError("this is not a plan: one with public attributes has no phases")
+        return _of_groups(schema, stored)
+    return _with_phases(_without_groups(schema, stored), stored)
+
+
+def _with_phases(plan: Plan, stored: PlanFormat) -> Plan:
+    """The same as one of several phases, if it is; the plan of the phase before is made as any other."""
+    phases = None if stored.phases is None else Phases.of(stored.phases)
+    if phases is not None and phases.users[0] != plan.users:
+        raise ParameterError("this is not a plan: phases: expected the users of this plan first")
+    if stored.after is None:
+        return replace(plan, phases=phases)
+    before = _named("after.plan", _earlier, stored.after.plan)
+    if before.phases is None or not before.kept or phases is not None:
+        raise ParameterError("this is not a plan: after: expected the first plan of two phases, and its guarantee")
+    return replace(plan, after=EarlierPhase(before, stored.after.tally))
+
+
+def _earlier(stored: dict[str, Any]) -> Plan:
+    """The plan of an earlier phase, of which a file holds what its hash covers: no prediction."""
+    nothing = {"errors": {}, "compared": {"": 0.0}, "limit": 0.0, "informed": False}
+    own = decoded({**stored, "hash": digest(stored), "prediction": nothing}, PlanFormat, "this is not a plan")
+    return _with_phases(_unpredicted(Schema.from_dict(own.schema), own), own)
 
 
 def _without_groups(schema: Schema, stored: PlanFormat) -> Plan:
     """The plan in a file, of a schema without public attributes."""
+    plan = _unpredicted(schema, stored)
+    return replace(plan, prediction=checked_prediction(stored.prediction, plan.measured + plan.derived))
+
+
+def _unpredicted(schema: Schema, stored: PlanFormat) -> Plan:
+    """The same without its prediction."""
     if stored.groups or stored.budgets or any(part.budget for part in stored.parts):
         raise ParameterError("this is not a plan: its schema has no public attributes, and it has groups")
     schedule = ONCE if stored.schedule is None else _named("schedule", Schedule.from_dict, stored.schedule)
     numbered = list(enumerate(stored.parts))
     budget = checked_epsilon(stored.epsilon), stored.users, stored.reported
-    plan = _of_budget(schema, stored, numbered, *budget)
-    plan = replace(plan, schedule=schedule)
-    return replace(plan, prediction=checked_prediction(stored.prediction, plan.measured + plan.derived))
+    return replace(_of_budget(schema, stored, numbered, *budget), schedule=schedule)
 
 
 def _of_groups(schema: Schema, stored: PlanFormat) -> Plan:

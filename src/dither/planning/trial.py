@@ -107,10 +107,17 @@ def answered(
     return Trial(plan, chosen, tuple(conditions), estimate.answers(queries), users)
 
 
-def answers(plan: Plan, tally: PlanTally, conditions: Sequence[str], *, question: str | None = None) -> Trial:
-    """Answer conditions in the words of SQL from the tally of a collection."""
+def answers(
+    plan: Plan,
+    tally: PlanTally,
+    conditions: Sequence[str],
+    *,
+    question: str | None = None,
+    earlier: Sequence[PlanTally] = (),
+) -> Trial:
+    """Answer conditions in the words of SQL from the tally of a collection, and those of its earlier phases."""
     chosen, queries = _asked(plan, conditions, question)
-    estimate: Any = plan.estimate(tally)[str(chosen)]
+    estimate: Any = plan.estimate(tally, earlier=earlier)[str(chosen)]
     return Trial(plan, chosen, tuple(conditions), estimate.answers(queries))
 
 

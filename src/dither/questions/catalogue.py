@@ -13,6 +13,7 @@ from dither.questions.distributions import DistributionOf
 from dither.questions.group_means import GroupMeansOf, GroupSharesOf, GroupSumsOf
 from dither.questions.histograms import HistogramOf, MissingOf
 from dither.questions.keys import ConditionalMeanOf, FrequencyOf, KeyMeanOf, PresenceOf
+from dither.questions.magnitudes import MagnitudeOf
 from dither.questions.means import MeanOf
 from dither.questions.quantiles import MedianOf, QuantileOf
 from dither.questions.question import Question
@@ -24,7 +25,7 @@ from dither.questions.totals import CountOf, EveryoneOf, SumOf
 from dither.schema import Schema
 
 _KNOWN: list[type[Question]] = [
-    *(MeanOf, DistributionOf, CumulativeOf, HistogramOf, MissingOf),
+    *(MeanOf, DistributionOf, CumulativeOf, MagnitudeOf, HistogramOf, MissingOf),
     *(PresenceOf, KeyMeanOf, ConditionalMeanOf, FrequencyOf),
     *(RangesOf, TableOf, ShareOf),
     *(MedianOf, QuantileOf, VarianceOf, StdOf, SumOf, CountOf, EveryoneOf, CovarianceOf, CorrelationOf, TopOf),

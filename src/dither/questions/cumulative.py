@@ -27,6 +27,8 @@ thresholds do. (Smooth data have none of it, and heaps alone four times as much.
   The error depends on the users, and what is predicted is that of the hardest of some shapes. It does not grow with
   the number of thresholds, and is the smaller one where cells are many, reports few or epsilon small.
 
+In the second of two phases thresholds are where the first one saw the people (`questions.placed`).
+
 Refinement smooths cells by their neighbours, as that of a distribution does; what came from a window is smooth already.
 """
 
@@ -40,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.cumulative_estimate import Cumulative, Thresholds
-from dither.core.domains import Categories, UnitInterval
+from dither.core.domains import Categories
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism, PredictedReading
@@ -53,7 +55,8 @@ from dither.estimation.density import NoisySums, smoothed
 from dither.estimation.linear_readings import LinearReading
 from dither.questions.distributions import BINS
 from dither.questions.means import MeanOf
-from dither.questions.question import FINE, Column, Floats, Form, Question, Whole, encoded_by
+from dither.questions.placed import Placed, round_cuts, whole_cuts
+from dither.questions.question import FINE, Column, Floats, Form, Question, Whole
 from dither.schema import Attribute
 from dither.utility.limits import Parameters, frequencies
 
@@ -75,6 +78,7 @@ class CumulativeOf(Question[Cumulative]):
     """
 
     cut: int | None = field(default=None, kw_only=True, compare=False, repr=False)
+    cuts: tuple[float, ...] | None = field(default=None, kw_only=True, compare=False, repr=False)  # from -1 to 1
 
     statistic: ClassVar[str] = "cumulative"
     needs: ClassVar[str] = "total"
@@ -96,13 +100,22 @@ class CumulativeOf(Question[Cumulative]):
 
     @cached_property
     def _finer(self) -> tuple["FinerCells", ...]:
-        """None where every whole number has a cell."""
+        """None where every whole number has a cell, or where an earlier phase said where to cut."""
+        if self.cuts is not None:
+            return ()
         values = self.attribute.k if self.whole else FINE
         return tuple(FinerCells(self, replace(self, cut=cells)) for cells in _FINER if self.cell_count < cells < values)
 
     @cached_property
-    def _placed(self) -> "Placed":
-        return Placed(self)
+    def _placed(self) -> "PlacedCurve":
+        return PlacedCurve(self)
+
+    def as_asked_by(self, mechanism: Mechanism) -> Self:
+        """With thresholds where an earlier phase saw many users, if there was one and not every value has its own."""
+        cuts = mechanism.learned_cuts()
+        if cuts is None or (self.whole and self.attribute.k <= MOST_PLACES):
+            return self
+        return replace(self, cuts=tuple(cuts) if self.whole else round_cuts(cuts, self.attribute))
 
     # Where it cuts -----------------------------------------------------------------------------------------------
 
@@ -116,6 +129,8 @@ class CumulativeOf(Question[Cumulative]):
         """How many cells its thresholds lie between."""
         if self.cut is not None:
             return self.cut
+        if self.cuts is not None:
+            return len(self._starts if self.whole else self.cuts) + 1
         return self.attribute.k if self.whole and self.attribute.k <= MOST_PLACES else BINS
 
     @property
@@ -125,6 +140,8 @@ class CumulativeOf(Question[Cumulative]):
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
         """Of whole numbers, counted from the lowest: the first of each cell but the lowest."""
+        if self.cuts is not None:
+            return whole_cuts(self.cuts, self.attribute.k)
         return _starts(self.cell_count, self.attribute.k)
 
     @property
@@ -132,11 +149,16 @@ class CumulativeOf(Question[Cumulative]):
         """In its own units; of whole numbers the largest that counts as below."""
         if self.whole:
             return (self.attribute.low + self._starts - 1).astype(np.float64)
+        if self.cuts is not None:
+            return self.attribute.centre + self.attribute.scale * np.array(self.cuts)
         return np.linspace(self.attribute.low, self.attribute.high, self.cell_count + 1)[1:-1]
 
     @property
     def axis(self) -> Thresholds:
         """Where they are between -1 and 1, as a mechanism for numbers has them."""
+        if self.cuts is not None:
+            at = (2 * self._starts - 1) / (self.attribute.k - 1) - 1 if self.whole else np.array(self.cuts)
+            return Thresholds(tuple(at.tolist()))
         return _axis(self.cell_count, self.attribute.k)
 
     @property
@@ -157,15 +179,23 @@ class CumulativeOf(Question[Cumulative]):
 
     def _encoded(self, column: Any, invalid: str) -> NDArray:
         encoded = self.attribute.encode(column, invalid)
+        if self.cuts is not None:
+            return self._cut(encoded)
         if self.whole:
             return self._cell(encoded)
         return np.minimum(((encoded + 1) / 2 * self.cell_count).astype(np.int64), self.cell_count - 1)
 
     def encode_value(self, value: Any) -> int:
         encoded = self.attribute.encode_value(value)
+        if self.cuts is not None:
+            return int(self._cut(encoded))
         if self.whole:
             return self._cell(encoded)
         return min(int((encoded + 1) / 2 * self.cell_count), self.cell_count - 1)
+
+    def _cut(self, encoded: Any) -> Any:
+        """Of an encoded value the cell between cuts; at a cut it is in the upper one."""
+        return np.searchsorted(self._starts if self.whole else np.array(self.cuts), encoded, side="right")
 
     def _cell(self, place: Any) -> Any:
         """Of a whole number, counted from the lowest: the cell that it is in."""
@@ -274,7 +304,7 @@ class CumulativeOf(Question[Cumulative]):
     def _cell_rows(self) -> Floats | None:
         """The values in each cell."""
         values = self.attribute.k if self.whole else FINE
-        if values > FINE:
+        if values > FINE or self.cuts is not None:
             return None
         first = self._starts if self.whole else FINE // self.cell_count * np.arange(1, self.cell_count)
         cell = np.searchsorted(first, np.arange(values), side="right")
@@ -282,7 +312,7 @@ class CumulativeOf(Question[Cumulative]):
 
     def variance_of_mean(self, name: str, mechanism: Mechanism, share: float) -> float | None:
         """Of a window, which is given the number itself."""
-        told = name == self.name and self.asked_in_cells(mechanism) is None
+        told = name == self.name and self.asked_in_cells(mechanism) is None and "mean" in mechanism.statistics
         return mechanism.reading.worst_variance(share) if told else None
 
     def tells(
@@ -295,7 +325,7 @@ class CumulativeOf(Question[Cumulative]):
         cells, mean = self._cell_rows, MeanOf(self.name, self.attribute)
         if own.n and own.cells is not None and cells is not None:
             yield self.name, LinearReading.of_estimate(cells, own.cells)
-        elif own.n and own.cells is None and mean.rows is not None:
+        elif own.n and own.cells is None and mean.rows is not None and "mean" in mechanism.statistics:
             found: Any = mechanism.reading.estimate(tally, own.guarantee, "", among)  # of a window it is the mean
             yield self.name, LinearReading.of_estimate(mean.rows, found, mean.slack)
 
@@ -443,37 +473,12 @@ class FinerCells:
         return own._replace(items=self.question.size, at_once=self.question.size, exact=False)
 
 
-@dataclass(frozen=True)
-class Placed:
-    """Cumulative shares asked for by the number itself, as a place from -1 to 1; whole numbers from end to end."""
+class PlacedCurve(Placed):
+    """Cumulative shares asked for by the number itself, as a place from -1 to 1."""
 
     question: CumulativeOf
 
     needs: ClassVar[str] = "distribution"
-
-    @property
-    def name(self) -> str:
-        """The attribute."""
-        return self.question.name
-
-    @cached_property
-    def domain(self) -> UnitInterval:
-        """Numbers from -1 to 1."""
-        return UnitInterval()
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Itself: it is of one attribute."""
-        return (self,)
-
-    @property
-    def nominal(self) -> tuple[()]:
-        """Numbers have an order."""
-        return ()
-
-    def join(self, encoded: Sequence[NDArray]) -> NDArray:
-        """The only column as it is."""
-        return encoded[0]
 
     @property
     def remark(self) -> str:
@@ -483,20 +488,6 @@ class Placed:
             "shapes, with spikes and heaps; smooth data are kinder. Intervals hold for any data, and are wider than "
             "this error would give."
         )
-
-    def encode(self, column: Any, invalid: str = "error") -> NDArray[np.float64]:
-        """The places of the values; errors name the attribute and quote no value."""
-        return encoded_by(self._encoded, self.name, column, invalid)
-
-    def _encoded(self, column: Any, invalid: str) -> NDArray[np.float64]:
-        return self._place(self.question.attribute.encode(column, invalid))
-
-    def encode_value(self, value: Any) -> float:
-        """The place of the value of one user."""
-        return self._place(self.question.attribute.encode_value(value))
-
-    def _place(self, encoded: Any) -> Any:
-        return 2 * encoded / (self.question.attribute.k - 1) - 1 if self.question.whole else encoded
 
     def reading_of(self, mechanism: Mechanism) -> PredictedReading[Cumulative]:
         """That of shares below thresholds."""
@@ -515,9 +506,6 @@ class Placed:
     def select(self, own: Cumulative, place: int, count: int) -> Cumulative:
         """What was read, in the attribute's units."""
         return replace(own, **self.question.on_axis)
-
-    def worth(self, worths: Worths, place: int, count: int) -> None:
-        """It is not known: what a fit makes of one report has no bound here."""
 
 
 def _starts(cells: int, k: int) -> NDArray[np.int64]:

@@ -366,6 +366,11 @@ class Question(ABC, Generic[R]):
         """What must be known about its predicted error."""
         return None
 
+    @property
+    def learns(self) -> str | None:
+        """What is learned for the next phase from its result, where that is what it is asked for."""
+        return None
+
     # What of it matters ----------------------------------------------------------------------------------------
 
     def weighted(self, given: Mapping[Any, float]) -> tuple[Self, float]:
