@@ -27,14 +27,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dither.core.parallel import small_matrices
+from dither.core.tally import Tally
 from dither.core.workload import Workload
 from dither.ranges.collection import RangeReading, Ranges
 from dither.ranges.granularity import MOST_EVALUATIONS, cells_of_pair, checked_nominal, noise, oracle
 from dither.ranges.grid import Grid
 from dither.ranges.groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
+from dither.ranges.quantile_scale import QuantileScale, quantile_cuts
 from dither.ranges.query_workload import QueryWorkload
 
 if TYPE_CHECKING:
+    from dither.ranges.model import Margin
     from dither.ranges.query_model import Model
 
 PAIR = 1  # share of a pair; with d - 1 for an attribute, two users in three report an attribute
@@ -96,10 +100,30 @@ class Copula(Ranges):
         self._freeze(nominal=checked_nominal(self.nominal, len(self.shape)))
 
     def _chosen(self) -> Sequence[UserGroup]:
-        d, single = len(self.shape), max(1, len(self.shape) - 1)
+        d = len(self.shape)
         self._enough(d + d * (d - 1) // 2)
-        shares = GroupShares((single,) * d, dict.fromkeys(combinations(range(d), 2), PAIR))
-        return _groups(self.shape, self.n, self.nominal, self.epsilon, shares)
+        return _groups(self.shape, self.n, self.nominal, self.epsilon, _usual_shares(d))
+
+    def after(self, tally: Tally, users: int) -> "Copula":
+        """The method for the users of the next phase, designed by what the tally of this one tells.
+
+        Attributes with an order are reported on the scale of their estimated quantiles, and the grids of pairs are cut
+        at quantiles. Each user answers in one phase only, and the tally is public, so no privacy is spent by it.
+
+        >>> first = Copula(shape=(64, 64), epsilon=1.0, n=20_000)
+        >>> people = np.random.default_rng(1).binomial(63, 0.2, (20_000, 2))
+        >>> second = first.after(first.tally(first.randomize(people, seed=1)), 60_000)
+        >>> second.groups[-1].grid.cuts[0]
+        (0, 10, 12, 15, 64)
+        """
+        from dither.ranges.fit import fitted_margins  # a device has no use for it
+
+        collected = self.collected(tally)
+        with small_matrices():
+            known = fitted_margins(self.shape, collected, _ordered(self.shape, self.nominal))
+        made = {"shape": self.shape, "n": users, "nominal": self.nominal, "epsilon": self.epsilon}
+        asked = _groups(**made, shares=_usual_shares(len(self.shape)), known=known)
+        return Copula(**made, asked=[each.stored() for each in asked])
 
     def _model(self, collected: list[Collected], n: int) -> "Model":
         return self._model_read(collected, n, self.reading)
@@ -127,20 +151,43 @@ def _ordered(shape: Sequence[int], nominal: Sequence[int]) -> list[bool]:
     return [j not in nominal or size == 2 for j, size in enumerate(shape)]  # two values are in order either way
 
 
+def _usual_shares(d: int) -> GroupShares:
+    return GroupShares((max(1, d - 1),) * d, dict.fromkeys(combinations(range(d), 2), PAIR))
+
+
 def _groups(
-    shape: Sequence[int], n: int, nominal: Sequence[int], epsilon: float, shares: GroupShares
+    shape: Sequence[int],
+    n: int,
+    nominal: Sequence[int],
+    epsilon: float,
+    shares: GroupShares,
+    known: "Sequence[Margin] | None" = None,
 ) -> list[UserGroup]:
-    """An oracle for each attribute, and for each pair a grid that is as fine as its users can tell."""
+    """An oracle for each attribute, and for each pair a grid that is as fine as its users can tell.
+
+    Where margins are known already, attributes with an order are asked by their quantiles.
+    """
     groups, ordered = [], _ordered(shape, nominal)
     for j, size in enumerate(shape):
-        recipe = WAVE if ordered[j] and size > FEW_VALUES else oracle(size, epsilon, MOST_EVALUATIONS)
-        groups.append(UserGroup(Grid.equal((j,), shape, (size,)), recipe, shares.singles[j]))
+        grid = Grid.equal((j,), shape, (size,))
+        if ordered[j] and size > FEW_VALUES:
+            scale = None if known is None else QuantileScale.of_shares(known[j].cells, known[j].cuts)
+            groups.append(UserGroup(grid, WAVE, shares.singles[j], scale))
+        else:
+            groups.append(UserGroup(grid, oracle(size, epsilon, MOST_EVALUATIONS), shares.singles[j]))
     total = sum(shares.singles) + sum(shares.pairs.values())
     for (j, k), share in shares.pairs.items():
         # In pairs, attributes without an order have a cell for each value, as long as there are not too many.
         g = pair_cells(epsilon, n * share / total)
         cells = [min(shape[i], g) if ordered[i] else shape[i] for i in (j, k)]
-        grid = Grid.equal((j, k), shape, cells_of_pair(cells[0], cells[1], _MOST_CELLS))
+        sides = cells_of_pair(cells[0], cells[1], _MOST_CELLS)
+        grid = Grid.equal((j, k), shape, sides)
+        if known is not None:
+            cuts = [
+                quantile_cuts(known[i].value, side) if ordered[i] else own
+                for i, side, own in zip((j, k), sides, grid.cuts, strict=True)
+            ]
+            grid = Grid((j, k), tuple(cuts))
         groups.append(UserGroup(grid, oracle(grid.size, epsilon, MOST_EVALUATIONS), share))
     return groups
 

@@ -51,7 +51,7 @@ def product(
     shape: Sequence[int], collected: Sequence[Collected], beside: Beside = NONE, cells: Mapping[int, int] = NONE
 ) -> Pairwise:
     """As if attributes were independent."""
-    return Pairwise(_margins(shape, collected, [True] * len(shape), beside, cells), {})
+    return Pairwise(fitted_margins(shape, collected, [True] * len(shape), beside, cells), {})
 
 
 def copula(
@@ -65,7 +65,7 @@ def copula(
 
     `smooth` says into how many cells a marginal is smoothed, of attributes for which that is not the usual number.
     """
-    margins = _margins(shape, collected, ordered, beside, smooth)
+    margins = fitted_margins(shape, collected, ordered, beside, smooth)
     grids: dict[tuple[int, ...], list[Collected]] = {}
     for each in collected:
         if len(each.grid.attributes) == 2:
@@ -93,12 +93,12 @@ def copula(
     return Pairwise(margins, pairs, given=matrix)
 
 
-def _margins(
+def fitted_margins(
     shape: Sequence[int],
     collected: Sequence[Collected],
     ordered: Sequence[bool],
-    beside: Beside,
-    cells: Mapping[int, int],
+    beside: Beside = NONE,
+    cells: Mapping[int, int] = NONE,
 ) -> tuple[Margin, ...]:
     """All attributes, on as many threads as there are."""
     found: dict[int, Margin] = {}
