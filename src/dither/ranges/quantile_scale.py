@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 
 PLACES = 1 << 20
 _EVEN = 0.1  # of the scale, shared out evenly. The same at half and twice of it, on data with long tails, to 3%
-_GAP = 0.3  # how far a cut is drawn into a gap: at 0 clusters have a larger error, at 1 all others
+_GAP = 0.1  # how far a cut is drawn into a gap
 _FEW = 16  # values that are not smoothed to find gaps
 _DENSEST = 1.5  # density at a cut, over the mean one: more is as bad
 
