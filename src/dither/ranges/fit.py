@@ -66,10 +66,10 @@ def copula(
     `smooth` says into how many cells a marginal is smoothed, of attributes for which that is not the usual number.
     """
     margins = fitted_margins(shape, collected, ordered, beside, smooth)
-    grids: dict[tuple[int, ...], list[Collected]] = {}
+    grids: dict[tuple[int, int], list[Collected]] = {}
     for each in collected:
         if len(each.grid.attributes) == 2:
-            grids.setdefault(each.grid.attributes, []).append(each)
+            grids.setdefault((each.grid.attributes[0], each.grid.attributes[1]), []).append(each)
     if not grids:
         return Pairwise(margins, {})
     cells = {pair: _cells(asked) for pair, asked in grids.items()}

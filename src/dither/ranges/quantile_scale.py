@@ -45,7 +45,7 @@ class QuantileScale:
 
     >>> scale = QuantileScale.of_shares(np.array([0.7, 0.1, 0.1, 0.1]), np.arange(5))
     >>> (scale.places / PLACES).round(3).tolist()
-    [0.327, 0.712, 0.828, 0.942]
+    [0.327, 0.712, 0.828, 0.943]
     """
 
     cuts: tuple[int, ...]
@@ -56,7 +56,12 @@ class QuantileScale:
         rule = f"levels ascend from 0 to {PLACES:,}, one for each cut"
         given = checked_list(rule, listed_entries(rule, self.levels), len(cuts), maxsize)
         levels = tuple(checked_count("a level", each, 0, PLACES) for each in given)
-        if len(levels) != len(cuts) or levels[0] != 0 or levels[-1] != PLACES or any(a > b for a, b in pairwise(levels)):
+        if (
+            len(levels) != len(cuts)
+            or levels[0] != 0
+            or levels[-1] != PLACES
+            or any(a > b for a, b in pairwise(levels))
+        ):
             raise ParameterError(rule)
         object.__setattr__(self, "cuts", cuts)
         object.__setattr__(self, "levels", levels)
@@ -119,5 +124,7 @@ def _halved(below: Floats, density: Floats, low: int, high: int) -> int:
         return (low + high) // 2
     part = (below[inner] - below[low]) / total
     own = density[low:high]
-    beside = np.minimum(density[inner - 1], density[inner]) / max(float(own @ own) / max(float(own.sum()), 1e-300), 1e-300)
+    beside = np.minimum(density[inner - 1], density[inner]) / max(
+        float(own @ own) / max(float(own.sum()), 1e-300), 1e-300
+    )
     return int(inner[np.argmax(4 * part * (1 - part) - _GAP * np.minimum(beside, _DENSEST))])
