@@ -25,20 +25,21 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.estimation.normal_copula import correlation_of, evenly, points
-from dither.ranges.pair_completion import answer_gradients, joint
+from dither.estimation.normal_copula import correlation_of
+from dither.ranges.pair_completion import answer_gradients, joint, margins
 from dither.ranges.queries import Queries
 from dither.ranges.query_model import COMPLETIONS, Answered, Model
 
 Floats = NDArray[np.float64]
 
-_POINTS = 1 << 12  # of a normal copula, for a start of what pairs leave open
+_RECORDS = 1 << 13  # with weights, that stand for everybody
 _CHUNK = 1 << 24  # states of points and queries at a time
 # How much of a cut cell's mass is in doubt, where a query takes half of it. Fitted to the coverage of `Copula` in
 # `python benchmarks/ranges.py`. At half, once and twice of it intervals about two attributes hold 96, 96 and 97%, about
 # four 89, 90 and 91% (`python benchmarks/constants.py ranges.model._GUESS`).
 _GUESS = 0.15
 _LITTLE = 1e-3
+_FLOOR = 1e-3  # of an even table, so that no state is without
 _SETTLED, _MOST_ROUNDS = 1e-6, 100  # of tables of more than two attributes: far below any noise
 # The correlation of being inside, of two attributes that nobody was asked about together. A guess: on data with strong
 # correlations intervals of `MSW` hold 65, 85 and 99% at half, once and twice of it, about four attributes 41, 70 and
@@ -159,14 +160,12 @@ class Pairwise(Model):
         return correlation_of(shares, tables)
 
     @cached_property
-    def _points(self) -> NDArray[np.intp]:
-        """Records that the copula would have, a column each."""
-        return points(self.correlation, [margin.value for margin in self.margins], _POINTS)
+    def _records(self) -> tuple[list[NDArray[np.int32]], Floats]:
+        """Records with weights, a column each, that have the marginals and pairs, nearly."""
+        from dither.ranges.weighted_records import weighted_records  # who asks for pairs has no use for it
 
-    @cached_property
-    def _places(self) -> Floats:
-        """Where each point lies inside its value, from 0 to 1."""
-        return evenly(2 * len(self.margins), _POINTS)[:, len(self.margins) :]
+        even = replace(self, given=np.eye(len(self.margins)))
+        return weighted_records(self if self.completion == "copula" else even, _RECORDS)
 
     def table(self, one: int, other: int) -> Floats:
         """The table of a pair, at full resolution."""
@@ -252,30 +251,40 @@ class Pairwise(Model):
         both = np.zeros((chosen.queries, len(chosen.places)))
         for part in parts.values():
             both[part.rows, part.columns] = part.value
-        start = self._start(chosen) if chosen.count > 2 else None
-        by = "weighted update" if self.completion == "weighted update" and chosen.count > 2 else "entropy"
-        fitted = joint(
-            singles,
-            both,
-            by,
-            tolerance=_SETTLED,
-            most=_MOST_ROUNDS,
-            start=start if self.completion == "copula" else None,
-        )
+        if chosen.count == 2:
+            moved = np.tile([0.0, 0.0, 1.0], (chosen.queries, 1))  # the answer is the pair
+            noise = self._noise(chosen, moved, parts)
+            doubt = np.hypot(self._cut(chosen, singles, both[:, 0]), self._guessed(chosen, singles, parts, moved))
+            return Answered(both[:, 0], np.sqrt(noise), doubt, *_never(chosen.queries))
+        return self._more(chosen, singles, both, parts)
+
+    def _more(
+        self, chosen: "_Chosen", singles: Floats, both: Floats, parts: "Mapping[tuple[int, int], _Part]"
+    ) -> Answered:
+        """Of three attributes or more."""
+        states = self._states(chosen)
+        by = "weighted update" if self.completion == "weighted update" else "entropy"
+        start = None if by == "weighted update" else (states + _FLOOR / states.shape[1]) / (1 + _FLOOR)
+        fitted = joint(singles, both, by, tolerance=_SETTLED, most=_MOST_ROUNDS, start=start)
+        other = joint(singles, both, "entropy", tolerance=_SETTLED, most=_MOST_ROUNDS)
+        answer = fitted.answer if by == "weighted update" else self._additive(chosen, states, singles, both)
         moved = movable(fitted.z, singles)
         noise = self._noise(chosen, moved, parts)
-        doubt = np.hypot(self._cut(chosen, singles, fitted.answer), self._guessed(chosen, singles, parts, moved))
-        if chosen.count > 2:
-            other = joint(
-                singles,
-                both,
-                "entropy",
-                tolerance=_SETTLED,
-                most=_MOST_ROUNDS,
-                start=None if self.completion == "copula" else start,
-            )
-            doubt = np.hypot(doubt, (fitted.answer - other.answer) / 2)
-        return Answered(fitted.answer, np.sqrt(noise), doubt, fitted.iterations, fitted.converged)
+        doubt = np.hypot(self._cut(chosen, singles, answer), self._guessed(chosen, singles, parts, moved))
+        doubt = np.hypot(doubt, (fitted.answer - other.answer) / 2)
+        return Answered(answer, np.sqrt(noise), doubt, fitted.iterations, fitted.converged)
+
+    def _additive(self, chosen: "_Chosen", states: Floats, singles: Floats, both: Floats) -> Floats:
+        """The sum of the weights inside, with what marginals and pairs have beyond the records."""
+        found = states[:, -1]
+        single, pair = margins(states)
+        missing = singles - single
+        for j in range(chosen.count):
+            found = found + missing[:, j] * np.prod(np.delete(singles, j, axis=1), axis=1)
+        for place, (j, k) in enumerate(chosen.places):
+            beyond = both[:, place] - pair[:, place] - missing[:, j] * singles[:, k] - singles[:, j] * missing[:, k]
+            found = found + beyond * np.prod(np.delete(singles, (j, k), axis=1), axis=1)
+        return found
 
     def _singles(self, chosen: "_Chosen") -> Floats:
         found = np.zeros((chosen.queries, chosen.count))
@@ -362,26 +371,40 @@ class Pairwise(Model):
     def _masses(self) -> dict[tuple[int, int], Floats]:
         return {}
 
-    def _start(self, chosen: "_Chosen") -> Floats:
-        """What the copula says about all 2^lambda states of each query."""
-        states = np.zeros((chosen.queries, 1 << chosen.count))
-        step = max(1, _CHUNK // _POINTS)
+    def _states(self, chosen: "_Chosen") -> Floats:
+        """The weight of the records in each of the 2^lambda states of each query: inside or outside, in each attribute.
+
+        A value that is partly inside has that part of its records inside.
+        """
+        columns, weights = self._records
+        found = np.zeros((chosen.queries, 1 << chosen.count))
+        step = max(1, _CHUNK // (_RECORDS << chosen.count if chosen.partial else _RECORDS))
         for low in range(0, chosen.queries, step):
-            rows = np.arange(low, min(low + step, chosen.queries))
-            state = np.zeros((len(rows), _POINTS), dtype=np.uint16)
-            for j, own, column in chosen.attributes():
-                here = np.flatnonzero((own >= low) & (own <= rows[-1]))
-                bit = (1 << (chosen.count - 1 - column[here])).astype(np.uint16)
-                mask = chosen.mask(j)[own[here]]
-                if ((mask == 0) | (mask == 1)).all():
-                    covered = ((mask > 0) * bit[:, None]).take(self._points[:, j], axis=1)
-                else:  # of a value that is partly inside, as many points are as the part says
-                    covered = (mask.take(self._points[:, j], axis=1) > self._places[:, j]) * bit[:, None]
-                state[own[here] - low] |= covered
-            state = state + (np.arange(len(rows)) << chosen.count)[:, None]
-            counts = np.bincount(state.reshape(-1), minlength=len(rows) << chosen.count)
-            states[rows] = counts.reshape(len(rows), -1)
-        return (states + 0.5) / (_POINTS + 0.5 * (1 << chosen.count))
+            rows = slice(low, low + step)
+            count = _products if chosen.partial else _counted
+            found[rows] = count([chosen.inside(rows, column, columns) for column in range(chosen.count)], weights)
+        return found
+
+
+def _counted(inside: Sequence[NDArray[np.uint8]], weights: Floats) -> Floats:
+    """The weight in each state, where everything is either inside or outside."""
+    states = 1 << len(inside)
+    found = np.empty((len(inside[0]), states))
+    state = np.zeros(inside[0].shape, dtype=np.min_scalar_type(states - 1))
+    for own in inside:
+        state <<= 1
+        state |= own
+    for row, own in zip(found, state, strict=True):
+        row[:] = np.bincount(own, weights, minlength=states)
+    return found
+
+
+def _products(inside: Sequence[NDArray], weights: Floats) -> Floats:
+    """The weight in each state, where values may be partly inside."""
+    found = np.broadcast_to(weights, inside[0].shape)[:, None]
+    for own in inside:
+        found = np.stack([found * (1 - own)[:, None], found * own[:, None]], axis=2).reshape(len(own), -1, len(weights))
+    return found.sum(axis=2)
 
 
 def movable(z: Floats, singles: Floats) -> Floats:
@@ -444,6 +467,20 @@ class _Chosen:
     def places(self) -> list[tuple[int, int]]:
         """The pairs of columns, in the order of `combine`."""
         return list(combinations(range(self.count), 2))
+
+    def inside(self, rows: slice, column: int, records: Sequence[NDArray[np.int32]]) -> NDArray:
+        """How far each record is inside in one of the attributes, for some of the queries: bytes if it is or is not."""
+        which = self.which[rows, column]
+        found = np.empty((len(which), len(records[0])), dtype=np.float64 if self.partial else np.uint8)
+        for j in np.unique(which).tolist():
+            here = np.flatnonzero(which == j)
+            found[here] = self.mask(j)[rows][here].astype(found.dtype).take(records[j], axis=1)
+        return found
+
+    @cached_property
+    def partial(self) -> bool:
+        """Whether a value may be partly inside."""
+        return any(((self.mask(j) != 0) & (self.mask(j) != 1)).any() for j, _, _ in self.attributes())
 
     def mask(self, j: int) -> Floats:
         """The weights of an attribute's values in each query."""
