@@ -285,8 +285,6 @@ def gridded(shape: Sequence[int], collected: Sequence[Collected], completion: st
             grid, table, variance = by_grid[j, k]
             cuts = np.array(grid.cuts[0]), np.array(grid.cuts[1])
             ratio = block_ratio(margins[j].value, margins[k].value, table, *cuts)
-            sides = [sums(margins[i].value, own) for i, own in zip((j, k), cuts, strict=True)]
-            ratio = agreeing(ratio, sides[0], sides[1])
             pairs[j, k] = Pair(cuts, ratio, cuts, White(variance))
     return Pairwise(margins, pairs, completion)
 

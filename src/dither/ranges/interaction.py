@@ -332,7 +332,7 @@ def with_margins(table: Floats, rows: Floats, columns: Floats, rounds: int = 30)
 
 
 def agreeing(ratio: Floats, rows: Floats, columns: Floats) -> Floats:
-    """Ratios to independence, moved so that the table has exactly these sums along rows and columns, each of one in all.
+    """Ratios to independence, moved so that the table has exactly these sums along rows and columns.
 
     What scaling has left is added along rows and columns: sums of answers are then exact, whatever the tables are.
 

@@ -3,7 +3,20 @@
 Nearly all methods end in the same model. An attribute has its shares p_i at full resolution (`Margin`); a pair has, on
 blocks of its table, the ratio of what is there to what independence would put there (`Pair`), so that its table is
 M_ij = p_i q_j ratio_IJ without ever being built: an answer about two attributes is U ratio V' with the parts U and V of
-the blocks that the query covers. More attributes are put together from all their pairs (`combine`).
+the blocks that the query covers.
+
+**More attributes.** Records with weights stand for everybody: those of the normal copula, raked to all marginals and
+pairs (`weighted_records`). They have these tables nearly, not exactly. With p^_j and T^_jk what the records have, and
+p_j and T_jk what the model has, an answer about a box of more than two attributes is
+
+    sum of the weights inside + sum_j d_j prod_(l /= j) p_l + sum_jk (d_jk - d_j p_k - p_j d_k) prod_(l /= j, k) p_l,
+
+where d_j = p_j - p^_j and d_jk = T_jk - T^_jk are those of the box. Every term is a product of measures, so all answers
+are those of *one* measure, and answers of a partition add up exactly. Its marginals are p_j and its pairs T_jk: a term
+of one attribute adds d_j to its marginal, and takes from a pair what the term of the pair adds. It is the smallest
+correction that does so where attributes are independent. Where pairs contradict each other it can make an answer about
+hardly anybody a little negative. In place of it, `completed("entropy")` and `completed("weighted update")` put the
+pairs of each query together by itself, as 004 does; HDG, TDG and CALM do so unless told otherwise.
 
 **Errors** are carried along by first derivatives. What the reports leave open is, for an attribute, a covariance of the
 sums of its cells, and for a pair a covariance of what its grid adds to its margins (`White` or `Factors`): margins
@@ -13,7 +26,7 @@ singles and pairs that it is made of as `pair_completion.answer_gradients` tells
 **What was guessed** is stated beside it as `doubt`, an estimate and no more. Inside the cells of a grid that a query
 cuts the model knows margins only; and with three attributes or more, pairs leave the answer open. For the first we
 take the mass of the cut cells times how far the query cuts them; for the second, half the distance between two
-completions of the same pairs, the one of largest entropy and the one nearest to a normal copula.
+completions of the same pairs, the one of largest entropy and the one nearest to the records.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,13 +39,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.estimation.normal_copula import correlation_of
-from dither.ranges.pair_completion import answer_gradients, joint, margins
+from dither.ranges.pair_completion import Joint, answer_gradients, joint, margins
 from dither.ranges.queries import Queries
 from dither.ranges.query_model import COMPLETIONS, Answered, Model
 
 Floats = NDArray[np.float64]
 
-_RECORDS = 1 << 13  # with weights, that stand for everybody
+_RECORDS = 1 << 14  # with weights, that stand for everybody
 _CHUNK = 1 << 24  # states of points and queries at a time
 # How much of a cut cell's mass is in doubt, where a query takes half of it. Fitted to the coverage of `Copula` in
 # `python benchmarks/ranges.py`. At half, once and twice of it intervals about two attributes hold 96, 96 and 97%, about
@@ -164,8 +177,7 @@ class Pairwise(Model):
         """Records with weights, a column each, that have the marginals and pairs, nearly."""
         from dither.ranges.weighted_records import weighted_records  # who asks for pairs has no use for it
 
-        even = replace(self, given=np.eye(len(self.margins)))
-        return weighted_records(self if self.completion == "copula" else even, _RECORDS)
+        return weighted_records(self, _RECORDS)
 
     def table(self, one: int, other: int) -> Floats:
         """The table of a pair, at full resolution."""
@@ -179,7 +191,11 @@ class Pairwise(Model):
         return outer * np.repeat(np.repeat(pair.ratio, down, axis=0), across, axis=1)
 
     def pieces(self, attribute: int, others: Sequence[int]) -> NDArray[np.int64]:
-        """By the cells of its own grid, and of those with the others."""
+        """By the cells of its own grid, and of those with the others. More than two are records: by values."""
+        return np.arange(self.shape[attribute] + 1) if len(others) > 1 else self._cuts(attribute, others)
+
+    def _cuts(self, attribute: int, others: Sequence[int]) -> NDArray[np.int64]:
+        """Where its margin, or its pair with one of the others, is cut."""
         cuts = [self.margins[attribute].cuts]
         for pair in ((min(attribute, other), max(attribute, other)) for other in others):
             if pair in self.pairs:
@@ -211,7 +227,7 @@ class Pairwise(Model):
 
     def _even_pieces(self, j: int) -> NDArray[np.int64]:
         """The pieces of an attribute that no pair and no query about whole pieces cuts; its values if they differ."""
-        pieces = self.pieces(j, [other for other in range(len(self.margins)) if other != j])
+        pieces = self._cuts(j, [other for other in range(len(self.margins)) if other != j])
         widths = np.diff(pieces)
         shares = self.margins[j].value
         even = (shares == np.repeat(shares[pieces[:-1]], widths)).all()
@@ -262,12 +278,27 @@ class Pairwise(Model):
         self, chosen: "_Chosen", singles: Floats, both: Floats, parts: "Mapping[tuple[int, int], _Part]"
     ) -> Answered:
         """Of three attributes or more."""
-        states = self._states(chosen)
         by = "weighted update" if self.completion == "weighted update" else "entropy"
-        start = None if by == "weighted update" else (states + _FLOOR / states.shape[1]) / (1 + _FLOOR)
-        fitted = joint(singles, both, by, tolerance=_SETTLED, most=_MOST_ROUNDS, start=start)
-        other = joint(singles, both, "entropy", tolerance=_SETTLED, most=_MOST_ROUNDS)
-        answer = fitted.answer if by == "weighted update" else self._additive(chosen, states, singles, both)
+        flat = joint(singles, both, "entropy", tolerance=_SETTLED, most=_MOST_ROUNDS)
+        if not self.pairs:
+            return self._errors(chosen, np.prod(singles, axis=1), flat, flat, singles, parts)
+        states = self._states(chosen)
+        near = joint(singles, both, "entropy", _mixed(states), tolerance=_SETTLED, most=_MOST_ROUNDS)
+        if self.completion == "copula":
+            return self._errors(chosen, self._additive(chosen, states, singles, both), near, flat, singles, parts)
+        own = joint(singles, both, by, tolerance=_SETTLED, most=_MOST_ROUNDS) if by == "weighted update" else flat
+        return self._errors(chosen, own.answer, own, near, singles, parts)
+
+    def _errors(
+        self,
+        chosen: "_Chosen",
+        answer: Floats,
+        fitted: Joint,
+        other: Joint,
+        singles: Floats,
+        parts: "Mapping[tuple[int, int], _Part]",
+    ) -> Answered:
+        """Answers about three attributes or more, with two completions of their pairs: the model's own, and another."""
         moved = movable(fitted.z, singles)
         noise = self._noise(chosen, moved, parts)
         doubt = np.hypot(self._cut(chosen, singles, answer), self._guessed(chosen, singles, parts, moved))
@@ -384,6 +415,11 @@ class Pairwise(Model):
             count = _products if chosen.partial else _counted
             found[rows] = count([chosen.inside(rows, column, columns) for column in range(chosen.count)], weights)
         return found
+
+
+def _mixed(states: Floats) -> Floats:
+    """With a little of an even table, so that no state is without."""
+    return (states + _FLOOR / states.shape[1]) / (1 + _FLOOR)
 
 
 def _counted(inside: Sequence[NDArray[np.uint8]], weights: Floats) -> Floats:
