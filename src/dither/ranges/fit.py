@@ -124,7 +124,8 @@ def _margin(
     heard = _heard([each for each in about if each.value is None and each.n], cuts)
     summed = [_summed(j, each, cuts) for each in about if each.value is not None]
     told = [*_pooled(summed), *(_beside(each, cuts) for each in beside)]
-    found = smoothed(len(cuts) - 1, heard, told, ordered=ordered)
+    single = len(cuts) - 1 == size  # a cell for each value: others share out a spike among theirs
+    found = smoothed(len(cuts) - 1, heard, told, ordered=ordered, spikes=single)
     return Margin(spread(found.value, cuts), cuts, found.covariance)
 
 
