@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dither.core.confidence import Ends, IntervalRule
 from dither.core.estimate import Bounds, Estimate
+from dither.core.randomness import Stream
 from dither.errors import ParameterError
 from dither.questions.derived import Derived, Users
 from dither.questions.keys import PresenceOf, variances_of_keys
@@ -158,10 +159,17 @@ def _error_on_top(held: Floats, errors: Floats, count: int) -> float:
     >>> round(_error_on_top(np.full(1000, 0.1), np.full(1000, 0.01), 1), 3)
     0.033
     """
-    random, squares, trials = np.random.default_rng(0), 0.0, 0
+    stream, squares, trials = Stream.seeded(0, "who comes out on top"), 0.0, 0
     while trials < _TRIALS:
-        noise = errors * random.standard_normal((max(1, min(_TRIALS - trials, _BLOCK // held.size)), held.size))
+        rows = max(1, min(_TRIALS - trials, _BLOCK // held.size))
+        noise = errors * _normal(stream, trials * held.size, rows * held.size).reshape(rows, held.size)
         top = np.argpartition(-(held + noise), count - 1, axis=1)[:, :count]
         squares += float(np.square(np.take_along_axis(noise, top, axis=1)).sum())
-        trials += len(noise)
+        trials += rows
     return float(np.sqrt(squares / (trials * count)))
+
+
+def _normal(stream: Stream, first: int, size: int) -> Floats:
+    """Normal numbers, from a radius and an angle each."""
+    radius, angle = ((stream.below(1 << 53, size, lane=lane, first=first) + 0.5) / 2.0**53 for lane in (0, 1))
+    return np.sqrt(-2 * np.log(radius)) * np.cos(2 * np.pi * angle)
