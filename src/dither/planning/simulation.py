@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
+from dither.core.randomness import Stream
 from dither.display.plots import error_strips, saved
 from dither.display.progress import progress as bar
 from dither.display.table import TextTable
@@ -141,7 +142,7 @@ def _in_phases(
     unseen = nullcontext(lambda count: None)
     with bar("Simulating", repetitions, unit="collections") if progress else unseen as advance:
         for number in range(repetitions):
-            drawn = np.random.default_rng([seed, number]).permutation(users)  # a rehearsal: nothing is protected
+            drawn = Stream.seeded(seed, "phases", str(number)).order(users)
             early, late = (
                 {name: _rows(column, rows) for name, column in columns.items()}
                 for rows in np.split(drawn, [max(1, round(share * users))])
