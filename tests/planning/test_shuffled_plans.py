@@ -277,6 +277,7 @@ def test_the_mutant_that_lets_one_value_be_two_is_seen():
 def test_a_plan_has_a_lower_bound_beside_its_own():
     plan = dither.plan(APART, 2.0, users=10_000)
     found = bounds(plan, 10_000, 1e-6)
-    assert found["own"] is not None
+    own = found["own"]
+    assert own is not None
     assert found.lower is not None
-    assert 1 <= found["own"].epsilon / found.lower < 1.001
+    assert 1 <= own.epsilon / found.lower < 1.001
