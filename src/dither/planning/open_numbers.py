@@ -88,9 +88,7 @@ def plan_of_magnitudes(
     made = plan(schema, epsilon, users=sum(users), ask=first, phases=shares, **options)
     kept = {name: value for name, value in options.items() if value is not None}
     alone = math.sqrt(sum(users) / users[0])  # magnitudes are told by the first phase only
-    errors = {
-        text: error * (alone if _magnitude(text) else 1.0) for text, error in made.prediction.errors.items()
-    }
+    errors = {text: error * (alone if _magnitude(text) else 1.0) for text, error in made.prediction.errors.items()}
     predicted = made.prediction._replace(errors=errors, one_phase={})
     return replace(made, users=users[0], phases=Phases(users, tuple(names), kept), prediction=predicted)
 
