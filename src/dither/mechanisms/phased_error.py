@@ -2,9 +2,9 @@
 
 As of one phase (`mechanisms.cumulative_error`) the estimate is a smooth density, and how far off it is depends on the
 users; so it is **the error of the hardest of some shapes** that is stated: the eight of one phase and, of numbers, a
-heavy tail (lognormal, sigma 2, most of it within a hundredth of the domain). Of numbers it is for shares below the cuts that
-the first phase tells, and for the bins between them, which are close to each other where many are: where a spike is
-there are many cuts beside it, and that is what is hardest. Of whole numbers, which have a share each, it is for 100.
+heavy tail (lognormal, sigma 2, most of it within a hundredth of the domain). Of numbers it is for shares below the cuts
+that the first phase tells, and for the bins between them, which are close to each other where many are: where a spike
+is there are many cuts beside it, and that is what is hardest. Of whole numbers, which have a share each, it is for 100.
 
 Beside it stands what the same thresholds would cost if all users had reported in one phase: for a heavy tail .14 and
 more, however many there are, since no number of reports makes a window narrower.

@@ -6,8 +6,8 @@ lattice a value lies, by a public table. So one likelihood holds for all: a repo
 probability (n_r / n) P_r(y | x), and the counts of all outputs of all phases are those of one multinomial.
 
 **Where the people are.** `QuantileScale` cuts the domain at whole numbers of 2^-20 of it into stretches that are
-equally long on the lattice; within each of them the map is a straight line. A stretch where many are is short in the domain and
-as long as the others on the lattice: there the reports tell apart what the first phase saw as one.
+equally long on the lattice; within each of them the map is a straight line. A stretch where many are is short in the
+domain and as long as the others on the lattice: there the reports tell apart what the first phase saw as one.
 
 **Which cells?** The smooth density (`estimation.density`) has 128 cells, and is smooth in the coordinate in which these
 are equal. Heavy tails are smooth along their quantiles and not along the domain; numbers that are spread evenly or

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
+from dither.core.randomness import Stream
 from dither.display.plots import error_strips, saved
 from dither.display.progress import progress as bar
 from dither.display.table import TextTable
@@ -142,7 +143,8 @@ def _in_phases(
     unseen = nullcontext(lambda count: None)
     with bar("Simulating", repetitions, unit="collections") if progress else unseen as advance:
         for number in range(repetitions):
-            drawn = np.random.default_rng([seed, number]).permutation(users)  # a rehearsal: nothing is protected
+            words = Stream.seeded((seed << 32) + number, "who is asked first").words(0, slice(0, users))[:, 0]
+            drawn = np.argsort(words, kind="stable")
             early, late = (
                 {name: _rows(column, rows) for name, column in columns.items()}
                 for rows in np.split(drawn, [max(1, round(share * users))])
@@ -156,7 +158,7 @@ def _in_phases(
             for name in (name for name in map(str, second.questions) if name in true):
                 low, high = (np.ravel(end) for end in found[name].interval(_LEVEL))
                 errors.setdefault(name, []).append(np.ravel(found[name].value) - true[name])
-                inside.setdefault(name, []).append(np.float64((low <= true[name]) & (true[name] <= high)))
+                inside.setdefault(name, []).append(((low <= true[name]) & (true[name] <= high)).astype(np.float64))
             predicted |= {name: second.predicted[name] for name in errors}
             advance(1)
     return Simulation(predicted, _stacked(errors), _stacked(inside), users, plan.users_of_phases)

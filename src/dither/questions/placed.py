@@ -1,8 +1,8 @@
 """Numbers as they are, as places from -1 to 1: the form of a question that is put to a mechanism for numbers.
 
 Shares along a number can be asked for as the cell that a value is in, or as the value itself, of which the server
-learns a blurred picture. The second is this form; what is read off the picture is for the question to say. Whole numbers stand
-from end to end.
+learns a blurred picture. The second is this form; what is read off the picture is for the question to say. Whole
+numbers stand from end to end.
 
 **Cuts.** Where an earlier phase told where the people are, a question about a number cuts it there
 (`Mechanism.learned_cuts`): at thresholds that are close to each other where many are. `round_cuts` makes them numbers
