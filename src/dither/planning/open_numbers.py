@@ -49,7 +49,8 @@ def open_numbers(schema: Any, ask: Iterable[str] | None) -> tuple[str, ...]:
     """The numbers without ends that are asked about, beside their order of magnitude."""
     if not isinstance(schema, Schema) or not any(MagnitudeOf.asks(each) for each in schema.values()):
         return ()
-    asked = questions(_standing(schema), [text for text in _texts(schema, ask) if not _magnitude(text)] or None)
+    texts = [text for text in _texts(schema, ask) if not _magnitude(text)]
+    asked = questions(_standing(schema), texts) if texts else ()
     named = {name for question in asked for each in (question, *question.rests_on) for name in each.names}
     return tuple(name for name in schema if name in named and MagnitudeOf.asks(schema[name]))
 

@@ -152,7 +152,7 @@ class PlacedShares(Placed):
         """What must be known about its predicted error."""
         return (
             "predicted is the error of the share of a bin after all phases, on average over bins that are narrow where "
-            "many are, for the hardest of eight shapes; smooth data are kinder. Intervals hold for any data, and are "
+            "many are, for the hardest of nine shapes; smooth data are kinder. Intervals hold for any data, and are "
             "wider than this error would give."
         )
 
