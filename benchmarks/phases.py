@@ -139,11 +139,14 @@ def squared_errors(curve: Curve, crowd: Crowd, *, held: bool) -> dict[str, float
     quantiles = quantiles[(quantiles > 0) & (quantiles < 1)]
     fine = np.unique(np.concatenate([BINS, quantiles, curve.mechanism.scale.value(np.linspace(0, 1, 257))]))[1:-1]
     found = curve.read(fine)
-    read = lambda ends: np.interp(ends, np.concatenate([[0.0], fine, [1.0]]), np.concatenate([[0.0], found.value, [1.0]]))  # noqa: E731
+    known = np.concatenate([[0.0], fine, [1.0]]), np.concatenate([[0.0], found.value, [1.0]])
     off = {}
-    for names, ends in ((("bins", "below"), BINS), (("crowded bins", "at quantiles"), np.concatenate([[0.0], quantiles, [1.0]]))):
+    for names, ends in (
+        (("bins", "below"), BINS),
+        (("crowded bins", "at quantiles"), np.concatenate([[0.0], quantiles, [1.0]])),
+    ):
         truth = np.append(crowd.below(ends)[:-1], 1.0)
-        apart = read(ends) - truth
+        apart = np.interp(ends, *known) - truth
         off[names[0]] = float(np.mean(np.diff(apart) ** 2))
         off[names[1]] = float(np.mean(apart[1:-1] ** 2))
     for name, share in (("median", 0.5), ("0.9", 0.9)):
@@ -207,7 +210,7 @@ def crowds(users: int, *, whole: bool) -> dict[str, Crowd]:
 
 
 def fitted(repetitions: int, *, whole: bool) -> Iterator[tuple[float, float, str, str, Floats]]:
-    """For each epsilon and number of reports errors for the hardest shape, and the shapes hardest for two and one phase.
+    """For each epsilon and number of reports the shapes hardest for two phases and for one, and the largest errors.
 
     Below a threshold and of a bin, at the cuts of the second phase: in two phases, and if all had reported in one.
     """

@@ -266,7 +266,31 @@ def results() -> Figure:
     return plan.estimate(plan.tally(plan.randomize(people, seed=1))).plot().figure
 
 
+def phases() -> Figure:
+    """Shares below thresholds of a heavy-tailed number: in truth, in one phase, and in two."""
+    income = np.clip(1_000 * np.exp(1.6 * np.random.default_rng(1).normal(size=100_000)), 0, 1_000_000)
+    schema = dither.Schema({"income": dither.Numeric(0, 1_000_000)})
+    once, first = (dither.plan(schema, 1.0, users=100_000, ask=["cumulative(income)"], phases=each) for each in (1, 2))
+    alone = once.estimate(once.tally(once.randomize({"income": income}, seed=3))).cumulative("income")
+    early = first.tally(first.randomize({"income": income[:25_000]}, seed=4))
+    second = first.next(early)
+    late = second.tally(second.randomize({"income": income[25_000:]}, seed=5))
+    both = second.estimate(late, earlier=[early]).cumulative("income")
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    axes = figure.subplots()
+    at = np.geomspace(20, 1e6, 200)
+    axes.plot(at, np.searchsorted(np.sort(income), at) / income.size, color="0.6", linewidth=4, label="in truth")
+    axes.plot(alone.thresholds, alone.value, "o-", color="#D55E00", markersize=3, label="one phase")
+    low, high = both.interval(0.95)
+    axes.fill_between(both.thresholds, low, high, color="#0072B2", alpha=0.15, linewidth=0)
+    axes.plot(both.thresholds, both.value, "o-", color="#0072B2", markersize=3, label="two phases, 95% intervals")
+    axes.set(xscale="log", xlabel="income", ylabel="share of users below", ylim=(0, 1.02))
+    axes.legend(frameon=False, loc="lower right")
+    return figure
+
+
 DRAWINGS: dict[str, Callable[[], Figure]] = {
+    "phases": phases,
     "results": results,
     "heat": heat,
     "amplification": amplification,

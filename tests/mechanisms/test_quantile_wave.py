@@ -55,7 +55,18 @@ def test_cuts_follow_a_curve_and_always_rise():
 
 def test_a_table_changes_nothing_about_the_contract():
     """Sampler, channel and certificate by enumeration, with a table: the law of a report is that of its place."""
-    checks = ["certificate", "channel", "outputs", "lanes", "stored", "budgets", "values", "reports", "tallies", "merging"]
+    checks = [
+        "certificate",
+        "channel",
+        "outputs",
+        "lanes",
+        "stored",
+        "budgets",
+        "values",
+        "reports",
+        "tallies",
+        "merging",
+    ]
     check_mechanism(QuantileWave, examples=[{"epsilon": 1.0, "quantiles": CROWDED}], only=checks)
     mechanism = QuantileWave(1.0, CROWDED)
     assert mechanism.guarantee == SquareWave(1.0).guarantee

@@ -11,7 +11,7 @@ from dither.core.cumulative_estimate import Cumulative
 from dither.core.guarantee import NO_GUARANTEE
 from dither.errors import ParameterError
 from dither.planning.open_numbers import Ends, ends_of
-from dither.questions.magnitudes import CENTRE, LEAST, OCTAVES, Magnitudes, MagnitudeOf, edges
+from dither.questions.magnitudes import CENTRE, LEAST, OCTAVES, MagnitudeOf, Magnitudes, edges
 
 pytestmark = pytest.mark.filterwarnings("ignore::dither.errors.BudgetWarning")
 
@@ -62,7 +62,9 @@ def test_ends_follow_the_rule(values, low, high):
     assert (np.diff(places) > 0).all()
     assert (np.diff(below) >= 0).all()
     share, least, most = found.outside()
-    assert share == pytest.approx(((values >= high) & (high > 0)).mean() + (values <= low if low else values < -1e-4).mean(), abs=2e-3)
+    assert share == pytest.approx(
+        ((values >= high) & (high > 0)).mean() + (values <= low if low else values < -1e-4).mean(), abs=2e-3
+    )
     assert least <= share <= most
 
 
@@ -101,7 +103,9 @@ def test_the_second_phase_has_a_domain():
     found = second.estimate(late, earlier=[early])
     low, high = found["median(income)"].interval(0.9999)
     assert low <= np.median(income) <= high
-    assert abs(found["mean(income)"].value - np.clip(income, 0, domain.high).mean()) < 5.5 * found["mean(income)"].stderr
+    assert (
+        abs(found["mean(income)"].value - np.clip(income, 0, domain.high).mean()) < 5.5 * found["mean(income)"].stderr
+    )
     assert any("outside of 0 to" in note for note in found["mean(income)"].notes)
     assert "magnitude(income)" in found
     assert found["mean(age)"].n > late.parts["mean(age)"].n

@@ -345,9 +345,10 @@ def test_any_mechanism_may_learn(learner):
     jobs = people(4000)["job"]
     early = plan.tally(plan.randomize({"job": jobs[:1000]}, seed=1))
     later = plan.next(early)
-    assert later.parts[0].mechanism.fingerprint != plan.parts[0].mechanism.fingerprint or early.parts[
-        "histogram(job)"
-    ].counts.argmax() == 0
+    assert (
+        later.parts[0].mechanism.fingerprint != plan.parts[0].mechanism.fingerprint
+        or early.parts["histogram(job)"].counts.argmax() == 0
+    )
     late = later.tally(later.randomize({"job": jobs[1000:]}, seed=2))
     found = later.estimate(late, earlier=[early])["histogram(job)"]
     assert found.n == 4000

@@ -62,7 +62,9 @@ _ERRORS = "The errors that were predicted and made, and the share of all 95% int
 @click.option("--html", metavar="FILE", help="Write one page to be read: plots, the plan, the guarantee in words.")
 @click.option("--query", "queries", multiple=True, metavar="CONDITION", help="Answer this too, on the page and here.")
 @click.option(
-    "--earlier", metavar="TALLY", help="Of a plan that dither next wrote: the tally of the first phase, which counts too."
+    "--earlier",
+    metavar="TALLY",
+    help="Of a plan that dither next wrote: the tally of the first phase, which counts too.",
 )
 @click.option("--truth", metavar="RECORDS", help="In a trial: the raw records, to show the errors that were made.")
 @click.option(

@@ -256,7 +256,7 @@ def tally(
         with progress("Tallying", unit="reports") as advance:
             rows = _incoming() if sql is None else _queried(sql, engine_name)
             found = chosen.tally(made, rows, **treated, progress=advance)
-        _finish(plan_file, found, output, 1, time.monotonic() - began, as_json, key)
+        _finish(made, plan_file, found, output, 1, time.monotonic() - began, as_json, key)
         return
     if engine_name == "spark":  # which finds its files by itself, and starts anew where it was stopped
         checked_output(output, [plan_file, *reports], as_json=as_json, binary=True)
@@ -264,7 +264,7 @@ def tally(
             found = chosen.tally(made, list(reports), **treated, progress=advance)
         if not any(map(is_address, reports)):  # which only Spark can read
             found = _with_files(found, report_files(list(reports), made, invalid_reports=invalid_reports))
-        _finish(plan_file, found, output, len(reports), time.monotonic() - began, as_json, key)
+        _finish(made, plan_file, found, output, len(reports), time.monotonic() - began, as_json, key)
         return
     counting = _Counting(made, list(reports), output, invalid_reports, key)
     checked_output(output, [plan_file, *counting.paths], as_json=as_json, binary=True)
@@ -279,7 +279,7 @@ def tally(
     except JournalError as error:
         raise TallyError(f"{error}; --restart does") from None
     found = _with_files(found, counting.files)
-    _finish(plan_file, found, output, len(counting.paths), time.monotonic() - began, as_json, key, before)
+    _finish(made, plan_file, found, output, len(counting.paths), time.monotonic() - began, as_json, key, before)
     counting.forget()
 
 
@@ -437,6 +437,7 @@ def _queried(sql: str, engine_name: str) -> Iterator["pyarrow.RecordBatch"]:
 
 
 def _finish(
+    made: "Plan",
     plan_file: str,
     found: "PlanTally",
     output: str,
@@ -469,7 +470,9 @@ def _finish(
     if found.simulated:
         tell("simulated: some of these reports came from a seed, and promise nothing")
     if output != STREAM:
+        command, more = ("next", " -o second.json") if made.phases is not None else ("estimate", "")
+        more = " --earlier FIRST" if made.after is not None else more
         tell(
-            f"next: dither estimate {shell_quoted(plan_file)} {shell_quoted(output)}    "
+            f"next: dither {command} {shell_quoted(plan_file)} {shell_quoted(output)}{more}    "
             "(of several tallies, dither merge first)"
         )

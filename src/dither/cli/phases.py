@@ -55,7 +55,8 @@ def next(  # noqa: A001 - the name of the command
         tell(f"wrote {output}, plan {later.fingerprint[:12]}, after the tally {later.after.tally[:12]}")  # type: ignore[union-attr]
         tell(
             f"next: dither randomize {shell_quoted(output)} DATA -o second.parquet, with the users who have not "
-            f"reported yet; then dither estimate {shell_quoted(output)} second.tally --earlier {shell_quoted(tally_file)}"
+            f"reported yet; then dither estimate {shell_quoted(output)} second.tally --earlier "
+            f"{shell_quoted(tally_file)}"
         )
     elif not output and not as_json:
         tell(f"next: the same with -o second.json; keep {tally_file}, which estimates need, too")

@@ -361,7 +361,8 @@ def _next(output: str, made: dither.Plan) -> str:
     if made.phases is not None:
         return (
             f"dither randomize {shell_quoted(output)} DATA -o first.parquet, with {made.users:,} users who are drawn "
-            f"at random; dither tally; then dither next {shell_quoted(output)} first.tally -o second.json for the others"
+            f"at random; dither tally; then, for the others, dither next {shell_quoted(output)} first.tally "
+            "-o second.json"
         )
     if made.rounds > 1:
         return (

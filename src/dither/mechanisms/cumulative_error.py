@@ -34,6 +34,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 REPORTS = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8)
@@ -66,11 +67,17 @@ def hardest_error(epsilon: float, reports: float, *, places: bool = False) -> fl
     >>> hardest_error(0.125, 400_000) == hardest_error(0.25, 100_000)  # a report tells in proportion to epsilon
     True
     """
-    table = AT_PLACES if places else ANYWHERE
-    told = reports * min(1.0, epsilon / EPSILONS[0]) ** 2
-    few = math.sqrt(max(1.0, REPORTS[0] / told))
-    row, up = _between(EPSILONS, epsilon)
-    column, along = _between(REPORTS, told)
+    return interpolated(AT_PLACES if places else ANYWHERE, EPSILONS, REPORTS, epsilon, reports)
+
+
+def interpolated(
+    table: NDArray[np.float64], epsilons: Sequence[float], numbers: Sequence[float], epsilon: float, reports: float
+) -> float:
+    """An entry of a table of errors, by budgets and numbers of reports; beyond it as said above."""
+    told = reports * min(1.0, epsilon / epsilons[0]) ** 2
+    few = math.sqrt(max(1.0, numbers[0] / told))
+    row, up = _between(epsilons, epsilon)
+    column, along = _between(numbers, told)
     logarithms = np.log(table[row : row + 2, column : column + 2]).tolist()
     below, above = ((1 - along) * first + along * last for first, last in logarithms)
     return min(few * math.exp((1 - up) * below + up * above), _CONSTANT)

@@ -2,7 +2,7 @@
 
 A square wave blurs all values within a quarter of its range, more or less, whoever they are. If most users are within a
 hundredth of the domain, it hardly tells them apart. So where users are asked in phases, those of the first are asked by
-the plain square wave; from their tally the quantiles are estimated; and those of the next report *where their value lies
+the plain square wave; from their tally the quantiles are estimated; and those of the next report *where their value is
 among the quantiles*, by the same window. Then every stretch of the report's range has about as many users as any other.
 
     place = (i + (x - q_i) / (q_{i+1} - q_i)) / k       for a value x between the cuts q_i and q_{i+1} of k stretches.
@@ -22,7 +22,7 @@ errors are those of a posterior; intervals are strict bounds, which hold whateve
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,10 +143,13 @@ class _OfPhases:
     thresholds: Thresholds
     earlier: tuple[tuple[Mechanism, Tally], ...] = ()
 
-    domain: ClassVar[UnitInterval] = UnitInterval()
+    @property
+    def domain(self) -> UnitInterval:
+        """Numbers from -1 to 1."""
+        return UnitInterval()
 
     def _phases(self, tally: Tally) -> tuple[WavePhase, ...]:
-        every: tuple[tuple[Any, Tally], ...] = (*self.earlier, (self.mechanism, tally))
+        every: list[tuple[Any, Tally]] = [*self.earlier, (self.mechanism, tally)]  # all of one kind
         return tuple(WavePhase(each.window, heard.counts, each.scale) for each, heard in every)
 
     @property
@@ -200,8 +203,15 @@ class CumulativeOfPhases(_OfPhases):
 
     def predicted_mse(self, reports: float, users: float) -> float:
         """The mean over thresholds of the squared error, where `reports` of all users report, in both phases."""
+        return self._mse(reports, users, one=False)
+
+    def one_phase_mse(self, reports: float, users: float) -> float:
+        """The same at the same thresholds, if all of these had reported in one phase."""
+        return self._mse(reports, users, one=True)
+
+    def _mse(self, reports: float, users: float, *, one: bool) -> float:
         unasked = max(0.0, 1 - reports / users) / (4 * reports)
-        return error_below(self.mechanism.epsilon, reports, places=self._places is not None) ** 2 + unasked
+        return error_below(self.mechanism.epsilon, reports, places=self._places is not None, one=one) ** 2 + unasked
 
 
 class BinsOfPhases(_OfPhases):
@@ -227,6 +237,13 @@ class BinsOfPhases(_OfPhases):
 
     def predicted_mse(self, reports: float, users: float) -> float:
         """The mean over bins of the squared error, where `reports` of all users report, in both phases."""
-        bins = len(self.thresholds.at) + 1
+        return self._mse(reports, users, one=False)
+
+    def one_phase_mse(self, reports: float, users: float) -> float:
+        """The same of the same bins, if all of these had reported in one phase."""
+        return self._mse(reports, users, one=True)
+
+    def _mse(self, reports: float, users: float, *, one: bool) -> float:
+        bins, places = len(self.thresholds.at) + 1, self._places is not None
         unasked = max(0.0, 1 - reports / users) / (bins * reports)
-        return error_of_bin(self.mechanism.epsilon, reports, bins, places=self._places is not None) ** 2 + unasked
+        return error_of_bin(self.mechanism.epsilon, reports, bins, places=places, one=one) ** 2 + unasked

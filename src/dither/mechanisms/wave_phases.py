@@ -5,9 +5,9 @@ Where users are asked in phases, those of the first report their number through 
 lattice a value lies, by a public table. So one likelihood holds for all: a report of phase r is output y with the
 probability (n_r / n) P_r(y | x), and the counts of all outputs of all phases are those of one multinomial.
 
-**Where the people are.** `QuantileScale` cuts the domain at whole numbers of 2^-20 of it into stretches that are equally
-long on the lattice; within each of them the map is a straight line. A stretch where many are is short in the domain and
-as long as the others on the lattice: there the reports tell apart what the first phase saw as one.
+**Where the people are.** `QuantileScale` cuts the domain at whole numbers of 2^-20 of it into stretches that are
+equally long on the lattice; within each of them the map is a straight line. A stretch where many are is short in the
+domain and as long as the others on the lattice: there the reports tell apart what the first phase saw as one.
 
 **Which cells?** The smooth density (`estimation.density`) has 128 cells, and is smooth in the coordinate in which these
 are equal. Heavy tails are smooth along their quantiles and not along the domain; numbers that are spread evenly or
@@ -61,7 +61,9 @@ class QuantileScale:
     def checked(cls, cuts: Any) -> "QuantileScale":
         """A scale with these cuts, if they can be some."""
         rule = f"quantiles are from 2 to {MOST_STRETCHES + 1} rising whole numbers, the first 0 and the last {WHOLE}"
-        found = tuple(checked_count("a quantile", each, 0, WHOLE) for each in checked_list(rule, cuts, 2, MOST_STRETCHES + 1))
+        found = tuple(
+            checked_count("a quantile", each, 0, WHOLE) for each in checked_list(rule, cuts, 2, MOST_STRETCHES + 1)
+        )
         rising = all(low < high for low, high in pairwise(found))
         if not (2 <= len(found) <= MOST_STRETCHES + 1 and rising and found[0] == 0 and found[-1] == WHOLE):
             raise ParameterError(rule)
@@ -159,9 +161,8 @@ def heard_in(phases: Sequence[WavePhase], low: Floats, high: Floats, most: int =
     """All counts as evidence about cells; an output is one of its phase, which is as likely as its share of reports."""
     heard = [phase for phase in phases if phase.n] or phases[:1]
     total = max(sum(phase.n for phase in heard), 1)
-    laws = [phase.law(low, high, most) * (phase.n / total) for phase in heard] if len(heard) > 1 else [
-        heard[0].law(low, high, most)
-    ]  # fmt: skip
+    shares = [phase.n / total for phase in heard] if len(heard) > 1 else [1.0]
+    laws = [share * phase.law(low, high, most) for share, phase in zip(shares, heard, strict=True)]
     return OutputCounts(np.concatenate([phase.grouped(most) for phase in heard]), np.concatenate(laws))
 
 

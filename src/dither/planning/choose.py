@@ -49,8 +49,8 @@ can be put in several forms (`Question.forms`) has candidates for each: shares b
 added up, or from numbers as they are, by whichever has the smaller error of *what is asked*.
 
 **Phases.** Where other users are asked later (`planning.phases`) errors are those of all phases together. A question
-that some mechanism learns for is asked by such a one: what it answers is at places where the people are, and errors
-there and elsewhere are not compared.
+whose numbers are then of places where the people are (`Question.cuts_learned`) is asked by a mechanism that learns
+these: errors there and elsewhere are not compared.
 
 **Limits.** A report of LocalHash costs the server k hash evaluations, one of Unary k bits, one of SubsetSelection as
 many items as it holds; those of GRR, Hadamard and ProjectiveGeometry are counted at once. What costs more than
@@ -569,7 +569,8 @@ class Chooser:
     ) -> Iterator[tuple[type[Mechanism], Mapping[str, Any]]]:
         """What the mechanisms of the registry offer for a unit, in its order: of equal ones the first is taken.
 
-        Where there is a next phase, and some learn for it, these alone: the others answer at other places.
+        Where there is a next phase, some learn for it, and its numbers are then of other places, these alone: errors at
+        the one and at the other are not compared.
         """
         offers = [
             (cls, parameters)
@@ -578,7 +579,7 @@ class Chooser:
             for cls in self._candidates
             for parameters in cls.candidates(workload)
         ]
-        learning = [offer for offer in offers if self.phases > 1 and offer[0].phased]
+        learning = [offer for offer in offers if self.phases > 1 and unit[0].cuts_learned and offer[0].phased]
         yield from learning or offers
 
     def _workload(self, unit: Unit, form: Form, epsilon: float, delta: float, share: float) -> Workload:

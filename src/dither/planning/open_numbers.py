@@ -49,7 +49,8 @@ def open_numbers(schema: Any, ask: Iterable[str] | None) -> tuple[str, ...]:
     """The numbers without ends that are asked about, beside their order of magnitude."""
     if not isinstance(schema, Schema) or not any(MagnitudeOf.asks(each) for each in schema.values()):
         return ()
-    asked = questions(_standing(schema), [text for text in _texts(schema, ask) if not _magnitude(text)] or None)
+    texts = [text for text in _texts(schema, ask) if not _magnitude(text)]
+    asked = questions(_standing(schema), texts) if texts else ()
     named = {name for question in asked for each in (question, *question.rests_on) for name in each.names}
     return tuple(name for name in schema if name in named and MagnitudeOf.asks(schema[name]))
 
@@ -88,9 +89,7 @@ def plan_of_magnitudes(
     made = plan(schema, epsilon, users=sum(users), ask=first, phases=shares, **options)
     kept = {name: value for name, value in options.items() if value is not None}
     alone = math.sqrt(sum(users) / users[0])  # magnitudes are told by the first phase only
-    errors = {
-        text: error * (alone if _magnitude(text) else 1.0) for text, error in made.prediction.errors.items()
-    }
+    errors = {text: error * (alone if _magnitude(text) else 1.0) for text, error in made.prediction.errors.items()}
     predicted = made.prediction._replace(errors=errors, one_phase={})
     return replace(made, users=users[0], phases=Phases(users, tuple(names), kept), prediction=predicted)
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 FIRST = 0.25  # of the users answer the first of two phases; benchmarks/phases.py --first compares others
 _USAGE = "phases is 2, or the shares of the users of two phases, as in phases=[0.25, 0.75]"
 
+
 @dataclass(frozen=True)
 class Phases:
     """Of the first plan: how many users are expected in each phase.

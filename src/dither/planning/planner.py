@@ -94,7 +94,7 @@ def plan(
     period=...)`.
 
     `phases=2` asks a quarter of the users first, and the others when their tally has told where the people are:
-    `plan.next(tally)` gives the plan for these (`planning.phases`). `phases=[0.1, 0.9]` are the shares of users in each.
+    `plan.next(tally)` gives the plan for these (`planning.phases`). `phases=[0.1, 0.9]` are the shares of users.
     Predicted errors are those of both phases together. A number without known ends, `Numeric()`, needs it.
 
     A schema with `Public` attributes has a group for each combination of their values, and `users` may say how many
@@ -165,7 +165,17 @@ def _in_phases(schema: Schema, made: Plan, chooser: Chooser, several: tuple[int,
     """The plan of the first phase, predicted for all of them, beside the best plan that asks everybody at once."""
     once = replace(chooser, phases=1)
     alone = _made(schema, once, kept_ways(schema, once, chooser.n), chooser.n, weights)
-    predicted = made.prediction._replace(one_phase=alone.prediction.errors)
+    errors, shares = dict(alone.prediction.errors), made.shares.tolist()
+    for part, share in zip(made.parts, shares, strict=True):
+        question = part.questions[0]
+        error = (
+            question.one_phase_error(part.mechanism, chooser.n * share, chooser.n) if part.mechanism.phased else None
+        )
+        if question.cuts_learned and error is not None:
+            more = error * question.unit / made.predicted[str(question)]
+            told = [question, *(each for each in made.derived if question in each.rests_on)]
+            errors |= {str(each): made.predicted[str(each)] * more for each in told}
+    predicted = made.prediction._replace(one_phase={name: errors[name] for name in made.predicted})
     return replace(made, users=several[0], phases=Phases(several), prediction=predicted)
 
 

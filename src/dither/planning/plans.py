@@ -813,7 +813,7 @@ class Plan:
 
         Of a plan that was made with `phases=2`. The tally is made of reports, so nothing is spent; each user must be
         asked in one phase only, and in which is decided without looking at anybody's record. Results need both tallies:
-        `second.estimate(tally, earlier=[first_tally])`. `prior` is what `dither.plan` was given as such, for predictions.
+        `second.estimate(tally, earlier=[first_tally])`. `prior` is what `dither.plan` was given as such.
 
         >>> from dither import Numeric, plan
         >>> schema = Schema({"income": Numeric(0, 1_000_000)})

@@ -6,8 +6,8 @@ what is usual, what is bad luck, and how many intervals hold. Reports are drawn 
 private records have no place here.
 
 Of a plan with rounds it is one round that is rehearsed, the first. Of the first plan of two phases both are: who is
-asked first is drawn anew each time, and the second plan is made from their tally. Answers to ranges are left out: each query has a
-truth of its own (`planning.trial`).
+asked first is drawn anew each time, and the second plan is made from their tally. Answers to ranges are left out: each
+query has a truth of its own (`planning.trial`).
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ from dither.core.randomness import Stream
 from dither.display.plots import error_strips, saved
 from dither.display.progress import progress as bar
 from dither.display.table import TextTable
-from dither.planning.record_tables import columns_of
 from dither.errors import ParameterError
+from dither.planning.record_tables import columns_of
 from dither.planning.trial import truths
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ def _in_phases(
     assert plan.phases is not None
     errors: dict[str, list[Floats]] = {}
     inside: dict[str, list[Floats]] = {}
+    predicted: dict[str, float] = {}
     share = plan.phases.users[0] / sum(plan.phases.users)
     unseen = nullcontext(lambda count: None)
     with bar("Simulating", repetitions, unit="collections") if progress else unseen as advance:
@@ -156,11 +157,10 @@ def _in_phases(
             for name in (name for name in map(str, second.questions) if name in true):
                 low, high = (np.ravel(end) for end in found[name].interval(_LEVEL))
                 errors.setdefault(name, []).append(np.ravel(found[name].value) - true[name])
-                inside.setdefault(name, []).append((low <= true[name]) & (true[name] <= high))
-            predicted = {name: second.predicted[name] for name in errors}
+                inside.setdefault(name, []).append(((low <= true[name]) & (true[name] <= high)).astype(np.float64))
+            predicted |= {name: second.predicted[name] for name in errors}
             advance(1)
-    everybody = sum(plan.phases.users)
-    return Simulation(predicted, _stacked(errors), _stacked(inside), users, everybody)
+    return Simulation(predicted, _stacked(errors), _stacked(inside), users, plan.users_of_phases)
 
 
 def _stacked(found: Mapping[str, list[Floats]]) -> dict[str, Floats]:

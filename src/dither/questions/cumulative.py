@@ -113,9 +113,17 @@ class CumulativeOf(Question[Cumulative]):
     def as_asked_by(self, mechanism: Mechanism) -> Self:
         """With thresholds where an earlier phase saw many users, if there was one and not every value has its own."""
         cuts = mechanism.learned_cuts()
-        if cuts is None or (self.whole and self.attribute.k <= MOST_PLACES):
+        if cuts is None or not self.cuts_learned:
             return self
         return replace(self, cuts=tuple(cuts) if self.whole else round_cuts(cuts, self.attribute))
+
+    @property
+    def cuts_learned(self) -> bool:
+        return not (self.whole and self.attribute.k <= MOST_PLACES)
+
+    def one_phase_error(self, mechanism: Mechanism, reports: float, users: float) -> float | None:
+        learned: Any = self._placed.reading_of(mechanism)  # one of a mechanism that is phased, so it knows
+        return float(np.sqrt(learned.one_phase_mse(reports, users)))
 
     # Where it cuts -----------------------------------------------------------------------------------------------
 

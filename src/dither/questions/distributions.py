@@ -71,8 +71,16 @@ class DistributionOf(SharesOf):
 
     def as_asked_by(self, mechanism: Mechanism) -> Self:
         """With bins that are narrow where an earlier phase saw many users, if there was one."""
-        cuts = mechanism.learned_cuts() if self._binned else None
+        cuts = mechanism.learned_cuts() if self.cuts_learned else None
         return self if cuts is None else replace(self, cuts=round_cuts(cuts, self.attribute))
+
+    @property
+    def cuts_learned(self) -> bool:
+        return self._binned
+
+    def one_phase_error(self, mechanism: Mechanism, reports: float, users: float) -> float | None:
+        learned: Any = self._placed.reading_of(mechanism)  # one of a mechanism that is phased, so it knows
+        return float(np.sqrt(learned.one_phase_mse(reports, users)))
 
     @property
     def axis(self) -> Thresholds:
@@ -144,7 +152,7 @@ class PlacedShares(Placed):
         """What must be known about its predicted error."""
         return (
             "predicted is the error of the share of a bin after all phases, on average over bins that are narrow where "
-            "many are, for the hardest of eight shapes; smooth data are kinder. Intervals hold for any data, and are "
+            "many are, for the hardest of nine shapes; smooth data are kinder. Intervals hold for any data, and are "
             "wider than this error would give."
         )
 

@@ -1,8 +1,8 @@
 """The order of magnitude of a number without known ends: `magnitude(income)`.
 
 Its values fall into classes by sign and power of two: from -2^(e+1) to -2^e, next to 0, from 2^e to 2^(e+1). These have
-an order, so it is asked for as shares below thresholds are (`questions.cumulative`): of 127 whole numbers, of which 63 is
-next to 0. It is asked in the first of two phases, and tells the domain of the second one (`planning.open_numbers`).
+an order, so it is asked for as shares below thresholds are (`questions.cumulative`): of 127 whole numbers, of which 63
+is next to 0. It is asked in the first of two phases, and tells the domain of the second one (`planning.open_numbers`).
 """
 
 import math
@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.columns import floats_of
 from dither.core.checks import as_float
+from dither.core.columns import floats_of
 from dither.core.cumulative_estimate import Cumulative
 from dither.core.mechanism import Mechanism
 from dither.core.tally import Tally
@@ -73,7 +73,7 @@ class Magnitudes:
 
 def edges() -> Floats:
     """Where classes end: that of place i is the upper end of class i, of all but the last."""
-    positive = 2.0 ** np.arange(LEAST, LEAST + OCTAVES)
+    positive = np.exp2(np.arange(LEAST, LEAST + OCTAVES, dtype=np.float64))
     return np.concatenate([-positive[::-1], positive])
 
 
@@ -102,7 +102,7 @@ class MagnitudeOf(CumulativeOf):
     @classmethod
     def read(cls, schema: Schema, inside: str) -> Self | None:
         name = inside if inside in schema else inside.strip()
-        attribute: Any = schema[name] if name in schema else None
+        attribute: Any = schema.get(name)
         return cls(name, Magnitudes(attribute)) if attribute is not None and cls.asks(attribute) else None
 
     @property

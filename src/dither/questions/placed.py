@@ -1,8 +1,8 @@
 """Numbers as they are, as places from -1 to 1: the form of a question that is put to a mechanism for numbers.
 
-Shares along a number can be asked for as the cell that a value is in, or as the value itself, of which the server learns
-a blurred picture. The second is this form; what is read off the picture is for the question to say. Whole numbers stand
-from end to end.
+Shares along a number can be asked for as the cell that a value is in, or as the value itself, of which the server
+learns a blurred picture. The second is this form; what is read off the picture is for the question to say. Whole
+numbers stand from end to end.
 
 **Cuts.** Where an earlier phase told where the people are, a question about a number cuts it there
 (`Mechanism.learned_cuts`): at thresholds that are close to each other where many are. `round_cuts` makes them numbers
@@ -98,5 +98,3 @@ def whole_cuts(cuts: Sequence[float], k: int) -> NDArray[np.int64]:
     """Of k whole numbers, counted from 0: the first above each of these places, each once and none the lowest."""
     first = np.ceil((np.array(cuts) + 1) / 2 * (k - 1)).astype(np.int64)
     return np.unique(np.clip(first, 1, k - 1))
-
-

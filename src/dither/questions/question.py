@@ -367,6 +367,15 @@ class Question(ABC, Generic[R]):
         return None
 
     @property
+    def cuts_learned(self) -> bool:
+        """Whether its numbers are of other places where an earlier phase has told where the people are."""
+        return False
+
+    def one_phase_error(self, mechanism: Mechanism, reports: float, users: float) -> float | None:
+        """Its error at such places if all users had been asked in one phase, in the mechanism's units; if known."""
+        return None
+
+    @property
     def learns(self) -> str | None:
         """What is learned for the next phase from its result, where that is what it is asked for."""
         return None
