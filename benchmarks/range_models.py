@@ -375,6 +375,12 @@ def _read_reference() -> dict[str, Any]:
     return json.loads(REFERENCE.read_text()) if REFERENCE.exists() else {}
 
 
+def _write_reference(found: Mapping[str, Any]) -> None:
+    """A line a population and setting, so that a change shows where it is."""
+    lines = [f"{json.dumps(key)}: {json.dumps(found[key], sort_keys=True)}" for key in sorted(found)]
+    REFERENCE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
 @click.command(help=(__doc__ or "").split("\n")[0])
 @click.option("--quick", is_flag=True, help="A smoke test: few users, two repetitions.")
 @click.option("--centre", is_flag=True, help="The centre alone.")
@@ -413,7 +419,7 @@ def main(
     able = [method for method in methods() if method in (chosen or METHODS)]
     cells = everything(names, settings, able, most, workers or machine.cores, folder)
     if refer:
-        REFERENCE.write_text(json.dumps(reference_of(cells, _read_reference()), indent=0, sort_keys=True) + "\n")
+        _write_reference(reference_of(cells, _read_reference()))
     verdict = Verdict(cells, _read_reference())
     notes = [*missing(), *([] if phased() else [f"{TWO_PHASES} are left out: Copula has no second phase yet"])]
     for setting in settings[:1]:

@@ -102,7 +102,7 @@ class Numeric:
     high: float
     missing: float | None = None
     scale: Literal["log"] | None = field(default=None, kw_only=True, metadata=_LATER)
-    cuts: tuple[float, ...] | None = field(default=None, kw_only=True, metadata=_LATER)
+    cuts: Sequence[float] | None = field(default=None, kw_only=True, metadata=_LATER)
     lattice: float | None = field(default=None, kw_only=True, metadata=_LATER)
 
     kind: ClassVar[Literal["numeric"]] = "numeric"
@@ -151,7 +151,7 @@ class Numeric:
         if self.scale is not None:
             return LogSpacing(self.low, self.high)
         if self.cuts is not None:
-            return CutSpacing(self.low, self.high, self.cuts)
+            return CutSpacing(self.low, self.high, tuple(self.cuts))
         return None if self.lattice is None else Lattice(self.low, self.high, self.lattice)
 
     def numeric(self) -> "Numeric":
