@@ -435,16 +435,16 @@ def main(
     taken = (time.perf_counter() - start) / 60
     click.echo(f"{taken:.1f} minutes.")
     if write:
-        keep("range_models", _section(verdict, machine, notes))
+        keep("range_models", _section(verdict, machine, notes, repetitions))
         click.echo(f"Results written to {README.parent.name}/{README.name}")
 
 
-def _section(verdict: Verdict, machine: Machine, notes: Sequence[str]) -> str:
+def _section(verdict: Verdict, machine: Machine, notes: Sequence[str], repetitions: int | None) -> str:
     """The generated part of the README."""
     setting, several = verdict.settings[0], len(verdict.settings) > 1
-    command = f"python benchmarks/range_models.py{'' if several else ' --centre'} --write"
+    options = f"{'' if several else ' --centre'}{f' --repetitions {repetitions}' if repetitions else ''} --write"
     lines = [
-        f"Measured on {date.today().isoformat()} by `{command}`.",
+        f"Measured on {date.today().isoformat()} by `python benchmarks/range_models.py{options}`.",
         f"Machine: {machine}.",
         *verdict.lines(),
         *notes,
