@@ -109,7 +109,7 @@ class Numeric:
         high: float | None = None
     missing: float | None = None
     scale: Literal["log"] | None = field(default=None, kw_only=True, metadata=_LATER)
-    cuts: tuple[float, ...] | None = field(default=None, kw_only=True, metadata=_LATER)
+    cuts: Sequence[float] | None = field(default=None, kw_only=True, metadata=_LATER)
     lattice: float | None = field(default=None, kw_only=True, metadata=_LATER)
 
     kind: ClassVar[Literal["numeric"]] = "numeric"
@@ -166,7 +166,7 @@ class Numeric:
         if self.scale is not None:
             return LogSpacing(self.low, self.high)
         if self.cuts is not None:
-            return CutSpacing(self.low, self.high, self.cuts)
+            return CutSpacing(self.low, self.high, tuple(self.cuts))
         return None if self.lattice is None else Lattice(self.low, self.high, self.lattice)
 
     @property
