@@ -47,9 +47,9 @@ from dither.mechanisms.window_evidence import probabilities
 Floats = NDArray[np.float64]
 
 STRETCHES = 32  # of the table that a first phase tells
-# Of the table that follows the domain, and not the estimate. With a tenth the errors of shares below thresholds are, over
-# eight populations at epsilon 1 and 100,000 users, as large at quantiles and about 1.3 times as large at equal distances
-# (`python benchmarks/phases.py --even`).
+# Of the table that follows the domain, and not the estimate. With a tenth the errors of shares below thresholds, over
+# eight populations at epsilon 1 and 100,000 users, are as large at quantiles and about 1.3 times as large at equal
+# distances (`python benchmarks/phases.py --even`).
 _EVEN = 0.3
 _SAME = 1e-9  # places that are this close are one
 _NO_AVERAGE = "shares of a distribution are no average of reports, so one report has no moments for them"
