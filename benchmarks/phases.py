@@ -253,7 +253,7 @@ def main(fit: bool, first: bool, even: bool, quick: bool, users: int, epsilon: f
                 print(*setting, *(f"{error:.4f}" for error in errors), sep="  ", flush=True)
         return
     shares = (0.1, 0.25, 0.4) if first else (0.25,)
-    parts = (0.1, 0.3, 0.5) if even else (quantile_wave._EVEN,)
+    parts = (0.1, 0.3) if even else (quantile_wave._EVEN,)
     for share in shares:
         for part in parts:
             quantile_wave._EVEN = part

@@ -139,8 +139,9 @@ def plan(
     limits = checked_limits(most_evaluations, most_bytes)
     crowd = checked_crowd(epsilon, central, delta, batch, users)
     spent = (epsilon, delta) if crowd is None else (crowd.epsilon, 0.0)
-    chooser = chooser_of(schema, spent[0], users, spent[1], ask, prior, weights, limits, liars)
-    chooser = replace(chooser, goal=checked_choice("goal", goal, GOALS), phases=1 if several is None else len(several))
+    count = 1 if several is None else len(several)
+    chooser = chooser_of(schema, spent[0], users, spent[1], ask, prior, weights, limits, liars, count)
+    chooser = replace(chooser, goal=checked_choice("goal", goal, GOALS), phases=count)
     if goal == "maximum" and chooser.derived:
         raise ParameterError(
             'goal="maximum" is for what reports answer, such as means and shares; leave out what is worked out from '
@@ -176,7 +177,23 @@ def _in_phases(schema: Schema, made: Plan, chooser: Chooser, several: tuple[int,
             told = [question, *(each for each in made.derived if question in each.rests_on)]
             errors |= {str(each): made.predicted[str(each)] * more for each in told}
     predicted = made.prediction._replace(one_phase={name: errors[name] for name in made.predicted})
+    predicted = predicted._replace(errors=_known_in_phases(made, chooser, several))
     return replace(made, users=several[0], phases=Phases(several), prediction=predicted)
+
+
+def _known_in_phases(made: Plan, chooser: Chooser, several: tuple[int, ...]) -> dict[str, float]:
+    """Predicted errors, of what is learned in phases for users like those of the prior, where there is one."""
+    errors = dict(made.predicted)
+    for part, share in zip(made.parts, made.shares.tolist(), strict=True):
+        question = part.questions[0]
+        users = None if question.spread_by is None else chooser.users.get(question.spread_by)
+        if not part.mechanism.phased or users is None:
+            continue
+        reports = several[0] * share, several[1] * share
+        less = question.known_error(part.mechanism, users, reports) * question.unit / made.predicted[str(question)]
+        told = [question, *(each for each in made.derived if question in each.rests_on)]
+        errors |= {str(each): made.predicted[str(each)] * less for each in told}
+    return errors
 
 
 def checked_crowd(epsilon: Any, central: Any, delta: Any, batch: Any, users: int) -> Crowd | None:
@@ -255,6 +272,7 @@ def chooser_of(
     weights: Weights | None,
     limits: ReportLimits,
     liars: float = 0.0,
+    phases: int = 1,
 ) -> Chooser:
     """What compares the ways to ask, with everything checked."""
     if not isinstance(schema, Schema):
@@ -264,7 +282,9 @@ def chooser_of(
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta)
     asked = questions(schema, ask)
     given = checked_mapping(weights, 'weights maps questions to numbers, as in weights={"mean(income)": 2.0}')
-    known, share = known_users(schema, known_by(asked), prior), checked_share("liars", liars)
+    spreads = [each.spread_by for each in known_by(asked)] if phases > 1 else []
+    about = tuple(dict.fromkeys([*known_by(asked), *(each for each in spreads if each is not None)]))
+    known, share = known_users(schema, about, prior), checked_share("liars", liars)
     demand = demanded(importances(asked, given), known)
     if not demand.importance:
         raise ParameterError("nothing has to be reported for this: ask for something that devices know, too")

@@ -59,6 +59,7 @@ from dither.questions.placed import Placed, round_cuts, whole_cuts
 from dither.questions.question import FINE, Column, Floats, Form, Question, Whole
 from dither.schema import Attribute
 from dither.utility.limits import Parameters, frequencies
+from dither.utility.population import Population
 
 MOST_PLACES = 128  # whole numbers with a threshold between each two; stored plans rely on it
 _FINER = (128, 512)  # multiples of BINS; what a plan for a crowd takes to make grows with their number
@@ -120,6 +121,14 @@ class CumulativeOf(Question[Cumulative]):
     @property
     def cuts_learned(self) -> bool:
         return not (self.whole and self.attribute.k <= MOST_PLACES)
+
+    @property
+    def spread_by(self) -> MeanOf:
+        return MeanOf(self.name, self.attribute)
+
+    def known_error(self, mechanism: Mechanism, users: Population, reports: tuple[float, float]) -> float:
+        learned: Any = self._placed.reading_of(mechanism)  # one of a mechanism that is phased, so it knows
+        return float(np.sqrt(learned.known_mse(users.values, users.weights, reports)))
 
     def one_phase_error(self, mechanism: Mechanism, reports: float, users: float) -> float | None:
         learned: Any = self._placed.reading_of(mechanism)  # one of a mechanism that is phased, so it knows

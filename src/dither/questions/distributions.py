@@ -21,12 +21,14 @@ from dither.core.cumulative_estimate import Thresholds
 from dither.core.estimate import Estimate
 from dither.core.mechanism import Mechanism, PredictedReading
 from dither.errors import ParameterError
+from dither.questions.means import MeanOf
 from dither.questions.placed import Placed, round_cuts
 from dither.questions.question import FINE, Floats, Form
 from dither.questions.shares import SharesOf
 from dither.ranges.axes import Axis
 from dither.refine.smooth import MOST_CELLS, smooth
 from dither.schema import Attribute
+from dither.utility.population import Population
 
 BINS = 32  # stored plans rely on it
 MOST_PLACES = 128  # whole numbers whose shares are read off a smooth density one by one
@@ -77,6 +79,14 @@ class DistributionOf(SharesOf):
     @property
     def cuts_learned(self) -> bool:
         return self._binned
+
+    @property
+    def spread_by(self) -> MeanOf:
+        return MeanOf(self.name, self.attribute)
+
+    def known_error(self, mechanism: Mechanism, users: Population, reports: tuple[float, float]) -> float:
+        learned: Any = self._placed.reading_of(mechanism)  # one of a mechanism that is phased, so it knows
+        return float(np.sqrt(learned.known_mse(users.values, users.weights, reports)))
 
     def one_phase_error(self, mechanism: Mechanism, reports: float, users: float) -> float | None:
         learned: Any = self._placed.reading_of(mechanism)  # one of a mechanism that is phased, so it knows

@@ -119,6 +119,10 @@ class MagnitudeOf(CumulativeOf):
         )
 
     @property
+    def spread_by(self) -> None:  # type: ignore[override]
+        """Nothing is known of a number without ends."""
+
+    @property
     def about(self) -> None:
         """Classes are no cells of a number on a domain."""
 

@@ -371,6 +371,15 @@ class Question(ABC, Generic[R]):
         """Whether its numbers are of other places where an earlier phase has told where the people are."""
         return False
 
+    @property
+    def spread_by(self) -> "Question | None":
+        """The question whose users tell how its attribute is spread: on it depends its error in phases."""
+        return None
+
+    def known_error(self, mechanism: Mechanism, users: Population, reports: tuple[float, float]) -> float:
+        """Its error in two phases for users like these, by so many reports in each; of one that is `spread_by`."""
+        raise TypeError(f"it is not known what {self} costs in phases")
+
     def one_phase_error(self, mechanism: Mechanism, reports: float, users: float) -> float | None:
         """Its error at such places if all users had been asked in one phase, in the mechanism's units; if known."""
         return None
