@@ -48,6 +48,7 @@ _FLAT = 1e-2  # of log-posterior, gained by a step
 _LONGEST = 4.0  # of theta in a step
 _NEGLIGIBLE = 1e-4  # weight of a fit
 _MOST_HEARD = 2.0**40  # reports: with more, nothing of the prior is left in a float
+_TEMPER = 4.0
 _HEIGHT = 2.0  # standard deviation of a spike of log-density
 _LATTICES = (5, 10)  # people round to these
 _MOST_SPIKES, _SEARCHED = 24, 2
@@ -132,17 +133,24 @@ def _fitted(evidence: "_Evidence", theta: Floats, order: int, strength: float, s
 
 
 def _averaged(fits: Sequence[_Fit], cells: int) -> Shares:
+    """The shares by the evidence of each fit, and what is open about them by its root of the order `_TEMPER`.
+
+    Evidence by Laplace's approximation is good to some units of its logarithm, and a flat density that fits a little
+    better than one with two peaks does not rule it out.
+    """
     scores = np.array([fit.score for fit in fits])
-    weights = np.exp(scores - scores.max())
-    weights /= weights.sum()
-    kept = [(weight, fit) for weight, fit in zip(weights, fits, strict=True) if weight > _NEGLIGIBLE]
-    total = sum(weight for weight, _ in kept)
-    value = np.asarray(sum(weight * fit.shares for weight, fit in kept) / total)
+    value = np.asarray(sum(weight * fit.shares for weight, fit in _weighted(scores, fits)))
     spread = np.zeros((cells, cells))
-    for weight, fit in kept:
+    for weight, fit in _weighted(scores / _TEMPER, fits):
         jacobian, apart = np.diag(fit.shares) - np.outer(fit.shares, fit.shares), fit.shares - value
         spread += weight * (jacobian @ np.linalg.solve(fit.hessian, jacobian) + np.outer(apart, apart))
-    return Shares(value, spread / total)
+    return Shares(value, spread)
+
+
+def _weighted(scores: Floats, fits: Sequence[_Fit]) -> list[tuple[float, _Fit]]:
+    weights = np.exp(scores - scores.max())
+    weights = np.where(weights > _NEGLIGIBLE * weights.sum(), weights, 0.0)
+    return [(weight, fit) for weight, fit in zip((weights / weights.sum()).tolist(), fits, strict=True) if weight]
 
 
 # Spikes ----------------------------------------------------------------------------------------------------------
