@@ -42,6 +42,7 @@ _MEANS = np.linspace(-0.8, 0.8, 9)
 _SPREADS = np.geomspace(0.005, 2.0, 9)
 _ENOUGH_PAIRS = 3  # to speak of their mean
 _LADDER = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 13)])
+_TEMPER = 4.0
 _ROUNDS = 100
 _LEAST = 1e-2  # of what the copula puts into a cell is left
 _TINY = 1e-9
@@ -227,7 +228,13 @@ def rests(pairs: Sequence[Seen], bases: Sequence[Floats]) -> list[Rest]:
         mixture = (posterior.sum(axis=0) + 1 / len(_LADDER)) / (len(pairs) + 1)
         posterior = chance * mixture
         posterior /= posterior.sum(axis=1, keepdims=True)
-    return [_rest(*each) for each in zip(pairs, bases, found, posterior, strict=True)]
+    return [_rest(*each) for each in zip(pairs, bases, found, posterior, _tempered(evidence, mixture), strict=True)]
+
+
+def _tempered(evidence: Floats, mixture: Floats) -> Floats:
+    """How likely each tau is for each pair, with less faith in its evidence, and in that of the other pairs."""
+    chance = np.exp((evidence - evidence.max(axis=1, keepdims=True)) / _TEMPER) * mixture ** (1 / _TEMPER)
+    return chance / chance.sum(axis=1, keepdims=True)
 
 
 def _ladder(pair: Seen, base: Floats) -> _Ladder:
@@ -259,10 +266,11 @@ def _in_contrasts(table: Floats) -> Floats:
     return np.ravel(_contrasts(table.shape[0]).T @ table @ _contrasts(table.shape[1]))
 
 
-def _rest(pair: Seen, base: Floats, ladder: _Ladder, posterior: Floats) -> Rest:
+def _rest(pair: Seen, base: Floats, ladder: _Ladder, posterior: Floats, tempered: Floats) -> Rest:
+    """The mean by the posterior of tau, and what is open by a tempered one."""
     mean = posterior @ ladder.means
     apart = ladder.means - mean
-    covariance = np.einsum("t,tij->ij", posterior, ladder.covariances) + (apart.T * posterior) @ apart
+    covariance = np.einsum("t,tij->ij", tempered, ladder.covariances) + (apart.T * tempered) @ apart
     table = base + (ladder.coordinates @ mean).reshape(base.shape)
     factors = (ladder.coordinates @ _root(covariance)).T.reshape(-1, *base.shape)
     return Rest(with_margins(np.maximum(table, _LEAST * base), pair.rows, pair.columns), factors)
