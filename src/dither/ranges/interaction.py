@@ -79,6 +79,11 @@ class SeenGrid:
             sides.append(_contrasts(len(places) - 1).T @ held @ _contrasts(int(places[-1])))
         return np.asarray(np.kron(*sides), dtype=np.float64)
 
+    def left(self, table: Floats) -> Floats:
+        """What it tells beyond its margins that a table of the pair's cells does not, an entry for each contrast."""
+        apart = self.value - self.summed(table)
+        return np.ravel(_contrasts(apart.shape[0]).T @ apart @ _contrasts(apart.shape[1]))
+
 
 @dataclass(frozen=True, eq=False)
 class Seen:
@@ -109,6 +114,12 @@ class Seen:
     def answered(self) -> tuple[SeenGrid, ...]:
         """The grids about which somebody did."""
         return tuple(grid for grid in self.grids if grid.told)
+
+    def misfit(self, table: Floats) -> tuple[float, int]:
+        """The squares of what a table does not explain, in standard errors; and of how many numbers."""
+        told = self.answered
+        squares = (float((grid.left(table) ** 2).sum()) / grid.variance for grid in told)
+        return sum(squares), sum(len(grid.contrasts) for grid in told)
 
     def base(self, correlation: float) -> Floats:
         """What the copula puts into the cells."""
@@ -224,6 +235,7 @@ def rests(pairs: Sequence[Seen], bases: Sequence[Floats]) -> list[Rest]:
     evidence = np.array([each.evidence for each in found])
     chance = np.exp(evidence - evidence.max(axis=1, keepdims=True))
     posterior = chance / chance.sum(axis=1, keepdims=True)
+    mixture = np.full(len(_LADDER), 1 / len(_LADDER))
     for _ in range(_ROUNDS):
         mixture = (posterior.sum(axis=0) + 1 / len(_LADDER)) / (len(pairs) + 1)
         posterior = chance * mixture
@@ -250,7 +262,7 @@ def _ladder(pair: Seen, base: Floats) -> _Ladder:
     size = prior.shape[1]
     precision, pull = np.zeros((size, size)), np.zeros(size)
     for grid in pair.answered:
-        own, left = grid.contrasts, _in_contrasts(grid.value - grid.summed(base))
+        own, left = grid.contrasts, grid.left(base)
         precision += own.T @ own / grid.variance
         pull += own.T @ left / grid.variance
     # With prior P and precision H of what was seen: the posterior has the covariance (1 + P H)^-1 P.
@@ -259,11 +271,6 @@ def _ladder(pair: Seen, base: Floats) -> _Ladder:
     means = covariances @ pull
     evidence = -0.5 * (np.linalg.slogdet(spread)[1] - means @ pull)
     return _Ladder(coordinates, means, np.asarray(covariances, dtype=np.float64), evidence)
-
-
-def _in_contrasts(table: Floats) -> Floats:
-    """What a table has beyond its margins."""
-    return np.ravel(_contrasts(table.shape[0]).T @ table @ _contrasts(table.shape[1]))
 
 
 def _rest(pair: Seen, base: Floats, ladder: _Ladder, posterior: Floats, tempered: Floats) -> Rest:
