@@ -211,7 +211,7 @@ def heat() -> Figure:
 
 
 def phases() -> Figure:
-    """Two attributes with long tails: the cells that users are asked about, and the estimates, in one phase and in two."""
+    """Two attributes with long tails: the cells that are asked about, and the estimates, in one phase and in two."""
     users, size, shown = 200_000, 64, 20
     z = np.random.default_rng(1).standard_normal((users, 2)) @ np.linalg.cholesky([[1, 0.7], [0.7, 1]]).T
     people = np.clip(3 * np.exp(0.9 * z), 0, size - 1).astype(np.int64)
