@@ -12,13 +12,13 @@ The planner's default for range queries. In one phase:
 - **Pairs** (`interaction`). A correlation for each pair, shrunk towards those of the others; and what a normal copula
   does not explain, shrunk towards nothing. Without a correlation to be seen this is the product of marginals that wins
   on weakly correlated data; with much data it is as free as a grid.
-- **More attributes** (`model`). Of all tables that have these pairs the one nearest to the normal copula.
+- **More attributes** (`model`). Records with weights, of the copula and raked to all pairs: answers add up.
 
 **In two phases** (`first`, `after`), each user still reports once. A quarter of the users report single attributes, as
 above. What their tally tells is public, and decides what the others are asked: the square wave of the *estimated
 quantile* of a value instead of the value, and grids of pairs with cuts at quantiles (`quantile_scale`). So windows and
 cells are narrow where the people are. The model is fitted to the reports of both phases (`RangeReading.earlier`). Over
-14 populations errors are .75 of those of one phase, .4 with long tails and many zeros
+14 populations errors are .72 of those of one phase before, .3 to .4 with long tails and many zeros
 (docs/decisions/0045-two-phases.md).
 
 On the data of 004 its error is a half to an eighth of HDG's; docs/ranges.md has these and others, and where it is not
@@ -27,7 +27,7 @@ best (clusters).
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,6 +55,8 @@ _COARSEST, _FINEST = 1, 4  # powers of two
 # the error is 7% and 14% larger for two attributes, the same and 23% larger for four (`python benchmarks/constants.py
 # ranges.copula._PACE`).
 _PACE = 1.5
+# Of the standard error of one question that all users answer by one of two signs: no pair is known better than that.
+_RESOLVED = 0.5
 _UNASKED = 0.05  # of its usual share, for an attribute that no query is about: every one must be heard of
 _FINE = 64  # the usual share of a pair, where shares are divided by what will be asked
 _MOST_EXPECTED = 1 << 50  # users; grids do not get finer long before
@@ -175,7 +177,9 @@ class Copula(Ranges):
     def _model_read(self, collected: list[Collected], n: int, reading: RangeReading) -> "Model":
         from dither.ranges.fit import copula  # a device has no use for it
 
-        return copula(self.shape, collected, _ordered(self.shape, self.nominal), reading.beside, reading.smoothed)
+        ordered = _ordered(self.shape, self.nominal)
+        found = copula(self.shape, collected, ordered, reading.beside, reading.smoothed)
+        return replace(found, resolution=_RESOLVED * math.sqrt(noise(2, self.epsilon) / max(n, 1)))
 
     def _notes(self) -> tuple[str, ...]:
         return (
