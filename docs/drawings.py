@@ -210,7 +210,7 @@ def heat() -> Figure:
     return figure
 
 
-def phases() -> Figure:
+def two_phases() -> Figure:
     """Two attributes with long tails: the cells that are asked about, and the estimates, in one phase and in two."""
     users, size, shown = 200_000, 64, 20
     z = np.random.default_rng(1).standard_normal((users, 2)) @ np.linalg.cholesky([[1, 0.7], [0.7, 1]]).T
@@ -320,7 +320,7 @@ def phases() -> Figure:
 
 
 DRAWINGS: dict[str, Callable[[], Figure]] = {
-    "phases": phases,
+    "two_phases": two_phases,
     "results": results,
     "heat": heat,
     "phases": phases,

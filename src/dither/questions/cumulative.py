@@ -167,7 +167,7 @@ class CumulativeOf(Question[Cumulative]):
         if self.whole:
             return (self.attribute.low + self._starts - 1).astype(np.float64)
         if self.cuts is not None:
-            return self.attribute.centre + self.attribute.scale * np.array(self.cuts)
+            return self.attribute.centre + self.attribute.half_width * np.array(self.cuts)
         return np.linspace(self.attribute.low, self.attribute.high, self.cell_count + 1)[1:-1]
 
     @property

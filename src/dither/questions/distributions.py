@@ -115,7 +115,7 @@ class DistributionOf(SharesOf):
         low, high, cuts = self.attribute.low, self.attribute.high, self.cuts
         if cuts is None:
             return np.linspace(low, high, BINS + 1)
-        return np.concatenate([[low], self.attribute.centre + self.attribute.scale * np.array(cuts), [high]])
+        return np.concatenate([[low], self.attribute.centre + self.attribute.half_width * np.array(cuts), [high]])
 
     @property
     def edges(self) -> Floats:

@@ -82,7 +82,7 @@ def round_cuts(cuts: Sequence[float], attribute: Any) -> tuple[float, ...]:
     >>> [round(100_000 * (1 + cut)) for cut in near]
     [1200, 2500, 110000]
     """
-    values = attribute.centre + attribute.scale * np.array(cuts)
+    values = attribute.centre + attribute.half_width * np.array(cuts)
     ends = np.concatenate([[attribute.low], values, [attribute.high]])
     rounded = []
     for value, low, high in zip(values.tolist(), ends[:-2].tolist(), ends[2:].tolist(), strict=True):
@@ -90,7 +90,7 @@ def round_cuts(cuts: Sequence[float], attribute: Any) -> tuple[float, ...]:
         unit = 10.0 ** math.floor(math.log10(2 * _NEAR * gap)) if gap > 0 else 0.0
         rounded.append(round(value / unit) * unit if unit else value)
     inner = sorted({value for value in rounded if attribute.low < value < attribute.high})
-    places = (np.array(inner) - attribute.centre) / attribute.scale
+    places = (np.array(inner) - attribute.centre) / attribute.half_width
     return tuple(places[(places > -1) & (places < 1)].tolist())
 
 
