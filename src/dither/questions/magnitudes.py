@@ -47,7 +47,7 @@ class Magnitudes:
         return float(CENTRE)
 
     @property
-    def scale(self) -> float:
+    def half_width(self) -> float:
         """Half the width of the classes."""
         return float(OCTAVES)
 
