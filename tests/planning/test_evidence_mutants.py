@@ -133,7 +133,9 @@ def test_errors_without_who_was_asked(monkeypatch):
     monkeypatch.setattr(
         Part,
         "estimates",
-        lambda self, tally, promise, users, others=None: real_estimates(self, tally, promise, tally.n, others),
+        lambda self, tally, promise, users, others=None, earlier=(): real_estimates(
+            self, tally, promise, tally.n, others
+        ),
     )
     monkeypatch.setattr(Part, "tells", lambda self, tally, found, users: real_tells(self, tally, found, tally.n))
     monkeypatch.setattr(WhoWasAsked, "known", 0.0)

@@ -420,7 +420,7 @@ def test_noise_that_all_rows_share(monkeypatch):
 def test_a_pair_whose_columns_are_swapped(monkeypatch):
     real = Part.estimates
 
-    def estimated(part, tally, guarantee, users, others=None):
+    def estimated(part, tally, guarantee, users, others=None, earlier=()):
         found = list(real(part, tally, guarantee, users, others))
         yield from zip(part.questions, [estimate for _, estimate in reversed(found)], strict=True)
 
@@ -465,7 +465,10 @@ def test_the_variance_of_who_is_asked_is_not_predicted(monkeypatch):
 
 def test_the_variance_of_who_is_asked_is_not_stated(monkeypatch):
     real = Part.estimates
-    asked: Any = lambda part, tally, guarantee, users, others=None: real(part, tally, guarantee, tally.n)  # noqa: E731
+
+    def asked(part: Any, tally: Any, guarantee: Any, users: Any, others: Any = None, earlier: Any = ()) -> Any:
+        return real(part, tally, guarantee, tally.n)
+
     monkeypatch.setattr(Part, "estimates", asked)
     assert caught(check_who_is_drawn)
 

@@ -73,11 +73,14 @@ class EarlierPhase:
         return {"plan": self.plan.to_dict(), "tally": self.tally}
 
 
-def users_of_phases(phases: Any, users: int) -> tuple[int, ...] | None:
-    """How many of the users answer in each phase; None where there is one."""
+def in_one(phases: Any) -> bool:
+    """Whether all users are asked at once."""
+    return whole_number(phases) == 1
+
+
+def users_of_phases(phases: Any, users: int) -> tuple[int, ...]:
+    """How many of the users answer in each of two phases."""
     count = whole_number(phases)
-    if count == 1:
-        return None
     shares = [FIRST, 1 - FIRST] if count == 2 else phases if is_list(phases) else []
     numbers = [as_float(each) for each in shares]
     if len(numbers) != 2 or not all(0 < each < 1 for each in numbers) or abs(sum(numbers) - 1) > 1e-9:

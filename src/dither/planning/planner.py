@@ -27,7 +27,7 @@ from dither.planning.demand import demanded, known_by
 from dither.planning.group_planner import asked_in_groups, crowd_of_groups, has_groups, plan_of_groups, refuse_rounds
 from dither.planning.importance import Weights, importances, told_weights
 from dither.planning.open_numbers import open_numbers, plan_of_magnitudes, refuse_open
-from dither.planning.phases import Phases, refuse_with_phases, users_of_phases
+from dither.planning.phases import Phases, in_one, refuse_with_phases, users_of_phases
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
@@ -107,9 +107,9 @@ def plan(
     >>> [part.name for part in best.parts], best.questions_per_user
     (['mean(income)', 'histogram(job)'], 1)
     """
-    several = users_of_phases(phases, sum(users.values()) if isinstance(users, Mapping) else users)
-    if several is not None:
+    if not in_one(phases):
         refuse_with_phases(rounds != 1, has_groups(schema, epsilon), central is not None)
+    several = None if in_one(phases) else users_of_phases(phases, checked_count("users", users, 2, MOST_WHOLE))  # type: ignore[arg-type]
     unknown = open_numbers(schema, ask)
     if unknown:
         if several is None:

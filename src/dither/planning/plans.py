@@ -822,7 +822,7 @@ class Plan:
         >>> second = first.next(early)
         >>> late = second.tally(second.randomize({"income": [20_000 + i for i in range(30_000)]}, seed=2))
         >>> found = second.estimate(late, earlier=[early])["median(income)"]
-        >>> first.users, second.users, 25_000 < found.value < 45_000
+        >>> first.users, second.users, 25_000 < float(found.value) < 45_000
         (10000, 30000, True)
         """
         return next_plan(self, tally, prior)
