@@ -19,7 +19,7 @@ def normal(correlation: float, rows: np.ndarray = EVEN, columns: np.ndarray = EV
 
 def seen(table: np.ndarray, error: float, seed: int | None = None, ordered: bool = True) -> Seen:
     noise = 0.0 if seed is None else np.random.default_rng(seed).normal(0, error, table.shape)
-    return Seen(table.sum(axis=1), table.sum(axis=0), table + noise, error**2, ordered)
+    return Seen.of_grid(table.sum(axis=1), table.sum(axis=0), table + noise, error**2, ordered)
 
 
 def checkered(strength: float = 0.5) -> np.ndarray:
@@ -43,7 +43,7 @@ def test_in_much_noise_there_is_no_correlation_to_be_seen():
     found = correlations([seen(normal(0.8), 1.0)])
     assert abs(found.value[0]) < 0.05
     assert found.stderr[0] > 0.25
-    nobody = Seen(EVEN, EVEN, np.full((6, 6), 1 / 36), np.inf)
+    nobody = Seen.of_grid(EVEN, EVEN, np.full((6, 6), 1 / 36), np.inf)
     assert correlations([nobody]).value.tolist() == [0.0]
 
 
@@ -104,7 +104,7 @@ def test_in_much_noise_a_table_is_the_base():
     base = normal(0.5)
     found = rests([seen(checkered(), 10.0, seed=1)], [base])[0]
     np.testing.assert_allclose(found.table, base, atol=0.01)
-    nobody = Seen(EVEN, EVEN, np.full((6, 6), np.nan), np.inf)
+    nobody = Seen.of_grid(EVEN, EVEN, np.full((6, 6), np.nan), np.inf)
     unheard = rests([nobody], [base])[0]
     np.testing.assert_allclose(unheard.table, base, atol=1e-6)
     assert np.sqrt((unheard.factors**2).sum(axis=0)).max() > 0.005  # much is left open
@@ -147,7 +147,7 @@ def test_the_sign_of_a_departure_is_kept():
 def test_a_cell_that_nobody_can_be_in():
     rows = np.array([0.5, 0.0, 0.5])
     table = np.outer(rows, EVEN)
-    found = rests([Seen(rows, EVEN, table, 1e-6)], [table])[0].table
+    found = rests([Seen.of_grid(rows, EVEN, table, 1e-6)], [table])[0].table
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found, table, atol=1e-6)
 

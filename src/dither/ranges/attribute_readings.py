@@ -13,7 +13,7 @@ can be put together with what other questions tell about it (`estimation.linear_
   and shares that are read off it have no bias that 200 to 1,500 runs could see, and the variance that is stated; the
   variance of a mean is 3 to 14% below that of the score.
 - **Mean.** Of more cells, a window tells the mean of the score (`mechanisms.mean`): one row, the middles of the cells
-  on a line from -1 to 1.
+  on a line from -1 to 1, or their places on the scale of a second phase (`quantile_scale`).
 
 **Of whom?** The truth is the share among all users who might have been asked. A group of n among N misses it by a
 further (diag(f) - f f') (1/n - 1/N), which is part of each covariance. Groups do not overlap, so that their errors from
@@ -79,16 +79,17 @@ def _of_window(each: Collected, among: int) -> LinearReading:
 
 
 def _of_mean(each: Collected, among: int) -> LinearReading:
-    mechanism, size = each.mechanism, each.grid.size
+    mechanism = each.mechanism
+    assert each.middles is not None
     found = mechanism.reading.estimate(each.tally, mechanism.guarantee, "", among)
-    places = (2 * np.arange(size) + 1) / size - 1
+    places = 2 * each.middles - 1
     return LinearReading.one_by_one(places[None], np.array([found.value]), np.array([found.stderr**2]), each.n)
 
 
 def _of_outputs(each: Collected, among: int) -> LinearReading | None:
-    middles = (np.arange(each.grid.size) + 0.5) / each.grid.size
+    assert each.middles is not None
     window = each.mechanism.window  # type: ignore[attr-defined]
-    heard = window_evidence(window, each.tally.counts, middles, middles, _MOST_OUTPUTS)
+    heard = window_evidence(window, each.tally.counts, each.middles, each.middles, _MOST_OUTPUTS)
     seen = np.linalg.svd(heard.law, compute_uv=False)
     if len(seen) < each.grid.size or seen[-1] < _LEAST_SEEN * seen[0]:
         return None

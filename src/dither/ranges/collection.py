@@ -36,7 +36,7 @@ from dither.core.checks import checked_count, checked_list
 from dither.core.composite_channels import Independent, PublicMixture
 from dither.core.domains import NUMBERS, WHOLE_NUMBERS, Categories, Records, unmasked
 from dither.core.draw import TAG, Rows, Tape, below
-from dither.core.guarantee import Guarantee
+from dither.core.guarantee import NO_GUARANTEE, Guarantee
 from dither.core.honest_sums import Sums
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism, Moments
@@ -158,7 +158,7 @@ class Groups(MultiAttribute):
             cells += table.take(at)
         if not self._any_numbers:
             return cells
-        size = self._sizes.take(group)
+        size = self._inputs.take(group)
         return np.where(self._numbers.take(group), (2 * cells + 1) / size - 1, cells)
 
     @cached_property
@@ -183,15 +183,14 @@ class Groups(MultiAttribute):
             for axis in range(axes):
                 if axis < len(grid.attributes):
                     attribute[axis, group] = grid.attributes[axis]
-                    stride = grid.strides[axis]
-                    start[axis, group] = place((grid.cuts[axis], stride), grid.partition(axis) * stride)
+                    start[axis, group] = place((grid.cuts[axis], grid.strides[axis], asked.scale), asked.table(axis))
                 else:
                     start[axis, group] = place(None, np.zeros(self.shape[0]))
         return list(zip(attribute, start, strict=True)), np.concatenate(listed)
 
     @cached_property
-    def _sizes(self) -> NDArray[np.int64]:
-        return np.array([asked.grid.size for asked in self.asked])
+    def _inputs(self) -> NDArray[np.int64]:
+        return np.array([asked.inputs for asked in self.asked])
 
     @cached_property
     def _numbers(self) -> NDArray[np.bool_]:
@@ -237,14 +236,16 @@ class Groups(MultiAttribute):
 
     def _collected(self, group: int, own: Tally, users: int) -> Collected:
         grid, part = self.asked[group].grid, self.part(group)
-        value, variance, held = None, nan, 0.0
+        value, variance, held, middles = None, nan, 0.0, None
+        if self.asked[group].recipe == WAVE:
+            middles = self.asked[group].middles
         if reading := _frequencies(part):
             value, variance = np.full(grid.size, 1 / grid.size), np.inf
             if own.n:
                 rare, common = (float(reading.variance(share)) / own.n for share in (0.0, 1.0))
                 value, variance, held = reading.value(own), rare, common - rare
             value = value.reshape(grid.shape)
-        return Collected(grid, value, variance, own.n, own, part, users, held)
+        return Collected(grid, value, variance, own.n, own, part, users, held, middles)
 
     def worst_variance(self, share: float = 1.0) -> float:
         """Of one user's report, averaged over groups: each is reported by its share of the users."""
@@ -273,12 +274,13 @@ class Groups(MultiAttribute):
 
     def _given(self, x: int, tag: int) -> list[Fraction]:
         record = np.array([np.unravel_index(x, self.shape)])
-        grid, factor = self.asked[tag].grid, self._factors[tag]
-        cell = int(grid.cells(record)[0])
+        asked, factor = self.asked[tag], self._factors[tag]
+        at = enumerate(record[0, list(asked.grid.attributes)].tolist())
+        cell = sum(int(asked.table(axis)[value]) for axis, value in at)
         if not self._numbers[tag]:
             return factor.row(cell)
         # A number is rounded to the lattice of its oracle, at random between two neighbours.
-        lower, fraction, digits = split(np.array([(2 * cell + 1) / grid.size - 1]), factor.shape[0] - 1, 64)
+        lower, fraction, digits = split(np.array([(2 * cell + 1) / asked.inputs - 1]), factor.shape[0] - 1, 64)
         up = Fraction(int(fraction[0]), 1 << digits)
         rows = [factor.row(int(lower[0])), factor.row(min(int(lower[0]) + 1, factor.shape[0] - 1))]
         return [(1 - up) * one + up * other for one, other in zip(*rows, strict=True)]
@@ -306,14 +308,20 @@ class RangeReading:
     """How a tally is read: as an estimate that answers queries.
 
     `beside` is what other reports tell about the shares of the values of single attributes, by their places. `smoothed`
-    says into how many cells the marginal of an attribute is smoothed, where these are to be fewer than usual.
+    says into how many cells the marginal of an attribute is smoothed, where these are to be fewer than usual. `earlier`
+    has the mechanisms and tallies of the phases before this one, whose users are others: the model is fitted to all.
     """
 
     mechanism: "Ranges"
     beside: "Mapping[int, tuple[LinearReading, ...]]" = field(default_factory=dict)
     smoothed: Mapping[int, int] = field(default_factory=dict)
+    earlier: "tuple[tuple[Ranges, Tally], ...]" = ()
 
     def __post_init__(self) -> None:
+        for before, tally in self.earlier:
+            if before.shape != self.mechanism.shape or before.epsilon != self.mechanism.epsilon:
+                raise ParameterError("an earlier phase has the same attributes and the same epsilon as this one")
+            before.check_tally(tally)
         shape, rule = self.mechanism.shape, "beside has readings of attributes by their places"
         for j, readings in self.beside.items():
             place = checked_count(rule, j, 0, len(shape) - 1)
@@ -343,11 +351,20 @@ class RangeReading:
         from dither.ranges.axes import Axes
         from dither.ranges.range_estimate import RangeEstimate  # a device has no use for it
 
+        reports = tally.n + sum(each.n for _, each in self.earlier)
         with small_matrices():
-            collected = self.mechanism.layout.collected(tally)
-            model = self.mechanism._model_read(collected, tally.n, self)
+            collected = self._collected(tally, reports)
+            model = self.mechanism._model_read(collected, reports, self)
         axes = Axes.of_shape(self.mechanism.shape)
-        return RangeEstimate.of(model, axes, tally.n, guarantee, source, self.mechanism._notes())
+        simulated = any(each.simulated for _, each in self.earlier)
+        known = NO_GUARANTEE if simulated else guarantee
+        return RangeEstimate.of(model, axes, reports, known, source, self.mechanism._notes())
+
+    def _collected(self, tally: Tally, reports: int) -> list[Collected]:
+        """What came back in all phases, the earliest first; its users were drawn among all who reported."""
+        phases = [*self.earlier, (self.mechanism, tally)]
+        found = [each for phase, own in phases for each in phase.layout.collected(own)]
+        return [replace(each, users=reports) for each in found] if self.earlier else found
 
 
 class Ranges(Mechanism["RangeEstimate"]):
@@ -384,9 +401,10 @@ class Ranges(Mechanism["RangeEstimate"]):
 
     def _model_read(self, collected: list[Collected], n: int, reading: RangeReading) -> "Model":
         """The same, as a reading says; most methods have nothing to smooth, and no use for other reports."""
-        if any(reading.beside.values()):
+        if any(reading.beside.values()) or reading.earlier:
             raise ParameterError(
-                f"{type(self).__name__} takes no readings of other reports: leave beside out, or take Copula or MSW"
+                f"{type(self).__name__} takes no readings of other reports: leave beside and earlier out, or take "
+                "Copula or MSW"
             )
         return self._model(collected, n)
 
@@ -560,7 +578,7 @@ class Ranges(Mechanism["RangeEstimate"]):
         >>> round(Copula(shape=(1024, 1024), epsilon=1.0, n=10_000).mean_variance(0), 1)
         18.6
         """
-        return self._alone(j, share, lambda asked: asked.recipe == WAVE)
+        return self._alone(j, share, lambda asked: asked.recipe == WAVE and asked.scale is None)
 
     def share_variance(self, j: int, share: float = 1.0) -> float | None:
         """The variance of one report about the share of a value of an attribute, on average, for the worst users.

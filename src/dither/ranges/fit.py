@@ -23,7 +23,7 @@ from dither.mechanisms.window_evidence import window_evidence
 from dither.ranges.consistency import processed
 from dither.ranges.grid import equal_cuts
 from dither.ranges.groups import Collected
-from dither.ranges.interaction import Seen, correlations, over, rests, trusted, with_margins
+from dither.ranges.interaction import Seen, SeenGrid, correlations, over, rests, trusted, with_margins
 from dither.ranges.model import Factors, Margin, Pair, Pairwise, White, common_cuts, sums
 from dither.ranges.response_matrix import block_ratio, spread
 
@@ -51,7 +51,7 @@ def product(
     shape: Sequence[int], collected: Sequence[Collected], beside: Beside = NONE, cells: Mapping[int, int] = NONE
 ) -> Pairwise:
     """As if attributes were independent."""
-    return Pairwise(_margins(shape, collected, [True] * len(shape), beside, cells), {})
+    return Pairwise(fitted_margins(shape, collected, [True] * len(shape), beside, cells), {})
 
 
 def copula(
@@ -59,17 +59,21 @@ def copula(
     collected: Sequence[Collected],
     ordered: Sequence[bool],
     beside: Beside = NONE,
-    cells: Mapping[int, int] = NONE,
+    smooth: Mapping[int, int] = NONE,
 ) -> Pairwise:
     """Smooth marginals, a correlation for each pair, and what it does not explain.
 
-    `cells` says into how many cells a marginal is smoothed, of attributes for which that is not the usual number.
+    `smooth` says into how many cells a marginal is smoothed, of attributes for which that is not the usual number.
     """
-    margins = _margins(shape, collected, ordered, beside, cells)
-    grids = {each.grid.attributes: each for each in collected if len(each.grid.attributes) == 2}
+    margins = fitted_margins(shape, collected, ordered, beside, smooth)
+    grids: dict[tuple[int, int], list[Collected]] = {}
+    for each in collected:
+        if len(each.grid.attributes) == 2:
+            grids.setdefault((each.grid.attributes[0], each.grid.attributes[1]), []).append(each)
     if not grids:
         return Pairwise(margins, {})
-    seen = {pair: _seen(margins, each, ordered) for pair, each in grids.items()}
+    cells = {pair: _cells(asked) for pair, asked in grids.items()}
+    seen = {pair: _seen(margins, asked, cells[pair], ordered) for pair, asked in grids.items()}
     found = correlations(list(seen.values()))
     matrix, known = np.eye(len(shape)), np.eye(len(shape), dtype=bool)
     for (j, k), value in zip(seen, found.value, strict=True):
@@ -80,7 +84,7 @@ def copula(
     blocks = [_blocks(j, size, collected) for j, size in enumerate(shape)]
     pairs = {}
     for key, rest, base, error in zip(seen, rests(list(seen.values()), bases), bases, found.stderr, strict=True):
-        grid = _grid(grids[key])
+        grid = cells[key]
         open_ = np.concatenate([rest.factors, error * slope(*seen[key].scores, matrix[key])[None]])
         trust = trusted(seen[key], base, rest.table)
         ratio = _fine(margins, key, blocks, trust * matrix[key], grid, rest.table)
@@ -89,12 +93,12 @@ def copula(
     return Pairwise(margins, pairs, given=matrix)
 
 
-def _margins(
+def fitted_margins(
     shape: Sequence[int],
     collected: Sequence[Collected],
     ordered: Sequence[bool],
-    beside: Beside,
-    cells: Mapping[int, int],
+    beside: Beside = NONE,
+    cells: Mapping[int, int] = NONE,
 ) -> tuple[Margin, ...]:
     """All attributes, on as many threads as there are."""
     found: dict[int, Margin] = {}
@@ -117,27 +121,29 @@ def _margin(
         return _unordered(size, about, beside)
     shared = [each.grid.cuts[each.grid.attributes.index(j)] for each in about if each.value is not None]
     cuts = common_cuts([np.array(equal_cuts(size, min(size, most))), *map(np.array, _few(shared, size))])
-    heard: OutputCounts | None = None
-    summed: list[NoisySums] = []
-    for each in about:
-        if each.value is None:
-            heard = _heard(each, size, cuts) if each.n else None
-        else:
-            summed.append(_summed(j, each, cuts))
+    heard = _heard([each for each in about if each.value is None and each.n], cuts)
+    summed = [_summed(j, each, cuts) for each in about if each.value is not None]
     told = [*_pooled(summed), *(_beside(each, cuts) for each in beside)]
     found = smoothed(len(cuts) - 1, heard, told, ordered=ordered)
     return Margin(spread(found.value, cuts), cuts, found.covariance)
 
 
-def _heard(each: Collected, size: int, cuts: Cuts) -> OutputCounts:
-    """A tally of the square wave as evidence about the cells between the cuts.
+def _heard(waves: Sequence[Collected], cuts: Cuts) -> OutputCounts | None:
+    """The tallies of square waves as evidence about the cells between the cuts.
 
-    The inputs were the middles of `size` equal parts, and a cell of several values has the average of their laws.
+    A cell of several values has the average of their laws. The waves of several phases are outputs of one wave: in
+    which phase a user was asked is part of the output, and depends on nothing.
     """
-    middles = (np.arange(size) + 0.5) / size
-    window = each.mechanism.window  # type: ignore[attr-defined]
-    heard = window_evidence(window, each.tally.counts, middles, middles, _MOST_OUTPUTS)
-    return heard._replace(law=np.add.reduceat(heard.law, cuts[:-1], axis=1) / np.diff(cuts))
+    if not waves:
+        return None
+    reports, found = sum(each.n for each in waves), []
+    for each in waves:
+        assert each.middles is not None
+        window = each.mechanism.window  # type: ignore[attr-defined]
+        heard = window_evidence(window, each.tally.counts, each.middles, each.middles, _MOST_OUTPUTS)
+        law = np.add.reduceat(heard.law, cuts[:-1], axis=1) / np.diff(cuts) * (each.n / reports)
+        found.append(heard._replace(law=law))
+    return OutputCounts(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
 def _few(shared: Sequence[Sequence[int]], size: int) -> list[Sequence[int]]:
@@ -209,16 +215,23 @@ def _moved(value: Floats, variance: Floats, reading: LinearReading) -> tuple[Flo
     )
 
 
-def _seen(margins: Sequence[Margin], each: Collected, ordered: Sequence[bool]) -> Seen:
-    j, k = each.grid.attributes
-    rows, columns = (sums(margins[i].value, cuts) for i, cuts in zip((j, k), _grid(each), strict=True))
-    assert each.value is not None
-    return Seen(rows, columns, each.value, each.spread, ordered[j] and ordered[k])
+def _cells(asked: Sequence[Collected]) -> tuple[Cuts, Cuts]:
+    """Where a pair is cut by any of its grids."""
+    first, second = (common_cuts([np.array(each.grid.cuts[axis]) for each in asked]) for axis in (0, 1))
+    return first.astype(np.int64), second.astype(np.int64)
 
 
-def _grid(each: Collected) -> tuple[Cuts, Cuts]:
-    first, second = (np.array(cuts, dtype=np.int64) for cuts in each.grid.cuts)
-    return first, second
+def _seen(
+    margins: Sequence[Margin], asked: Sequence[Collected], cells: tuple[Cuts, Cuts], ordered: Sequence[bool]
+) -> Seen:
+    j, k = asked[0].grid.attributes
+    rows, columns = (sums(margins[i].value, cuts) for i, cuts in zip((j, k), cells, strict=True))
+    grids = []
+    for each in asked:
+        assert each.value is not None
+        down, across = (np.searchsorted(own, cuts) for own, cuts in zip(cells, each.grid.cuts, strict=True))
+        grids.append(SeenGrid(each.value, each.spread, down, across))
+    return Seen(rows, columns, tuple(grids), ordered[j] and ordered[k])
 
 
 def _blocks(j: int, size: int, collected: Sequence[Collected]) -> Cuts:

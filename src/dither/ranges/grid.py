@@ -48,7 +48,7 @@ class Grid:
         attributes = tuple(checked_count("an attribute of a grid", each, 0) for each in _listed(self.attributes))
         if not attributes or any(a >= b for a, b in pairwise(attributes)):
             raise ParameterError("a grid needs attributes in ascending order, each once, for example (0, 2)")
-        cuts = tuple(_checked_cuts(each) for each in _listed(self.cuts))
+        cuts = tuple(checked_cuts(each) for each in _listed(self.cuts))
         if len(cuts) != len(attributes):
             raise ParameterError("a grid needs cuts for each of its attributes, for example ((0, 5, 10), (0, 2, 4))")
         if prod(len(each) - 1 for each in cuts) > MOST_CELLS:
@@ -137,7 +137,8 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     return tuple(checked_count("the size of an attribute", size, 2, MOST_VALUES) for size in sizes)
 
 
-def _checked_cuts(cuts: Sequence[int]) -> tuple[int, ...]:
+def checked_cuts(cuts: Sequence[int]) -> tuple[int, ...]:
+    """Where cells begin, and the end, if they ascend from 0."""
     listed = tuple(checked_count("a cut", each, 0, MOST_VALUES) for each in _listed(cuts))
     if len(listed) < 2 or listed[0] != 0 or any(a >= b for a, b in pairwise(listed)):
         raise ParameterError("cuts ascend from 0 to the size of the attribute, for example (0, 5, 10)")

@@ -1,7 +1,8 @@
 """One group of users: what they are asked, and what came back.
 
-`UserGroup` is a grid, the oracle that reports its cells, and how often the group is drawn; it is stored with a
-mechanism as plain whole numbers and recipes. `Collected` is what the reports of such a group say, before anything is
+`UserGroup` is a grid, the oracle that reports its cells, and how often the group is drawn; in a later phase the square
+wave of an attribute may be that of its estimated quantile (`quantile_scale`). It is stored with a mechanism as plain
+whole numbers and recipes. `Collected` is what the reports of such a group say, before anything is
 done to it. `Readable` is what a method can put together of it.
 """
 
@@ -18,6 +19,7 @@ from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.mechanisms.spec import normal_spec
 from dither.ranges.grid import Grid, equal_cuts, listed_entries
+from dither.ranges.quantile_scale import PLACES, QuantileScale
 
 Shares = NDArray[np.float64]
 
@@ -39,17 +41,37 @@ class UserGroup:
     grid: Grid
     recipe: str
     share: int = 1
+    scale: QuantileScale | None = None  # on which the square wave reports; None for the values themselves
+
+    def __post_init__(self) -> None:
+        if self.scale is not None and (self.recipe != WAVE or self.grid.sizes != (self.scale.size,)):
+            raise ParameterError(f"a scale is one for the values of an attribute that is asked by {WAVE}")
+
+    @property
+    def inputs(self) -> int:
+        """How many different inputs the oracle of the group is made for: cells, or places on a scale."""
+        return self.grid.size if self.scale is None else PLACES
+
+    def table(self, axis: int) -> NDArray[np.int64]:
+        """What each value along an axis adds to the input of the oracle."""
+        return self.grid.partition(axis) * self.grid.strides[axis] if self.scale is None else self.scale.places
+
+    @property
+    def middles(self) -> Shares:
+        """Of the square wave, where each value lies on a line from 0 to 1."""
+        return (self.table(0) + 0.5) / self.inputs
 
     def stored(self) -> tuple[Any, ...]:
-        """Attributes, cuts, recipe and share; equal cells are stored by their number."""
+        """Attributes, cuts, recipe and share, and a scale if there is one; equal cells are stored by their number."""
         cuts = tuple(len(each) - 1 if each == equal_cuts(each[-1], len(each) - 1) else each for each in self.grid.cuts)
-        return self.grid.attributes, cuts, self.recipe, self.share
+        scale = () if self.scale is None else (self.scale.stored(),)
+        return self.grid.attributes, cuts, self.recipe, self.share, *scale
 
     @classmethod
     def read(cls, stored: Any, shape: Sequence[int]) -> "UserGroup":
         """The inverse of `stored`, for records of these domain sizes; refuses what does not fit them."""
         rule = "asked must list attributes, cuts, recipe and share of each group, or be left out"
-        given, cuts, text, share = checked_list(rule, stored, 4)
+        given, cuts, text, share, *scale = checked_list(rule, stored, 4, 5)
         named = listed_entries(rule, given)
         attributes = tuple(checked_count("an attribute", each, 0, len(shape) - 1) for each in named)
         cuts = checked_list("asked must have cuts for each attribute of a group", cuts, len(attributes))
@@ -58,7 +80,8 @@ class UserGroup:
         grid = Grid(attributes, tuple(listed))
         if grid.sizes != tuple(sizes):
             raise ParameterError("the cuts of a group must end at the size of their attribute")
-        return cls(grid, normal_spec(text), checked_count("a share", share, 1, MOST_SHARES))
+        own = QuantileScale.read(scale[0]) if scale else None
+        return cls(grid, normal_spec(text), checked_count("a share", share, 1, MOST_SHARES), own)
 
 
 @dataclass(frozen=True)
@@ -110,6 +133,7 @@ class Collected:
     mechanism: Mechanism
     users: int | None = None  # among whom these were drawn; None if they are all there are
     held: float = 0.0  # how much more the variance of a cell is that everybody is in
+    middles: Shares | None = None  # of the square wave, where each value lies on a line from 0 to 1
 
     def variance_of(self, share: Shares | float, cells: Shares | float = 1) -> Shares:
         """The variance of a sum over cells that has this share: noise, and the chance of who was asked."""

@@ -15,6 +15,10 @@ support it (empirical Bayes):
    of their noise, pairs that are not keep what they have.
 
 Both steps state what they leave open, as the posterior does, and answers have it in their error bars.
+
+**Several grids.** A pair may have been asked in several phases, by grids with different cuts. Its cells are then those
+between all of these cuts, and each grid tells sums over some of them. Everything else is the same: what the copula puts
+into a grid's cells is a sum, and so is what it leaves over.
 """
 
 from collections.abc import Sequence
@@ -28,6 +32,7 @@ from numpy.typing import NDArray
 from dither.estimation.normal_copula import LARGEST, scores, slope, tables
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 _COARSE = np.sin(np.linspace(-1.32, 1.32, 41))
 _APART = 0.07  # at most, of two coarse ones
@@ -47,14 +52,47 @@ _BELIEF = 0.1
 
 
 @dataclass(frozen=True, eq=False)
+class SeenGrid:
+    """The cells of one grid as estimated, and their variance; where its cuts are among the cells of the pair."""
+
+    value: Floats
+    variance: float
+    down: Places
+    across: Places
+
+    @property
+    def told(self) -> bool:
+        """Whether anybody answered."""
+        return bool(np.isfinite(self.variance))
+
+    def summed(self, tables: Floats) -> Floats:
+        """Tables of the pair's cells on those of the grid."""
+        return np.add.reduceat(np.add.reduceat(tables, self.down[:-1], axis=-2), self.across[:-1], axis=-1)
+
+    @cached_property
+    def contrasts(self) -> Floats:
+        """What it tells beyond its margins, a row each, in coordinates of the tables of the pair (`_Ladder`)."""
+        sides = []
+        for places in (self.down, self.across):
+            held = np.repeat(np.eye(len(places) - 1), np.diff(places), axis=1)
+            sides.append(_contrasts(len(places) - 1).T @ held @ _contrasts(int(places[-1])))
+        return np.asarray(np.kron(*sides), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
 class Seen:
-    """The grid of a pair: the marginal shares of its rows and columns, the cells as estimated, and their variance."""
+    """A pair: the marginal shares of its rows and columns, and the grids that tell about its cells."""
 
     rows: Floats
     columns: Floats
-    value: Floats
-    variance: float
+    grids: tuple[SeenGrid, ...]
     ordered: bool = True
+
+    @classmethod
+    def of_grid(cls, rows: Floats, columns: Floats, value: Floats, variance: float, ordered: bool = True) -> "Seen":
+        """Of one grid that has just these cells."""
+        grid = SeenGrid(value, variance, np.arange(len(rows) + 1), np.arange(len(columns) + 1))
+        return cls(rows, columns, (grid,), ordered)
 
     @cached_property
     def scores(self) -> tuple[Floats, Floats]:
@@ -64,7 +102,12 @@ class Seen:
     @property
     def told(self) -> bool:
         """Whether anybody answered."""
-        return bool(np.isfinite(self.variance))
+        return any(grid.told for grid in self.grids)
+
+    @cached_property
+    def answered(self) -> tuple[SeenGrid, ...]:
+        """The grids about which somebody did."""
+        return tuple(grid for grid in self.grids if grid.told)
 
     def base(self, correlation: float) -> Floats:
         """What the copula puts into the cells."""
@@ -131,12 +174,15 @@ def _peak(pair: Seen, near: float) -> tuple[float, float]:
     """The most likely correlation, by Gauss-Newton steps from one near to it, and its standard error."""
     best, reach = near, 0.0
     for _ in range(_STEPS):
-        direction = _interaction(slope(*pair.scores, best))
-        sharp = max(float((direction**2).sum()), _TINY)
-        reach = float(np.sqrt(pair.variance / sharp))
+        towards, base = slope(*pair.scores, best), pair.base(best)
+        sharp, pull = _TINY, 0.0
+        for grid in pair.answered:
+            direction = _interaction(grid.summed(towards))
+            sharp += float((direction**2).sum()) / grid.variance
+            pull += float((direction * _interaction(grid.value - grid.summed(base))).sum()) / grid.variance
+        reach, step = 1 / float(np.sqrt(sharp)), pull / sharp
         if reach > _APART:  # the coarse ones are close enough
             break
-        step = float((direction * _interaction(pair.value - pair.base(best))).sum()) / sharp
         best = float(np.clip(best + step, max(near - _APART, -LARGEST), min(near + _APART, LARGEST)))
         if abs(step) < reach / 10:
             break
@@ -146,8 +192,11 @@ def _peak(pair: Seen, near: float) -> tuple[float, float]:
 def _fit(pair: Seen, nodes: Floats) -> Floats:
     if not len(nodes):
         return np.zeros(0)
-    apart = _interaction(pair.value - tables(*pair.scores, nodes))
-    return -0.5 * (apart**2).sum(axis=(1, 2)) / pair.variance
+    expected, found = tables(*pair.scores, nodes), np.zeros(len(nodes))
+    for grid in pair.answered:
+        apart = _interaction(grid.value - grid.summed(expected))
+        found -= 0.5 * (apart**2).sum(axis=(1, 2)) / grid.variance
+    return found
 
 
 def _interaction(table: Floats) -> Floats:
@@ -192,15 +241,22 @@ def _ladder(pair: Seen, base: Floats) -> _Ladder:
     free = np.diag(weight) - held.T @ np.linalg.lstsq(held @ lines.T, held, rcond=None)[0]
     prior = (_LADDER**2)[:, None, None] * (coordinates.T @ free @ coordinates)
     size = prior.shape[1]
-    if not pair.told:
-        return _Ladder(coordinates, np.zeros((len(_LADDER), size)), prior, np.zeros(len(_LADDER)))
-    seen = coordinates.T @ (pair.value - base).ravel()
-    total = prior + pair.variance * np.eye(size)
-    # solve(total, prior) is the transpose of what is believed of each coordinate, as both are symmetric.
-    solved = np.linalg.solve(total, np.concatenate([prior, np.tile(seen, (len(_LADDER), 1))[:, :, None]], axis=2))
-    believed, scaled = solved[:, :, :-1].transpose(0, 2, 1), solved[:, :, -1]
-    evidence = -0.5 * (np.linalg.slogdet(total)[1] + scaled @ seen)
-    return _Ladder(coordinates, believed @ seen, np.asarray(pair.variance * believed, dtype=np.float64), evidence)
+    precision, pull = np.zeros((size, size)), np.zeros(size)
+    for grid in pair.answered:
+        own, left = grid.contrasts, _in_contrasts(grid.value - grid.summed(base))
+        precision += own.T @ own / grid.variance
+        pull += own.T @ left / grid.variance
+    # With prior P and precision H of what was seen: the posterior has the covariance (1 + P H)^-1 P.
+    spread = np.eye(size) + prior @ precision
+    covariances = np.linalg.solve(spread, prior)
+    means = covariances @ pull
+    evidence = -0.5 * (np.linalg.slogdet(spread)[1] - means @ pull)
+    return _Ladder(coordinates, means, np.asarray(covariances, dtype=np.float64), evidence)
+
+
+def _in_contrasts(table: Floats) -> Floats:
+    """What a table has beyond its margins."""
+    return np.ravel(_contrasts(table.shape[0]).T @ table @ _contrasts(table.shape[1]))
 
 
 def _rest(pair: Seen, base: Floats, ladder: _Ladder, posterior: Floats) -> Rest:
@@ -238,30 +294,32 @@ def trusted(pair: Seen, base: Floats, table: Floats) -> float:
     """
     beyond, all_ = (float(np.abs(table - other).sum()) for other in (base, np.outer(pair.rows, pair.columns)))
     prior = 1 - beyond / max(all_, beyond, _TINY)
-    if not pair.told or min(table.shape) < _SPLIT:
+    finest = max(pair.answered, key=lambda grid: grid.value.size, default=None)
+    if finest is None or min(finest.value.shape) < _SPLIT:
         return prior
-    guesses = [_inside_coarse(like, table, pair) for like in (base, np.outer(pair.rows, pair.columns))]
+    table, base, independent = map(finest.summed, (table, base, np.outer(pair.rows, pair.columns)))
+    guesses = [_inside_coarse(like, table, independent) for like in (base, independent)]
     apart = _interaction(guesses[0] - guesses[1])
     size = float((apart**2).sum())
     if size < _TINY:
         return prior
-    nearer = float((_interaction(pair.value - guesses[1]) * apart).sum()) / size
-    weight = _BELIEF / (_BELIEF + pair.variance / size)
+    nearer = float((_interaction(finest.value - guesses[1]) * apart).sum()) / size
+    weight = _BELIEF / (_BELIEF + finest.variance / size)
     return float(np.clip(prior + weight * (nearer - prior), 0.0, 1.0))
 
 
-def _inside_coarse(like: Floats, table: Floats, pair: Seen) -> Floats:
+def _inside_coarse(like: Floats, table: Floats, independent: Floats) -> Floats:
     """A table that has the sums of another one over two by two cells, and inside them is like a third."""
     rows, columns = np.arange(0, table.shape[0], 2), np.arange(0, table.shape[1], 2)
 
     def coarse(cells: Floats) -> Floats:
         return np.add.reduceat(np.add.reduceat(cells, rows, axis=0), columns, axis=1)
 
-    found = like
+    found, margins = like, (independent.sum(axis=1), independent.sum(axis=0))
     for _ in range(4):
         scale = over(coarse(table), coarse(found))
         found = found * scale.repeat(2, axis=0).repeat(2, axis=1)[: table.shape[0], : table.shape[1]]
-        found = with_margins(found, pair.rows, pair.columns, 1)
+        found = with_margins(found, *margins, 1)
     return found
 
 

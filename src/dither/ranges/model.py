@@ -92,6 +92,11 @@ class Margin:
     cuts: NDArray[np.int64]
     covariance: Floats
 
+    @property
+    def cells(self) -> Floats:
+        """The shares of the cells."""
+        return sums(self.value, self.cuts)
+
     def variance(self, gradients: Floats) -> Floats:
         """Of a sum of shares with these weights; inside a cell the errors are as the shares are."""
         weights = share_inside(gradients, self.value, self.cuts)

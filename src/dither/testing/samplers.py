@@ -9,8 +9,9 @@ order) are all set to the same filler, and the law is compared under two fillers
 two would differ.
 """
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -135,11 +136,21 @@ def _law_of_groups(mechanism: Any, record: Any, tape: EveryTape) -> dict[bytes, 
         cell = 0
         for attribute, cuts in zip(grid.attributes, grid.cuts, strict=True):
             cell = cell * (len(cuts) - 1) + sum(int(record[attribute]) >= cut for cut in cuts[1:-1])
-        value = (2 * cell + 1) / grid.size - 1 if part.reading.domain.kind == NUMBERS else cell
+        parts = grid.size
+        if asked.scale is not None:
+            cell, parts = _place(asked.scale.cuts, asked.scale.levels, int(record[grid.attributes[0]]))
+        value = (2 * cell + 1) / parts - 1 if part.reading.domain.kind == NUMBERS else cell
         tag = bytes([group]) if len(mechanism.groups) > 1 else b""
         for report, chance in _law(part, value, tape).items():
             law[tag + report.ljust(width, b"\0")] = Fraction(asked.share, total) * chance
     return law
+
+
+def _place(cuts: Sequence[int], levels: Sequence[int], value: int) -> tuple[int, int]:
+    """Where a scale puts a value, evenly between the levels around it, in rationals; and of how many places."""
+    cell = sum(value >= cut for cut in cuts[1:-1])
+    inside = Fraction(2 * (value - cuts[cell]) + 1, 2 * (cuts[cell + 1] - cuts[cell]))
+    return min(math.floor(levels[cell] + (levels[cell + 1] - levels[cell]) * inside), levels[-1] - 1), levels[-1]
 
 
 def check_sparse_sampler(mechanism: Any, vector: Mapping[int, float]) -> None:
