@@ -23,7 +23,7 @@ from dither.mechanisms.window_evidence import window_evidence
 from dither.ranges.consistency import processed
 from dither.ranges.grid import equal_cuts
 from dither.ranges.groups import Collected
-from dither.ranges.interaction import Seen, SeenGrid, correlations, over, rests, trusted, with_margins
+from dither.ranges.interaction import Seen, SeenGrid, agreeing, correlations, over, rests, trusted, with_margins
 from dither.ranges.model import Factors, Margin, Pair, Pairwise, White, common_cuts, sums
 from dither.ranges.response_matrix import block_ratio, spread
 
@@ -41,7 +41,7 @@ _MOST_BLOCKS = 64  # of an attribute, in a pair
 # attributes by -.3 and +.8% (`python benchmarks/constants.py ranges.fit._LEAST_DEPARTURE`).
 _LEAST_DEPARTURE = 0.1
 _LEAST_RATIO = 1e-6  # to independence, of what the copula puts anywhere
-_SCALINGS = 4
+_SCALINGS, _LAST_SCALINGS = 4, 10
 
 
 # Smooth marginals and a copula -----------------------------------------------------------------------------------
@@ -264,7 +264,8 @@ def _fine(
         cells = sums(sums(whole, across).T, down).T
         whole = whole * np.repeat(np.repeat(over(table, cells), heights, axis=0), widths, axis=1)
         whole = with_margins(whole, rows, columns, 1)
-    return np.divide(whole, independent, out=np.ones_like(independent), where=independent > 0)
+    whole = with_margins(whole, rows, columns, _LAST_SCALINGS)
+    return agreeing(np.divide(whole, independent, out=np.ones_like(independent), where=independent > 0), rows, columns)
 
 
 # Grids as they are -----------------------------------------------------------------------------------------------

@@ -331,6 +331,18 @@ def with_margins(table: Floats, rows: Floats, columns: Floats, rounds: int = 30)
     return table
 
 
+def agreeing(ratio: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Ratios to independence, moved so that the table has exactly these sums along rows and columns.
+
+    What scaling has left is added along rows and columns: sums of answers are then exact, whatever the tables are.
+
+    >>> agreeing(np.array([[1.5, 0.6], [0.5, 1.4]]), np.full(2, 0.5), np.full(2, 0.5)).round(3).tolist()
+    [[1.45, 0.55], [0.55, 1.45]]
+    """
+    down, across = ratio @ columns, rows @ ratio
+    return ratio + (1 - down)[:, None] + (1 - across) - (1 - rows @ down)
+
+
 def over(above: Floats, below: Floats) -> Floats:
     """Their quotient, and nothing where there is nothing to divide by."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

@@ -3,7 +3,20 @@
 Nearly all methods end in the same model. An attribute has its shares p_i at full resolution (`Margin`); a pair has, on
 blocks of its table, the ratio of what is there to what independence would put there (`Pair`), so that its table is
 M_ij = p_i q_j ratio_IJ without ever being built: an answer about two attributes is U ratio V' with the parts U and V of
-the blocks that the query covers. More attributes are put together from all their pairs (`combine`).
+the blocks that the query covers.
+
+**More attributes.** Records with weights stand for everybody: those of the normal copula, raked to all marginals and
+pairs (`weighted_records`). They have these tables nearly, not exactly. With p^_j and T^_jk what the records have, and
+p_j and T_jk what the model has, an answer about a box of more than two attributes is
+
+    sum of the weights inside + sum_j d_j prod_(l /= j) p_l + sum_jk (d_jk - d_j p_k - p_j d_k) prod_(l /= j, k) p_l,
+
+where d_j = p_j - p^_j and d_jk = T_jk - T^_jk are those of the box. Every term is a product of measures, so all answers
+are those of *one* measure, and answers of a partition add up exactly. Its marginals are p_j and its pairs T_jk: a term
+of one attribute adds d_j to its marginal, and takes from a pair what the term of the pair adds. It is the smallest
+correction that does so where attributes are independent. Where pairs contradict each other it can make an answer about
+hardly anybody a little negative. In place of it, `completed("entropy")` and `completed("weighted update")` put the
+pairs of each query together by itself, as 004 does; HDG, TDG and CALM do so unless told otherwise.
 
 **Errors** are carried along by first derivatives. What the reports leave open is, for an attribute, a covariance of the
 sums of its cells, and for a pair a covariance of what its grid adds to its margins (`White` or `Factors`): margins
@@ -13,7 +26,7 @@ singles and pairs that it is made of as `pair_completion.answer_gradients` tells
 **What was guessed** is stated beside it as `doubt`, an estimate and no more. Inside the cells of a grid that a query
 cuts the model knows margins only; and with three attributes or more, pairs leave the answer open. For the first we
 take the mass of the cut cells times how far the query cuts them; for the second, half the distance between two
-completions of the same pairs, the one of largest entropy and the one nearest to a normal copula.
+completions of the same pairs, the one of largest entropy and the one nearest to the records.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,20 +38,21 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.estimation.normal_copula import correlation_of, evenly, points
-from dither.ranges.pair_completion import answer_gradients, joint
+from dither.estimation.normal_copula import correlation_of
+from dither.ranges.pair_completion import Joint, answer_gradients, joint, margins
 from dither.ranges.queries import Queries
 from dither.ranges.query_model import COMPLETIONS, Answered, Model
 
 Floats = NDArray[np.float64]
 
-_POINTS = 1 << 12  # of a normal copula, for a start of what pairs leave open
+_RECORDS = 1 << 14  # with weights, that stand for everybody
 _CHUNK = 1 << 24  # states of points and queries at a time
 # How much of a cut cell's mass is in doubt, where a query takes half of it. Fitted to the coverage of `Copula` in
 # `python benchmarks/ranges.py`. At half, once and twice of it intervals about two attributes hold 96, 96 and 97%, about
 # four 89, 90 and 91% (`python benchmarks/constants.py ranges.model._GUESS`).
 _GUESS = 0.15
 _LITTLE = 1e-3
+_FLOOR = 1e-3  # of an even table, so that no state is without
 _SETTLED, _MOST_ROUNDS = 1e-6, 100  # of tables of more than two attributes: far below any noise
 # The correlation of being inside, of two attributes that nobody was asked about together. A guess: on data with strong
 # correlations intervals of `MSW` hold 65, 85 and 99% at half, once and twice of it, about four attributes 41, 70 and
@@ -159,14 +173,11 @@ class Pairwise(Model):
         return correlation_of(shares, tables)
 
     @cached_property
-    def _points(self) -> NDArray[np.intp]:
-        """Records that the copula would have, a column each."""
-        return points(self.correlation, [margin.value for margin in self.margins], _POINTS)
+    def _records(self) -> tuple[list[NDArray[np.int32]], Floats]:
+        """Records with weights, a column each, that have the marginals and pairs, nearly."""
+        from dither.ranges.weighted_records import weighted_records  # who asks for pairs has no use for it
 
-    @cached_property
-    def _places(self) -> Floats:
-        """Where each point lies inside its value, from 0 to 1."""
-        return evenly(2 * len(self.margins), _POINTS)[:, len(self.margins) :]
+        return weighted_records(self, _RECORDS)
 
     def table(self, one: int, other: int) -> Floats:
         """The table of a pair, at full resolution."""
@@ -180,7 +191,11 @@ class Pairwise(Model):
         return outer * np.repeat(np.repeat(pair.ratio, down, axis=0), across, axis=1)
 
     def pieces(self, attribute: int, others: Sequence[int]) -> NDArray[np.int64]:
-        """By the cells of its own grid, and of those with the others."""
+        """By the cells of its own grid, and of those with the others. More than two are records: by values."""
+        return np.arange(self.shape[attribute] + 1) if len(others) > 1 else self._cuts(attribute, others)
+
+    def _cuts(self, attribute: int, others: Sequence[int]) -> NDArray[np.int64]:
+        """Where its margin, or its pair with one of the others, is cut."""
         cuts = [self.margins[attribute].cuts]
         for pair in ((min(attribute, other), max(attribute, other)) for other in others):
             if pair in self.pairs:
@@ -212,7 +227,7 @@ class Pairwise(Model):
 
     def _even_pieces(self, j: int) -> NDArray[np.int64]:
         """The pieces of an attribute that no pair and no query about whole pieces cuts; its values if they differ."""
-        pieces = self.pieces(j, [other for other in range(len(self.margins)) if other != j])
+        pieces = self._cuts(j, [other for other in range(len(self.margins)) if other != j])
         widths = np.diff(pieces)
         shares = self.margins[j].value
         even = (shares == np.repeat(shares[pieces[:-1]], widths)).all()
@@ -252,30 +267,55 @@ class Pairwise(Model):
         both = np.zeros((chosen.queries, len(chosen.places)))
         for part in parts.values():
             both[part.rows, part.columns] = part.value
-        start = self._start(chosen) if chosen.count > 2 else None
-        by = "weighted update" if self.completion == "weighted update" and chosen.count > 2 else "entropy"
-        fitted = joint(
-            singles,
-            both,
-            by,
-            tolerance=_SETTLED,
-            most=_MOST_ROUNDS,
-            start=start if self.completion == "copula" else None,
-        )
+        if chosen.count == 2:
+            moved = np.tile([0.0, 0.0, 1.0], (chosen.queries, 1))  # the answer is the pair
+            noise = self._noise(chosen, moved, parts)
+            doubt = np.hypot(self._cut(chosen, singles, both[:, 0]), self._guessed(chosen, singles, parts, moved))
+            return Answered(both[:, 0], np.sqrt(noise), doubt, *_never(chosen.queries))
+        return self._more(chosen, singles, both, parts)
+
+    def _more(
+        self, chosen: "_Chosen", singles: Floats, both: Floats, parts: "Mapping[tuple[int, int], _Part]"
+    ) -> Answered:
+        """Of three attributes or more."""
+        by = "weighted update" if self.completion == "weighted update" else "entropy"
+        flat = joint(singles, both, "entropy", tolerance=_SETTLED, most=_MOST_ROUNDS)
+        if not self.pairs:
+            return self._errors(chosen, np.prod(singles, axis=1), flat, flat, singles, parts)
+        states = self._states(chosen)
+        near = joint(singles, both, "entropy", _mixed(states), tolerance=_SETTLED, most=_MOST_ROUNDS)
+        if self.completion == "copula":
+            return self._errors(chosen, self._additive(chosen, states, singles, both), near, flat, singles, parts)
+        own = joint(singles, both, by, tolerance=_SETTLED, most=_MOST_ROUNDS) if by == "weighted update" else flat
+        return self._errors(chosen, own.answer, own, near, singles, parts)
+
+    def _errors(
+        self,
+        chosen: "_Chosen",
+        answer: Floats,
+        fitted: Joint,
+        other: Joint,
+        singles: Floats,
+        parts: "Mapping[tuple[int, int], _Part]",
+    ) -> Answered:
+        """Answers about three attributes or more, with two completions of their pairs: the model's own, and another."""
         moved = movable(fitted.z, singles)
         noise = self._noise(chosen, moved, parts)
-        doubt = np.hypot(self._cut(chosen, singles, fitted.answer), self._guessed(chosen, singles, parts, moved))
-        if chosen.count > 2:
-            other = joint(
-                singles,
-                both,
-                "entropy",
-                tolerance=_SETTLED,
-                most=_MOST_ROUNDS,
-                start=None if self.completion == "copula" else start,
-            )
-            doubt = np.hypot(doubt, (fitted.answer - other.answer) / 2)
-        return Answered(fitted.answer, np.sqrt(noise), doubt, fitted.iterations, fitted.converged)
+        doubt = np.hypot(self._cut(chosen, singles, answer), self._guessed(chosen, singles, parts, moved))
+        doubt = np.hypot(doubt, (fitted.answer - other.answer) / 2)
+        return Answered(answer, np.sqrt(noise), doubt, fitted.iterations, fitted.converged)
+
+    def _additive(self, chosen: "_Chosen", states: Floats, singles: Floats, both: Floats) -> Floats:
+        """The sum of the weights inside, with what marginals and pairs have beyond the records."""
+        found = states[:, -1]
+        single, pair = margins(states)
+        missing = singles - single
+        for j in range(chosen.count):
+            found = found + missing[:, j] * np.prod(np.delete(singles, j, axis=1), axis=1)
+        for place, (j, k) in enumerate(chosen.places):
+            beyond = both[:, place] - pair[:, place] - missing[:, j] * singles[:, k] - singles[:, j] * missing[:, k]
+            found = found + beyond * np.prod(np.delete(singles, (j, k), axis=1), axis=1)
+        return found
 
     def _singles(self, chosen: "_Chosen") -> Floats:
         found = np.zeros((chosen.queries, chosen.count))
@@ -362,26 +402,45 @@ class Pairwise(Model):
     def _masses(self) -> dict[tuple[int, int], Floats]:
         return {}
 
-    def _start(self, chosen: "_Chosen") -> Floats:
-        """What the copula says about all 2^lambda states of each query."""
-        states = np.zeros((chosen.queries, 1 << chosen.count))
-        step = max(1, _CHUNK // _POINTS)
+    def _states(self, chosen: "_Chosen") -> Floats:
+        """The weight of the records in each of the 2^lambda states of each query: inside or outside, in each attribute.
+
+        A value that is partly inside has that part of its records inside.
+        """
+        columns, weights = self._records
+        found = np.zeros((chosen.queries, 1 << chosen.count))
+        step = max(1, _CHUNK // (_RECORDS << chosen.count if chosen.partial else _RECORDS))
         for low in range(0, chosen.queries, step):
-            rows = np.arange(low, min(low + step, chosen.queries))
-            state = np.zeros((len(rows), _POINTS), dtype=np.uint16)
-            for j, own, column in chosen.attributes():
-                here = np.flatnonzero((own >= low) & (own <= rows[-1]))
-                bit = (1 << (chosen.count - 1 - column[here])).astype(np.uint16)
-                mask = chosen.mask(j)[own[here]]
-                if ((mask == 0) | (mask == 1)).all():
-                    covered = ((mask > 0) * bit[:, None]).take(self._points[:, j], axis=1)
-                else:  # of a value that is partly inside, as many points are as the part says
-                    covered = (mask.take(self._points[:, j], axis=1) > self._places[:, j]) * bit[:, None]
-                state[own[here] - low] |= covered
-            state = state + (np.arange(len(rows)) << chosen.count)[:, None]
-            counts = np.bincount(state.reshape(-1), minlength=len(rows) << chosen.count)
-            states[rows] = counts.reshape(len(rows), -1)
-        return (states + 0.5) / (_POINTS + 0.5 * (1 << chosen.count))
+            rows = slice(low, low + step)
+            count = _products if chosen.partial else _counted
+            found[rows] = count([chosen.inside(rows, column, columns) for column in range(chosen.count)], weights)
+        return found
+
+
+def _mixed(states: Floats) -> Floats:
+    """With a little of an even table, so that no state is without."""
+    return (states + _FLOOR / states.shape[1]) / (1 + _FLOOR)
+
+
+def _counted(inside: Sequence[NDArray[np.uint8]], weights: Floats) -> Floats:
+    """The weight in each state, where everything is either inside or outside."""
+    states = 1 << len(inside)
+    found = np.empty((len(inside[0]), states))
+    state = np.zeros(inside[0].shape, dtype=np.min_scalar_type(states - 1))
+    for own in inside:
+        state <<= 1
+        state |= own
+    for row, own in zip(found, state, strict=True):
+        row[:] = np.bincount(own, weights, minlength=states)
+    return found
+
+
+def _products(inside: Sequence[NDArray], weights: Floats) -> Floats:
+    """The weight in each state, where values may be partly inside."""
+    found = np.broadcast_to(weights, inside[0].shape)[:, None]
+    for own in inside:
+        found = np.stack([found * (1 - own)[:, None], found * own[:, None]], axis=2).reshape(len(own), -1, len(weights))
+    return found.sum(axis=2)
 
 
 def movable(z: Floats, singles: Floats) -> Floats:
@@ -444,6 +503,20 @@ class _Chosen:
     def places(self) -> list[tuple[int, int]]:
         """The pairs of columns, in the order of `combine`."""
         return list(combinations(range(self.count), 2))
+
+    def inside(self, rows: slice, column: int, records: Sequence[NDArray[np.int32]]) -> NDArray:
+        """How far each record is inside in one of the attributes, for some of the queries: bytes if it is or is not."""
+        which = self.which[rows, column]
+        found = np.empty((len(which), len(records[0])), dtype=np.float64 if self.partial else np.uint8)
+        for j in np.unique(which).tolist():
+            here = np.flatnonzero(which == j)
+            found[here] = self.mask(j)[rows][here].astype(found.dtype).take(records[j], axis=1)
+        return found
+
+    @cached_property
+    def partial(self) -> bool:
+        """Whether a value may be partly inside."""
+        return any(((self.mask(j) != 0) & (self.mask(j) != 1)).any() for j, _, _ in self.attributes())
 
     def mask(self, j: int) -> Floats:
         """The weights of an attribute's values in each query."""

@@ -33,7 +33,7 @@ from dither.display.table import TextTable
 from dither.errors import ParameterError, UnknownError
 from dither.ranges.axes import Axes
 from dither.ranges.item_names import CrossedTexts, QueryTexts, ValueTexts
-from dither.ranges.queries import Queries
+from dither.ranges.queries import Queries, describe
 from dither.ranges.query_model import Answered, Model, queries_about
 
 if TYPE_CHECKING:
@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
+ErrorBelow = Callable[[NDArray[np.int64]], Floats]  # by codes: of the share of users at or below each
 
 _MOST_TABLE = 1 << 22  # entries of the table of a pair
+_MOST_ASKED = 1 << 15  # entries of a table of more, each of which is a query
 _SINGLY = SHARES._replace(total=None)  # the shares of queries do not add up to anything
 _HAIR = 1e-12  # of a share: what rounding does to a sum
 
@@ -198,15 +200,47 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
 
     # Queries ---------------------------------------------------------------------------------------------------
 
-    def answer(self, query: Mapping[Any, Any]) -> Answers:
+    def answer(self, query: Mapping[Any, Any], given: Mapping[Any, Any] | None = None) -> Answers:
         """The share of users inside all the ranges of a query.
 
         `{0: (8, 39), "job": ["nurse", "driver"], 3: (None, 31)}`: both ends are inside, None is an open end, a list is
-        a set of values.
+        a set of values. With another query as `given`, about other attributes, it is the share among users inside that
+        one. How the errors of the two go together is not known, so they are taken to add up.
         """
-        found = self.answers([query])
-        names = "value", "stderr", "noise", "doubt", "iterations", "converged"
-        return replace(found, **{name: getattr(found, name)[0] for name in names})
+        if given is None:
+            found = self.answers([query])
+            names = "value", "stderr", "noise", "doubt", "iterations", "converged"
+            return replace(found, **{name: getattr(found, name)[0] for name in names})
+        self._refuse_common(query, given)
+        both, condition = self.answer({**given, **query}), self.answer(given)
+        among = self._among(condition)
+        share = float(both.value) / among
+        noise, doubt = (
+            (float(getattr(both, part)) + abs(share) * float(getattr(condition, part))) / among
+            for part in ("noise", "doubt")
+        )
+        texts = [describe(self.axes, each) for each in (query, given)]
+        return replace(
+            both,
+            value=np.asarray(share),
+            stderr=np.asarray(np.hypot(noise, doubt)),
+            labels=[" given ".join(texts)],
+            noise=np.asarray(noise),
+            doubt=np.asarray(doubt),
+        )
+
+    def _refuse_common(self, query: Mapping[Any, Any], given: Mapping[Any, Any]) -> None:
+        common = {self.axes.index(key) for key in query} & {self.axes.index(key) for key in given}
+        if common:
+            raise ParameterError(
+                f"attribute {self.axes[min(common)].name} is in the query and in what is given: name it in one of them"
+            )
+
+    @staticmethod
+    def _among(condition: Answers) -> float:
+        if not float(condition.value) > float(condition.stderr):
+            raise ParameterError("hardly any users are inside what is given, as far as the reports tell: widen it")
+        return float(condition.value)
 
     def answers(self, queries: Sequence[Mapping[Any, Any]] | Queries) -> Answers:
         """The answers of many queries, in one go."""
@@ -239,18 +273,27 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
     # Tables ----------------------------------------------------------------------------------------------------
 
     def marginal(self, *attributes: str | int) -> Estimate:
-        """The shares of all values of one attribute, or the table of two: a row for each value of the first.
+        """The shares of all values of one attribute, or the table of several: an axis for each of them.
 
         Of a continuous attribute, of at most 64 cells.
         """
         places = [self.axes.index(each) for each in attributes]
         if len(places) == 1:
             return self[places[0]]
-        if len(places) != 2 or places[0] == places[1]:
-            raise ParameterError("marginal takes one attribute or two different ones; ask for more with answers()")
-        self._refuse_large(*places)
-        labels = CrossedTexts(*(ValueTexts(self.shown[place]) for place in places))
-        value, (_, stderr) = self.joint(*places), self.model.points(places, _merged(self.axes, places))
+        if not places or len(set(places)) < len(places):
+            raise ParameterError("marginal takes one attribute, or several different ones")
+        labels: Sequence[str] = ValueTexts(self.shown[places[0]])
+        for place in places[1:]:
+            labels = CrossedTexts(labels, ValueTexts(self.shown[place]))
+        if len(places) == 2:
+            self._refuse_large(*places)
+            value, (_, stderr) = self.joint(*places), self.model.points(places, _merged(self.axes, places))
+        else:
+            if len(labels) > _MOST_ASKED:
+                raise ParameterError(
+                    f"this table has {len(labels):,} entries, more than {_MOST_ASKED:,}: ask for ranges with answers()"
+                )
+            value, stderr = self.model.points(places, _merged(self.axes, places))
         return Estimate(value, stderr, self.n, self.guarantee, "share", labels, self.source, self.notes, SHARES)
 
     def joint(self, first: str | int, second: str | int) -> Floats:
@@ -271,8 +314,10 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         if size > _MOST_TABLE:
             raise ParameterError(f"this table has {size:,} entries: ask for ranges with answers() instead")
 
-    def quantile(self, attribute: str | int, q: ArrayLike) -> Estimate:
+    def quantile(self, attribute: str | int, q: ArrayLike, given: Mapping[Any, Any] | None = None) -> Estimate:
         """The least value with at least a share q of users at or below it, in the attribute's own units.
+
+        With a query about other attributes as `given`, of the users inside it.
 
         Inside a cell of a continuous attribute users are taken to be spread evenly. The standard error is half the
         distance of the quantiles one standard error of the share below and above q (Woodruff 1952), where users with
@@ -288,9 +333,14 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
             shares = np.full((1,), np.nan)
         if shares.ndim > 1 or not ((shares >= 0) & (shares <= 1)).all():
             raise ParameterError("a quantile is asked for a share from 0 to 1, for example 0.5 for the median")
-        asked, below = shares.reshape(-1), self._below(j)
-        place, within, error = self._crossing(j, below, asked)
-        ends = [self._crossing(j, below, np.clip(asked + sign * error, 0, 1)) for sign in (-1, 1)]
+        if given is None:
+            below, errors = self._below(j), lambda places: self._error_below(j, places)
+        else:
+            self._refuse_common({attribute: None}, given)
+            below, errors = self._below_given(j, given)
+        asked = shares.reshape(-1)
+        place, within, error = self._crossing(j, below, asked, errors)
+        ends = [self._crossing(j, below, np.clip(asked + sign * error, 0, 1), errors) for sign in (-1, 1)]
         low, high = ((at + part) for at, part, _ in ends)
         first, last = (float(end) for end in axis.ends)
         unit = (last - first) / axis.size
@@ -316,12 +366,25 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
         below[-1] = 1.0
         return below
 
-    def _crossing(self, j: int, below: Floats, shares: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
+    def _below_given(self, j: int, given: Mapping[Any, Any]) -> tuple[Floats, "ErrorBelow"]:
+        """The share of users below each code among those inside a query; and how far off it is at each."""
+        condition, asked = self.answer(given), Queries.of(self.axes, [given])
+        among, size = self._among(condition), self.axes.shape[j]
+        values = {place: np.repeat(asked.masks[place], size, axis=0) for place in asked.attributes[0]}
+        found = self.model.answered(queries_about(self.axes.shape, {**values, j: np.tri(size)}))
+        below = np.concatenate([[0.0], np.clip(np.maximum.accumulate(found.value / among), 0.0, 1.0)])
+        below[-1] = 1.0
+        errors = np.append((found.stderr[:-1] + below[1:-1] * float(condition.stderr)) / among, [0.0, 0.0])
+        return below, lambda places: errors[places]  # of all users nothing is open, and of none
+
+    def _crossing(
+        self, j: int, below: Floats, shares: Floats, errors: "ErrorBelow"
+    ) -> tuple[NDArray[np.int64], Floats, Floats]:
         """The code at which each share is reached; how far in; and the standard error of the share."""
         high = np.minimum(np.searchsorted(below[1:], shares - _HAIR), self.axes.shape[j] - 1)
         before, share = below[high], below[high + 1] - below[high]
         within = np.divide(shares - before, share, out=np.full(len(shares), 0.5), where=share > 0)
-        return high, np.clip(within, 0.0, 1.0), np.maximum(self._error_below(j, high - 1), self._error_below(j, high))
+        return high, np.clip(within, 0.0, 1.0), np.maximum(errors(high - 1), errors(high))
 
     def _error_below(self, j: int, places: NDArray[np.int64]) -> Floats:
         """The standard error of the share of users at or below each code."""
