@@ -48,6 +48,10 @@ _FLAT = 1e-2  # of log-posterior, gained by a step
 _LONGEST = 4.0  # of theta in a step
 _NEGLIGIBLE = 1e-4  # weight of a fit
 _MOST_HEARD = 2.0**40  # reports: with more, nothing of the prior is left in a float
+_TEMPER = 4.0
+_HEIGHT = 2.0  # standard deviation of a spike of log-density
+_LATTICES = (5, 10)  # people round to these
+_MOST_SPIKES, _SEARCHED = 24, 2
 _SHARPEST = 2.0**38  # precision of a sum, times the squared share of a cell: the same
 
 
@@ -73,8 +77,11 @@ def smoothed(
     *,
     ordered: bool = True,
     strengths: Sequence[float] = STRENGTHS,
+    spikes: bool = False,
 ) -> Shares:
     """The shares of `cells` cells: an average over orders and strengths, from the least, by their evidence.
+
+    `spikes` looks for cells, and for lattices of cells, that hold more than what is smooth tells.
 
     >>> seen = NoisySums(np.eye(4), np.array([0.1, 0.4, 0.4, 0.1]), np.full(4, 1e-6))
     >>> found = smoothed(4, None, [seen])
@@ -82,24 +89,121 @@ def smoothed(
     ([0.1, 0.4, 0.4, 0.1], 0.0)
     """
     evidence = _Evidence.of(cells, heard, summed)
-    fits: list[tuple[float, Floats, Floats]] = []
-    for order in _orders(cells, heard, ordered):
+    orders = _orders(cells, heard, ordered)
+    fits = _ladder(evidence, cells, orders, strengths, ())
+    if spikes and ordered:
+        # Without spikes a rough prior fits best, under which they are nothing special: so they are looked for in all.
+        searched = {_spiked(evidence, cells, fit) for fit in fits[::_SEARCHED]}
+        for found in sorted(searched - {()}):
+            fits += _ladder(evidence, cells, orders, strengths, found)
+    return _averaged(fits, cells)
+
+
+class _Fit(NamedTuple):
+    """The fit of one prior: its evidence, where its maximum is, the shares, and the curvature by theta."""
+
+    score: float
+    theta: Floats
+    shares: Floats
+    hessian: Floats
+    order: int
+    strength: float
+    spikes: tuple[int, ...]
+
+
+def _ladder(
+    evidence: "_Evidence", cells: int, orders: Sequence[int], strengths: Sequence[float], spikes: tuple[int, ...]
+) -> list[_Fit]:
+    """Every order and strength, with these spikes."""
+    fits = []
+    for order in orders:
         theta = np.zeros(cells)
         for strength in reversed(strengths):  # from the smoothest, each starts where the last one ended
-            precision, log_determinant = _prior(cells, order, strength)
-            theta, score, shares, hessian = evidence.fit(theta, precision)
-            fits.append((score + log_determinant / 2, shares, hessian))
-    scores = np.array([score for score, _, _ in fits])
-    weights = np.exp(scores - scores.max())
-    weights /= weights.sum()
-    kept = [(weight, *fit[1:]) for weight, fit in zip(weights, fits, strict=True) if weight > _NEGLIGIBLE]
-    total = sum(weight for weight, _, _ in kept)
-    value = np.asarray(sum(weight * shares for weight, shares, _ in kept) / total)
+            fits.append(_fitted(evidence, theta, order, strength, spikes))
+            theta = fits[-1].theta
+    return fits
+
+
+def _fitted(evidence: "_Evidence", theta: Floats, order: int, strength: float, spikes: tuple[int, ...]) -> _Fit:
+    cells = len(theta)
+    precision, log_determinant = _spiked_prior(cells, order, strength, spikes)
+    found, score, shares, hessian = evidence.fit(theta, precision)
+    odds = len(spikes) * np.log(_odds(cells))
+    return _Fit(score + log_determinant / 2 + odds, found, shares, hessian, order, strength, spikes)
+
+
+def _averaged(fits: Sequence[_Fit], cells: int) -> Shares:
+    """The shares by the evidence of each fit, and what is open about them by its root of the order `_TEMPER`.
+
+    Evidence by Laplace's approximation is good to some units of its logarithm, and a flat density that fits a little
+    better than one with two peaks does not rule it out.
+    """
+    scores = np.array([fit.score for fit in fits])
+    value = np.asarray(sum(weight * fit.shares for weight, fit in _weighted(scores, fits)))
     spread = np.zeros((cells, cells))
-    for weight, shares, hessian in kept:
-        jacobian = np.diag(shares) - np.outer(shares, shares)
-        spread += weight * (jacobian @ np.linalg.solve(hessian, jacobian) + np.outer(shares - value, shares - value))
-    return Shares(value, spread / total)
+    for weight, fit in _weighted(scores / _TEMPER, fits):
+        jacobian, apart = np.diag(fit.shares) - np.outer(fit.shares, fit.shares), fit.shares - value
+        spread += weight * (jacobian @ np.linalg.solve(fit.hessian, jacobian) + np.outer(apart, apart))
+    return Shares(value, spread)
+
+
+def _weighted(scores: Floats, fits: Sequence[_Fit]) -> list[tuple[float, _Fit]]:
+    weights = np.exp(scores - scores.max())
+    weights = np.where(weights > _NEGLIGIBLE * weights.sum(), weights, 0.0)
+    return [(weight, fit) for weight, fit in zip((weights / weights.sum()).tolist(), fits, strict=True) if weight]
+
+
+# Spikes ----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=32)
+def _candidates(cells: int) -> Floats:
+    """Where spikes may be, a row each: at one cell, or at all cells of a lattice."""
+    lattices = [np.arange(cells) % step == first for step in _LATTICES if cells >= 3 * step for first in range(step)]
+    return np.concatenate([np.eye(cells), np.array(lattices, dtype=np.float64).reshape(-1, cells)])
+
+
+def _odds(cells: int) -> float:
+    return 1 / len(_candidates(cells))
+
+
+@lru_cache(maxsize=256)
+def _spiked_prior(cells: int, order: int, strength: float, spikes: tuple[int, ...]) -> tuple[Floats, float]:
+    """The precision of theta where these candidates are added, each times a normal number; and its log-determinant."""
+    precision, log_determinant = _prior(cells, order, strength)
+    if not spikes:
+        return precision, log_determinant
+    rows = _candidates(cells)[list(spikes)]
+    held = rows @ precision
+    inner = held @ rows.T + np.eye(len(rows)) / _HEIGHT**2  # Woodbury's identity
+    less = held.T @ np.linalg.solve(inner, held)
+    return precision - less, log_determinant - float(np.linalg.slogdet(inner * _HEIGHT**2)[1])
+
+
+def _spiked(evidence: "_Evidence", cells: int, best: _Fit) -> tuple[int, ...]:
+    """One spike after the other, each where it explains most, as long as they are more probable than not.
+
+    At the maximum the slope of the log-likelihood by theta is P theta, with the prior's precision P and the curvature H
+    of both together. A spike v of a normal height with variance h^2 then gains about
+
+        ((v' P theta)^2 / (c + h^-2) - log(1 + h^2 c)) / 2,   c = v' P v - v' P H^-1 P v.
+    """
+    rows, fit = _candidates(cells), best
+    for _ in range(_MOST_SPIKES):
+        precision, _ = _spiked_prior(cells, fit.order, fit.strength, fit.spikes)
+        held = rows @ precision
+        sharp = np.einsum("rk,rk->r", held, rows) - np.einsum("rk,rk->r", held, np.linalg.solve(fit.hessian, held.T).T)
+        sharp = np.maximum(sharp, 0.0)
+        gain = ((held @ fit.theta) ** 2 / (sharp + _HEIGHT**-2) - np.log1p(_HEIGHT**2 * sharp)) / 2
+        gain[list(fit.spikes)] = -np.inf
+        where = int(gain.argmax())
+        if gain[where] < -np.log(_odds(cells)):
+            break
+        tried = _fitted(evidence, fit.theta, fit.order, fit.strength, tuple(sorted((*fit.spikes, where))))
+        if tried.score < fit.score:
+            break
+        fit = tried
+    return fit.spikes
 
 
 def of_users(found: Shares, heard: OutputCounts, asked: float = 1.0) -> Shares:

@@ -27,7 +27,7 @@ best (clusters).
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,6 +55,8 @@ _COARSEST, _FINEST = 1, 4  # powers of two
 # the error is 7% and 14% larger for two attributes, the same and 23% larger for four (`python benchmarks/constants.py
 # ranges.copula._PACE`).
 _PACE = 1.5
+# Of the standard error of one question about two halves that all users answer: no answer is known better than that.
+_RESOLVED = 0.5
 _UNASKED = 0.05  # of its usual share, for an attribute that no query is about: every one must be heard of
 _FINE = 64  # the usual share of a pair, where shares are divided by what will be asked
 _MOST_EXPECTED = 1 << 50  # users; grids do not get finer long before
@@ -175,7 +177,9 @@ class Copula(Ranges):
     def _model_read(self, collected: list[Collected], n: int, reading: RangeReading) -> "Model":
         from dither.ranges.fit import copula  # a device has no use for it
 
-        return copula(self.shape, collected, _ordered(self.shape, self.nominal), reading.beside, reading.smoothed)
+        ordered = _ordered(self.shape, self.nominal)
+        found = copula(self.shape, collected, ordered, reading.beside, reading.smoothed)
+        return replace(found, resolution=_RESOLVED * math.sqrt(noise(2, self.epsilon) / max(n, 1)))
 
     def _notes(self) -> tuple[str, ...]:
         return (

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.parallel import each_chunk
+from dither.errors import require
 from dither.estimation.density import NoisySums, smoothed
 from dither.estimation.linear_readings import LinearReading
 from dither.estimation.normal_copula import completed, nearest, scores, slope, tables
@@ -40,6 +41,7 @@ _MOST_BLOCKS = 64  # of an attribute, in a pair
 # From a copula, of any pair, beside what is seen of it. Half or twice of it moves the coverage of queries about four
 # attributes by -.3 and +.8% (`python benchmarks/constants.py ranges.fit._LEAST_DEPARTURE`).
 _LEAST_DEPARTURE = 0.1
+_FALSE_ALARM, _ENOUGH = 1e-6, 5.0  # of the tests of the fit; and reports that a group of outputs needs for them
 _LEAST_RATIO = 1e-6  # to independence, of what the copula puts anywhere
 _SCALINGS, _LAST_SCALINGS = 4, 10
 
@@ -82,7 +84,7 @@ def copula(
     matrix = nearest(completed(matrix, known))
     bases = [pair.base(matrix[key]) for key, pair in seen.items()]
     blocks = [_blocks(j, size, collected) for j, size in enumerate(shape)]
-    pairs = {}
+    pairs, unexplained = {}, _unexplained_margins(margins, collected)
     for key, rest, base, error in zip(seen, rests(list(seen.values()), bases), bases, found.stderr, strict=True):
         grid = cells[key]
         open_ = np.concatenate([rest.factors, error * slope(*seen[key].scores, matrix[key])[None]])
@@ -90,7 +92,35 @@ def copula(
         ratio = _fine(margins, key, blocks, trust * matrix[key], grid, rest.table)
         departure = min(1.0, _LEAST_DEPARTURE + float(np.abs(rest.table - base).sum()))
         pairs[key] = Pair((blocks[key[0]], blocks[key[1]]), ratio, grid, Factors(open_), departure)
-    return Pairwise(margins, pairs, given=matrix)
+        if _improbable(seen[key].misfit(rest.table), len(shape) + len(seen)):
+            unexplained.append(key)
+    return Pairwise(margins, pairs, given=matrix, unexplained=tuple(unexplained))
+
+
+def _unexplained_margins(margins: Sequence[Margin], collected: Sequence[Collected]) -> list[tuple[int, ...]]:
+    """The attributes whose square waves have other outputs than the fit would have (Pearson's test)."""
+    found: list[tuple[int, ...]] = []
+    for j, margin in enumerate(margins):
+        waves = [each for each in collected if each.grid.attributes == (j,) and each.value is None and each.n]
+        heard = _heard(waves, margin.cuts)
+        if heard is None:
+            continue
+        expected = heard.n * heard.chance(margin.cells)
+        fine = expected >= _ENOUGH
+        apart = float(((heard.counts - expected)[fine] ** 2 / expected[fine]).sum())
+        if _improbable((apart, int(fine.sum())), len(margins) ** 2):
+            found.append((j,))
+    return found
+
+
+def _improbable(misfit: tuple[float, int], tests: int) -> bool:
+    """Whether a sum of so many squares is this large by chance once in a million collections, among so many tests.
+
+    What was fitted makes the sum smaller, so that the false alarm is at most that.
+    """
+    squares, number = misfit
+    special: Any = require("scipy.special", "fast")
+    return number > 0 and bool(special.chdtrc(number, squares) < _FALSE_ALARM / tests)
 
 
 def fitted_margins(
@@ -124,7 +154,8 @@ def _margin(
     heard = _heard([each for each in about if each.value is None and each.n], cuts)
     summed = [_summed(j, each, cuts) for each in about if each.value is not None]
     told = [*_pooled(summed), *(_beside(each, cuts) for each in beside)]
-    found = smoothed(len(cuts) - 1, heard, told, ordered=ordered)
+    single = len(cuts) - 1 == size  # a cell for each value: others share out a spike among theirs
+    found = smoothed(len(cuts) - 1, heard, told, ordered=ordered, spikes=single)
     return Margin(spread(found.value, cuts), cuts, found.covariance)
 
 

@@ -42,6 +42,7 @@ _MEANS = np.linspace(-0.8, 0.8, 9)
 _SPREADS = np.geomspace(0.005, 2.0, 9)
 _ENOUGH_PAIRS = 3  # to speak of their mean
 _LADDER = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 13)])
+_TEMPER = 4.0
 _ROUNDS = 100
 _LEAST = 1e-2  # of what the copula puts into a cell is left
 _TINY = 1e-9
@@ -78,6 +79,11 @@ class SeenGrid:
             sides.append(_contrasts(len(places) - 1).T @ held @ _contrasts(int(places[-1])))
         return np.asarray(np.kron(*sides), dtype=np.float64)
 
+    def left(self, table: Floats) -> Floats:
+        """What it tells beyond its margins that a table of the pair's cells does not, an entry for each contrast."""
+        apart = self.value - self.summed(table)
+        return np.ravel(_contrasts(apart.shape[0]).T @ apart @ _contrasts(apart.shape[1]))
+
 
 @dataclass(frozen=True, eq=False)
 class Seen:
@@ -108,6 +114,12 @@ class Seen:
     def answered(self) -> tuple[SeenGrid, ...]:
         """The grids about which somebody did."""
         return tuple(grid for grid in self.grids if grid.told)
+
+    def misfit(self, table: Floats) -> tuple[float, int]:
+        """The squares of what a table does not explain, in standard errors; and of how many numbers."""
+        told = self.answered
+        squares = (float((grid.left(table) ** 2).sum()) / grid.variance for grid in told)
+        return sum(squares), sum(len(grid.contrasts) for grid in told)
 
     def base(self, correlation: float) -> Floats:
         """What the copula puts into the cells."""
@@ -223,11 +235,18 @@ def rests(pairs: Sequence[Seen], bases: Sequence[Floats]) -> list[Rest]:
     evidence = np.array([each.evidence for each in found])
     chance = np.exp(evidence - evidence.max(axis=1, keepdims=True))
     posterior = chance / chance.sum(axis=1, keepdims=True)
+    mixture = np.full(len(_LADDER), 1 / len(_LADDER))
     for _ in range(_ROUNDS):
         mixture = (posterior.sum(axis=0) + 1 / len(_LADDER)) / (len(pairs) + 1)
         posterior = chance * mixture
         posterior /= posterior.sum(axis=1, keepdims=True)
-    return [_rest(*each) for each in zip(pairs, bases, found, posterior, strict=True)]
+    return [_rest(*each) for each in zip(pairs, bases, found, posterior, _tempered(evidence, mixture), strict=True)]
+
+
+def _tempered(evidence: Floats, mixture: Floats) -> Floats:
+    """How likely each tau is for each pair, with less faith in its evidence, and in that of the other pairs."""
+    chance = np.exp((evidence - evidence.max(axis=1, keepdims=True)) / _TEMPER) * mixture ** (1 / _TEMPER)
+    return chance / chance.sum(axis=1, keepdims=True)
 
 
 def _ladder(pair: Seen, base: Floats) -> _Ladder:
@@ -243,7 +262,7 @@ def _ladder(pair: Seen, base: Floats) -> _Ladder:
     size = prior.shape[1]
     precision, pull = np.zeros((size, size)), np.zeros(size)
     for grid in pair.answered:
-        own, left = grid.contrasts, _in_contrasts(grid.value - grid.summed(base))
+        own, left = grid.contrasts, grid.left(base)
         precision += own.T @ own / grid.variance
         pull += own.T @ left / grid.variance
     # With prior P and precision H of what was seen: the posterior has the covariance (1 + P H)^-1 P.
@@ -254,15 +273,11 @@ def _ladder(pair: Seen, base: Floats) -> _Ladder:
     return _Ladder(coordinates, means, np.asarray(covariances, dtype=np.float64), evidence)
 
 
-def _in_contrasts(table: Floats) -> Floats:
-    """What a table has beyond its margins."""
-    return np.ravel(_contrasts(table.shape[0]).T @ table @ _contrasts(table.shape[1]))
-
-
-def _rest(pair: Seen, base: Floats, ladder: _Ladder, posterior: Floats) -> Rest:
+def _rest(pair: Seen, base: Floats, ladder: _Ladder, posterior: Floats, tempered: Floats) -> Rest:
+    """The mean by the posterior of tau, and what is open by a tempered one."""
     mean = posterior @ ladder.means
     apart = ladder.means - mean
-    covariance = np.einsum("t,tij->ij", posterior, ladder.covariances) + (apart.T * posterior) @ apart
+    covariance = np.einsum("t,tij->ij", tempered, ladder.covariances) + (apart.T * tempered) @ apart
     table = base + (ladder.coordinates @ mean).reshape(base.shape)
     factors = (ladder.coordinates @ _root(covariance)).T.reshape(-1, *base.shape)
     return Rest(with_margins(np.maximum(table, _LEAST * base), pair.rows, pair.columns), factors)

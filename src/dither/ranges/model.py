@@ -52,6 +52,7 @@ _CHUNK = 1 << 24  # states of points and queries at a time
 # four 89, 90 and 91% (`python benchmarks/constants.py ranges.model._GUESS`).
 _GUESS = 0.15
 _LITTLE = 1e-3
+_CROWDED = 2.0  # cells of equal mass that would be as unlike as those of a grid
 _FLOOR = 1e-3  # of an even table, so that no state is without
 _SETTLED, _MOST_ROUNDS = 1e-6, 100  # of tables of more than two attributes: far below any noise
 # The correlation of being inside, of two attributes that nobody was asked about together. A guess: on data with strong
@@ -157,6 +158,8 @@ class Pairwise(Model):
     pairs: Mapping[tuple[int, int], Pair]
     completion: str = "copula"  # of what pairs leave open, one of COMPLETIONS
     given: Floats | None = None  # the correlations of the copula, if the method knows them
+    resolution: float = 0.0  # standard error that no answer is below
+    unexplained: tuple[tuple[int, ...], ...] = ()  # attributes and pairs whose reports the fit does not explain
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -241,6 +244,25 @@ class Pairwise(Model):
 
         return sampled_records(self, n, seed)
 
+    # What it rests on ------------------------------------------------------------------------------------------
+
+    def basis(self) -> Mapping[tuple[int, ...], str]:
+        found: dict[tuple[int, ...], str] = {}
+        for (j, k), pair in self.pairs.items():
+            cells = " x ".join(str(len(side) - 1) for side in pair.grid)
+            beyond = f", and {pair.departure:.0%} of the users may be placed otherwise" if pair.departure < 1 else ""
+            fullest = f"{cells} cells, of which the fullest holds {self._mass(j, k).max():.0%}"
+            found[j, k] = f"correlation {self.correlation[j, k]:+.2f}{beyond}; {fullest}"
+        return found
+
+    def doubts(self) -> Mapping[str, Sequence[tuple[int, ...]]]:
+        crowded = [pair for pair in self.pairs if 1 / float((self._mass(*pair) ** 2).sum()) < _CROWDED]
+        return {
+            "Most users lie in one or two cells of a grid, so that how they go together is hardly seen: collect in two "
+            "phases (Copula.first and after)": crowded,
+            "The fit does not explain the reports, at a false alarm of one in a million": self.unexplained,
+        }
+
     # Answers ---------------------------------------------------------------------------------------------------
 
     def answers(self, queries: Queries) -> Answered:
@@ -251,6 +273,8 @@ class Pairwise(Model):
             part = self._answers(_Chosen.of(queries, rows, count))
             for whole, own in zip(found, part, strict=True):
                 whole[rows] = own
+            if count:
+                found.doubt[rows] = np.hypot(found.doubt[rows], self.resolution)
         return found
 
     def _answers(self, chosen: "_Chosen") -> Answered:

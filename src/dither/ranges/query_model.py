@@ -110,6 +110,16 @@ class Model(ABC):
         """The same model, with equal values of these attributes put together where it is even inside pieces of them."""
         return self
 
+    # What it rests on ------------------------------------------------------------------------------------------
+
+    def basis(self) -> Mapping[tuple[int, ...], str]:
+        """What was made of the reports about some attributes, in words, by their places."""
+        return {}
+
+    def doubts(self) -> Mapping[str, Sequence[tuple[int, ...]]]:
+        """What a reader should be warned of, and of which attributes or pairs it is true, if of any."""
+        return {}
+
     # What only some have ---------------------------------------------------------------------------------------
 
     def completed(self, by: str) -> Self:

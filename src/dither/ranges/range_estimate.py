@@ -46,6 +46,7 @@ ErrorBelow = Callable[[NDArray[np.int64]], Floats]  # by codes: of the share of 
 _MOST_TABLE = 1 << 22  # entries of the table of a pair
 _MOST_ASKED = 1 << 15  # entries of a table of more, each of which is a query
 _SINGLY = SHARES._replace(total=None)  # the shares of queries do not add up to anything
+_MOST_ROWS, _MOST_NAMED = 30, 3  # of what the model rests on, and of what it warns of
 _HAIR = 1e-12  # of a share: what rounding does to a sum
 
 
@@ -256,7 +257,7 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
             "share",
             QueryTexts(self.axes, asked),
             self.source,
-            (*self.notes, *_about(found)),
+            (*self.notes, *self._warnings(), *_about(found)),
             _SINGLY,
             noise=found.noise,
             doubt=found.doubt,
@@ -458,8 +459,22 @@ class RangeEstimate(Tabular, Mapping[str | int, Estimate]):
             "Standard errors: the randomness of the reports (noise), and an estimate of what was guessed inside cells "
             "and about three attributes or more at a time (doubt).",
             *self.notes,
+            *self._warnings(),
+            *(f"  {self._together(places)}: {text}" for places, text in list(self.model.basis().items())[:_MOST_ROWS]),
         ]
         return "\n".join(line for line in lines if line)
+
+    def _warnings(self) -> list[str]:
+        """What the model warns of, with the names of attributes."""
+        found = []
+        for text, places in self.model.doubts().items():
+            more = f" and {len(places) - _MOST_NAMED} more" if len(places) > _MOST_NAMED else ""
+            if places:
+                found.append(f"Warning: {text} ({'; '.join(map(self._together, places[:_MOST_NAMED]))}{more}).")
+        return found
+
+    def _together(self, places: Sequence[int]) -> str:
+        return " and ".join(self.axes.names[place] for place in places)
 
     def __repr__(self) -> str:
         rows = [f"  {axis.name}: {axis.summary}" for axis in self.shown]
