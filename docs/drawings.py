@@ -26,6 +26,7 @@ from dither import utility
 from dither.display.distribution_plots import draw_heat_map
 from dither.planning.error_curves import error_curves
 from dither.privacy.amplification_curves import curves
+from dither.ranges.collection import RangeReading
 
 MARK = re.compile(r"<!--\s*drawing:\s*(\w+):\s*(.+?)\s*-->", re.DOTALL)
 LEFT_OVER = re.compile(r"<!--\s*drawing\b[^>]{0,60}")
@@ -209,6 +210,35 @@ def heat() -> Figure:
     return figure
 
 
+def phases() -> Figure:
+    """Two attributes with long tails: the cells that are asked about, and the estimates, in one phase and in two."""
+    users, size, shown = 200_000, 64, 20
+    z = np.random.default_rng(1).standard_normal((users, 2)) @ np.linalg.cholesky([[1, 0.7], [0.7, 1]]).T
+    people = np.clip(3 * np.exp(0.9 * z), 0, size - 1).astype(np.int64)
+    one = dither.Copula(shape=(size, size), epsilon=1.0, n=users)
+    single = one.estimate(one.tally(one.randomize(people, seed=1)))
+    first = dither.Copula.first((size, size), 1.0, users // 4)
+    heard = first.tally(first.randomize(people[: users // 4], seed=1))
+    second = first.after(heard, users - users // 4)
+    reading = RangeReading(second, earlier=((first, heard),))
+    both = second.estimate(second.tally(second.randomize(people[users // 4 :], seed=1)), reading)
+    truth = np.bincount(people[:, 0] * size + people[:, 1], minlength=size * size).reshape(size, size) / users
+    figure = Figure(figsize=(9, 7), layout="constrained")
+    across, up = (axis.side for axis in single.axes)
+    for row, words, mechanism, estimate in zip(
+        figure.subplots(2, 2), ("one phase", "two phases"), (one, second), (single, both), strict=True
+    ):
+        draw_heat_map(row[0], across, up, truth).set_title(f"the users, and cells of {words}", loc="left", fontsize=10)
+        for cut in mechanism.groups[-1].grid.cuts[0]:
+            row[0].axvline(cut - 0.5, color="white", linewidth=0.8)
+        for cut in mechanism.groups[-1].grid.cuts[1]:
+            row[0].axhline(cut - 0.5, color="white", linewidth=0.8)
+        draw_heat_map(row[1], across, up, estimate.joint(0, 1)).set_title(f"estimate, {words}", loc="left", fontsize=10)
+        for ax in row:
+            ax.set(xlim=(-0.5, shown - 0.5), ylim=(-0.5, shown - 0.5))
+    return figure
+
+
 def learning() -> Figure:
     """Learning curves on the digits: DP-SGD at four budgets, and GeoDP in its sound form."""
     import torch
@@ -269,6 +299,7 @@ def results() -> Figure:
 DRAWINGS: dict[str, Callable[[], Figure]] = {
     "results": results,
     "heat": heat,
+    "phases": phases,
     "amplification": amplification,
     "variance": variance,
     "categories": categories,

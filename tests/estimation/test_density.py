@@ -217,3 +217,44 @@ def test_a_window_has_no_spikes_of_noise():
     shares = SMOOTH["two bumps"] / SMOOTH["two bumps"].sum()
     apart = [np.abs(smoothed(CELLS, heard(shares, 10_000, seed), []).value - shares).sum() for seed in range(6)]
     assert np.mean(apart) < 0.45
+
+
+# Spikes --------------------------------------------------------------------------------------------------------------
+
+
+def spiky(kind: str) -> np.ndarray:
+    """A smooth hump; with a third of all at zero; or with half of all at every tenth cell."""
+    smooth = np.exp(-(((np.arange(60) - 25) / 10) ** 2))
+    smooth /= smooth.sum()
+    if kind == "zeros":
+        return 2 / 3 * smooth + np.eye(60)[0] / 3
+    heaped = np.where(np.arange(60) % 10 == 0, smooth, 0.0)
+    return smooth if kind == "smooth" else 0.5 * smooth + 0.5 * heaped / heaped.sum()
+
+
+@pytest.mark.parametrize("kind", ["zeros", "heaped", "smooth"])
+def test_spikes_are_found_where_they_are_and_nowhere_else(kind):
+    """Sums over cells with normal noise that hides a single cell of the hump; the ratio is about .2, and 1 without."""
+    truth, rng = spiky(kind), np.random.default_rng(1)
+    ratios = []
+    for _ in range(3):
+        noise = np.full(60, 8e-3**2)
+        seen = NoisySums(np.eye(60), truth + rng.normal(0, 8e-3, 60), noise)
+        counts = OutputCounts(np.ones(1), np.ones((1, 60)))  # of a window that tells nothing: without order 0
+        plain, found = (smoothed(60, counts, [seen], spikes=spikes) for spikes in (False, True))
+        ratios.append(np.square(found.value - truth).sum() / np.square(plain.value - truth).sum())
+        held = np.abs(found.value - truth) <= 3 * np.sqrt(np.diag(found.covariance))
+        assert held.mean() > 0.9
+    assert np.mean(ratios) < (1.3 if kind == "smooth" else 0.6)
+
+
+def test_the_prior_of_spikes_is_that_of_a_sum():
+    """Precision and determinant by Woodbury's identity, against the inverse of the sum of covariances."""
+    from dither.estimation.density import _HEIGHT, _candidates, _prior, _spiked_prior
+
+    plain, _ = _prior(30, 2, 1.0)
+    rows = _candidates(30)[[3, 7, 31]]
+    covariance = np.linalg.inv(plain) + _HEIGHT**2 * rows.T @ rows
+    precision, log_determinant = _spiked_prior(30, 2, 1.0, (3, 7, 31))
+    np.testing.assert_allclose(precision @ covariance, np.eye(30), atol=1e-5)
+    assert log_determinant == pytest.approx(-np.linalg.slogdet(covariance)[1], abs=1e-5)

@@ -4,6 +4,7 @@ Seeds are fixed. Bounds on errors have a quarter of room over what these seeds g
 others, since the answers of a run depend on each other.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -154,3 +155,30 @@ def test_what_does_not_belong_together_is_refused():
         waves.tally(waves.randomize(people(500), seed=1)), RangeReading(waves, earlier=((first, heard),))
     )
     assert found.n == 500 + heard.n
+
+
+def test_where_little_is_seen_it_is_said():
+    """Long tails in equal cells are warned of; in cells where the people are, not."""
+    users, first, heard, second, told = phases(shape=(64, 64))
+    one = Copula((64, 64), 1.0, len(users))
+    single = one.estimate(one.tally(one.randomize(users, seed=1)))
+    both = second.estimate(told, RangeReading(second, earlier=((first, heard),)))
+    assert "Most users lie in one or two cells of a grid" in single.explain()
+    assert any("collect in two phases" in note for note in single.answer({0: (0, 1)}).notes)
+    assert "Warning" not in both.explain()
+    assert "correlation +0." in both.explain()
+
+
+def test_reports_that_nobody_sends_are_not_explained():
+    """All reports of a wave at one output: no distribution of users has that; and honest ones raise no alarm."""
+    mechanism = Copula((64, 64), 1.0, 20_000)
+    tally = mechanism.tally(mechanism.randomize(people(20_000)[:, :2], seed=1))
+    assert not mechanism.estimate(tally).model.unexplained
+    counts, start = tally.counts.copy(), mechanism.layout._starts
+    own = slice(int(start[0]) + 1, int(start[1]))
+    moved = np.zeros_like(counts[own])
+    moved[len(moved) // 3] = counts[own].sum()
+    counts[own] = moved
+    forged = mechanism.estimate(replace(tally, counts=counts))
+    assert (0,) in forged.model.unexplained
+    assert "does not explain the reports" in forged.explain()

@@ -14,8 +14,18 @@ of the normal part) and weighted by its evidence, the probability of the reports
 
     log evidence = log p(reports | theta^) + log prior(theta^) - log det(Hessian) / 2  (+ constants).
 
-The estimate is the average with these weights, and so is its covariance: that of the fits, and of the fits among each
-other. As the covariance is a posterior one, what smoothing irons out is in it.
+The estimate is the average with these weights. So is its covariance, that of the fits and of the fits among each other;
+as it is a posterior one, what smoothing irons out is in it. The evidence is an approximation, and a flat density that
+fits a little better does not rule out one with two peaks. So the covariance may take the weights by their root of some
+order (`temper`). With fourth roots intervals about a density with two horns hold 79% in place of 48%, and where data
+are smooth they are a third wider.
+
+**Spikes.** Zeros, and numbers that people round to, are not smooth. With `spikes`, single cells and lattices (every
+fifth or tenth cell) may be raised by a normal amount each, one after the other, as long as that is more probable than
+not, where each of the m candidates is so with the odds 1 / m. They are looked for under smooth priors too: without
+spikes a rough one fits best, under which they are nothing special. Every set that is found is fitted with all orders
+and strengths, and is in the average by its evidence. On heaped numbers (two in five users round to tens, as many to
+fives) this halves the error of a marginal, and intervals hold 96% in place of 76%.
 
 **Of whom?** The shares p are those from which users come. The users who reported differ from them by chance, and the
 reports tell about them first: a user who sent y is in cell k with probability r_yk = P(y | k) p_k / p_y, independently
@@ -48,7 +58,6 @@ _FLAT = 1e-2  # of log-posterior, gained by a step
 _LONGEST = 4.0  # of theta in a step
 _NEGLIGIBLE = 1e-4  # weight of a fit
 _MOST_HEARD = 2.0**40  # reports: with more, nothing of the prior is left in a float
-_TEMPER = 4.0
 _HEIGHT = 2.0  # standard deviation of a spike of log-density
 _LATTICES = (5, 10)  # people round to these
 _MOST_SPIKES, _SEARCHED = 24, 2
@@ -78,10 +87,12 @@ def smoothed(
     ordered: bool = True,
     strengths: Sequence[float] = STRENGTHS,
     spikes: bool = False,
+    temper: float = 1.0,
 ) -> Shares:
     """The shares of `cells` cells: an average over orders and strengths, from the least, by their evidence.
 
-    `spikes` looks for cells, and for lattices of cells, that hold more than what is smooth tells.
+    `spikes` looks for cells, and for lattices of cells, that hold more than what is smooth tells. In the covariance the
+    evidence counts by its root of the order `temper`.
 
     >>> seen = NoisySums(np.eye(4), np.array([0.1, 0.4, 0.4, 0.1]), np.full(4, 1e-6))
     >>> found = smoothed(4, None, [seen])
@@ -96,7 +107,7 @@ def smoothed(
         searched = {_spiked(evidence, cells, fit) for fit in fits[::_SEARCHED]}
         for found in sorted(searched - {()}):
             fits += _ladder(evidence, cells, orders, strengths, found)
-    return _averaged(fits, cells)
+    return _averaged(fits, cells, temper)
 
 
 class _Fit(NamedTuple):
@@ -132,16 +143,12 @@ def _fitted(evidence: "_Evidence", theta: Floats, order: int, strength: float, s
     return _Fit(score + log_determinant / 2 + odds, found, shares, hessian, order, strength, spikes)
 
 
-def _averaged(fits: Sequence[_Fit], cells: int) -> Shares:
-    """The shares by the evidence of each fit, and what is open about them by its root of the order `_TEMPER`.
-
-    Evidence by Laplace's approximation is good to some units of its logarithm, and a flat density that fits a little
-    better than one with two peaks does not rule it out.
-    """
+def _averaged(fits: Sequence[_Fit], cells: int, temper: float) -> Shares:
+    """The shares by the evidence of each fit, and what is open about them by its root of the order `temper`."""
     scores = np.array([fit.score for fit in fits])
     value = np.asarray(sum(weight * fit.shares for weight, fit in _weighted(scores, fits)))
     spread = np.zeros((cells, cells))
-    for weight, fit in _weighted(scores / _TEMPER, fits):
+    for weight, fit in _weighted(scores / temper, fits):
         jacobian, apart = np.diag(fit.shares) - np.outer(fit.shares, fit.shares), fit.shares - value
         spread += weight * (jacobian @ np.linalg.solve(fit.hessian, jacobian) + np.outer(apart, apart))
     return Shares(value, spread)

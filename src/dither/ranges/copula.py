@@ -55,7 +55,7 @@ _COARSEST, _FINEST = 1, 4  # powers of two
 # the error is 7% and 14% larger for two attributes, the same and 23% larger for four (`python benchmarks/constants.py
 # ranges.copula._PACE`).
 _PACE = 1.5
-# Of the standard error of one question about two halves that all users answer: no answer is known better than that.
+# Of the standard error of one question that all users answer by one of two signs: no pair is known better than that.
 _RESOLVED = 0.5
 _UNASKED = 0.05  # of its usual share, for an attribute that no query is about: every one must be heard of
 _FINE = 64  # the usual share of a pair, where shares are divided by what will be asked

@@ -14,7 +14,8 @@ support it (empirical Bayes):
    is, is a mixture over a ladder that is fitted to all pairs (Laird 1978): pairs that are normal copulas keep nothing
    of their noise, pairs that are not keep what they have.
 
-Both steps state what they leave open, as the posterior does, and answers have it in their error bars.
+Both steps state what they leave open, as the posterior does, and answers have it in their error bars. How large tau is
+counts there by the fourth root of its evidence, since all pairs together may be surer than they should be.
 
 **Several grids.** A pair may have been asked in several phases, by grids with different cuts. Its cells are then those
 between all of these cuts, and each grid tells sums over some of them. Everything else is the same: what the copula puts
@@ -42,7 +43,7 @@ _MEANS = np.linspace(-0.8, 0.8, 9)
 _SPREADS = np.geomspace(0.005, 2.0, 9)
 _ENOUGH_PAIRS = 3  # to speak of their mean
 _LADDER = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 13)])
-_TEMPER = 4.0
+_TEMPER = 4.0  # of the evidence, in what is left open
 _ROUNDS = 100
 _LEAST = 1e-2  # of what the copula puts into a cell is left
 _TINY = 1e-9

@@ -133,7 +133,8 @@ class CALM(Ranges):
     """Range queries by the full table of each pair of attributes.
 
     A cell for each pair of values: nothing is guessed, and everything is noisy. It is there to be compared with, so
-    its oracle is the better one whatever that costs the server: a hash for each cell and report.
+    its oracle is the better one whatever that costs the server: a hash for each cell and report. Attributes without an
+    order need not be told apart: every value has its own cell.
 
     >>> CALM(shape=(5, 4, 3), epsilon=1.0, n=10**6).groups[1].stored()
     ((0, 2), (5, 3), 'LocalHash(k=15)', 1)

@@ -158,7 +158,7 @@ class Pairwise(Model):
     pairs: Mapping[tuple[int, int], Pair]
     completion: str = "copula"  # of what pairs leave open, one of COMPLETIONS
     given: Floats | None = None  # the correlations of the copula, if the method knows them
-    resolution: float = 0.0  # standard error that no answer is below
+    resolution: float = 0.0  # standard error that no answer about two attributes or more is below
     unexplained: tuple[tuple[int, ...], ...] = ()  # attributes and pairs whose reports the fit does not explain
 
     @property
@@ -273,7 +273,7 @@ class Pairwise(Model):
             part = self._answers(_Chosen.of(queries, rows, count))
             for whole, own in zip(found, part, strict=True):
                 whole[rows] = own
-            if count:
+            if count > 1:
                 found.doubt[rows] = np.hypot(found.doubt[rows], self.resolution)
         return found
 
