@@ -12,13 +12,13 @@ The planner's default for range queries. In one phase:
 - **Pairs** (`interaction`). A correlation for each pair, shrunk towards those of the others; and what a normal copula
   does not explain, shrunk towards nothing. Without a correlation to be seen this is the product of marginals that wins
   on weakly correlated data; with much data it is as free as a grid.
-- **More attributes** (`model`). Of all tables that have these pairs the one nearest to the normal copula.
+- **More attributes** (`model`). Records with weights, of the copula and raked to all pairs: answers add up.
 
 **In two phases** (`first`, `after`), each user still reports once. A quarter of the users report single attributes, as
 above. What their tally tells is public, and decides what the others are asked: the square wave of the *estimated
 quantile* of a value instead of the value, and grids of pairs with cuts at quantiles (`quantile_scale`). So windows and
 cells are narrow where the people are. The model is fitted to the reports of both phases (`RangeReading.earlier`). Over
-14 populations errors are .75 of those of one phase, .4 with long tails and many zeros
+14 populations errors are .72 of those of one phase before, .3 to .4 with long tails and many zeros
 (docs/decisions/0045-two-phases.md).
 
 On the data of 004 its error is a half to an eighth of HDG's; docs/ranges.md has these and others, and where it is not
