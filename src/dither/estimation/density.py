@@ -146,18 +146,21 @@ def _fitted(evidence: "_Evidence", theta: Floats, order: int, strength: float, s
 def _averaged(fits: Sequence[_Fit], cells: int, temper: float) -> Shares:
     """The shares by the evidence of each fit, and what is open about them by its root of the order `temper`."""
     scores = np.array([fit.score for fit in fits])
-    value = np.asarray(sum(weight * fit.shares for weight, fit in _weighted(scores, fits)))
-    spread = np.zeros((cells, cells))
-    for weight, fit in _weighted(scores / temper, fits):
+    kept, total = _kept(scores, fits)
+    value = np.asarray(sum(weight * fit.shares for weight, fit in kept) / total)
+    spread, (kept, total) = np.zeros((cells, cells)), _kept(scores / temper, fits)
+    for weight, fit in kept:
         jacobian, apart = np.diag(fit.shares) - np.outer(fit.shares, fit.shares), fit.shares - value
         spread += weight * (jacobian @ np.linalg.solve(fit.hessian, jacobian) + np.outer(apart, apart))
-    return Shares(value, spread)
+    return Shares(value, spread / total)
 
 
-def _weighted(scores: Floats, fits: Sequence[_Fit]) -> list[tuple[float, _Fit]]:
+def _kept(scores: Floats, fits: Sequence[_Fit]) -> tuple[list[tuple[float, _Fit]], float]:
+    """The fits that count, by their weights, and the sum of these."""
     weights = np.exp(scores - scores.max())
-    weights = np.where(weights > _NEGLIGIBLE * weights.sum(), weights, 0.0)
-    return [(weight, fit) for weight, fit in zip((weights / weights.sum()).tolist(), fits, strict=True) if weight]
+    weights /= weights.sum()
+    kept = [(float(weight), fit) for weight, fit in zip(weights, fits, strict=True) if weight > _NEGLIGIBLE]
+    return kept, sum(weight for weight, _ in kept)
 
 
 # Spikes ----------------------------------------------------------------------------------------------------------
