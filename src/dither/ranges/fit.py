@@ -156,7 +156,7 @@ def _margin(
     summed = [_summed(j, each, cuts) for each in about if each.value is not None]
     told = [*_pooled(summed), *(_beside(each, cuts) for each in beside)]
     single = len(cuts) - 1 == size  # a cell for each value: others share out a spike among theirs
-    found = smoothed(len(cuts) - 1, heard, told, ordered=ordered, spikes=single, temper=_TEMPER)
+    found = smoothed(len(cuts) - 1, heard, told, ordered=ordered, spikes=single, temper=_TEMPER if ordered else 1.0)
     return Margin(spread(found.value, cuts), cuts, found.covariance)
 
 
