@@ -25,7 +25,7 @@ def people(n: int, seed: int = 1) -> np.ndarray:
     rng = np.random.default_rng(seed)
     z = rng.multivariate_normal([0, 0], [[1, 0.7], [0.7, 1]], n)
     tails = np.clip(np.exp(1.5 * z), 0, 63).astype(int)
-    return np.column_stack([tails, rng.integers(0, 5, n)])
+    return np.column_stack([tails, rng.choice(5, n, p=[0.5, 0.3, 0.1, 0.07, 0.03])])
 
 
 def phases(n: int = 60_000, seed: int = 1, shape: tuple[int, ...] = SHAPE):
