@@ -13,7 +13,7 @@ can be put together with what other questions tell about it (`estimation.linear_
   and shares that are read off it have no bias that 200 to 1,500 runs could see, and the variance that is stated; the
   variance of a mean is 3 to 14% below that of the score.
 - **Mean.** Of more cells, a window tells the mean of the score (`mechanisms.mean`): one row, the middles of the cells
-  on a line from -1 to 1, or their places on the scale of a second phase (`quantile_scale`).
+  on a line from -1 to 1, or their places on the scale of a second phase (`quantile_places`).
 
 **Of whom?** The truth is the share among all users who might have been asked. A group of n among N misses it by a
 further (diag(f) - f f') (1/n - 1/N), which is part of each covariance. Groups do not overlap, so that their errors from

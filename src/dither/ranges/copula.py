@@ -16,7 +16,7 @@ The planner's default for range queries. In one phase:
 
 **In two phases** (`first`, `after`), each user still reports once. A quarter of the users report single attributes, as
 above. What their tally tells is public, and decides what the others are asked: the square wave of the *estimated
-quantile* of a value instead of the value, and grids of pairs with cuts at quantiles (`quantile_scale`). So windows and
+quantile* of a value instead of the value, and grids of pairs with cuts at quantiles (`quantile_places`). So windows and
 cells are narrow where the people are. The model is fitted to the reports of both phases (`RangeReading.earlier`). Over
 14 populations errors are .72 of those of one phase before, .3 to .4 with long tails and many zeros
 (docs/decisions/0045-two-phases.md).
@@ -40,7 +40,7 @@ from dither.ranges.collection import RangeReading, Ranges
 from dither.ranges.granularity import MOST_EVALUATIONS, cells_of_pair, checked_nominal, noise, oracle
 from dither.ranges.grid import Grid
 from dither.ranges.groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
-from dither.ranges.quantile_scale import QuantileScale, quantile_cuts
+from dither.ranges.quantile_places import QuantilePlaces, quantile_cuts
 from dither.ranges.query_workload import QueryWorkload
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _groups(
         grid = Grid.equal((j,), shape, (size,))
         wave = ordered[j] and size > FEW_VALUES
         recipe = WAVE if wave else oracle(size, epsilon, MOST_EVALUATIONS)
-        scale = QuantileScale.of_shares(known[j].cells, known[j].cuts) if known and wave else None
+        scale = QuantilePlaces.of_shares(known[j].cells, known[j].cuts) if known and wave else None
         groups.append(UserGroup(grid, recipe, shares.singles[j], scale))
     total = sum(shares.singles) + sum(shares.pairs.values())
     for (j, k), share in shares.pairs.items():

@@ -1,7 +1,7 @@
 """One group of users: what they are asked, and what came back.
 
 `UserGroup` is a grid, the oracle that reports its cells, and how often the group is drawn; in a later phase the square
-wave of an attribute may be that of its estimated quantile (`quantile_scale`). It is stored with a mechanism as plain
+wave of an attribute may be that of its estimated quantile (`quantile_places`). It is stored with a mechanism as plain
 whole numbers and recipes. `Collected` is what the reports of such a group say, before anything is
 done to it. `Readable` is what a method can put together of it.
 """
@@ -19,7 +19,7 @@ from dither.core.tally import Tally
 from dither.errors import ParameterError
 from dither.mechanisms.spec import normal_spec
 from dither.ranges.grid import Grid, equal_cuts, listed_entries
-from dither.ranges.quantile_scale import PLACES, QuantileScale
+from dither.ranges.quantile_places import PLACES, QuantilePlaces
 
 Shares = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ class UserGroup:
     grid: Grid
     recipe: str
     share: int = 1
-    scale: QuantileScale | None = None  # on which the square wave reports; None for the values themselves
+    scale: QuantilePlaces | None = None  # on which the square wave reports; None for the values themselves
 
     def __post_init__(self) -> None:
         if self.scale is not None and (self.recipe != WAVE or self.grid.sizes != (self.scale.size,)):
@@ -80,7 +80,7 @@ class UserGroup:
         grid = Grid(attributes, tuple(listed))
         if grid.sizes != tuple(sizes):
             raise ParameterError("the cuts of a group must end at the size of their attribute")
-        own = QuantileScale.read(scale[0]) if scale else None
+        own = QuantilePlaces.read(scale[0]) if scale else None
         return cls(grid, normal_spec(text), checked_count("a share", share, 1, MOST_SHARES), own)
 
 

@@ -40,10 +40,10 @@ _DENSEST = 1.5  # density at a cut, over the mean one: more is as bad
 
 
 @dataclass(frozen=True)
-class QuantileScale:
+class QuantilePlaces:
     """The place of every value of an attribute among `PLACES`.
 
-    >>> scale = QuantileScale.of_shares(np.array([0.7, 0.1, 0.1, 0.1]), np.arange(5))
+    >>> scale = QuantilePlaces.of_shares(np.array([0.7, 0.1, 0.1, 0.1]), np.arange(5))
     >>> (scale.places / PLACES).round(3).tolist()
     [0.327, 0.712, 0.828, 0.943]
     """
@@ -67,7 +67,7 @@ class QuantileScale:
         object.__setattr__(self, "levels", levels)
 
     @classmethod
-    def of_shares(cls, shares: Floats, cuts: NDArray[np.int64]) -> "QuantileScale":
+    def of_shares(cls, shares: Floats, cuts: NDArray[np.int64]) -> "QuantilePlaces":
         """From the estimated shares of the cells between the cuts."""
         believed = np.maximum(shares, 0.0) / max(float(np.maximum(shares, 0.0).sum()), 1e-300)
         mixed = (1 - _EVEN) * believed + _EVEN * np.diff(cuts) / cuts[-1]
@@ -96,7 +96,7 @@ class QuantileScale:
         return self.cuts, self.levels
 
     @classmethod
-    def read(cls, stored: Any) -> "QuantileScale":
+    def read(cls, stored: Any) -> "QuantilePlaces":
         """The inverse of `stored`."""
         return cls(*checked_list("the scale of a group must be its cuts and its levels", stored, 2))
 

@@ -7,7 +7,7 @@ import pytest
 
 from dither.errors import ParameterError
 from dither.ranges.groups import UserGroup
-from dither.ranges.quantile_scale import PLACES, QuantileScale, quantile_cuts
+from dither.ranges.quantile_places import PLACES, QuantilePlaces, quantile_cuts
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -16,7 +16,7 @@ def test_places_are_the_middles_between_levels_rounded_down(seed):
     rng = np.random.default_rng(seed)
     size = int(rng.choice([7, 64, 1000, 1 << 20]))
     cuts = np.unique([0, *rng.integers(1, size, 5).tolist(), size])
-    scale = QuantileScale.of_shares(rng.dirichlet(np.ones(len(cuts) - 1)), cuts)
+    scale = QuantilePlaces.of_shares(rng.dirichlet(np.ones(len(cuts) - 1)), cuts)
     assert scale.levels[0] == 0
     assert scale.levels[-1] == PLACES
     for value in rng.integers(0, size, 50).tolist():
@@ -34,14 +34,14 @@ def test_places_are_the_middles_between_levels_rounded_down(seed):
 
 def test_nobody_is_without_a_place():
     """Where a first phase saw nobody, a tenth of the scale is shared out evenly."""
-    scale = QuantileScale.of_shares(np.array([1.0, 0, 0, 0, 0]), np.arange(6))
+    scale = QuantilePlaces.of_shares(np.array([1.0, 0, 0, 0, 0]), np.arange(6))
     assert (np.diff(scale.levels) >= PLACES // 50).all()
     assert scale.levels[1] == pytest.approx(0.92 * PLACES, abs=1)
 
 
 def test_a_scale_is_stored_as_whole_numbers():
-    scale = QuantileScale.of_shares(np.array([0.5, 0.5]), np.array([0, 3, 9]))
-    assert QuantileScale.read(scale.stored()) == scale
+    scale = QuantilePlaces.of_shares(np.array([0.5, 0.5]), np.array([0, 3, 9]))
+    assert QuantilePlaces.read(scale.stored()) == scale
     asked = UserGroup.read(((0,), (9,), "SquareWave", 2, [list(each) for each in scale.stored()]), (9, 4))
     assert asked.scale == scale
     assert UserGroup.read(asked.stored(), (9, 4)) == asked
