@@ -92,8 +92,8 @@ def _checked_lattice(low: float, high: float, step: float) -> float:
 class Numeric:
     """A number from `low` to `high`; `missing` stands in for what is no number.
 
-    At most one of `scale`, `cuts` and `lattice` says where its values are expected. Without ends it is a number of which
-    nobody knows them yet: a plan in two phases asks for its order of magnitude first (`planning.open_numbers`).
+    At most one of `scale`, `cuts` and `lattice` says where its values are expected. Without ends it is a number of
+    which nobody knows them yet: a plan in two phases asks for its order of magnitude first (`planning.open_numbers`).
 
     >>> Numeric(0, 200_000).encode([0, 50_000, 200_000]).tolist()
     [-1.0, -0.5, 1.0]
