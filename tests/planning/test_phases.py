@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -234,10 +235,10 @@ def joint_law(mechanism: QuantileWave, early: tuple[Fraction, ...], late: tuple[
     outputs, found = range(mechanism.window.law.outputs), {}
     for reports in product(outputs, repeat=len(early)):
         second = learned_from(mechanism, tuple(sorted(reports)))
-        before = np.prod([law_of(mechanism, x)[y] for x, y in zip(early, reports, strict=True)])
+        before = prod(law_of(mechanism, x)[y] for x, y in zip(early, reports, strict=True))
         laws = [law_of(second, x) for x in late]
         for others in product(outputs, repeat=len(late)):
-            found[reports, others] = before * np.prod([law[y] for law, y in zip(laws, others, strict=True)])
+            found[reports, others] = before * prod(law[y] for law, y in zip(laws, others, strict=True))
     return found
 
 
@@ -323,7 +324,7 @@ class _LearnerReading:
         from dither.core.tally import Tally
 
         every = [tally, *(heard for _, heard in self.earlier)]
-        whole = Tally(tally.mechanism, sum(each.n for each in every), sum(each.counts for each in every))
+        whole = Tally(tally.mechanism, sum(each.n for each in every), np.sum([each.counts for each in every], axis=0))
         return self._plain.estimate(whole, guarantee, source, among)
 
     def moments(self, x: Any) -> Any:

@@ -1,6 +1,7 @@
 """Means in groups: one report tells the group and the number; a group's mean is a ratio, or unknown."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,6 +150,6 @@ def test_reports_about_groups_tell_the_mean_and_the_shares(epsilon):
 
 
 def test_errors_of_groups_taken_to_be_independent_are_noticed(monkeypatch):
-    own = KeyValues.covariance_of_keys
+    own: Any = KeyValues.covariance_of_keys
     monkeypatch.setattr(KeyValues, "covariance_of_keys", lambda *given: np.diag(np.diag(own(*given))))
     assert not squares_are_right(errors_in_units_of_their_own(4.0))

@@ -185,4 +185,4 @@ def test_the_bound_holds_on_hard_populations(kind):
 
 def test_the_error_that_is_expected_is_no_bound(monkeypatch):
     monkeypatch.setattr(error_prediction.Predicted, "bound", error_prediction.Predicted.rmse)
-    assert not any(map(_bounded, _PEOPLE))
+    assert not all(map(_bounded, _PEOPLE))

@@ -6,6 +6,7 @@ others, since the answers of a run depend on each other.
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -173,12 +174,14 @@ def test_reports_that_nobody_sends_are_not_explained():
     """All reports of a wave at one output: no distribution of users has that; and honest ones raise no alarm."""
     mechanism = Copula((64, 64), 1.0, 20_000)
     tally = mechanism.tally(mechanism.randomize(people(20_000)[:, :2], seed=1))
-    assert not mechanism.estimate(tally).model.unexplained
+    honest: Any = mechanism.estimate(tally).model
+    assert not honest.unexplained
     counts, start = tally.counts.copy(), mechanism.layout._starts
     own = slice(int(start[0]) + 1, int(start[1]))
     moved = np.zeros_like(counts[own])
     moved[len(moved) // 3] = counts[own].sum()
     counts[own] = moved
     forged = mechanism.estimate(replace(tally, counts=counts))
-    assert (0,) in forged.model.unexplained
+    model: Any = forged.model
+    assert (0,) in model.unexplained
     assert "does not explain the reports" in forged.explain()
