@@ -88,6 +88,12 @@ def _checked_lattice(low: float, high: float, step: float) -> float:
     return step
 
 
+def _without_hints(attribute: Any) -> str:
+    """What a number is written as: hints that were not given are left out."""
+    shown = (each.name for each in fields(attribute) if not each.kw_only or getattr(attribute, each.name) is not None)
+    return f"{type(attribute).__name__}({', '.join(f'{name}={getattr(attribute, name)!r}' for name in shown)})"
+
+
 @dataclass(frozen=True)
 class Numeric:
     """A number from `low` to `high`; `missing` stands in for what is no number.
@@ -111,6 +117,9 @@ class Numeric:
     scale: Literal["log"] | None = field(default=None, kw_only=True, metadata=_LATER)
     cuts: Sequence[float] | None = field(default=None, kw_only=True, metadata=_LATER)
     lattice: float | None = field(default=None, kw_only=True, metadata=_LATER)
+
+    def __repr__(self) -> str:
+        return _without_hints(self)
 
     kind: ClassVar[Literal["numeric"]] = "numeric"
     questions: ClassVar[tuple[str, ...]] = ("mean", "distribution")
@@ -256,6 +265,9 @@ class Ordinal:
     high: int
     missing: int | None = None
     lattice: int | None = field(default=None, kw_only=True, metadata=_LATER)
+
+    def __repr__(self) -> str:
+        return _without_hints(self)
 
     kind: ClassVar[Literal["ordinal"]] = "ordinal"
     questions: ClassVar[tuple[str, ...]] = ("distribution", "mean")
