@@ -234,6 +234,12 @@ def fitted(repetitions: int, *, whole: bool) -> Iterator[tuple[float, float, str
             yield epsilon, reports, *hardest, np.max(list(found.values()), axis=0)
 
 
+def tables(every: list[Floats]) -> Floats:
+    """The tables of errors, rows by epsilon and columns by reports: no more of either makes any of them worse."""
+    found = np.moveaxis(np.array(every).reshape(len(EPSILONS), len(REPORTS), -1), -1, 0)
+    return np.minimum.accumulate(np.minimum.accumulate(found, axis=1), axis=2)
+
+
 @click.command()
 @click.option("--fit", is_flag=True)
 @click.option("--first", is_flag=True)
@@ -249,8 +255,12 @@ def main(fit: bool, first: bool, even: bool, quick: bool, users: int, epsilon: f
     if fit:
         for whole in (False, True):
             print("at places" if whole else "anywhere")
+            every = []
             for *setting, errors in fitted(min(repetitions, 4), whole=whole):
                 print(*setting, *(f"{error:.4f}" for error in errors), sep="  ", flush=True)
+                every.append(errors)
+            for name, table in zip(("BELOW", "BINS", "BELOW_IN_ONE", "BINS_IN_ONE"), tables(every), strict=True):
+                print(name, np.array2string(table, precision=4, separator=", "), sep="\n", flush=True)
         return
     shares = (0.1, 0.25, 0.4) if first else (0.25,)
     parts = (0.1, 0.3) if even else (quantile_wave._EVEN,)

@@ -19,7 +19,7 @@ from dither.mechanisms import load
 from dither.ranges import CALM, HDG, MSW, TDG, Copula, Uniform
 from dither.ranges.granularity import MOST_EVALUATIONS, oracle
 from dither.ranges.grid import Grid
-from dither.ranges.groups import UserGroup
+from dither.ranges.user_groups import UserGroup
 
 ALARM = 1e-9
 SMALL: Any = HDG(shape=(2, 3), epsilon=1.0, n=1000)

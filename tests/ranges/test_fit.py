@@ -12,8 +12,8 @@ import pytest
 from dither.ranges.axes import Axes
 from dither.ranges.fit import copula, gridded, product, uniform
 from dither.ranges.grid import Grid
-from dither.ranges.groups import Collected
 from dither.ranges.queries import Queries
+from dither.ranges.user_groups import Collected
 
 SHAPE = (16, 12, 10)
 KINDS = ["gridded", "copula"]

@@ -15,9 +15,9 @@ from dither.ranges import LHIO
 from dither.ranges.axes import Axes
 from dither.ranges.consistency import inconsistency
 from dither.ranges.grid import Grid
-from dither.ranges.groups import Collected
 from dither.ranges.lhio import PairTables
 from dither.ranges.queries import Queries
+from dither.ranges.user_groups import Collected
 from marks import wide
 
 INFERENCES = ("exact", "two-pass")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dither.errors import ParameterError
-from dither.ranges.groups import UserGroup
 from dither.ranges.quantile_places import PLACES, QuantilePlaces, quantile_cuts
+from dither.ranges.user_groups import UserGroup
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -13,12 +13,12 @@ from dither.ranges import HDG, HIO, LHIO, MSW, Copula, Uniform
 from dither.ranges.axes import Axes
 from dither.ranges.fit import copula, gridded
 from dither.ranges.grid import Grid
-from dither.ranges.groups import Collected
 from dither.ranges.model import Margin, Pairwise
 from dither.ranges.pair_completion import joint
 from dither.ranges.queries import Queries
 from dither.ranges.query_model import Answered, Model
 from dither.ranges.range_estimate import Answers, RangeEstimate
+from dither.ranges.user_groups import Collected
 from dither.schema import Categorical, Numeric, Ordinal, Schema
 
 JOBS = ("nurse", "driver", "teacher", "clerk & co")

@@ -36,10 +36,10 @@ _COMMANDS = {
         "randomize": "collecting",
         "tally": "collecting",
         "merge": "merging",
-        "next": "phases",
+        "next": "next_phase",
         "key": "merging",
         "estimate": "answering",
-        "rounds": "rounds",
+        "rounds": "round_results",
         "query": "answering",
     },
     "Mechanisms, and what they promise": {

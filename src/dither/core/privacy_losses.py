@@ -54,7 +54,7 @@ _OUTWARD = 2.0**-30  # of a cell: more than floating point misses in 2^15 of the
 _CUT, _LOST = 1e-150, Fraction(1, 10**140)  # the first is left out, and adds up to less than the second
 
 
-class Bounded(NamedTuple):
+class DivergenceBound(NamedTuple):
     """A divergence from above, and how far above the truth it can be."""
 
     most: Fraction
@@ -178,23 +178,23 @@ def is_listed(choices: Sequence[Mapping[Walk, int]]) -> bool:
     return few and max(sizes) <= MOST_LISTED and sum(sizes) <= _MOST_WORK
 
 
-def walked_divergence(choices: Sequence[Mapping[Walk, int]], ratio: Fraction) -> Bounded:
+def walked_divergence(choices: Sequence[Mapping[Walk, int]], ratio: Fraction) -> DivergenceBound:
     """The largest divergence of these choices of walks: exact where it can be listed, else on a lattice."""
     if is_listed(choices):
-        return Bounded(max(divergence_of(*_halves(choice), ratio) for choice in choices), Fraction(0))
+        return DivergenceBound(max(divergence_of(*_halves(choice), ratio) for choice in choices), Fraction(0))
     found = [lattice_divergence(choice, ratio) for choice in choices]
     most, least = max(each.most for each in found), max(each.most - each.gap for each in found)
-    return Bounded(most, most - least)
+    return DivergenceBound(most, most - least)
 
 
 # On a lattice ------------------------------------------------------------------------------------------------------
 
 
-def lattice_divergence(walks: Mapping[Walk, int], ratio: Fraction) -> Bounded:
+def lattice_divergence(walks: Mapping[Walk, int], ratio: Fraction) -> DivergenceBound:
     """The divergence of these walks, rounded up, and by how much at most."""
     kinds = sorted(walks.items(), key=lambda kind: -kind[1])
     if sum(times * closely_above_log(walk.ratio) for walk, times in kinds) <= -closely_above_log(1 / ratio):
-        return Bounded(Fraction(0), Fraction(0))  # no sum of losses is beyond it
+        return DivergenceBound(Fraction(0), Fraction(0))  # no sum of losses is beyond it
     logs = [float(closely_above_log(walk.ratio)) for walk, _ in kinds]
     laws = [_excess(walk, times) for walk, times in kinds]
     span = sum(log * max(-least, least + law.size - 1) for log, (law, least) in zip(logs, laws, strict=True))
@@ -217,7 +217,7 @@ def lattice_divergence(walks: Mapping[Walk, int], ratio: Fraction) -> Bounded:
     error = 2.0**-50 * (mass.size + sum(times * (8 + 4 * times.bit_length()) for _, times in kinds))
     added = gains * error
     most = min(Fraction(1), Fraction(gains) + Fraction(added) + _LOST)
-    return Bounded(
+    return DivergenceBound(
         most, Fraction(2.1 * way * near + 4 * added + high * (2.0**-43 * (span + bend) + way * _OUTWARD)) + _LOST
     )
 

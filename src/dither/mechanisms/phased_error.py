@@ -14,7 +14,9 @@ thresholds, or bins, and three collections, of the hardest shape,
 
     python benchmarks/phases.py --fit
 
-Between entries the logarithm of the error is linear in those of epsilon and reports; beyond them as in one phase.
+An entry is the least of those with no more reports and no larger budget, which make nothing worse; so a simulation that
+came out larger counts as the one before it. Between entries the logarithm of the error is linear in those of epsilon
+and reports; beyond them as in one phase.
 Repeating the simulation moves an entry by up to 25%: it is the largest of nine, of three collections each.
 """
 

@@ -40,7 +40,7 @@ from dither.display.estimate_plots import small_multiples
 from dither.display.round_plots import MOST_LINES, draw_rounds
 from dither.display.table import TextTable
 from dither.errors import EmptyError, ParameterError, UnknownError
-from dither.planning.groups import Group, Margin, margins, of_value, tally_of_groups
+from dither.planning.groups import Group, PublicMargin, margins, of_value, tally_of_groups
 from dither.planning.plan_estimates import PlanEstimates, ToldByReports, finished, told_by_reports
 from dither.planning.plan_files import MOST_WHOLE
 from dither.planning.plan_tally import PlanTally
@@ -82,8 +82,8 @@ class GroupOptions:
 
     refine: str | None = None
     users: int | None = None
-    sizes: Margin | None = None
-    weights: Margin | None = None
+    sizes: PublicMargin | None = None
+    weights: PublicMargin | None = None
     pooling: str = STRATIFIED
 
     @classmethod
@@ -103,7 +103,7 @@ class GroupOptions:
         return cls(refine, users, own, counting, pooling)
 
 
-def _one_margin(plan: "Plan", given: Any, what: str) -> Margin:
+def _one_margin(plan: "Plan", given: Any, what: str) -> PublicMargin:
     """Sizes by one attribute, or by all of them."""
     found = margins(plan.public, given, what, _SIZES)
     if len(found) > 1:

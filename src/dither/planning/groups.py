@@ -165,7 +165,7 @@ def rows_by_group(rows: NDArray[np.intp], groups: NDArray[np.int64], count: int)
 # Numbers that are given for each ------------------------------------------------------------------------------------
 
 
-class Margin(NamedTuple):
+class PublicMargin(NamedTuple):
     """A number for each combination of values of some public attributes."""
 
     names: tuple[str, ...]
@@ -177,7 +177,7 @@ class Margin(NamedTuple):
         return sum(self.numbers.values())
 
 
-def margins(public: Mapping[str, Public], given: Any, what: str, example: str) -> list[Margin]:
+def margins(public: Mapping[str, Public], given: Any, what: str, example: str) -> list[PublicMargin]:
     """Numbers by group, as a caller gives them: `{"DE": 5000, ...}` where one attribute is public, `{("DE", "Mon"):
     300, ...}` for combinations, or `{"country": {"DE": 5000, ...}, ...}` by attribute."""
     if not isinstance(given, Mapping) or not given:
@@ -191,7 +191,7 @@ def margins(public: Mapping[str, Public], given: Any, what: str, example: str) -
     return [_margin(public, given, what)]
 
 
-def _margin(public: Mapping[str, Public], given: Mapping[Any, Any], what: str) -> Margin:
+def _margin(public: Mapping[str, Public], given: Mapping[Any, Any], what: str) -> PublicMargin:
     attributes, found = list(public.values()), dict[Values, float]()
     for key, number in given.items():
         values = key if isinstance(key, tuple) else (key,)
@@ -215,7 +215,7 @@ def _margin(public: Mapping[str, Public], given: Mapping[Any, Any], what: str) -
             f"{what}: there is no number for {'; '.join(absent[:_LISTED])}{more}: give one for every group, or leave "
             "the label out of the schema"
         )
-    return Margin(tuple(public), {values: found[values] for values in every})
+    return PublicMargin(tuple(public), {values: found[values] for values in every})
 
 
 def expected_users(public: Mapping[str, Public], users: Any) -> list[int]:

@@ -11,7 +11,7 @@ from .ledger import Ledger as Ledger
 from .ledger import LedgerError as LedgerError
 from .shuffle import amplify as amplify
 from .shuffle import bounds as bounds
-from .shuffle import Bounds as Bounds
+from .shuffle import ShuffleBounds as ShuffleBounds
 from .shuffle import local_budget as local_budget
 from .shuffle import shuffled_delta as shuffled_delta
 from .shuffle import users_for as users_for

@@ -160,7 +160,7 @@ def amplify(given: Certifiable | float, n: int, delta: float, bound: str = "best
     return _of_a_round(randomizer, n, delta)(randomizer.at(delta))
 
 
-class Bounds(dict[str, Guarantee | None]):
+class ShuffleBounds(dict[str, Guarantee | None]):
     """What each bound says, by name; and `lower`, the epsilon that some data set really has.
 
     >>> found = bounds(1.0, n=10**5, delta=1e-6)
@@ -181,7 +181,7 @@ class Bounds(dict[str, Guarantee | None]):
         return _lower(*self._asked, min(stated, default=1.0))
 
 
-def bounds(given: Certifiable | float, n: int, delta: float, names: Sequence[str] = BOUNDS) -> Bounds:
+def bounds(given: Certifiable | float, n: int, delta: float, names: Sequence[str] = BOUNDS) -> ShuffleBounds:
     """What each bound says; None for one that does not apply, or that gains nothing over the local guarantee.
 
     For a mechanism with memory each is about one round, as in `amplify`.
@@ -192,7 +192,7 @@ def bounds(given: Certifiable | float, n: int, delta: float, names: Sequence[str
     labelled = _of_a_round(randomizer, n, delta)
     found = {name: _bounded(name, randomizer, n, delta) for name in asked}
     stated = {name: None if each is None else labelled(each) for name, each in found.items()}
-    return Bounds(stated, randomizer, n, delta)
+    return ShuffleBounds(stated, randomizer, n, delta)
 
 
 def shuffled_delta(given: Certifiable | float, epsilon: float, n: int) -> float:

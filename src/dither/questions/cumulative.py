@@ -514,11 +514,8 @@ class PlacedCurve(Placed):
         return reading
 
     def variance(self, mechanism: Mechanism, reports: float, users: float) -> float:
-        """That would have the predicted error, which falls more slowly than with the number of reports.
-
-        Between two thresholds a smooth curve is read off a line, too.
-        """
-        return reports * (self.reading_of(mechanism).predicted_mse(reports, users) + self.question.missed)
+        """Between two thresholds a smooth curve is read off a line, too."""
+        return super().variance(mechanism, reports, users) + reports * self.question.missed
 
     def select(self, own: Cumulative, place: int, count: int) -> Cumulative:
         """What was read, in the attribute's units."""

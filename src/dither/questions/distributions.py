@@ -173,10 +173,6 @@ class PlacedShares(Placed):
             raise ParameterError(f"it is not known how to read shares of bins off {type(mechanism).__name__}")
         return reading
 
-    def variance(self, mechanism: Mechanism, reports: float, users: float) -> float:
-        """That would have the predicted error, which falls more slowly than with the number of reports."""
-        return reports * self.reading_of(mechanism).predicted_mse(reports, users)
-
     def select(self, own: Estimate, place: int, count: int) -> Estimate:
         """What was read."""
         return own

@@ -10,6 +10,7 @@ that can be read, as far as that moves none of them by much.
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.domains import UnitInterval
+from dither.core.mechanism import Mechanism, PredictedReading
 from dither.core.worth import Worths
 from dither.questions.question import Column, Question, encoded_by
 
@@ -69,6 +71,14 @@ class Placed:
     def _place(self, encoded: Any) -> Any:
         attribute = self.question.attribute
         return encoded if attribute.k is None else 2 * encoded / (attribute.k - 1) - 1
+
+    @abstractmethod
+    def reading_of(self, mechanism: Mechanism) -> PredictedReading[Any]:
+        """How it is read off the reports of a mechanism for numbers."""
+
+    def variance(self, mechanism: Mechanism, reports: float, users: float) -> float:
+        """That would have the predicted error, which falls more slowly than with the number of reports."""
+        return reports * self.reading_of(mechanism).predicted_mse(reports, users)
 
     def worth(self, worths: Worths, place: int, count: int) -> None:
         """It is not known: what a fit makes of one report has no bound here."""

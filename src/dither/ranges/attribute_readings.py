@@ -32,7 +32,7 @@ from dither.estimation.em import maximum
 from dither.estimation.linear_readings import LinearReading
 from dither.estimation.simplex import onto_simplex
 from dither.mechanisms.window_evidence import window_evidence
-from dither.ranges.groups import Collected
+from dither.ranges.user_groups import Collected
 
 Floats = NDArray[np.float64]
 

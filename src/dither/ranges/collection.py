@@ -50,7 +50,7 @@ from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.multi_attribute import MultiAttribute, taking_turns
 from dither.mechanisms.spec import from_spec
 from dither.ranges.grid import checked_shape
-from dither.ranges.groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
+from dither.ranges.user_groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
 
 if TYPE_CHECKING:
     from dither.estimation.linear_readings import LinearReading

@@ -39,9 +39,9 @@ from dither.core.workload import Workload
 from dither.ranges.collection import RangeReading, Ranges
 from dither.ranges.granularity import MOST_EVALUATIONS, cells_of_pair, checked_nominal, noise, oracle
 from dither.ranges.grid import Grid
-from dither.ranges.groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
 from dither.ranges.quantile_places import QuantilePlaces, quantile_cuts
 from dither.ranges.query_workload import QueryWorkload
+from dither.ranges.user_groups import MOST_SHARES, WAVE, Collected, Readable, UserGroup
 
 if TYPE_CHECKING:
     from dither.ranges.model import Margin

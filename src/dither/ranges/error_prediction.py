@@ -71,8 +71,8 @@ from dither.core.structure import GRIDS
 from dither.errors import ParameterError
 from dither.ranges.collection import Ranges
 from dither.ranges.granularity import ALPHA_2, MOST_EVALUATIONS, cut_share, noise
-from dither.ranges.groups import WAVE, UserGroup
 from dither.ranges.query_workload import QueryKind, QueryWorkload
+from dither.ranges.user_groups import WAVE, UserGroup
 
 HARD, TYPICAL = 0.1, ALPHA_2
 # Cells of local hashing that are as noisy as half a range of a smoothed margin. Chosen by simulation: half or twice of

@@ -23,10 +23,10 @@ from dither.estimation.simplex import onto_simplex
 from dither.mechanisms.window_evidence import window_evidence
 from dither.ranges.consistency import processed
 from dither.ranges.grid import equal_cuts
-from dither.ranges.groups import Collected
 from dither.ranges.interaction import Seen, SeenGrid, agreeing, correlations, over, rests, trusted, with_margins
 from dither.ranges.model import Factors, Margin, Pair, Pairwise, White, common_cuts, sums
 from dither.ranges.response_matrix import block_ratio, spread
+from dither.ranges.user_groups import Collected
 
 Floats = NDArray[np.float64]
 Cuts = NDArray[np.int64]

@@ -42,13 +42,13 @@ from dither.ranges.collection import MOST_COUNTS, Ranges
 from dither.ranges.consistency import consistent
 from dither.ranges.granularity import oracle
 from dither.ranges.grid import MOST_CELLS, MOST_VALUES, Grid
-from dither.ranges.groups import Collected, UserGroup
 from dither.ranges.hierarchy import Hierarchy, Levels
 from dither.ranges.hio import deviations, supposed
 from dither.ranges.model import movable
 from dither.ranges.pair_completion import joint
 from dither.ranges.queries import Queries
 from dither.ranges.query_model import Answered, Model
+from dither.ranges.user_groups import Collected, UserGroup
 
 Floats = NDArray[np.float64]
 Pair = tuple[int, int]

@@ -32,7 +32,7 @@ from dither.ranges.granularity import (
     oracle,
 )
 from dither.ranges.grid import MOST_CELLS, Grid
-from dither.ranges.groups import WAVE, Collected, Readable, UserGroup
+from dither.ranges.user_groups import WAVE, Collected, Readable, UserGroup
 
 if TYPE_CHECKING:
     from dither.ranges.query_model import Model
