@@ -51,6 +51,7 @@ _COMMANDS = {
         "statement": "stating",
     },
     "Models": {"train": "train"},
+    "Papers, measured again": {"reproduce": "reproduce"},
     "A first look": {"demo": "demo", "example": "demo"},
 }
 _HOMES = {name: home for section in _COMMANDS.values() for name, home in section.items()}
