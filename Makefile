@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo tutorial test narrow checked test-wide test-all fuzz check docs audit bench clean
+.PHONY: help demo tutorial test narrow checked test-wide test-all fuzz check docs audit bench reproduce clean
 help:
 	@echo "make demo      set up, then go from files of real flights to a report: plan, reports, tallies, answers"
 	@echo "make tutorial  type all the commands of docs/tutorial.md, in a new folder and a new environment"
@@ -14,6 +14,7 @@ help:
 	@echo "make check     lint, format, floors, types of src and of the pages, doctests, documentation"
 	@echo "make docs      build the documentation into site/"
 	@echo "make bench     speed against other libraries, as ratios in one run"
+	@echo "make reproduce every figure, table and claim of the five papers, in minutes; writes what their pages are made of"
 	@echo "make audit     attack every mechanism with ten million reports (half an hour)"
 
 $(VENV)/venv:
@@ -89,5 +90,9 @@ audit: $(VENV)/run
 bench: $(VENV)/bench
 	$(BIN)/python benchmarks/run.py
 
+# DATA names a folder with what papers/datasets.py lists; without it, what packages carry.
+reproduce: $(VENV)/dev
+	$(BIN)/dither reproduce all --quick --keep $(if $(DATA),--data $(DATA))
+
 clean:
-	rm -rf $(VENV) site dither-demo .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site dither-demo reproduced .pytest_cache .ruff_cache .hypothesis

@@ -1,5 +1,5 @@
-"""Scripts of `papers/` and `benchmarks/`, found by their paths: folders of papers start with a digit, and names of
-benchmarks are those of folders of tests.
+"""Scripts of `papers/`, `benchmarks/` and `docs/`, found by their paths: folders of papers start with a digit, and names
+of benchmarks are those of folders of tests.
 """
 
 from importlib.util import module_from_spec, spec_from_file_location
@@ -17,6 +17,11 @@ def paper(number: str, name: str) -> ModuleType:
 def benchmark(name: str) -> ModuleType:
     """One of the benchmarks, as a module."""
     return _module(f"benchmark_{name}", ROOT / "benchmarks" / f"{name}.py")
+
+
+def documentation(name: str) -> ModuleType:
+    """One of the scripts that make the pages, as a module."""
+    return _module(f"documentation_{name}", ROOT / "docs" / f"{name}.py")
 
 
 def _module(name: str, path: Path) -> ModuleType:

@@ -1,20 +1,17 @@
 """The hook that puts pictures into the pages: every comment that asks for one gets it, or stops the build."""
 
-import importlib.util
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from scripts_by_path import documentation
+
 pytest.importorskip("mkdocs", reason="the pages are built by MkDocs: pip install 'dither[docs]'")
 pytest.importorskip("matplotlib", reason="pictures are drawn by Matplotlib: pip install 'dither[docs]'")
 
 DOCS = Path(__file__).parents[1] / "docs"
-spec = importlib.util.spec_from_file_location("drawings", DOCS / "drawings.py")
-assert spec is not None
-assert spec.loader is not None
-drawings = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(drawings)
+drawings = documentation("drawings")
 
 
 def placed(text: str, where: str = "page.md") -> str:

@@ -52,7 +52,7 @@ def code(function: Callable[..., Any]) -> str:
             for used, value in _used(tree, vars(sys.modules[thing.__module__])):
                 constant = _constant(value, waiting)
                 if constant:
-                    pieces[f"{thing.__module__}.{used}"] = constant
+                    pieces[f"{thing.__module__}: {used}"] = constant
     text = "\n".join(f"{name} {piece}" for name, piece in sorted(pieces.items()))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
