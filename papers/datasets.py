@@ -19,13 +19,14 @@ import zipfile
 from collections.abc import Sequence
 
 import numpy as np
-from pyarrow import csv
 
+from dither.errors import require
 from dither.reproduce.datasets import Columns, DataSet, Files
 
 
 def _table(content: bytes, names: Sequence[str] = ()) -> Columns:
     """Columns with names in the first line, if none are given: numbers with NaN where there is none, else words."""
+    csv = require("pyarrow.csv", "papers")
     read = csv.ReadOptions(column_names=list(names) or None)
     convert = csv.ConvertOptions(null_values=["", "NA"], strings_can_be_null=False)
     found = csv.read_csv(io.BytesIO(content), read_options=read, convert_options=convert)

@@ -1,5 +1,5 @@
-"""Scripts of `papers/`, `benchmarks/` and `docs/`, found by their paths: folders of papers start with a digit, and names
-of benchmarks are those of folders of tests.
+"""Scripts of `papers/`, `benchmarks/` and `docs/`, found by their paths: folders of papers start with a digit, and
+names of benchmarks are those of folders of tests.
 """
 
 from importlib.util import module_from_spec, spec_from_file_location

@@ -1,12 +1,19 @@
 """The command that measures figures, tables and claims of papers again."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dither.cli.common import facts, json_option, several, show, tell
 from dither.errors import ParameterError
+
+if TYPE_CHECKING:
+    from dither.reproduce.measured import Measured
+    from dither.reproduce.papers import Selection
+    from dither.reproduce.publication import Judged
 
 
 @click.command()
@@ -103,7 +110,9 @@ def _listed(names: tuple[str, ...]) -> None:
     show(TextTable({"name": [each.name for each in claims], "claims": [each.says for each in claims]}))
 
 
-def _shown(selection, measured, judged, files: list[Path]) -> None:  # type: ignore[no-untyped-def]
+def _shown(
+    selection: "Selection", measured: "Mapping[str, Measured]", judged: "list[Judged]", files: list[Path]
+) -> None:
     from dither.display.table import TextTable
     from dither.reproduce import publication
     from dither.reproduce.figures import Table
@@ -123,6 +132,9 @@ def _shown(selection, measured, judged, files: list[Path]) -> None:  # type: ign
         )
         told = publication.counts(judged)
         show(f"{selection.paper.number}: " + ", ".join(f"{count} {name}" for name, count in told.items() if count))
+    for experiment in selection.experiments:
+        if experiment.cost and experiment.name in measured:
+            tell(f"note: {experiment.name}: {experiment.cost}")
     pictures = [file.name for file in files if file.suffix == ".png"]
     if pictures:
         tell(f"drew {', '.join(pictures[:8])}{' ...' if len(pictures) > 8 else ''}")
