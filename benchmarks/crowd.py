@@ -1,6 +1,6 @@
 """What a shuffler is worth: the errors of plans for a crowd beside those of local plans with the same epsilon.
 
-    python benchmarks/crowd.py               some minutes on two idle cores
+    python benchmarks/crowd.py               half an hour on two idle cores
     python benchmarks/crowd.py --write       also rewrites the results in benchmarks/README.md
 
 The questions are those of the demonstration (`dither demo`), about flights. For a central epsilon of .1 and 1 at delta
