@@ -152,13 +152,14 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
     "--central",
     type=float,
     metavar="EPSILON",
-    help="What shuffled reports may cost, with --delta: local budgets are as large as the crowd allows.",
+    help="What shuffled reports may cost, with --delta: local budgets are as large as the crowd allows. With --rounds, "
+    "what those of all of them may.",
 )
 @click.option(
     "--batch",
     type=int,
     metavar="USERS",
-    help="Of how many users the smallest batch is that the shuffler forwards; of all by default.",
+    help="Of how many users the smallest batch is that the shuffler forwards; by default all who report in a round.",
 )
 @click.option(
     "--users",
@@ -216,7 +217,10 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
     "--changes", type=int, help="How often a value may change in these rounds: then devices may keep a response."
 )
 @click.option(
-    "--first", type=float, metavar="EPSILON", help="What one round may tell; else half of what kept responses do."
+    "--first",
+    type=float,
+    metavar="EPSILON",
+    help="What one round may tell; else half of what kept responses do. With --central: without the shuffler.",
 )
 @click.option(
     "--phases",
@@ -261,6 +265,7 @@ def plan(
     dither plan schema.toml --central 0.1 --delta 1e-6 --users 100000 --batch 20000 -o plan.json
     dither plan schema.toml --epsilon 1 --users 100000 --goal maximum -o plan.json
     dither plan schema.toml --epsilon 4 --users 100000 --rounds 30 --changes 0 -o plan.json
+    dither plan schema.toml --central 1 --delta 1e-6 --users 100000 --rounds 30 -o plan.json
     dither plan schema.toml --group careful=0.5:60000 --group open=2:40000 -o plan.json
     dither plan schema.toml --epsilon 1 --users 100000 --phases 2 -o first.json
 

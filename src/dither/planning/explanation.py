@@ -6,6 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from dither.core.exact import upward
+from dither.core.schedule import ONE
 from dither.display.significant_digits import size
 from dither.planning.choose import CROSSED
 from dither.planning.groups import pooled_errors
@@ -136,14 +137,20 @@ def _shuffled(plan: "Plan") -> list[str]:
     crowd, before = plan.crowd, plan.prediction.unshuffled
     if crowd is None:
         return []
-    weak = plan.guarantee.epsilon > _TELLING
     named = " Which question a report answers is seen, whose it is is not." if len(plan.parts) > 1 else ""
+    record, forwarded, limit = "the record of a user is", "", "epsilon"
+    if plan.schedule.repeats:
+        record, limit = "the records of a user in all rounds are", "first"
+        forwarded = ", each user's once a round, mixed anew in every round"
+    told = plan.report_guarantee.epsilon
     lines = [
-        f"Shuffled, the reports of at least {crowd.batch:,} users in a batch: {crowd.guarantee}, whatever the record "
-        f"of a user is replaced by. All users of a batch hide each other.{named}",
-        "The shuffler is trusted to mix single reports, to tell nobody who sent what, and to forward no smaller batch; "
-        f"whoever sees the reports of a user before that learns what epsilon {upward(plan.guarantee.epsilon, 3)} allows"
-        + (f": next to everything. epsilon={_TELLING:g} or less would limit that." if weak else "."),
+        f"Shuffled, the reports of at least {crowd.batch:,} users in a batch: {crowd.guarantee}, whatever {record} "
+        f"replaced by. All users of a batch hide each other.{named}",
+        *_shuffled_rounds(plan),
+        f"The shuffler is trusted to mix single reports{forwarded}, to tell nobody who sent what, and to forward no "
+        f"smaller batch; whoever sees the reports of a user before that learns what epsilon {upward(told, 3)} allows"
+        + (f", and {upward(plan.guarantee.epsilon, 3)} in all rounds" if plan.guarantee.epsilon > told else "")
+        + (f": next to everything. {limit}={_TELLING:g} or less would limit that." if told > _TELLING else "."),
     ]
     more = {str(each): before[str(each)] / plan.predicted[str(each)] for each in plan.questions if before}
     more = {name: ratio for name, ratio in more.items() if math.isfinite(ratio)}
@@ -155,6 +162,21 @@ def _shuffled(plan: "Plan") -> list[str]:
             f"{more[least]:.3g}{between} as large."
         )
     return lines
+
+
+def _shuffled_rounds(plan: "Plan") -> list[str]:
+    """What rounds add to what a shuffler is to promise."""
+    if not plan.schedule.repeats:
+        return []
+    if plan.schedule.mode == ONE:
+        return [
+            "That is for all rounds: each user is in one batch of one round. How many draw a round is chance; a round "
+            "with fewer users than a batch has to wait."
+        ]
+    return [
+        f"That is for the batches of all {plan.rounds:,} rounds together; those of one promise {plan.shuffled_round}. "
+        "Noise is fresh in every round, so losses add up: by their sum, which is far below that of the guarantees."
+    ]
 
 
 def _told_by_others(plan: "Plan") -> list[str]:

@@ -374,9 +374,9 @@ def _planned_crowd(plan: "Plan") -> Iterator[str]:
     crowd = plan.crowd
     assert crowd is not None
     yield (
-        f"It forwards the reports of at least {crowd.batch:,} people at a time. To all who see these and not who sent "
-        f"what, and if all of its people report as the plan says: {_guess(crowd.guarantee)} In the terms of the field: "
-        f"{crowd.guarantee}."
+        f"It forwards the reports of at least {crowd.batch:,} people at a time. To all who see these"
+        f"{', in all rounds,' if plan.schedule.repeats else ''} and not who sent what, and if all of its people report "
+        f"as the plan says: {_guess(crowd.guarantee)} In the terms of the field: {crowd.guarantee}."
     )
 
 
@@ -440,7 +440,8 @@ def _waits(plan: "Plan") -> Iterator[str]:
     if plan.crowd is not None:
         yield (
             "What is said of the shuffler holds if it mixes single reports, tells nobody who sent what, and forwards "
-            f"the reports of no fewer than {plan.crowd.batch:,} people at a time."
+            f"the reports of no fewer than {plan.crowd.batch:,} people at a time"
+            + (", those of each once a round, mixed anew in every round." if plan.schedule.repeats else ".")
         )
 
 
