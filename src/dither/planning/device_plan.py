@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dither.core.channel import Channel
 from dither.core.checks import checked_choice, checked_count
-from dither.core.columns import filled
+from dither.core.columns import filled, floats_of
 from dither.core.composite_channels import Announced, Independent
 from dither.core.crowd import Crowd
 from dither.core.draw import Tape, entries
@@ -35,8 +35,9 @@ from dither.core.randomness import Stream
 from dither.core.reports import Reports
 from dither.core.schedule import FRESH, KEPT, ONCE, Schedule
 from dither.core.subsets import random_subsets
-from dither.errors import ParameterError, RowError
+from dither.errors import DitherError, ParameterError, RowError
 from dither.planning import plan_files
+from dither.planning.budgets import Region, regions_of, whole_questions
 from dither.planning.groups import (
     BUDGET,
     Group,
@@ -109,9 +110,21 @@ class DevicePlan:
         return self._of_any_budget(lambda plan: (each for part in plan.parts for each in part.questions))
 
     def _of_any_budget(self, questions_of: "Callable[[Plan], Iterable[Question]]") -> tuple[Question, ...]:
-        """Questions of any of the budgets, each once."""
+        """Questions of any of the budgets, each once, about the whole of their attributes."""
         found = (question for plan in self.budgets.values() for question in questions_of(plan))
-        return tuple({str(question): question for question in found}.values()) if self.groups else tuple(found)
+        if not self.groups:
+            return tuple(found)
+        return whole_questions(self.schema, {str(question): question for question in found}.values(), self.narrowed)
+
+    @cached_property
+    def regions(self) -> dict[str, dict[str, Region]]:
+        """For each budget the attributes whose numbers lie in a region of its users' choice, which is public."""
+        return {label: regions_of(self.schema, plan.schema) for label, plan in self.budgets.items()}
+
+    @property
+    def narrowed(self) -> set[str]:
+        """The attributes that some budget has a region of."""
+        return {name for regions in self.regions.values() for name in regions}
 
     @property
     def attributes(self) -> dict[str, Attribute]:
@@ -267,8 +280,15 @@ class DevicePlan:
         income     the record does not have it; a device sends 100000
         Not asked for: Income.
         """
-        columns = {column.name: column for part in self.parts for column in part.columns}
-        return checked_record(record, {**columns, **self._public_columns}, self.attributes)
+        asked, attributes = self.parts, self.attributes
+        try:
+            own = self.groups[group_number(self.public, record)].asked if self.groups else None
+        except DitherError:  # it names no group: that is what is wrong with it
+            own = None
+        if own is not None:
+            asked, attributes = own.parts, {**attributes, **own.attributes}
+        columns = {column.name: column for part in asked for column in part.columns}
+        return checked_record(record, {**columns, **self._public_columns}, attributes)
 
     def encoded(self, record: Any) -> dict[str, NDArray]:
         """For each part what its mechanism takes from the record of one user; substitutes for what does not fit."""
@@ -309,13 +329,30 @@ class DevicePlan:
         users, found = len(numbers), dict[str, Reports]()
         for label, plan in self.budgets.items():
             own = [place for place, group in enumerate(self.groups) if group.budget == label]
-            drawn = plan._asked(_draws(tape, label), users, first)
+            drawn, looked_at = plan._asked(_draws(tape, label), users, first), columns
+            if self.regions[label]:
+                looked_at = self._in_regions(plan, columns, np.isin(numbers, own))
             for part, rows in zip(plan.parts, drawn, strict=True):
-                values, split = part.encode(columns, users, invalid), rows_by_group(rows, numbers, len(self.groups))
+                values, split = part.encode(looked_at, users, invalid), rows_by_group(rows, numbers, len(self.groups))
                 for place in own:
                     named = self.groups[place].part(part)
                     found[named.name] = self._reports(named, values, split[place], tape, first)
         return {part.name: found[part.name] for part in self.parts}
+
+    def _in_regions(self, plan: "Plan", columns: Mapping[str, Any], own: NDArray[np.bool_]) -> dict[str, Any]:
+        """The columns as the users of a budget with regions are asked; the rows of others are not looked at.
+
+        What stands in for a missing value is moved into the region, as a device does.
+        """
+        found = dict(columns)
+        for name in regions_of(self.schema, plan.schema):
+            values = np.array(floats_of(columns[name]))
+            if values.shape == own.shape:  # otherwise it is refused where it is encoded
+                whole: Any = self.schema[name]
+                region: Any = plan.schema[name]
+                values[~own | (values == whole.substitute)] = region.substitute
+                found[name] = values
+        return found
 
     def _report_of_group(self, group: Group, record: Any, tape: Stream) -> dict[str, Reports]:
         """What the device of one user of a group sends; of the parts of all others, nothing."""
@@ -402,7 +439,11 @@ class DevicePlan:
             **(
                 {
                     BUDGET + "s": {
-                        label: {"epsilon": plan.epsilon, "reported": plan.questions_per_user}
+                        label: {
+                            "epsilon": plan.epsilon,
+                            "reported": plan.questions_per_user,
+                            **({"regions": regions} if (regions := _as_lists(self.regions[label])) else {}),
+                        }
                         for label, plan in self.budgets.items()
                     }
                 }
@@ -424,6 +465,10 @@ class DevicePlan:
     def tag(self, part: Part) -> str:
         """What the reports of a part carry: they answer these questions of this plan, and no others."""
         return hashlib.sha256(f"{self.fingerprint} {part.name}".encode()).hexdigest()
+
+
+def _as_lists(regions: Mapping[str, Region]) -> dict[str, list[float]]:
+    return {name: list(ends) for name, ends in regions.items()}
 
 
 def _draws(tape: Stream, budget: str) -> Stream:

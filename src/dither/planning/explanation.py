@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dither.core.exact import upward
 from dither.core.schedule import ONE
 from dither.display.significant_digits import size
+from dither.planning.budgets import regions_in_words
 from dither.planning.choose import CROSSED
 from dither.planning.groups import pooled_errors
 from dither.planning.rounds_in_words import rounds_explained
@@ -27,7 +28,9 @@ def explain_plan(plan: "Plan") -> str:
         return _explained(plan)
     lines = [*_public(plan), f"What is promised is promised among records of one group; at most {plan.guarantee}."]
     for label, asked in plan.budgets.items():
-        heading = [f"Users of the budget {label} ({asked.users:,} are expected):"] if label else []
+        heading = (
+            [f"Users of the budget {label} ({asked.users:,} are expected){_inside(plan, label)}:"] if label else []
+        )
         lines += [*heading, _explained(asked)]
     return "\n".join(lines)
 
@@ -39,6 +42,12 @@ def _public(plan: "Plan") -> list[str]:
     alike = len(plan.groups) // len(plan.budgets)
     if alike > 1:
         found.append("Groups with the same budget are asked alike, and their reports are added up over all users.")
+    for label, regions in plan.regions.items():
+        if regions:
+            found.append(
+                f"Whoever chooses {label} says in the clear that {regions_in_words(regions)}; what is promised is "
+                "promised among such numbers. A device moves others to the border."
+            )
     fewest = min(plan.groups, key=lambda group: group.users)
     question = next(iter(plan.predicted))
     found.append(
@@ -46,11 +55,18 @@ def _public(plan: "Plan") -> list[str]:
         f"{size(fewest.predicted[question])} there, and of {size(plan.predicted[question])} over all users."
     )
     if len(plan.budgets) > 1:
-        found.append(
-            "Over all users budgets count by their numbers of users, whatever made people choose. Weighing them by "
-            f"their errors would have {size(pooled_errors(plan)[question])} for {question}, if users of all are alike."
-        )
+        about = [str(each) for each in plan.questions if not plan.narrowed.intersection(each.names)]
+        alike = ""
+        if about:
+            error = size(pooled_errors(plan)[about[0]])
+            alike = f" Weighing them by their errors would have {error} for {about[0]}, if users of all are alike."
+        found.append(f"Over all users budgets count by their numbers of users, whatever made people choose.{alike}")
     return found
+
+
+def _inside(plan: "Plan", label: str) -> str:
+    regions = plan.regions[label]
+    return f", whose {regions_in_words(regions)}" if regions else ""
 
 
 def _explained(plan: "Plan") -> str:

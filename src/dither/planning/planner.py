@@ -23,6 +23,7 @@ from dither.core.crowd import Crowd
 from dither.core.mechanism import Mechanism
 from dither.core.schedule import ONCE
 from dither.errors import BudgetWarning, ParameterError
+from dither.planning.budgets import Budget
 from dither.planning.choose import GOALS, Chooser, ReportLimits, Unit, Way
 from dither.planning.demand import demanded, known_by
 from dither.planning.group_planner import asked_in_groups, crowd_of_groups, has_groups, plan_of_groups, refuse_rounds
@@ -47,7 +48,7 @@ C = TypeVar("C", bound=Chooser)
 
 def plan(
     schema: Schema,
-    epsilon: float | Mapping[str, float] | None = None,
+    epsilon: float | Mapping[str, float | Budget] | None = None,
     *,
     users: int | Mapping[Any, Any],
     delta: float = 0.0,
@@ -102,7 +103,8 @@ def plan(
 
     A schema with `Public` attributes has a group for each combination of their values, and `users` may say how many
     each has: `{"DE": 60_000, "FR": 40_000}`. Where people choose budgets, `epsilon` maps names to them, as in
-    `{"careful": 0.5, "open": 2.0}`, and `users` says how many choose each (`planning.groups`).
+    `{"careful": 0.5, "open": 2.0}`, and `users` says how many choose each (`planning.groups`). A `Budget` may also have
+    regions: public intervals in which numbers of its users lie, where noise is smaller (`planning.budgets`).
 
     >>> from dither import Categorical, Numeric, Schema
     >>> schema = Schema({"income": Numeric(0, 200_000), "job": Categorical(["nurse", "driver", "other"])})
@@ -128,7 +130,6 @@ def plan(
             plan,
             delta=delta,
             ask=asked_in_groups(schema, ask),
-            prior=prior,
             weights=weights,
             most_evaluations=most_evaluations,
             most_bytes=most_bytes,
@@ -137,7 +138,7 @@ def plan(
             **crowd_of_groups(schema, epsilon, users, central, batch),
         )
         refuse_rounds(rounds, changes, first)
-        return plan_of_groups(schema, epsilon, users, asked)
+        return plan_of_groups(schema, epsilon, users, asked, prior)
     users = checked_count("users", users, 1, MOST_WHOLE)  # type: ignore[arg-type]  # numbers by group are for groups
     limits = checked_limits(most_evaluations, most_bytes)
     crowd = checked_crowd(epsilon, central, delta, batch, users)

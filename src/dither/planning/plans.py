@@ -30,6 +30,7 @@ from dither.core.schedule import ONCE
 from dither.display.table import TextTable
 from dither.errors import EmptyError, ParameterError, ReportError, TallyError
 from dither.planning import plan_files
+from dither.planning.budgets import regions_of, whole_questions
 from dither.planning.device_plan import DevicePlan
 from dither.planning.device_reports import DeviceReports
 from dither.planning.explanation import explain_plan
@@ -73,6 +74,7 @@ class Plan(DevicePlan):
         budget, "".
         """
         facts = combinations(schema.public)
+        narrowed = {name for plan in budgets.values() for name in regions_of(schema, plan.schema)}
         groups = tuple(
             Group(each, count, budgets[dict(each).get(BUDGET, "")]) for each, count in zip(facts, users, strict=True)
         )
@@ -89,7 +91,7 @@ class Plan(DevicePlan):
                 {label: (plan.prediction, plan.users) for label, plan in budgets.items()},
                 frozenset(str(question) for question in first.questions if question.totals),
             ),
-            first.derived,
+            whole_questions(schema, first.derived, narrowed),
             crowd=first.crowd,
             groups=groups,
         )

@@ -87,7 +87,8 @@ def shuffled_guarantee(plan: "Plan", crowd: Crowd) -> Guarantee:
         return shuffled_guarantee(plan.groups[0].asked, crowd)
     if plan.schedule.mode == KEPT:
         refuse_memory()
-    once, times = replace(plan, schedule=ONCE, crowd=None), plan.schedule.responses
+    only = plan.parts[0].mechanism if len(plan.parts) == 1 else None  # whose own bound may be closer than a plan's
+    once, times = only or replace(plan, schedule=ONCE, crowd=None), plan.schedule.responses
     if 1 < plan.questions_per_user == len(plan.parts):
         rounds = [(ShuffledRound(part.mechanism, crowd.batch), times) for part in plan.parts]
     elif times > 1:
