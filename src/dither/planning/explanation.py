@@ -165,7 +165,7 @@ def _shuffled(plan: "Plan") -> list[str]:
         *_shuffled_rounds(plan),
         f"The shuffler is trusted to mix single reports{forwarded}, to tell nobody who sent what, and to forward no "
         f"smaller batch; whoever sees the reports of a user before that learns what epsilon {upward(told, 3)} allows"
-        + (f", and {upward(plan.guarantee.epsilon, 3)} in all rounds" if plan.guarantee.epsilon > told else "")
+        + _in_all_rounds(plan)
         + (f": next to everything. {limit}={_TELLING:g} or less would limit that." if told > _TELLING else "."),
     ]
     more = {str(each): before[str(each)] / plan.predicted[str(each)] for each in plan.questions if before}
@@ -178,6 +178,15 @@ def _shuffled(plan: "Plan") -> list[str]:
             f"{more[least]:.3g}{between} as large."
         )
     return lines
+
+
+def _in_all_rounds(plan: "Plan") -> str:
+    """What the reports of a user tell without the crowd, if there are those of several rounds."""
+    together = plan.guarantee.epsilon
+    if together <= plan.report_guarantee.epsilon:
+        return ""
+    everything = ", next to everything," if together > _TELLING else ""
+    return f" in a round, and epsilon {upward(together, 3)}{everything} in all of them"
 
 
 def _shuffled_rounds(plan: "Plan") -> list[str]:
