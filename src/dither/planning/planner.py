@@ -240,20 +240,20 @@ def _made_for_a_crowd(
     if limits.all_rounds is not None and limits.all_rounds <= crowd.epsilon:
         raise ParameterError("epsilon is what a report may tell without the crowd: more than central, or leave it out")
     users, repeats = chooser.n, over_time.schedule.repeats
-    best, ways = chooser, kept_ways(schema, chooser, users) if not repeats else []
     if repeats:
         best, ways = _ways_over_time(schema, chooser, over_time._replace(first=None), users)
+    else:
+        best, ways = chooser, kept_ways(schema, chooser, users)
     local = _made(schema, best, ways, users, weights)
     found: list[tuple[CrowdChooser, list[Way]]] = []
-    for schedule in reversed([*over_time.schedules()]) if repeats else (ONCE,):  # fresh noise, which often wins, first
+    for schedule in reversed([*over_time.schedules()]) if repeats else (ONCE,):  # fresh noise first, which often wins
         own = crowd_in(schedule, crowd, users, given=given)
-        if own is not None:
-            each, least = (
-                CrowdChooser.of(chooser, own, limits, schedule),
-                min((w[0].cost for _, w in found), default=math.inf),
-            )
-            ways = each.ways_kept(partial(_margin, schema, each, own), least)
-            found += [(each, ways)] if ways else []
+        if own is None:
+            continue
+        each = CrowdChooser.of(chooser, own, limits, schedule)
+        least = min((theirs[0].cost for _, theirs in found), default=math.inf)
+        ways = each.ways_kept(partial(_margin, schema, each, own), least)
+        found += [(each, ways)] if ways else []
     if not found:
         raise ParameterError(
             f"no way to ask these questions gains anything from batches of {crowd.batch:,} users"
