@@ -20,6 +20,7 @@ from .core.reports import Reports as Reports
 from .core.tally import Tally as Tally
 from .errors import DitherError as DitherError
 from .mechanisms.lookup import registry as registry
+from .planning import Budget as Budget
 from .planning import Plan as Plan
 from .planning import plan as plan
 from .planning.infer import infer as infer

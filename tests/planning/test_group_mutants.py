@@ -8,7 +8,7 @@ import pytest
 from dither import Plan
 from dither.core import stratified
 from dither.errors import DitherError
-from dither.planning import group_estimates, plans
+from dither.planning import device_plan, group_estimates
 from dither.planning.groups import Group
 from dither.planning.plan_parts import Part
 from dither.questions import question
@@ -93,15 +93,15 @@ def test_weights_by_the_users_that_were_planned(monkeypatch):
 
 
 def test_groups_in_the_wrong_order(monkeypatch):
-    real = plans.group_numbers
+    real = device_plan.group_numbers
     swapped: Any = lambda public, *given: real(dict(reversed(public.items())), *given)  # noqa: E731
-    monkeypatch.setattr(plans, "group_numbers", swapped)
+    monkeypatch.setattr(device_plan, "group_numbers", swapped)
     assert caught(groups.test_files_and_rows_carry_groups_alike)
 
 
 def test_a_device_in_another_group(monkeypatch):
-    real = plans.group_number
-    monkeypatch.setattr(plans, "group_number", lambda public, record: (real(public, record) + 1) % 2)
+    real = device_plan.group_number
+    monkeypatch.setattr(device_plan, "group_number", lambda public, record: (real(public, record) + 1) % 2)
     assert caught(groups.test_a_report_shows_its_group_and_no_private_value_changes_which, groups.by_both)
 
 
@@ -126,5 +126,5 @@ def test_budgets_that_are_not_certified(monkeypatch):
 
 
 def test_words_that_serve_two_budgets(monkeypatch):
-    monkeypatch.setattr(plans, "_draws", lambda tape, budget: tape)
+    monkeypatch.setattr(device_plan, "_draws", lambda tape, budget: tape)
     assert caught(groups.test_draws_of_budgets_have_words_of_their_own)

@@ -352,7 +352,7 @@ def test_files_and_rows_carry_groups_alike():
 def test_draws_of_budgets_have_words_of_their_own():
     """Tapes by which budgets draw questions share no word, with each other or with what reports are drawn from."""
     from dither.core.randomness import Stream
-    from dither.planning.plans import _draws
+    from dither.planning.device_plan import _draws
 
     tape = Stream.seeded(1, "a plan")
     tapes = [tape, *(_draws(tape, label) for label in ("", "careful", "open"))]

@@ -24,7 +24,7 @@ from dither.core.composite_channels import Independent
 from dither.core.guarantee import Guarantee
 from dither.core.randomness import Stream
 from dither.errors import DitherError
-from dither.planning import choose, plan_estimates, plan_files, plan_parts, plans, priors
+from dither.planning import choose, device_plan, plan_estimates, plan_files, plan_parts, priors
 from dither.planning import planner as make
 from dither.planning.choose import Chooser, report_variance
 from dither.planning.plans import Part
@@ -113,8 +113,8 @@ def check_words_are_used_once() -> None:
     table = {name: [value] * users for name, value in record.items()}
     several = Schema({"age": Ordinal(0, 99), "income": Numeric(0, 2000), "apps": dither.KeyValue(20, 2)})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plans, "Stream", type("Tapes", (), {"secure": lambda: Once(Stream.secure())}))
-        patch.setattr(plans, "_CHUNK", 1000)
+        patch.setattr(device_plan, "Stream", type("Tapes", (), {"secure": lambda: Once(Stream.secure())}))
+        patch.setattr(device_plan, "_CHUNK", 1000)
         made = [tiny((1, 3), 1), tiny((1, 1), 2), dither.plan(several, 1.0, users=users)]
         made.append(dither.plan(several, 9.0, users=users, ask=["ranges(age, income)", "mean(age)"]))
         for best in made:
@@ -132,7 +132,7 @@ def law_of(best: Plan, record: tuple[str, ...]) -> Counter:
     """How many of all tapes show what of this record: which questions are answered, and all answers."""
     users = 1 << 4 * BITS
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plans, "Stream", type("Tapes", (), {"seeded": lambda *labels: Every()}))
+        patch.setattr(device_plan, "Stream", type("Tapes", (), {"seeded": lambda *labels: Every()}))
         reports = best.randomize({name: [value] * users for name, value in zip("ab", record, strict=True)}, seed=1)
     answers = [np.asarray(rows)["value"].tolist() for rows in reports.values()]
     if best.questions_per_user == 2:
@@ -280,14 +280,14 @@ def test_who_is_asked_depends_on_the_data(monkeypatch):
         no = seen["first"][first] != "yes"
         return [first[~no], np.sort(np.concatenate([second, first[no]]))]
 
-    plans_columns = plans.columns_of
-    monkeypatch.setattr(plans, "columns_of", columns_of)
+    plans_columns = device_plan.columns_of
+    monkeypatch.setattr(device_plan, "columns_of", columns_of)
     monkeypatch.setattr(Plan, "_asked", asked)
     assert caught(check_joint_channel, (1, 3), 1)
 
 
 def test_a_guarantee_that_counts_one_report_of_two(monkeypatch):
-    monkeypatch.setattr(plans, "Independent", lambda factors, asked, *more: Independent(factors, 1, *more))
+    monkeypatch.setattr(device_plan, "Independent", lambda factors, asked, *more: Independent(factors, 1, *more))
     assert caught(check_joint_channel, (1, 1), 2)
     assert caught(planning.test_the_promise_of_all_reports_together, 8.0)
 
@@ -392,16 +392,16 @@ def test_an_error_that_quotes_the_value(monkeypatch):
 
 
 def test_one_draw_for_all_rows(monkeypatch):
-    real = plans.entries
+    real = device_plan.entries
     monkeypatch.setattr(
-        plans, "entries", lambda sums, tape, rows: np.full_like(drawn := real(sums, tape, rows), drawn[0])
+        device_plan, "entries", lambda sums, tape, rows: np.full_like(drawn := real(sums, tape, rows), drawn[0])
     )
     assert caught(planning.test_shares_follow_the_weights)
     assert caught(check_joint_channel, (1, 3), 1)
 
 
 def test_weights_that_nobody_follows(monkeypatch):
-    monkeypatch.setattr(plans, "accumulate", lambda weights: range(1, 1 + len(list(weights))))
+    monkeypatch.setattr(device_plan, "accumulate", lambda weights: range(1, 1 + len(list(weights))))
     assert caught(planning.test_shares_follow_the_weights)
     assert caught(check_joint_channel, (1, 3), 1)
 

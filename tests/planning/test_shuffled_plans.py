@@ -166,7 +166,6 @@ def test_the_largest_below():
         ({"central": 0.1, "delta": 1e-6, "batch": 1}, "batch"),
         ({"central": 0.1, "delta": 1e-20}, "at least 1e-15"),
         ({"central": 0.5, "delta": 1e-6, "epsilon": 0.5}, "more than central"),
-        ({"central": 0.1, "delta": 1e-6, "rounds": 3}, "asks once"),
         ({"central": -1.0, "delta": 1e-6}, "epsilon"),
     ],
 )

@@ -184,8 +184,8 @@ def test_cohorts_by_hash_values_have_to_fit():
 
 
 def test_all_the_tallies_of_a_plan_have_to_fit_together(monkeypatch):
-    from dither.planning import plans
+    from dither.planning import device_plan
 
-    monkeypatch.setattr(plans, "MOST_COUNTED", 5)
+    monkeypatch.setattr(device_plan, "MOST_COUNTED", 5)
     with pytest.raises(ParameterError, match="does not fit; ask fewer questions"):
         Plan.from_json(PLAN.to_json())

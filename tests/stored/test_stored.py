@@ -52,7 +52,7 @@ def of_plan(stem: str) -> dict[str, str]:
     if plan.schedule.repeats:  # of two rounds one
         _, reports = plan.randomize_rounds([people(plan.schema)] * 2, seed=19)
     else:
-        reports = plan.randomize(people(plan.schema), seed=19)
+        reports = plan.randomize(people(plan.schema), seed=19, invalid="substitute")  # some are out of their region
     return {
         "stored": plan.fingerprint,
         "reports": hash_of(*(np.asarray(reports[name]).tobytes() for name in sorted(reports))),
@@ -65,7 +65,7 @@ def people(schema: dither.Schema) -> dict[str, object]:
     numbers = np.arange(USERS)
     columns: dict[str, object] = {}
     for name, stored in schema.to_dict().items():
-        if stored["kind"] == "categorical":
+        if stored["kind"] in ("categorical", "public"):
             columns[name] = [stored["labels"][i % len(stored["labels"])] for i in numbers]
         elif stored["kind"] == "keyvalue":
             keys = stored["keys"] if isinstance(stored["keys"], list) else list(range(stored["keys"]))

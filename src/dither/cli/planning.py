@@ -152,13 +152,14 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
     "--central",
     type=float,
     metavar="EPSILON",
-    help="What shuffled reports may cost, with --delta: local budgets are as large as the crowd allows.",
+    help="What shuffled reports may cost, with --delta: local budgets are as large as the crowd allows. With --rounds, "
+    "what those of all of them may.",
 )
 @click.option(
     "--batch",
     type=int,
     metavar="USERS",
-    help="Of how many users the smallest batch is that the shuffler forwards; of all by default.",
+    help="Of how many users the smallest batch is that the shuffler forwards; by default all who report in a round.",
 )
 @click.option(
     "--users",
@@ -171,6 +172,13 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
     multiple=True,
     metavar="NAME=EPSILON:USERS",
     help="A budget that people may choose, and how many will, as in careful=0.5:60000; not with --epsilon and --users.",
+)
+@click.option(
+    "--region",
+    "regions",
+    multiple=True,
+    metavar="NAME:ATTRIBUTE=LOW:HIGH",
+    help="Where the numbers of those who choose a budget lie, as in upper:income=100000:200000. It is public.",
 )
 @click.option("--delta", type=float, default=0.0, show_default=True, help="A failure probability, where allowed.")
 @click.option("--ask", multiple=True, metavar="QUESTION", help='As in "mean(income)"; by default one an attribute.')
@@ -216,7 +224,10 @@ def _typed(table: "pyarrow.Table") -> "pyarrow.Table":
     "--changes", type=int, help="How often a value may change in these rounds: then devices may keep a response."
 )
 @click.option(
-    "--first", type=float, metavar="EPSILON", help="What one round may tell; else half of what kept responses do."
+    "--first",
+    type=float,
+    metavar="EPSILON",
+    help="What one round may tell; else half of what kept responses do. With --central: without the shuffler.",
 )
 @click.option(
     "--phases",
@@ -236,6 +247,7 @@ def plan(
     batch: int | None,
     users: str | None,
     budgets: Sequence[str],
+    regions: Sequence[str],
     delta: float,
     ask: Sequence[str],
     prior: Sequence[str],
@@ -261,7 +273,9 @@ def plan(
     dither plan schema.toml --central 0.1 --delta 1e-6 --users 100000 --batch 20000 -o plan.json
     dither plan schema.toml --epsilon 1 --users 100000 --goal maximum -o plan.json
     dither plan schema.toml --epsilon 4 --users 100000 --rounds 30 --changes 0 -o plan.json
+    dither plan schema.toml --central 1 --delta 1e-6 --users 100000 --rounds 30 -o plan.json
     dither plan schema.toml --group careful=0.5:60000 --group open=2:40000 -o plan.json
+    dither plan schema.toml --group any=1:60000 --group upper=1:40000 --region upper:income=100000:200000 -o plan.json
     dither plan schema.toml --epsilon 1 --users 100000 --phases 2 -o first.json
 
     Attributes of kind "public" in the schema are carried by every report in the clear, and results are by their values.
@@ -288,13 +302,17 @@ def plan(
         raise click.UsageError(
             f"--plot draws the mean error of local plans with one epsilon and round: leave out {option}."
         )
+    if regions and not budgets:
+        raise click.UsageError(
+            "--region says where the numbers of those lie who choose a budget: give it with --group."
+        )
     checked_output(output, [schema], as_json=as_json)
     checked_output(plot, [schema])
     check_picture(plot)
     writable(output, plot)
     described = dither.Schema.read(schema)
     again = {"rounds": _rounds(rounds), "changes": changes, "first": first, "phases": _phases(phases)}
-    price, expected = _budgets(budgets, described) if budgets else (epsilon, _users(users or ""))
+    price, expected = _budgets(budgets, regions, described) if budgets else (epsilon, _users(users or ""))
     whole = {"central": central, "batch": batch, "goal": goal, "liars": liars or 0.0}
     made = dither.plan(described, price, users=expected, **whole, **options, **again)  # type: ignore[arg-type]
     if output:  # first, since whoever reads the tables may stop reading: dither plan ... | head
@@ -323,15 +341,24 @@ def _users(text: str) -> int | dict[str, int]:
     return {name: _whole("--users", number) for name, number in _pairs("--users", text.split(",")).items()}
 
 
-def _budgets(texts: Sequence[str], schema: dither.Schema) -> tuple[dict[str, float], dict[str, Any]]:
-    """NAME=EPSILON:USERS, several times: the epsilon of each budget, and how many will choose it."""
+def _budgets(
+    texts: Sequence[str], regions: Sequence[str], schema: dither.Schema
+) -> tuple[dict[str, dither.Budget], dict[str, Any]]:
+    """NAME=EPSILON:USERS, several times: each budget with its regions, and how many will choose it."""
     given = {name: value.partition(":") for name, value in _pairs("--group", texts).items()}
     if len(given) < len(texts) or not all(mark for _, mark, _ in given.values()):
         raise ParameterError("write --group as NAME=EPSILON:USERS, as in careful=0.5:60000, each name once")
     users = {name: _whole("--group", count) for name, (_, _, count) in given.items()}
-    return {name: _number("--group", epsilon) for name, (epsilon, _, _) in given.items()}, (
-        {"budget": users} if schema.public else users
-    )
+    of_budget: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in given}
+    for key, value in _pairs("--region", regions).items():
+        (name, mark, attribute), (low, colon, high) = key.partition(":"), value.partition(":")
+        if not mark or not colon or name not in of_budget:
+            raise ParameterError("write --region as NAME:ATTRIBUTE=LOW:HIGH, with the name of a --group")
+        of_budget[name][attribute] = _number("--region", low), _number("--region", high)
+    budgets = {
+        name: dither.Budget(_number("--group", epsilon), of_budget[name]) for name, (epsilon, _, _) in given.items()
+    }
+    return budgets, {"budget": users} if schema.public else users
 
 
 def _whole(option: str, text: str) -> int:

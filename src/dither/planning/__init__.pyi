@@ -1,3 +1,4 @@
+from .budgets import Budget as Budget
 from .group_estimates import GroupEstimates as GroupEstimates
 from .groups import Group as Group
 from .plan_estimates import PlanEstimates as PlanEstimates

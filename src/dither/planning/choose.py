@@ -334,11 +334,16 @@ class Chooser:
             shares = np.maximum(shares / shares.sum(), _LEAST_SHARE / len(units))
         return shares / shares.sum()
 
+    @property
+    def _turnout(self) -> float:
+        """The share of the users who report in one round. Prices are those of a round, stated for all users."""
+        return float(self.schedule.turnout)
+
     def _worth_of_others(
         self, units: Sequence[Unit], mechanisms: Sequence[Mechanism], shares: Sequence[float]
     ) -> dict[Question, dict[int, float]]:
         """For each question what a report of another unit is worth to it, 1 / variance, by the unit's place."""
-        about: dict[str, list[int]] = {}
+        turnout, about = self._turnout, dict[str, list[int]]()
         for place, unit in enumerate(units):
             for name in dict.fromkeys(name for question in unit for name in question.names):
                 about.setdefault(name, []).append(place)
@@ -348,10 +353,10 @@ class Chooser:
                 table = crossed(units[other])
                 for question in units[one]:
                     tellers = units[other] if table is None else (table,)
-                    told = (question.told_by(teller, mechanisms[other], shares[other]) for teller in tellers)
+                    told = (question.told_by(teller, mechanisms[other], shares[other] * turnout) for teller in tellers)
                     worth = max((1 / variance for variance in told if variance is not None), default=None)
                     if worth is not None:
-                        found.setdefault(question, {})[other] = worth
+                        found.setdefault(question, {})[other] = worth * turnout
         return found
 
     def errors(
@@ -525,13 +530,17 @@ class Chooser:
         return found
 
     def price_of(self, mechanism: Mechanism, unit: Unit, share: float) -> Price:
-        """What a mechanism costs that asks this share of the users."""
-        known = unit[0].form(mechanism).variance(mechanism, self.n * share, self.n)
-        moved = self.n * share * mechanism.displacement()  # which more reports do not make smaller
-        alone = self._noise(mechanism, unit, share) if known is None else ()
+        """What a mechanism costs that asks this share of the users.
+
+        Where only some of these report in a round, one of their reports costs as many times its variance.
+        """
+        heard = share * self._turnout
+        known = unit[0].form(mechanism).variance(mechanism, self.n * heard, self.n)
+        moved = self.n * heard * mechanism.displacement()  # which more reports do not make smaller
+        alone = self._noise(mechanism, unit, heard) if known is None else ()
         own = tuple(each + moved for each in alone) if known is None else (known,)
-        damages = self._damages(mechanism, unit, share)
-        return Price(mechanism, tuple(each + damage for each, damage in zip(own, damages, strict=True)))
+        added = zip(own, self._damages(mechanism, unit, heard), strict=True)
+        return Price(mechanism, tuple((each + damage) / self._turnout for each, damage in added))
 
     def _noise(self, mechanism: Mechanism, unit: Unit, share: float) -> tuple[float, ...]:
         """The variance of one report about each question; of one about the cells of a table, about each of its axes."""
@@ -583,7 +592,7 @@ class Chooser:
         yield from learning or offers
 
     def _workload(self, unit: Unit, form: Form, epsilon: float, delta: float, share: float) -> Workload:
-        workload = _workload(unit, form, epsilon, delta, self.n * share, self.limits.evaluations)
+        workload = _workload(unit, form, epsilon, delta, self.n * share * self._turnout, self.limits.evaluations)
         return replace(workload, phases=self.phases)
 
 

@@ -65,7 +65,7 @@ def compared_mechanisms(plan: "Plan", prior: Mapping[str, Any] | None = None) ->
 def _chooser(plan: "Plan", part: "Part", once: Chooser) -> Chooser:
     """What prices the candidates for a part as the plan did: in rounds, for a crowd, or neither."""
     if plan.crowd is not None:
-        return CrowdChooser.of(once, plan.crowd, None)
+        return CrowdChooser.of(once, plan.crowd, schedule=plan.schedule)
     if plan.schedule.repeats:
         known = {each.name: getattr(once, each.name) for each in fields(Chooser)}
         return RoundsChooser(**{**known, "schedule": plan.schedule}, report_epsilon=part.mechanism.report_epsilon)
@@ -77,7 +77,7 @@ def _budget(plan: "Plan", part: "Part") -> tuple[float, float]:
     if plan.crowd is None:
         shared = share_below(plan.delta, plan.questions_per_user * plan.schedule.responses)
         return part.mechanism.epsilon, part.mechanism.delta or shared
-    delta = plan.crowd.delta / plan.questions_per_user
+    delta = plan.crowd.delta / (plan.questions_per_user * plan.schedule.responses)
     return min(plan.crowd.epsilon, amplify(part.mechanism, plan.crowd.batch, delta).epsilon), delta
 
 

@@ -6,7 +6,9 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from dither.core.exact import upward
+from dither.core.schedule import ONE
 from dither.display.significant_digits import size
+from dither.planning.budgets import regions_in_words
 from dither.planning.choose import CROSSED
 from dither.planning.groups import pooled_errors
 from dither.planning.rounds_in_words import rounds_explained
@@ -26,7 +28,9 @@ def explain_plan(plan: "Plan") -> str:
         return _explained(plan)
     lines = [*_public(plan), f"What is promised is promised among records of one group; at most {plan.guarantee}."]
     for label, asked in plan.budgets.items():
-        heading = [f"Users of the budget {label} ({asked.users:,} are expected):"] if label else []
+        heading = (
+            [f"Users of the budget {label} ({asked.users:,} are expected){_inside(plan, label)}:"] if label else []
+        )
         lines += [*heading, _explained(asked)]
     return "\n".join(lines)
 
@@ -38,6 +42,12 @@ def _public(plan: "Plan") -> list[str]:
     alike = len(plan.groups) // len(plan.budgets)
     if alike > 1:
         found.append("Groups with the same budget are asked alike, and their reports are added up over all users.")
+    for label, regions in plan.regions.items():
+        if regions:
+            found.append(
+                f"Whoever chooses {label} says in the clear that {regions_in_words(regions)}; what is promised is "
+                "promised among such numbers. A device moves others to the border."
+            )
     fewest = min(plan.groups, key=lambda group: group.users)
     question = next(iter(plan.predicted))
     found.append(
@@ -45,11 +55,18 @@ def _public(plan: "Plan") -> list[str]:
         f"{size(fewest.predicted[question])} there, and of {size(plan.predicted[question])} over all users."
     )
     if len(plan.budgets) > 1:
-        found.append(
-            "Over all users budgets count by their numbers of users, whatever made people choose. Weighing them by "
-            f"their errors would have {size(pooled_errors(plan)[question])} for {question}, if users of all are alike."
-        )
+        about = [str(each) for each in plan.questions if not plan.narrowed.intersection(each.names)]
+        alike = ""
+        if about:
+            error = size(pooled_errors(plan)[about[0]])
+            alike = f" Weighing them by their errors would have {error} for {about[0]}, if users of all are alike."
+        found.append(f"Over all users budgets count by their numbers of users, whatever made people choose.{alike}")
     return found
+
+
+def _inside(plan: "Plan", label: str) -> str:
+    regions = plan.regions[label]
+    return f", whose {regions_in_words(regions)}" if regions else ""
 
 
 def _explained(plan: "Plan") -> str:
@@ -136,14 +153,20 @@ def _shuffled(plan: "Plan") -> list[str]:
     crowd, before = plan.crowd, plan.prediction.unshuffled
     if crowd is None:
         return []
-    weak = plan.guarantee.epsilon > _TELLING
     named = " Which question a report answers is seen, whose it is is not." if len(plan.parts) > 1 else ""
+    record, forwarded, limit = "the record of a user is", "", "epsilon"
+    if plan.schedule.repeats:
+        record, limit = "the records of a user in all rounds are", "first"
+        forwarded = ", each user's once a round, mixed anew in every round"
+    told = plan.report_guarantee.epsilon
     lines = [
-        f"Shuffled, the reports of at least {crowd.batch:,} users in a batch: {crowd.guarantee}, whatever the record "
-        f"of a user is replaced by. All users of a batch hide each other.{named}",
-        "The shuffler is trusted to mix single reports, to tell nobody who sent what, and to forward no smaller batch; "
-        f"whoever sees the reports of a user before that learns what epsilon {upward(plan.guarantee.epsilon, 3)} allows"
-        + (f": next to everything. epsilon={_TELLING:g} or less would limit that." if weak else "."),
+        f"Shuffled, the reports of at least {crowd.batch:,} users in a batch: {crowd.guarantee}, whatever {record} "
+        f"replaced by. All users of a batch hide each other.{named}",
+        *_shuffled_rounds(plan),
+        f"The shuffler is trusted to mix single reports{forwarded}, to tell nobody who sent what, and to forward no "
+        f"smaller batch; whoever sees the reports of a user before that learns what epsilon {upward(told, 3)} allows"
+        + _in_all_rounds(plan)
+        + (f": next to everything. {limit}={_TELLING:g} or less would limit that." if told > _TELLING else "."),
     ]
     more = {str(each): before[str(each)] / plan.predicted[str(each)] for each in plan.questions if before}
     more = {name: ratio for name, ratio in more.items() if math.isfinite(ratio)}
@@ -155,6 +178,30 @@ def _shuffled(plan: "Plan") -> list[str]:
             f"{more[least]:.3g}{between} as large."
         )
     return lines
+
+
+def _in_all_rounds(plan: "Plan") -> str:
+    """What the reports of a user tell without the crowd, if there are those of several rounds."""
+    together = plan.guarantee.epsilon
+    if together <= plan.report_guarantee.epsilon:
+        return ""
+    everything = ", next to everything," if together > _TELLING else ""
+    return f" in a round, and epsilon {upward(together, 3)}{everything} in all of them"
+
+
+def _shuffled_rounds(plan: "Plan") -> list[str]:
+    """What rounds add to what a shuffler is to promise."""
+    if not plan.schedule.repeats:
+        return []
+    if plan.schedule.mode == ONE:
+        return [
+            "That is for all rounds: each user is in one batch of one round. How many draw a round is chance; a round "
+            "with fewer users than a batch has to wait."
+        ]
+    return [
+        f"That is for the batches of all {plan.rounds:,} rounds together; those of one promise {plan.shuffled_round}. "
+        "Noise is fresh in every round, so losses add up: by their sum, which is far below that of the guarantees."
+    ]
 
 
 def _told_by_others(plan: "Plan") -> list[str]:

@@ -17,6 +17,9 @@ which groups are so large. `weights` of a survey are sizes too: the number of us
 
 Both are about all users *only if those of every stratum are alike*: people who choose a budget with an eye on their own
 values are not. A note says where the strata differ by more than their noise; that it does not say so is no proof.
+Users of a budget with a region are not alike for sure: results about its attribute are stratified, whatever pooling is
+asked for. Each stratum tells them in the units of its region, and they are put together in those of the whole attribute
+(`budgets.in_units_of`).
 
 **By value.** `by("day")` reads the users of each day on their own. Days have different users, so their errors are
 independent, and those of a change add up; `interval(simultaneous=True)` holds for the whole series.
@@ -40,6 +43,7 @@ from dither.display.estimate_plots import small_multiples
 from dither.display.round_plots import MOST_LINES, draw_rounds
 from dither.display.table import TextTable
 from dither.errors import EmptyError, ParameterError, UnknownError
+from dither.planning.budgets import in_units_of, whole_questions
 from dither.planning.groups import Group, PublicMargin, margins, of_value, tally_of_groups
 from dither.planning.plan_estimates import PlanEstimates, ToldByReports, finished, told_by_reports
 from dither.planning.plan_files import MOST_WHOLE
@@ -57,6 +61,7 @@ POOLINGS = (STRATIFIED, REPORTS, INVERSE_VARIANCE)
 _SHOWN = 12
 _SIZES = 'sizes={"DE": 83e6, "FR": 68e6}'
 _ALIKE = "Budgets are pooled by {}: that is about all users only if those of every budget are alike."
+_REGIONS = "Budgets have regions, so their users are not alike: the results are stratified."
 _UNLIKE = "The budgets' results differ by more than their noise: use the stratified ones."
 
 Floats = NDArray[np.float64]
@@ -167,11 +172,14 @@ def _estimates(plan: "Plan", groups: Sequence[Group], tally: PlanTally, options:
         else None
         for stratum in strata
     ]
-    pooled = told[0] if len(told) == 1 else _pooled(strata, told, options.pooling)
+    asked = strata[0].asked
+    pooled = told[0] if len(told) == 1 else _pooled(plan, strata, told, options.pooling)
+    if len(told) > 1:
+        asked = replace(asked, derived=plan.derived)
     names = {group.part(part).name for group in groups for part in group.asked.parts}
     own = replace(tally, parts={name: part for name, part in tally.parts.items() if name in names})
     assert pooled is not None  # some stratum has reports
-    found = finished(strata[0].asked, pooled, own, everybody, options.refine)
+    found = finished(asked, pooled, own, everybody, options.refine)
     return replace(found, asked=plan.questions)
 
 
@@ -205,12 +213,29 @@ def _strata(groups: Sequence[Group], tally: PlanTally, options: GroupOptions) ->
     return sorted(needed, key=lambda stratum: not stratum.users) or found[:1]
 
 
-def _pooled(strata: Sequence[Stratum], told: Sequence[ToldByReports | None], pooling: str) -> ToldByReports:
+def _pooled(
+    plan: "Plan", strata: Sequence[Stratum], told: Sequence[ToldByReports | None], pooling: str
+) -> ToldByReports:
     """The results of several strata together, question by question."""
+    if plan.narrowed:
+        told = [None if each is None else _about_the_whole(plan, each) for each in told]
     first = next(each for each in told if each is not None)
     weakest = max((each.asked.guarantee for each in strata), key=lambda guarantee: guarantee.epsilon)
-    together = (_together(strata, first[place], _named(told, place), pooling) for place in (0, 1))
+    together = (_together(plan, strata, first[place], _named(told, place), pooling) for place in (0, 1))
     return ToldByReports(*({each: _under(result, weakest) for each, result in some.items()} for some in together))
+
+
+def _about_the_whole(plan: "Plan", told: ToldByReports) -> ToldByReports:
+    """What users of a budget told in the units of its regions, in those of the whole of each attribute."""
+
+    def placed(found: Mapping[Question, Any]) -> dict[Question, Any]:
+        whole = whole_questions(plan.schema, found, plan.narrowed)
+        return {
+            question: in_units_of(question, own, result) if question.names[0] in plan.narrowed else result
+            for question, (own, result) in zip(whole, found.items(), strict=True)
+        }
+
+    return ToldByReports(*map(placed, told))
 
 
 def _under(result: Estimate, weakest: Guarantee) -> Estimate:
@@ -224,7 +249,11 @@ def _named(told: Sequence[ToldByReports | None], place: int) -> list[dict[str, A
 
 
 def _together(
-    strata: Sequence[Stratum], questions: Mapping[Question, Any], told: Sequence[dict[str, Any] | None], pooling: str
+    plan: "Plan",
+    strata: Sequence[Stratum],
+    questions: Mapping[Question, Any],
+    told: Sequence[dict[str, Any] | None],
+    wanted: str,
 ) -> dict[Question, Any]:
     found: dict[Question, Any] = {}
     for question in questions:
@@ -234,6 +263,7 @@ def _together(
             continue  # it comes beside the questions of some budgets only
         known: list[Any] = [questions[question] if result is None else result for result in results]
         unheard = [replace(one, n=0) if result is None else one for one, result in zip(known, results, strict=True)]
+        pooling = STRATIFIED if plan.narrowed.intersection(question.names) else wanted
         shares = _weights(strata, unheard, pooling)
         pooled = question.stratified(unheard, shares)
         if pooled is None and question in strata[0].asked.measured:
@@ -243,6 +273,8 @@ def _together(
             )
         if pooled is not None:
             found[question] = pooled if pooling == STRATIFIED else _noted(pooled, unheard, pooling)
+            if pooling != wanted:
+                found[question] = replace(pooled, notes=(*pooled.notes, _REGIONS))
     return found
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from dither.core.checks import checked_count, checked_epsilon
 from dither.errors import BudgetWarning, ParameterError
+from dither.planning.budgets import checked_budgets, refuse_in_regions, regions_of, schema_in
 from dither.planning.groups import BUDGET, Group, combinations, expected_users, with_budgets
 from dither.planning.plans import Plan
 from dither.schema import Schema
 
-_BUDGETS = 'epsilon maps budgets to numbers, as in epsilon={"careful": 0.5, "open": 2.0}'
 _LISTED = 3
 
 
@@ -71,28 +71,50 @@ def _names_in(question: str) -> set[str]:
     return {question.strip(), *(piece.strip() for piece in pieces)}
 
 
-def plan_of_groups(schema: Schema, epsilon: Any, users: Any, plan: Callable[..., Plan]) -> Plan:
-    """The plan of all groups; `plan` makes the best one for a schema, an epsilon and a number of users."""
+def plan_of_groups(
+    schema: Schema, epsilon: Any, users: Any, plan: Callable[..., Plan], prior: Mapping[str, Any] | None = None
+) -> Plan:
+    """The plan of all groups; `plan` makes the best one for a schema, an epsilon and a number of users.
+
+    What is known beforehand of all users says nothing of those whose numbers lie in a region: there it is left out.
+    """
     chosen = isinstance(epsilon, Mapping)
-    budgets = _checked_budgets(epsilon) if chosen else {"": None if epsilon is None else checked_epsilon(epsilon)}
+    budgets = checked_budgets(epsilon) if chosen else {}
+    private = {label: schema_in(schema.private, each.regions) for label, each in budgets.items()} or {
+        "": schema.private
+    }
+    spent = {label: each.epsilon for label, each in budgets.items()}
+    spent = spent or {"": None if epsilon is None else checked_epsilon(epsilon)}
     whole = with_budgets(schema, budgets) if chosen else schema
     counts = expected_users(whole.public, users)
-    choosing = dict.fromkeys(budgets, 0)
+    choosing = dict.fromkeys(spent, 0)
     for facts, count in zip(combinations(whole.public), counts, strict=True):
         choosing[dict(facts).get(BUDGET, "")] += count
     with warnings.catch_warnings():  # of a budget alone: what is said is said of groups
         warnings.simplefilter("ignore", BudgetWarning)
-        plans = {label: plan(schema.private, budgets[label], users=count) for label, count in choosing.items()}
+        plans = {
+            label: plan(
+                private[label],
+                spent[label],
+                users=count,
+                prior=None if prior is None else _outside(prior, regions_of(schema.private, private[label])),
+            )
+            for label, count in choosing.items()
+        }
     _refuse_fits(plans)
+    narrowed = {name for budget in budgets.values() for name in budget.regions}
+    for each in plans.values():
+        refuse_in_regions((*each.measured, *each.derived), narrowed)
     made = Plan.of_groups(whole, plans, counts)
     _warn_of_groups(made)
     return made
 
 
-def _checked_budgets(given: Mapping[Any, Any]) -> dict[str, float]:
-    if not given or not all(isinstance(name, str) and name for name in given):
-        raise ParameterError(_BUDGETS)
-    return {name: checked_epsilon(epsilon) for name, epsilon in given.items()}
+def _outside(prior: Mapping[str, Any], regions: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is known of attributes without a region; as it is, if there is no mapping to look at."""
+    if not regions or not isinstance(prior, Mapping):
+        return prior
+    return {name: known for name, known in prior.items() if name not in regions}
 
 
 def _refuse_fits(plans: Mapping[str, Plan]) -> None:

@@ -44,6 +44,7 @@ class PartFormat(msgspec.Struct, forbid_unknown_fields=True):
 class BudgetFormat(msgspec.Struct, forbid_unknown_fields=True):
     epsilon: float
     reported: Count
+    regions: dict[str, tuple[float, float]] = {}  # of numeric attributes, where its users' numbers lie
 
 
 class CertificateFormat(msgspec.Struct, forbid_unknown_fields=True):

@@ -27,12 +27,11 @@ def influence_on_plan(plan: "Plan", share: float) -> Influence:
         widest: dict[str, Worth] = {}
         for worth in (worth for each in every for worth in each.worths):
             other = widest.get(worth.question, worth)
-            least, most, asked = (
-                choose(getattr(worth, name), getattr(other, name))
-                for choose, name in ((min, "least"), (max, "most"), (min, "asked"))
-            )
-            exact = worth.exact and len(every) == 1
-            widest[worth.question] = worth._replace(least=least, most=most, asked=asked, exact=exact)
+            ends = {
+                name: choose(getattr(worth, name), getattr(other, name))
+                for choose, name in ((min, "least"), (max, "most"), (min, "asked"), (min, "low"), (max, "high"))
+            }
+            widest[worth.question] = worth._replace(**ends, exact=worth.exact and len(every) == 1)
         untold = tuple(dict.fromkeys(name for each in every for name in each.unknown))
         sure = tuple(worth for name, worth in widest.items() if name not in untold)
         return Influence(plan.title, sure, checked_share("share", share), untold)

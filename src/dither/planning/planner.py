@@ -15,13 +15,15 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import accumulate, chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from dither.core.cell_weights import CellWeights
 from dither.core.checks import checked_choice, checked_count, checked_delta, checked_epsilon
 from dither.core.crowd import Crowd
 from dither.core.mechanism import Mechanism
+from dither.core.schedule import ONCE
 from dither.errors import BudgetWarning, ParameterError
+from dither.planning.budgets import Budget
 from dither.planning.choose import GOALS, Chooser, ReportLimits, Unit, Way
 from dither.planning.demand import demanded, known_by
 from dither.planning.group_planner import asked_in_groups, crowd_of_groups, has_groups, plan_of_groups, refuse_rounds
@@ -33,7 +35,7 @@ from dither.planning.plans import Part, Plan
 from dither.planning.prediction import NOTHING, Prediction
 from dither.planning.priors import checked_mapping, known_users
 from dither.planning.rounds import IN_WORDS, OverTime, predicted_over_time
-from dither.planning.shuffled_plans import CrowdChooser, shuffled_guarantee
+from dither.planning.shuffled_plans import CrowdChooser, LocalLimits, crowd_in, refuse_memory, shuffled_guarantee
 from dither.questions.catalogue import questions
 from dither.questions.question import Expected, Question
 from dither.schema import Schema
@@ -41,11 +43,12 @@ from dither.utility.influence import checked_share
 from dither.utility.limits import Parameters, least_mse
 
 _MOST_NAMED = 12  # numbers of a question whose errors are told apart
+C = TypeVar("C", bound=Chooser)
 
 
 def plan(
     schema: Schema,
-    epsilon: float | Mapping[str, float] | None = None,
+    epsilon: float | Mapping[str, float | Budget] | None = None,
     *,
     users: int | Mapping[Any, Any],
     delta: float = 0.0,
@@ -91,7 +94,8 @@ def plan(
     `epsilon` is then what all rounds promise together, and errors are those of one (`planning.rounds`). `changes` says
     how often a value may change: then a device may keep its response. `first` is what one round may tell, by default
     half of what kept responses do. Devices of such a plan have a ledger: `ledger.report(plan, record,
-    period=...)`.
+    period=...)`. With `central`, that is what the shuffled batches of all rounds promise together; noise is then fresh
+    in every round, and `first` is the most that one round may tell without the crowd.
 
     `phases=2` asks a quarter of the users first, and the others when their tally has told where the people are:
     `plan.next(tally)` gives the plan for these (`planning.phases`). `phases=[0.1, 0.9]` are the shares of users.
@@ -99,7 +103,8 @@ def plan(
 
     A schema with `Public` attributes has a group for each combination of their values, and `users` may say how many
     each has: `{"DE": 60_000, "FR": 40_000}`. Where people choose budgets, `epsilon` maps names to them, as in
-    `{"careful": 0.5, "open": 2.0}`, and `users` says how many choose each (`planning.groups`).
+    `{"careful": 0.5, "open": 2.0}`, and `users` says how many choose each (`planning.groups`). A `Budget` may also have
+    regions: public intervals in which numbers of its users lie, where noise is smaller (`planning.budgets`).
 
     >>> from dither import Categorical, Numeric, Schema
     >>> schema = Schema({"income": Numeric(0, 200_000), "job": Categorical(["nurse", "driver", "other"])})
@@ -125,7 +130,6 @@ def plan(
             plan,
             delta=delta,
             ask=asked_in_groups(schema, ask),
-            prior=prior,
             weights=weights,
             most_evaluations=most_evaluations,
             most_bytes=most_bytes,
@@ -134,7 +138,7 @@ def plan(
             **crowd_of_groups(schema, epsilon, users, central, batch),
         )
         refuse_rounds(rounds, changes, first)
-        return plan_of_groups(schema, epsilon, users, asked)
+        return plan_of_groups(schema, epsilon, users, asked, prior)
     users = checked_count("users", users, 1, MOST_WHOLE)  # type: ignore[arg-type]  # numbers by group are for groups
     limits = checked_limits(most_evaluations, most_bytes)
     crowd = checked_crowd(epsilon, central, delta, batch, users)
@@ -147,9 +151,11 @@ def plan(
             'goal="maximum" is for what reports answer, such as means and shares; leave out what is worked out from '
             "them, or the goal"
         )
-    over_time = OverTime.checked(rounds, changes, first, chooser.epsilon)
+    local = chooser.epsilon if crowd is None else math.inf if epsilon is None else checked_epsilon(epsilon)  # type: ignore[arg-type]
+    over_time = OverTime.checked(rounds, changes, first, local)
     if crowd is not None:
-        made = _made_for_a_crowd(schema, chooser, crowd, epsilon, over_time, weights or {})
+        told = LocalLimits(None if epsilon is None else local, over_time.first)
+        made = _made_for_a_crowd(schema, chooser, crowd, told, over_time, weights or {}, batch is not None)
     elif over_time.schedule.repeats:
         best, ways = _ways_over_time(schema, chooser, over_time, users)
         made = _made(schema, best, ways, users, weights or {})
@@ -217,31 +223,57 @@ def checked_crowd(epsilon: Any, central: Any, delta: Any, batch: Any, users: int
 
 
 def _made_for_a_crowd(
-    schema: Schema, chooser: Chooser, crowd: Crowd, most: Any, over_time: OverTime, weights: Weights
+    schema: Schema,
+    chooser: Chooser,
+    crowd: Crowd,
+    limits: LocalLimits,
+    over_time: OverTime,
+    weights: Weights,
+    given: bool,
 ) -> Plan:
-    """The best plan that keeps what is promised after shuffling, beside the best one without a shuffler."""
-    if over_time.schedule.repeats:
-        raise ParameterError("a plan for a crowd asks once: plan the rounds one by one, and add up what they promise")
-    users = chooser.n
-    limit = None if most is None else checked_epsilon(most)
-    local = _made(schema, chooser, kept_ways(schema, chooser, users), users, weights)
-    if limit is not None and limit <= crowd.epsilon:
+    """The best plan that keeps what is promised after shuffling, beside the best one without a shuffler.
+
+    `given` says whether the caller named the smallest batch: it is then that of every schedule.
+    """
+    if over_time.changes is not None:
+        refuse_memory()
+    if limits.all_rounds is not None and limits.all_rounds <= crowd.epsilon:
         raise ParameterError("epsilon is what a report may tell without the crowd: more than central, or leave it out")
-    found = CrowdChooser.of(chooser, crowd, limit)
-
-    def keeps(way: Way) -> bool:
-        made = _plan(schema, found, way, users, NOTHING)
-        within = made.epsilon <= found.most and made.kept
-        return within and shuffled_guarantee(made, crowd).epsilon <= crowd.epsilon
-
-    ways = found.ways_kept(keeps)
-    if not ways:
+    users, repeats = chooser.n, over_time.schedule.repeats
+    if repeats:
+        best, ways = _ways_over_time(schema, chooser, over_time._replace(first=None), users)
+    else:
+        best, ways = chooser, kept_ways(schema, chooser, users)
+    local = _made(schema, best, ways, users, weights)
+    found: list[tuple[CrowdChooser, list[Way]]] = []
+    for schedule in reversed([*over_time.schedules()]) if repeats else (ONCE,):  # fresh noise first, which often wins
+        own = crowd_in(schedule, crowd, users, given=given)
+        if own is None:
+            continue
+        each = CrowdChooser.of(chooser, own, limits, schedule)
+        least = min((theirs[0].cost for _, theirs in found), default=math.inf)
+        ways = each.ways_kept(partial(_margin, schema, each, own), least)
+        found += [(each, ways)] if ways else []
+    if not found:
         raise ParameterError(
-            f"no way to ask these questions gains anything from batches of {crowd.batch:,} users: plan without "
-            "central, or for larger batches"
+            f"no way to ask these questions gains anything from batches of {crowd.batch:,} users"
+            + (f" in {over_time.schedule.rounds:,} rounds: plan fewer rounds, " if repeats else ": plan ")
+            + "without central, or for larger batches"
         )
-    made = _made(schema, found, ways, users, weights)
-    return replace(made, crowd=crowd, prediction=made.prediction._replace(unshuffled=local.prediction.errors))
+    shuffled, ways = _best_schedule(found) if repeats else found[0]
+    made = _made(schema, shuffled, ways, users, weights)
+    made = replace(made, crowd=replace(crowd, batch=shuffled.batch))
+    made = replace(made, prediction=made.prediction._replace(unshuffled=local.prediction.errors))
+    return replace(made, prediction=predicted_over_time(made)) if repeats else made
+
+
+def _margin(schema: Schema, chooser: CrowdChooser, crowd: Crowd, way: Way) -> float:
+    """How many times as much as it tells once shuffled a way may tell; 0 if it tells too much on its own."""
+    made = _plan(schema, chooser, way, chooser.n, NOTHING)
+    if not (chooser.within_limits(way) and made.kept):
+        return 0.0
+    told = shuffled_guarantee(made, crowd).epsilon
+    return crowd.epsilon / told if told > crowd.epsilon else 1.0
 
 
 def _ways_over_time(schema: Schema, chooser: Chooser, over_time: OverTime, users: int) -> tuple[Chooser, list[Way]]:
@@ -250,15 +282,21 @@ def _ways_over_time(schema: Schema, chooser: Chooser, over_time: OverTime, users
     refused = ParameterError("no way to ask these questions in rounds keeps this epsilon and delta; try delta=0")
     for each in over_time.choosers(chooser):
         try:
-            ways = kept_ways(schema, each, users)
+            found.append((each, kept_ways(schema, each, users)))
         except ParameterError as error:  # of what is left for a round
             refused = error
-            continue
-        label = IN_WORDS[each.schedule.mode]
-        found.append((each, [replace(way, label=f"{label}; {way.label}") for way in ways]))
     if not found:
         raise refused
-    (best, ways), *others = sorted(found, key=lambda pair: pair[1][0].cost)
+    return _best_schedule(found)
+
+
+def _best_schedule(found: Sequence[tuple[C, list[Way]]]) -> tuple[C, list[Way]]:
+    """The chooser whose schedule has the smallest error, its ways to ask, and after them the best of the others."""
+    named = [
+        (each, [replace(way, label=f"{IN_WORDS[each.schedule.mode]}; {way.label}") for way in ways])
+        for each, ways in found
+    ]
+    (best, ways), *others = sorted(named, key=lambda pair: pair[1][0].cost)
     return best, [*ways, *(theirs[0] for _, theirs in others)]
 
 

@@ -20,12 +20,12 @@ a response spends (`HALF`), for the questions that have such a mechanism: shares
 response itself is sent, in every round.
 
 **The measure** is that of one round: the mean over questions of MSE / scale^2, the same in all rounds. Price and
-variance of one of n/R reports are stated for all n users: R times as large (`RoundsChooser.price_of`).
+variance of one of n/R reports are stated for all n users: R times as large (`Chooser.price_of`).
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -59,7 +59,7 @@ class OverTime(NamedTuple):
 
     @classmethod
     def checked(cls, rounds: Any, changes: Any, first: Any, epsilon: float) -> "OverTime":
-        """The arguments `rounds`, `changes` and `first` of `dither.plan`."""
+        """The arguments `rounds`, `changes` and `first` of `dither.plan`; `epsilon` is what all rounds may tell."""
         schedule = Schedule.of(rounds)
         if not schedule.repeats and (changes, first) != (None, None):
             raise ParameterError("changes and first are for plans that ask again: say how often, as in rounds=30")
@@ -87,7 +87,7 @@ class OverTime(NamedTuple):
 
 @dataclass(frozen=True)
 class RoundsChooser(Chooser):
-    """Compares the ways to ask with one schedule. A price is that of one round, for all users."""
+    """Compares the ways to ask with one schedule."""
 
     first: float | None = None  # what the reports of one round may tell, if that was said
     divided: int = 1  # into so many equal parts budgets are cut: those of responses
@@ -100,18 +100,6 @@ class RoundsChooser(Chooser):
     def prices(self, unit: Unit, epsilon: float, delta: float, share: float) -> Iterator[Price]:
         return super().prices(unit, share_below(epsilon, self.divided), share_below(delta, self.divided), share)
 
-    def price_of(self, mechanism: Mechanism, unit: Unit, share: float) -> Price:
-        turnout = float(self.schedule.turnout)
-        found = super().price_of(mechanism, unit, share * turnout)
-        return found._replace(variances=tuple(variance / turnout for variance in found.variances))
-
-    def _worth_of_others(
-        self, units: Sequence[Unit], mechanisms: Sequence[Mechanism], shares: Sequence[float]
-    ) -> dict[Question, dict[int, float]]:
-        turnout = float(self.schedule.turnout)
-        found = super()._worth_of_others(units, mechanisms, [share * turnout for share in shares])
-        return {question: {place: worth * turnout for place, worth in told.items()} for question, told in found.items()}
-
     def cost_within(self, way: Way, limits: ReportLimits) -> float:
         return Chooser.cost_within(self.by_response(), way, limits)
 
@@ -123,9 +111,8 @@ class RoundsChooser(Chooser):
         return iter([offer for offer in offers if offer[0].remembers] or offers)
 
     def _workload(self, unit: Unit, form: Form, epsilon: float, delta: float, share: float) -> Workload:
-        heard = share * float(self.schedule.turnout)
         first = self._first_report(epsilon) if self.schedule.mode == KEPT else None
-        return replace(super()._workload(unit, form, epsilon, delta, heard), first=first)
+        return replace(super()._workload(unit, form, epsilon, delta, share), first=first)
 
     def _first_report(self, epsilon: float) -> float | None:
         """What a single report may tell of a response with this budget; None if all."""

@@ -52,7 +52,8 @@ def _device(plan: "Plan") -> str:
             f"{plan.heard:,.0f} users a round"
         )
     if schedule.mode == FRESH:
-        return f"every user reports in each, with fresh noise and 1/{schedule.rounds:,} of epsilon"
+        part = f" and 1/{schedule.rounds:,} of epsilon" if plan.crowd is None else ""
+        return f"every user reports in each, with fresh noise{part}"
     if not schedule.changes:
         return "every user reports in each, from one kept response to the first value that was asked for"
     return (

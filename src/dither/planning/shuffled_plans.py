@@ -16,6 +16,20 @@ outputs do, get more than others with the same central budget.
   are tried (`_EVERY`), and what counts is the sum of the losses. With many users this is often the best way: noise
   is then small beside what is lost by not asking everybody.
 
+**Several rounds.** `central` is then for all batches of all rounds together. Two schedules (`core.schedule`) compete:
+
+- *every round, fresh noise*: each of R rounds is a shuffled collection of its own, with noise and questions that are
+  drawn anew, so that R times as many losses add up. A part of central / sqrt(R) is about what each may have.
+- *one round each*: a user is in one batch of one round, so that one batch is all that tells about her, and may have the
+  whole of `central`; but a round has the reports, and the crowd, of n/R users only.
+
+Behind a shuffler fresh noise wins, where without one it loses: both have local epsilons of nearly the same size (with
+e^epsilon near central^2 n / R), and the first has R times the reports.
+
+Responses that are kept are refused (`refuse_memory`). Rounds that share a response are not independent, so their losses
+do not add up; and the crowd of somebody who misses a round is not the batch. Whoever sees the batches with and without
+her has her kept response as their difference (docs/decisions/0048).
+
 Every way that is returned keeps the promise by the bound for all that a user sends (`shuffled_guarantee`), from the
 integers that are sampled.
 
@@ -28,12 +42,14 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from dither.core.checks import checked_epsilon
 from dither.core.crowd import Crowd
 from dither.core.exact import float_above, share_below
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
+from dither.core.schedule import FRESH, KEPT, ONCE, Schedule
 from dither.errors import ParameterError
 from dither.planning.choose import Chooser, Price, Unit, Way
 from dither.privacy.accounting.composition import compose
@@ -45,7 +61,8 @@ if TYPE_CHECKING:
     from dither.planning.plans import Plan
 
 _CLOSE = 1e-3  # of a local epsilon: how near the largest one is found
-MOST_LOCAL = 16.0  # of one report, and of one user if nothing else is said: beyond, nothing is random
+MOST_LOCAL = 16.0  # of one report, and of one user in a round if nothing else is said: beyond, nothing is random
+_SHORT = 1e-6  # with what chance one of the rounds that users draw may have fewer of them than a batch
 _TINY = 1e-300
 _STEP = 1.1  # by which a larger one is tried at first
 _HOPELESS = 2.0  # times the best: a way that costs more is not looked at any further
@@ -54,15 +71,73 @@ _HOPELESS = 2.0  # times the best: a way that costs more is not looked at any fu
 # Parts that hide well and badly, mixed, together hide a little less than each alone.
 _ONE = ((1.0, 1.0), (1.0, 0.995), (1.0, 0.98), (1.0, 0.95), (1.0, 0.85))
 _EVERY = ((1.1, 1.0), (1.0, 1.0), (1.0, 0.95), (1.0, 0.85), (1.0, 0.7))
+# Where rounds add up, what is tried next follows from how far the last was off: the sum is nearly linear in its parts.
+_AGAIN = 1.1
+_CAREFUL = 0.995
+_MOST_TRIES = 8
 
 
 def shuffled_guarantee(plan: "Plan", crowd: Crowd) -> Guarantee:
-    """What the smallest batch of a plan's reports promises to everybody in it; with groups, one of a group."""
+    """What the smallest batches of a plan's reports promise to everybody in them, those of all rounds together.
+
+    With groups, batches of one group. With a round for each user her batch is all that tells about her; with fresh
+    noise in every round there are as many batches as rounds, and their losses add up.
+    """
     if plan.groups:
         return shuffled_guarantee(plan.groups[0].asked, crowd)
+    if plan.schedule.mode == KEPT:
+        refuse_memory()
+    only = plan.parts[0].mechanism if len(plan.parts) == 1 else None  # whose own bound may be closer than a plan's
+    once, times = only or replace(plan, schedule=ONCE, crowd=None), plan.schedule.responses
     if 1 < plan.questions_per_user == len(plan.parts):
-        return compose([ShuffledRound(part.mechanism, crowd.batch) for part in plan.parts], crowd.delta)
-    return amplify(plan, crowd.batch, crowd.delta)
+        rounds = [(ShuffledRound(part.mechanism, crowd.batch), times) for part in plan.parts]
+    elif times > 1:
+        rounds = [(ShuffledRound(once, crowd.batch), times)]
+    else:
+        return amplify(once, crowd.batch, crowd.delta)
+    return compose(rounds, crowd.delta)
+
+
+def refuse_memory() -> NoReturn:
+    """No crowd is known to hide a response that is kept: reports that are made from it are not independent."""
+    raise ParameterError(
+        "a kept response comes back in every round, and who joins, leaves or misses one is seen by the difference: no "
+        "crowd is known to hide it. Behind a shuffler plan with fresh noise: leave out changes, and say with first= "
+        "what one round may tell on its own; or keep responses and plan without central"
+    )
+
+
+def crowd_in(schedule: Schedule, crowd: Crowd, users: int, *, given: bool) -> Crowd | None:
+    """The smallest batch of a round; None where rounds have fewer users than the one that is `given`.
+
+    With a round for each user, how many draw it is chance: by default the batch has as many as each round has, but with
+    a probability of one in a million. By Chernoff's bound a binomial number with mean m is below m - t with
+    probability exp(-t^2 / (2 m)) at most, and there are R of them.
+    """
+    if schedule.mode == FRESH or not schedule.repeats:
+        return crowd
+    expected = users / schedule.rounds
+    sure = math.floor(expected - math.sqrt(2 * expected * math.log(schedule.rounds / _SHORT)))
+    if given:
+        return crowd if crowd.batch <= expected else None
+    return replace(crowd, batch=sure) if sure > 1 else None
+
+
+class LocalLimits(NamedTuple):
+    """What a user may tell without the crowd, if that is limited: in all rounds, and in one."""
+
+    all_rounds: float | None = None
+    one_round: float | None = None
+
+    def of_a_round(self, schedule: Schedule) -> float:
+        """The most that the reports of one round may tell on their own."""
+        together = (
+            None if self.all_rounds is None else share_below(checked_epsilon(self.all_rounds), schedule.responses)
+        )
+        return min((each for each in (together, self.one_round) if each is not None), default=MOST_LOCAL)
+
+
+_UNLIMITED = LocalLimits()
 
 
 @dataclass(frozen=True)
@@ -70,7 +145,7 @@ class CrowdChooser(Chooser):
     """Compares ways to ask with budgets that hold after shuffling: `epsilon` and `delta` are the central ones."""
 
     batch: int = 2
-    most: float = MOST_LOCAL  # what all that a user sends may tell on its own, at most
+    most: float = MOST_LOCAL  # what all that a user sends in a round may tell on its own, at most
     every: bool = False  # whether every user answers every question, and not one each
     stretch: float = 1.0  # of the parts of epsilon
     shrink: float = 1.0  # of local epsilons
@@ -78,22 +153,39 @@ class CrowdChooser(Chooser):
     found: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)  # also by other stretches
 
     @classmethod
-    def of(cls, chooser: Chooser, crowd: Crowd, most: float | None) -> "CrowdChooser":
-        """The same for a crowd; `most` is what a user may tell without it, if that is limited."""
+    def of(
+        cls, chooser: Chooser, crowd: Crowd, limits: LocalLimits = _UNLIMITED, schedule: Schedule = ONCE
+    ) -> "CrowdChooser":
+        """The same for a crowd, in the rounds of a schedule."""
         known = {each.name: getattr(chooser, each.name) for each in fields(Chooser)}
-        own = {"epsilon": crowd.epsilon, "delta": crowd.delta, "batch": crowd.batch}
-        return cls(**{**known, **own}, most=MOST_LOCAL if most is None else most)
+        own = {"epsilon": crowd.epsilon, "delta": crowd.delta, "batch": crowd.batch, "schedule": schedule}
+        return cls(**{**known, **own}, most=limits.of_a_round(schedule))
 
-    def ways_kept(self, keeps: Callable[[Way], bool]) -> list[Way]:
-        """Of every way to ask that with the largest budgets with which it keeps what is promised; the best first."""
+    def ways_kept(self, margin: Callable[[Way], float], least: float = math.inf) -> list[Way]:
+        """Of every way to ask that with the largest budgets with which it keeps what is promised; the best first.
+
+        `margin` is how many times as much as a way tells once shuffled it may tell: it is kept from 1 on. In rounds it
+        takes seconds to find, so it is looked for the best way only of those with one question a user, and of those
+        with every question where that costs less than `least`.
+        """
         kept: dict[str, Way] = {}
-        for every, tried in ((False, _ONE), (True, _EVERY if len(self.questions) > 1 else ())):
-            for stretch, shrink in tried:
+        again = self.schedule.repeats
+        for every in (False, True) if len(self.questions) > 1 else (False,):
+            tries = [(_AGAIN if every or self.schedule.mode == FRESH else 1.0, 1.0)]
+            tries = tries if again else [*(_EVERY if every else _ONE)]
+            for number in range(_MOST_TRIES):
+                stretch, shrink = tries[number]
                 chooser = replace(self, every=every, stretch=stretch, shrink=shrink)
                 most = _HOPELESS * min((way.cost for way in kept.values()), default=math.inf)
                 ways = [way for way in chooser.ways_if_any() if way.label not in kept and way.cost < most]
-                kept |= {way.label: way for way in ways if keeps(way)}
-                if all(way.label in kept for way in ways):
+                if again:
+                    ways = [way for way in ways[:1] if not every or way.cost < least]
+                margins = {way.label: margin(way) for way in ways}
+                kept |= {way.label: way for way in ways if margins[way.label] >= 1}
+                nearest = max((each for each in margins.values() if each < 1), default=None)
+                if again and nearest:
+                    tries.append((stretch * _CAREFUL * nearest, 1.0))
+                if nearest is None or number + 1 == len(tries):
                     break
         return sorted(kept.values(), key=lambda way: way.cost)
 
@@ -105,15 +197,25 @@ class CrowdChooser(Chooser):
             return []
 
     def declared(self, way: Way) -> tuple[float, float]:
-        """What all that a user sends tells on its own."""
+        """What all that a user sends in all rounds tells on its own."""
+        return float_above(self._told_in_a_round(way) * self.schedule.responses), 0.0
+
+    def within_limits(self, way: Way) -> bool:
+        """Whether that is no more than a round may tell."""
+        return self._told_in_a_round(way) <= Fraction(self.most)
+
+    @staticmethod
+    def _told_in_a_round(way: Way) -> Fraction:
         largest = sorted((mechanism.epsilon for mechanism in way.mechanisms), reverse=True)[: way.questions_per_user]
-        return float_above(sum(map(Fraction, largest), Fraction(0))), 0.0
+        return sum(map(Fraction, largest), Fraction(0))
 
     def spent(self, mechanism: Mechanism, way: Way) -> tuple[float, float]:
         return self._part(way.questions_per_user)
 
     def _part(self, m: int) -> tuple[float, float]:
-        return min(1.0, self.stretch / math.sqrt(m)) * self.epsilon, share_below(self.delta, m)
+        """Of m reports in each round: what one may tell after shuffling."""
+        count = m * self.schedule.responses
+        return min(1.0, self.stretch / math.sqrt(count)) * self.epsilon, share_below(self.delta, count)
 
     def numbers(self, count: int) -> range:
         return range(1, 1 if self.every else min(2, count))

@@ -21,6 +21,7 @@ from dither.core.exact import upward
 from dither.core.guarantee import Guarantee
 from dither.core.registry import Registry
 from dither.errors import ParameterError
+from dither.planning.budgets import regions_in_words
 from dither.planning.groups import BUDGET
 from dither.planning.rounds_in_words import CONDITION, KEPT_ON_DEVICE, rounds_stated, same_times_stated
 from dither.privacy.promise import chance_of_guess, promise_in_words
@@ -229,6 +230,11 @@ def _in_the_clear(plan: "Plan") -> tuple[Section, ...]:
             "less. Your choice is seen by whoever sees your report: choose before you think of your answers, so that "
             "it does not give them away."
         )
+        closing += [
+            f"Choose {label} only if your {regions_in_words(regions)}: with this choice your report says so openly."
+            for label, regions in plan.regions.items()
+            if regions
+        ]
     return (
         Section(
             "What every report says openly",
@@ -374,9 +380,9 @@ def _planned_crowd(plan: "Plan") -> Iterator[str]:
     crowd = plan.crowd
     assert crowd is not None
     yield (
-        f"It forwards the reports of at least {crowd.batch:,} people at a time. To all who see these and not who sent "
-        f"what, and if all of its people report as the plan says: {_guess(crowd.guarantee)} In the terms of the field: "
-        f"{crowd.guarantee}."
+        f"It forwards the reports of at least {crowd.batch:,} people at a time. To all who see these"
+        f"{', in all rounds,' if plan.schedule.repeats else ''} and not who sent what, and if all of its people report "
+        f"as the plan says: {_guess(crowd.guarantee)} In the terms of the field: {crowd.guarantee}."
     )
 
 
@@ -440,7 +446,8 @@ def _waits(plan: "Plan") -> Iterator[str]:
     if plan.crowd is not None:
         yield (
             "What is said of the shuffler holds if it mixes single reports, tells nobody who sent what, and forwards "
-            f"the reports of no fewer than {plan.crowd.batch:,} people at a time."
+            f"the reports of no fewer than {plan.crowd.batch:,} people at a time"
+            + (", those of each once a round, mixed anew in every round." if plan.schedule.repeats else ".")
         )
 
 
@@ -462,7 +469,10 @@ def _conditions(plan: "Plan") -> Section:
             again,
             *_waits(plan),
             *(
-                ["What a report says openly is public already, and is not worked out from anybody's answers."]
+                [
+                    "What a report says openly is public already, and is not worked out from anybody's answers"
+                    + (", but for the regions that people choose to tell." if plan.narrowed else ".")
+                ]
                 if plan.groups
                 else []
             ),

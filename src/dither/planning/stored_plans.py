@@ -14,6 +14,7 @@ from dither.core.decoding import decoded
 from dither.core.schedule import ONCE, Schedule
 from dither.errors import ParameterError
 from dither.mechanisms import load
+from dither.planning.budgets import Budget, refuse_in_regions, schema_in
 from dither.planning.groups import BUDGET, combinations
 from dither.planning.phases import EarlierPhase, Phases
 from dither.planning.plan_files import PartFormat, PlanFormat, digest
@@ -86,12 +87,21 @@ def _of_groups(schema: Schema, stored: PlanFormat) -> Plan:
         users = sum(n for each, n in zip(facts, stored.groups, strict=True) if dict(each).get(BUDGET, "") == label)
         chosen = stored.budgets.get(label)
         epsilon, reported = (stored.epsilon, stored.reported) if chosen is None else (chosen.epsilon, chosen.reported)
-        plan = _of_budget(schema.private, stored, own, checked_epsilon(epsilon), users, reported)
+        narrowed = schema.private
+        if chosen is not None and chosen.regions:
+            narrowed = _named(f"budgets.{label}", schema_in, schema.private, Budget(epsilon, chosen.regions).regions)
+        plan = _of_budget(narrowed, stored, own, checked_epsilon(epsilon), users, reported)
+        _named(f"budgets.{label}", refuse_in_regions, (*plan.measured, *plan.derived), _narrowed(stored))
         asked = checked_prediction(stored.prediction.asked[label], plan.measured + plan.derived)
         budgets[label] = replace(plan, prediction=asked)
     plan = Plan.of_groups(schema, budgets, stored.groups)
     checked_prediction(stored.prediction, plan.measured + plan.derived)
     return plan
+
+
+def _narrowed(stored: PlanFormat) -> set[str]:
+    """The attributes that some budget of a file has a region of."""
+    return {name for budget in stored.budgets.values() for name in budget.regions}
 
 
 def _of_budget(

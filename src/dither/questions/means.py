@@ -39,6 +39,7 @@ class MeanOf(Question[Estimate]):
     averages: ClassVar[bool] = True
     pairs: ClassVar[bool] = True
     pooled: ClassVar[bool] = True
+    regional: ClassVar[bool] = True
     group: ClassVar[str] = "means"
     title: ClassVar[str] = "mean"
 

@@ -37,6 +37,7 @@ class SquareOf(MeanOf):
     statistic: ClassVar[str] = "square"
     pairs: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
+    regional: ClassVar[bool] = False  # each region has a middle of its own
     supporting: ClassVar[bool] = True
     title: ClassVar[str] = "mean squared distance from the middle"
 

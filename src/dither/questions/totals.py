@@ -100,6 +100,7 @@ class SumOf(_TotalOf):
 
     statistic: ClassVar[str] = "sum"
     title: ClassVar[str] = "sum over all users"
+    regional: ClassVar[bool] = True
 
     @classmethod
     def asks(cls, attribute: Attribute) -> bool:
