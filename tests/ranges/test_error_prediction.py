@@ -9,7 +9,7 @@ import pytest
 from dither.errors import ParameterError
 from dither.ranges import CALM, HDG, HIO, MSW, TDG, Copula, Uniform, error_prediction
 from dither.ranges.error_prediction import HARD, TYPICAL, predicted
-from dither.ranges.granularity import cut_share, noise
+from dither.ranges.granularity import cut_share, noise, recipe_variance
 from dither.ranges.query_workload import QueryWorkload
 
 # The MAE of HDG as its authors' code has it, Normal and Laplace, for one million users and six attributes of 64 values.
@@ -45,7 +45,8 @@ def test_the_parts_of_a_copula_by_hand():
     margins = 4 * noise(1024, 1.0) / (first.share * each), 3 / 2 * noise(3, 1.0) / (second.share * each)
     found = predicted(mechanism, 10_000)
     assert columns == 3
-    assert found.noise == pytest.approx(rows * 3 / 16 * noise(rows * 3, 1.0) / users + sum(margins) / 4)
+    own = recipe_variance(pair.recipe, 1.0)
+    assert found.noise == pytest.approx(rows * 3 / 16 * own / users + sum(margins) / 4)
     assert found.guessed == pytest.approx((HARD * cut_share(rows, 64)) ** 2)  # nothing of a label is cut
 
 

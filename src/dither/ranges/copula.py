@@ -37,7 +37,7 @@ from dither.core.parallel import small_matrices
 from dither.core.tally import Tally
 from dither.core.workload import Workload
 from dither.ranges.collection import RangeReading, Ranges
-from dither.ranges.granularity import MOST_EVALUATIONS, cells_of_pair, checked_nominal, noise, oracle
+from dither.ranges.granularity import best_oracle, cells_of_pair, checked_nominal, noise
 from dither.ranges.grid import Grid
 from dither.ranges.quantile_places import QuantilePlaces, quantile_cuts
 from dither.ranges.query_workload import QueryWorkload
@@ -78,7 +78,7 @@ class Copula(Ranges):
 
     >>> asked = Copula(shape=(64,) * 6, epsilon=1.0, n=10**6).groups
     >>> asked[0].stored(), asked[-1].stored()
-    (((0,), (64,), 'SquareWave', 5), ((4, 5), (8, 8), 'LocalHash(k=64)', 1))
+    (((0,), (64,), 'SquareWave', 5), ((4, 5), (8, 8), 'ProjectiveGeometry(k=64, q=4)', 1))
     """
 
     shape: tuple[int, ...]
@@ -212,7 +212,7 @@ def _groups(
     for j, size in enumerate(shape):
         grid = Grid.equal((j,), shape, (size,))
         wave = ordered[j] and size > FEW_VALUES
-        recipe = WAVE if wave else oracle(size, epsilon, MOST_EVALUATIONS)
+        recipe = WAVE if wave else best_oracle(size, epsilon)
         scale = QuantilePlaces.of_shares(known[j].cells, known[j].cuts) if known and wave else None
         groups.append(UserGroup(grid, recipe, shares.singles[j], scale))
     total = sum(shares.singles) + sum(shares.pairs.values())
@@ -228,7 +228,7 @@ def _groups(
                 for i, side, own in zip((j, k), sides, grid.cuts, strict=True)
             ]
             grid = Grid((j, k), tuple(cuts))
-        groups.append(UserGroup(grid, oracle(grid.size, epsilon, MOST_EVALUATIONS), share))
+        groups.append(UserGroup(grid, best_oracle(grid.size, epsilon), share))
     return groups
 
 

@@ -70,7 +70,7 @@ import numpy as np
 from dither.core.structure import GRIDS
 from dither.errors import ParameterError
 from dither.ranges.collection import Ranges
-from dither.ranges.granularity import ALPHA_2, MOST_EVALUATIONS, cut_share, noise
+from dither.ranges.granularity import ALPHA_2, cut_share, noise, recipe_variance
 from dither.ranges.query_workload import QueryKind, QueryWorkload
 from dither.ranges.user_groups import WAVE, UserGroup
 
@@ -208,9 +208,9 @@ class _Crowd:
 
     def _variance(self, asked: UserGroup) -> float:
         """Of one cell; of local hashing where the oracle has none."""
-        hashed = asked.recipe == WAVE
-        size, most = (_MANY, None) if hashed else (asked.grid.size, MOST_EVALUATIONS)
-        return noise(size, self.mechanism.epsilon, most) / self._users(asked)
+        epsilon = self.mechanism.epsilon
+        own = noise(_MANY, epsilon) if asked.recipe == WAVE else recipe_variance(asked.recipe, epsilon)
+        return own / self._users(asked)
 
     def _part(self, asked: UserGroup) -> float:
         """The noise of a sum over a part of one attribute."""
