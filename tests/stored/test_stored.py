@@ -101,16 +101,6 @@ def test_records_from_before_all_of_delta_was_spent_stay(hashes, name: str, plac
     assert of_mechanism(before) == hashes[f"{name} {place}, delta/m"]
 
 
-def test_grids_from_before_projective_geometry_was_small_stay(hashes):
-    """Version 0.1 asked for small grids by local hashing: whoever stored these is asked as ever."""
-    pairs = [((0, 1), (4, 4), "LocalHash(k=16)", 1), ((0, 2), (4, 4), "LocalHash(k=16)", 1)]
-    asked = [((0,), (9,), "SquareWave", 2), ((1,), (7,), "SquareWave", 2), ((2,), (4,), "GRR(k=4)", 2), *pairs]
-    before = dither.registry["Copula"](
-        **dither.registry["Copula"].examples[1], asked=(*asked, ((1, 2), (4, 4), "LocalHash(k=16)", 1))
-    )
-    assert of_mechanism(before) == hashes["Copula 1, local hashing"]
-
-
 @pytest.mark.parametrize("stem", PLANS)
 def test_stored_plans_keep_their_hash_and_their_reports(hashes, stem: str):
     assert of_plan(stem) == hashes[stem]

@@ -37,7 +37,7 @@ from dither.core.parallel import small_matrices
 from dither.core.tally import Tally
 from dither.core.workload import Workload
 from dither.ranges.collection import RangeReading, Ranges
-from dither.ranges.granularity import best_oracle, cells_of_pair, checked_nominal, noise
+from dither.ranges.granularity import MOST_EVALUATIONS, best_oracle, cells_of_pair, checked_nominal, noise, oracle
 from dither.ranges.grid import Grid
 from dither.ranges.quantile_places import QuantilePlaces, quantile_cuts
 from dither.ranges.query_workload import QueryWorkload
@@ -78,7 +78,7 @@ class Copula(Ranges):
 
     >>> asked = Copula(shape=(64,) * 6, epsilon=1.0, n=10**6).groups
     >>> asked[0].stored(), asked[-1].stored()
-    (((0,), (64,), 'SquareWave', 5), ((4, 5), (8, 8), 'ProjectiveGeometry(k=64, q=4)', 1))
+    (((0,), (64,), 'SquareWave', 5), ((4, 5), (8, 8), 'LocalHash(k=64)', 1))
     """
 
     shape: tuple[int, ...]
@@ -228,7 +228,7 @@ def _groups(
                 for i, side, own in zip((j, k), sides, grid.cuts, strict=True)
             ]
             grid = Grid((j, k), tuple(cuts))
-        groups.append(UserGroup(grid, best_oracle(grid.size, epsilon), share))
+        groups.append(UserGroup(grid, oracle(grid.size, epsilon, MOST_EVALUATIONS), share))
     return groups
 
 
