@@ -446,6 +446,11 @@ class Ranges(Mechanism["RangeEstimate"]):
         return tuple(UserGroup.read(each, self.shape) for each in self.asked or ())
 
     @property
+    def expected_groups(self) -> tuple[UserGroup, ...]:
+        """What users of all phases are asked, as far as it is known before the first of them reports: its groups."""
+        return self.groups
+
+    @property
     def _recipes(self) -> list[str]:
         return list(dict.fromkeys(asked.recipe for asked in self.groups))
 

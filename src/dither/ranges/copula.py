@@ -164,6 +164,11 @@ class Copula(Ranges):
         return Copula(shape, self.epsilon, users, self.nominal, asked=[each.stored() for each in asked])
 
     @property
+    def expected_groups(self) -> tuple[UserGroup, ...]:
+        """With pairs, which the users of the next phase report in any case."""
+        return tuple(_groups(self.shape, self.n, self.nominal, self.epsilon, self._shares))
+
+    @property
     def _shares(self) -> GroupShares:
         """As its own users are divided; as usual if they report no pairs."""
         shares = {each.grid.attributes: each.share for each in self.groups}
