@@ -220,7 +220,7 @@ def test_a_rehearsal_goes_through_both_phases():
 
 
 def test_it_is_said_what_the_second_phase_wins_of_ranges():
-    """It depends on where users are: what may be where they crowd, and what was found on the benchmark's populations."""
+    """It depends on where users are: what may be where they crowd, and what was found on other populations."""
     schema = Schema({"age": Ordinal(0, 99), "income": Numeric(0, 1e6)})
     plan = dither.plan(schema, 1.0, users=40_000, ask=["ranges(age, income)"], phases=2)
     told = next(line for line in plan.explain().splitlines() if line.startswith("Worth of the second phase"))

@@ -52,7 +52,7 @@ grids do together once they agree (section 4.2 and 4.3):
   of pairs it takes what `HDG` does. Cells of projective geometry have smaller errors, but not independent ones, as the
   model of a pair takes them to be: where all users are in one cell, errors of lines of cells add up, to 1.8 times the
   variance of local hashing at epsilon 1 and 3.5 times at 2. On six populations with 100,000 users errors were .99 of
-  those with local hashing at epsilon 1, and 1.07 at 2 (docs/decisions/0048-small-grids.md).
+  those with local hashing at epsilon 1, and 1.07 at 2 (docs/decisions/0050-small-grids.md).
 
 The constants are fitted, once: on nine kinds of data (Normal with covariance .8, .3 and 0, Laplace with .8 and .3,
 lognormal with .8 and .3, two clusters, a ring), for a million users with six attributes of 64 values, at ten budgets
