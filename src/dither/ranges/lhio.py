@@ -82,7 +82,7 @@ class LHIO(Ranges):
         {"shape": (2, 3), "epsilon": 1.0, "n": 1000},
         {"shape": (5, 4, 3), "epsilon": 0.5, "n": 100_000, "branching": 2},
         {"shape": (9, 2), "epsilon": 2.0, "n": 1000, "branching": 3, "inference": "two-pass"},
-        {"shape": (4, 5), "epsilon": 1.0, "n": 1000, "branching": 2, "nominal": (1,)},
+        {"shape": (2, 3), "epsilon": 1.0, "n": 1000, "branching": 2, "nominal": (1,)},
     )
 
     def _options(self) -> None:
