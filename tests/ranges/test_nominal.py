@@ -79,7 +79,7 @@ def test_a_grid_where_a_line_is_needed_is_refused_as_ever():
 @pytest.mark.parametrize("method", [LHIO, HIO])
 def test_no_two_labels_share_a_level(method: Any):
     for nominal, heights in (((), [3, 2]), ((0,), [1, 2]), ((0, 1), [1, 1])):
-        made = method(shape=(27, 5), epsilon=1.0, n=10**5, branching=3, nominal=nominal)
+        made: Any = method(shape=(27, 5), epsilon=1.0, n=10**5, branching=3, nominal=nominal)
         levels = made.levels if method is LHIO else made.boxes.levels
         assert [each.height for each in levels] == heights
         assert all(each.cuts[-1] == tuple(range(each.size + 1)) for each in levels)
