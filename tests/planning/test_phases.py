@@ -23,6 +23,7 @@ from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.grr import GRR
 from dither.planning.phases import guarantee_of_phases
 from dither.ranges import error_prediction
+from dither.ranges.query_workload import QueryWorkload
 
 pytestmark = pytest.mark.filterwarnings("ignore::dither.errors.BudgetWarning")
 
@@ -230,6 +231,17 @@ def test_it_is_said_what_the_second_phase_wins_of_ranges():
     assert two.largest < one.largest
     assert f"up to {size(one.largest)} in one phase are up to {size(two.largest)} in two" in told
     assert "Worth" not in dither.plan(schema, 1.0, users=40_000, ask=["ranges(age, income)"]).explain()
+
+
+def test_what_is_won_is_that_of_the_queries_that_will_be_asked():
+    """Of which some pairs are nobody's business: they are not reported at all."""
+    schema, ask = Schema({name: Ordinal(0, 99) for name in "abc"}), "ranges(a, b, c)"
+    plan = dither.plan(schema, 1.0, users=40_000, ask=[ask], phases=2, weights={ask: {"a": 3, ("a", "b"): 1}})
+    mechanism: Any = plan.parts[0].mechanism
+    queries = QueryWorkload.of("abc", {"a": 3, ("a", "b"): 1})
+    largest = error_prediction.predicted(mechanism, 40_000, 40_000, queries=queries, phases=2).largest
+    for each in (plan, dither.Plan.from_json(plan.to_json())):
+        assert f"up to {size(largest)} in two" in each.explain()
 
 
 def test_it_is_said_what_the_second_phase_wins(first, second):
