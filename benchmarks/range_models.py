@@ -78,7 +78,7 @@ Floats = NDArray[np.float64]
 
 REFERENCE = Path(__file__).with_name("range_reference.json")
 COVERED, LEAST_COVERAGE = (1, 2, 3, 4), 0.92
-FORETOLD = ("Copula", "HDG", "TDG", "CALM")  # whose error is predicted without knowing the data
+FORETOLD = ("Copula", "two phases", "HDG", "TDG", "CALM")  # whose error is predicted without knowing the data
 GAP = 1e-6
 _LEAST = 1e-6  # error: what queries that hold nobody are answered with
 
@@ -255,8 +255,10 @@ def foretold(cell: Cell, method: str, count: int) -> list[Foretold]:
     if not runs:
         return []
     try:
-        mechanism = designed(method, cell.shape, cell.nominal, setting.epsilon, setting.users)
-        told = predicted(mechanism, attributes=count)
+        several = method == TWO_PHASES
+        asked = ONE_ROUND if several else method
+        mechanism = designed(asked, cell.shape, cell.nominal, setting.epsilon, setting.users)
+        told = predicted(mechanism, attributes=count, phases=2 if several else 1)
     except DitherError:
         return []
     realised = [max(math.sqrt(np.mean([run.square[name] ** 2 for run in runs])), _LEAST) for name in names]

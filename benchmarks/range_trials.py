@@ -115,13 +115,12 @@ def halved(query: Query) -> tuple[Query, Query] | None:
 # Methods -------------------------------------------------------------------------------------------------------------
 
 ONE_ROUND, TWO_PHASES = "Copula", "two phases"
-ROUNDS = {"Copula": True, "HDG": True, "TDG": True, "CALM": False, "LHIO": False, "MSW": False}  # knows what is nominal
+ROUNDS = ("Copula", "HDG", "TDG", "CALM", "LHIO", "MSW")
 
 
 def designed(method: str, shape: tuple[int, ...], nominal: tuple[int, ...], epsilon: float, n: int) -> Any:
     """The mechanism of a method whose users report all at once."""
-    options = {"nominal": nominal} if ROUNDS[method] else {}
-    return getattr(dither.ranges, method)(shape, epsilon, n, **options)
+    return getattr(dither.ranges, method)(shape, epsilon, n, nominal=nominal)
 
 
 def _one_round(method: str) -> Callable[[People, float, int], Any]:

@@ -60,6 +60,8 @@ def test_both_tallies_make_an_estimate(folder: Path):
         (("plan", "schema.toml", "--epsilon", "1", "--users", "100"), "phases=2"),
         (("plan", "schema.toml", "--epsilon", "1", "--users", "100", "--phases", "x"), "--phases takes 2"),
         (("plan", "schema.toml", "--epsilon", "1", "--users", "100", "--phases", "3"), "phases is 2"),
+        (("plan", "schema.toml", "--epsilon", "1", "--users", "99", "--phases", "2", "--rounds", "3"), "with rounds"),
+        (("plan", "schema.toml", "--central", "1", "--delta", "1e-6", "--users", "99", "--phases", "2"), "a shuffler"),
     ],
 )
 def test_what_is_wrong_is_refused(folder: Path, words: tuple[str, ...], told: str):

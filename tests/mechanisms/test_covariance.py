@@ -68,6 +68,41 @@ def test_covariances_are_those_of_all_reports(mechanism):
         np.testing.assert_allclose(found.variance, np.diag(wanted), rtol=1e-9)
 
 
+SUMS = [
+    *MECHANISMS[1:4],
+    dither.Hadamard(k=5, epsilon=1.0),
+    dither.ProjectiveGeometry(k=5, epsilon=1.0, q=2),
+    dither.ProjectiveGeometry(k=6, epsilon=2.0, q=3),
+]
+
+
+@pytest.mark.parametrize("mechanism", SUMS, ids=repr)
+def test_sums_of_categories_have_the_covariance_of_all_reports(mechanism):
+    """Of those whose pairs differ, too: from what users with such shares would send."""
+    rows = np.random.default_rng(1).integers(0, 2, (4, mechanism.k)).astype(np.float64)
+    for shares in map(np.array, POPULATIONS[mechanism.k]):
+        wanted = rows @ by_enumeration(mechanism, shares) @ rows.T
+        found = mechanism.reading.covariance_of_sums(rows, shares)
+        np.testing.assert_allclose(found, wanted, atol=1e-9 * np.abs(wanted).max())
+        drawn = rows @ (np.diag(shares) - np.outer(shares, shares)) @ rows.T
+        among = mechanism.reading.covariance_of_sums(rows, shares, 0.5)
+        np.testing.assert_allclose(among, wanted + drawn / 2, atol=1e-9 * np.abs(wanted).max())
+
+
+def test_a_wrong_chance_of_outputs_is_noticed_in_sums():
+    mechanism = dither.ProjectiveGeometry(k=5, epsilon=1.0, q=2)
+    shares, rows = np.array(POPULATIONS[5][0]), np.eye(5)[:2] + np.eye(5)[2:4]
+    wanted = rows @ by_enumeration(mechanism, shares) @ rows.T
+    mutant = replace(mechanism.reading, p=mechanism.reading.p * Fraction(101, 100))
+    found = mutant.covariance_of_sums(rows, shares)
+    assert found is not None
+    assert np.abs(found - wanted).max() > 1e-3 * np.abs(wanted).max()
+
+
+def test_sums_of_what_is_not_known_have_no_covariance():
+    assert replace(dither.GRR(k=5, epsilon=1.0).reading, pairs=None).covariance_of_sums(np.eye(5), np.eye(5)[0]) is None
+
+
 @pytest.mark.parametrize("name", PairSupport._fields)
 def test_a_wrong_probability_of_pairs_is_noticed(name):
     mechanism = dither.SubsetSelection(k=5, epsilon=1.0, size=2)

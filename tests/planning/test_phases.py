@@ -17,10 +17,13 @@ from dither import Categorical, Numeric, Ordinal, QuantileWave, Schema
 from dither.core.channel import TwoLevel
 from dither.core.exact import exp_below
 from dither.core.mechanism import Mechanism
+from dither.display.significant_digits import size
 from dither.errors import ParameterError, TallyError
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.grr import GRR
 from dither.planning.phases import guarantee_of_phases
+from dither.ranges import error_prediction
+from dither.ranges.query_workload import QueryWorkload
 
 pytestmark = pytest.mark.filterwarnings("ignore::dither.errors.BudgetWarning")
 
@@ -187,6 +190,18 @@ def test_what_cannot_be_is_refused(first, second, early, late):
     public = Schema({"land": dither.Public(["DE", "FR"]), "age": Ordinal(0, 9)})
     with pytest.raises(ParameterError, match="do not go with public"):
         dither.plan(public, 1.0, users=1000, phases=2)
+    with pytest.raises(ParameterError, match="or budgets"):
+        dither.plan(SCHEMA, {"a": 1.0, "b": 2.0}, users={"a": 500, "b": 500}, phases=2)
+
+
+def test_what_a_refusal_says_to_do_can_be_done():
+    """Each of what phases do not go with, planned in the other way that is named."""
+    ages = Schema({"age": Ordinal(0, 9)})
+    assert dither.plan(ages, 1.0, users=1000, phases=2).phases is not None  # for each group, or without a shuffler
+    assert dither.plan(ages, 1.0, users=1000, rounds=4).phases is None
+    public = Schema({"land": dither.Public(["DE", "FR"]), "age": Ordinal(0, 9)})
+    assert len(dither.plan(public, 1.0, users=1000).groups) == 2
+    assert dither.plan(ages, users=20_000, central=0.5, delta=1e-6).crowd is not None
 
 
 def test_devices_report_by_the_second_plan(second):
@@ -203,6 +218,30 @@ def test_a_rehearsal_goes_through_both_phases():
     early = plan.tally(plan.randomize({"income": people(100)["income"]}, seed=1))
     with pytest.raises(ParameterError, match="rehearsed with the first"):
         plan.next(early).simulate({"income": [1.0]}, 1)
+
+
+def test_it_is_said_what_the_second_phase_wins_of_ranges():
+    """It depends on where users are: what may be where they crowd, and what was found on other populations."""
+    schema = Schema({"age": Ordinal(0, 99), "income": Numeric(0, 1e6)})
+    plan = dither.plan(schema, 1.0, users=40_000, ask=["ranges(age, income)"], phases=2)
+    told = next(line for line in plan.explain().splitlines() if line.startswith("Worth of the second phase"))
+    mechanism: Any = plan.parts[0].mechanism
+    one, two = (error_prediction.predicted(mechanism, 40_000, 40_000, phases=each) for each in (1, 2))
+    assert one.rmse == two.rmse == pytest.approx(plan.predicted["ranges(age, income)"])
+    assert two.largest < one.largest
+    assert f"up to {size(one.largest)} in one phase are up to {size(two.largest)} in two" in told
+    assert "Worth" not in dither.plan(schema, 1.0, users=40_000, ask=["ranges(age, income)"]).explain()
+
+
+def test_what_is_won_is_that_of_the_queries_that_will_be_asked():
+    """Of which some pairs are nobody's business: they are not reported at all."""
+    schema, ask = Schema({name: Ordinal(0, 99) for name in "abc"}), "ranges(a, b, c)"
+    plan = dither.plan(schema, 1.0, users=40_000, ask=[ask], phases=2, weights={ask: {"a": 3, ("a", "b"): 1}})
+    mechanism: Any = plan.parts[0].mechanism
+    queries = QueryWorkload.of("abc", {"a": 3, ("a", "b"): 1})
+    largest = error_prediction.predicted(mechanism, 40_000, 40_000, queries=queries, phases=2).largest
+    for each in (plan, dither.Plan.from_json(plan.to_json())):
+        assert f"up to {size(largest)} in two" in each.explain()
 
 
 def test_it_is_said_what_the_second_phase_wins(first, second):

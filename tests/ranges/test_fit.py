@@ -223,7 +223,7 @@ def test_many_values_are_smoothed_on_fewer_cells():
 
 
 def test_a_product_knows_no_pairs():
-    model = product(SHAPE, told(people(), grids()[:3]))
+    model = product(SHAPE, told(people(), grids()[:3]), [True] * len(SHAPE))
     assert not model.pairs
     queries = along_cells(2)
     singles = [

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from dither import GRR, LocalHash, ProjectiveGeometry
 from dither.errors import ParameterError
+from dither.mechanisms.projective_geometry import best_space
+from dither.ranges import Copula
 from dither.ranges.granularity import (
     ALPHA_1,
     MOST_CHOSEN,
@@ -18,6 +20,7 @@ from dither.ranges.granularity import (
     OWN_1,
     OWN_2,
     best_in_pairs,
+    best_oracle,
     cells_of_pair,
     cut_share,
     guess,
@@ -28,6 +31,7 @@ from dither.ranges.granularity import (
     oracle,
     own,
     power_of_two,
+    recipe_variance,
 )
 from dither.ranges.methods import HDG, TDG
 
@@ -106,6 +110,30 @@ def test_noise_is_the_variance_of_what_is_sampled(epsilon):
         variances = [made(k=k, epsilon=epsilon).reading.worst_variance() for made in (GRR, LocalHash)]
         assert noise(k, epsilon) == pytest.approx(min(variances), rel=1e-7)
         assert oracle(k, epsilon) == ("GRR" if variances[0] <= variances[1] else "LocalHash") + f"(k={k})"
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.2, 1.0, 2.0, 4.0, 8.0])
+def test_the_best_oracle_has_the_smallest_exact_variance_of_all(epsilon):
+    """Also of few cells; of many, without a hash for each."""
+    for k in (2, 3, 4, 6, 9, 16, 64, MOST_EVALUATIONS, MOST_EVALUATIONS + 1, 2000):
+        tried = {
+            f"GRR(k={k})": GRR(k=k, epsilon=epsilon),
+            f"ProjectiveGeometry(k={k}, q={best_space(k, epsilon).q})": ProjectiveGeometry(k=k, epsilon=epsilon),
+        }
+        if k <= MOST_EVALUATIONS:
+            tried[f"LocalHash(k={k})"] = LocalHash(k=k, epsilon=epsilon)
+        variances = {recipe: made.reading.worst_variance() for recipe, made in tried.items()}
+        assert variances[best_oracle(k, epsilon)] == min(variances.values())
+        assert recipe_variance(best_oracle(k, epsilon), epsilon) == min(variances.values())
+
+
+def test_labels_are_asked_by_the_best_oracle_and_pairs_and_methods_of_004_as_there():
+    assert [best_oracle(k, 1.0).split("(")[0] for k in (4, 8, 16, 64)] == ["GRR", *["ProjectiveGeometry"] * 3]
+    small = {"shape": (64, 64), "epsilon": 1.0, "n": 10**6, "nominal": (0,)}
+    recipes = {method: [each.recipe.split("(")[0] for each in method(**small).groups] for method in (Copula, HDG, TDG)}
+    assert recipes[Copula] == ["ProjectiveGeometry", "SquareWave", "LocalHash"]
+    assert recipes[HDG] == ["LocalHash"] * 3
+    assert recipes[TDG] == ["LocalHash"]
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.2, 1.0, 2.0, 4.0, 8.0])

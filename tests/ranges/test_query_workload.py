@@ -14,7 +14,7 @@ from dither.ranges.collection import WholeNumberRecords
 from dither.ranges.copula import PAIR, shares_for
 from dither.ranges.error_prediction import HARD, predicted
 from dither.ranges.fit import copula
-from dither.ranges.granularity import cut_share, noise
+from dither.ranges.granularity import cut_share, noise, recipe_variance
 from dither.ranges.query_workload import QueryWorkload, written
 
 NAMES = ("age", "income", "job", "town")
@@ -194,7 +194,7 @@ def test_the_predicted_error_by_hand():
 
     def pair(j: int, k: int) -> float:
         grid = groups[j, k].grid
-        cells = grid.size / 16 * noise(grid.size, 1.0) / users[j, k]
+        cells = grid.size / 16 * recipe_variance(groups[j, k].recipe, 1.0) / users[j, k]
         drawn = 3 / 16 * (1 - users[j, k] / 30_000) / users[j, k]
         return cells + (half[j] + half[k]) / 4 + drawn + (HARD * 2 * cut_share(grid.shape[0], 64)) ** 2
 

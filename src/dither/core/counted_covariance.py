@@ -94,7 +94,11 @@ class CountedCovariance:
 
     def dense(self) -> Floats:
         """The matrix, for few items."""
-        weights = np.array([self._weights(row) for row in np.eye(self.size)])
+        return self.of_sums(np.eye(self.size))
+
+    def of_sums(self, rows: ArrayLike) -> Floats:
+        """The matrix of a few linear combinations of the items, one a row."""
+        weights = np.array([self._weights(row) for row in np.asarray(rows, dtype=np.float64)])
         scores = np.array([self._score(row) for row in weights])
         held = (weights * self.shares) @ weights.T
         one = weights @ self.shares

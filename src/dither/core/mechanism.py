@@ -18,9 +18,10 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from fractions import Fraction
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, overload
 
 import numpy as np
@@ -54,6 +55,8 @@ Read = TypeVar("Read", covariant=True)
 _CHUNK_BYTES = 1 << 20
 _KEPT_BYTES = 1 << 24
 _NEARLY = 1 + Fraction(1, 10**40)  # certificates are rounded up, by less than that
+# Of a field that came after mechanisms had been stored: metadata by which it is stored only where it was given.
+IF_GIVEN: Mapping[str, bool] = MappingProxyType({"stored if given": True})
 _FEW = 64  # reports: so many are one chunk, and need no memory to speak of
 MOST_COUNTED = 1 << 30  # counts of eight bytes
 
@@ -622,9 +625,11 @@ class Mechanism(ABC, Generic[R]):
     def to_dict(self) -> dict[str, Any]:
         """Name, parameters and integers: all that defines the protocol, ready for JSON.
 
-        Integers beyond 2^53 are texts, since many readers of JSON would round them; `from_dict` takes both.
+        Integers beyond 2^53 are texts, since many readers of JSON would round them; `from_dict` takes both. What came
+        later (`IF_GIVEN`) is left out where it was not given, so that a hash from before stays what it was.
         """
-        parameters = {field.name: plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        known = {field: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        parameters = {field.name: plain(value) for field, value in known.items() if not _unsaid(field, value)}
         return {"mechanism": type(self).__name__, **portable(parameters)}
 
     @classmethod
@@ -675,6 +680,11 @@ class Mechanism(ABC, Generic[R]):
     def _freeze(self, **parameters: Any) -> None:
         for name, value in parameters.items():
             object.__setattr__(self, name, value)
+
+
+def _unsaid(field: "Field[Any]", value: Any) -> bool:
+    """Whether a parameter that came later has the value that all had before."""
+    return bool(field.metadata.get("stored if given")) and value == field.default
 
 
 def _keep_memory() -> None:

@@ -187,6 +187,26 @@ class Frequencies:
         diagonal = self.variance(shares) - float(base) - 2 * float(more) * shares + unasked * shares
         return Covariance(diagonal, np.stack([np.ones(self.k), shares], axis=1), core)
 
+    def covariance_of_sums(self, rows: Shares, shares: Shares, unasked: float = 0.0) -> Shares | None:
+        """The matrix of what one report contributes to some sums of categories, one a row, of users with these shares.
+
+        None where it is known neither of two categories what supports both, nor of an output what it supports. Outputs
+        come as often as such users would send them: an output has one chance for those whose category it supports, and
+        another for all others.
+        """
+        if self.pairs is not None or self.supported_by is None:
+            known = self.covariance(shares, unasked)
+            return None if known is None else rows @ known.dense() @ rows.T
+        p, q = float(self.p), float(self.q)
+        supporting = float(self.supported_by(np.eye(1, self.k)[0]).sum())  # outputs, of each category
+        supported = self.supported_by(shares)
+        high, low = p / supporting, (1 - p) / (supported.size - supporting)
+        outputs = low + (high - low) * supported
+        of_one = CountedCovariance(
+            self.supported_by, p, q, outputs, shares, unasked, np.ones(self.k), np.arange(self.k)
+        )
+        return of_one.of_sums(rows)
+
     def _of_outputs(self, tally: Tally, value: Shares, unasked: float) -> CountedCovariance | None:
         """The covariance of one report, from how often each output came."""
         if self.supported_by is None:

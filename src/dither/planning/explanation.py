@@ -143,7 +143,13 @@ def _phases(plan: "Plan") -> list[str]:
     if won:
         listed = _listed([f"{size(before[name])} for {name} instead of {size(plan.predicted[name])}" for name in won])
         lines.append(f"Worth of the second phase: in one phase predicted errors would be {listed}.")
-    elif not phased and not plan.phases.ask:
+    users, weighted = sum(plan.phases.users), {str(question): question for question in plan.weighted_questions}
+    for part, share in zip(plan.parts, plan.shares.tolist(), strict=True):
+        question = weighted.get(str(part.questions[0]), part.questions[0])  # with the queries that will be asked
+        more = question.won_by_phases(part.mechanism, users * share, users) if part.mechanism.phased else None
+        if more is not None:
+            lines.append(f"Worth of the second phase for {part.name}: {more}.")
+    if not won and not phased and not plan.phases.ask:
         lines.append("No question learns anything from the first phase: plan in one.")
     return lines
 

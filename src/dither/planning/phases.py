@@ -92,11 +92,19 @@ def users_of_phases(phases: Any, users: int) -> tuple[int, ...]:
 
 
 def refuse_with_phases(rounds: bool, groups: bool, crowd: bool) -> None:
-    """What phases do not go with, so far."""
+    """What phases do not go with, so far, and what to do instead."""
     for given, what in (
-        (rounds, "rounds: plan each phase as a plan of its own"),
-        (groups, "public attributes or budgets: plan the groups one by one"),
-        (crowd, "a shuffler: plan without central, or in one phase"),
+        (rounds, "rounds, in which the same users are asked alike again: leave rounds out, or plan in one phase"),
+        (
+            groups,
+            "public attributes or budgets to choose from: make a plan with phases for each group, from a schema "
+            "without the public attributes and with one epsilon, or one plan in one phase",
+        ),
+        (
+            crowd,
+            "a shuffler, since each phase would be a crowd of its own: leave central out and say what a report may "
+            "tell, as in epsilon=1.0, or plan in one phase",
+        ),
     ):
         if given:
             raise ParameterError(f"phases do not go with {what}")

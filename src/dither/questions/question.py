@@ -385,6 +385,10 @@ class Question(ABC, Generic[R]):
         """Its error at such places if all users had been asked in one phase, in the mechanism's units; if known."""
         return None
 
+    def won_by_phases(self, mechanism: Mechanism, reports: float, users: float) -> str | None:
+        """What is known beforehand of what a second phase wins, where that depends on the users; None if nothing is."""
+        return None
+
     @property
     def learns(self) -> str | None:
         """What is learned for the next phase from its result, where that is what it is asked for."""

@@ -384,6 +384,7 @@ class Ranges(Mechanism["RangeEstimate"]):
 
     shape: tuple[int, ...]
     n: int
+    nominal: tuple[int, ...] = ()  # the attributes whose values have no order, by their places
     asked: Any  # tuples of attributes, cuts, recipe and share; None has them chosen
 
     # What a method supplies ------------------------------------------------------------------------------------
@@ -428,7 +429,7 @@ class Ranges(Mechanism["RangeEstimate"]):
             raise ParameterError(f"all grids together have at most {MOST_COUNTS:,} cells: take coarser ones")
         self._enough(len(groups))
         if self.readable is not None:
-            self.readable.check(type(self).__name__, groups, len(self.shape))
+            self.readable.check(type(self).__name__, groups, len(self.shape), self.nominal)
 
     def _enough(self, groups: int) -> None:
         """Refuse a crowd with fewer users than there are groups."""
@@ -443,6 +444,11 @@ class Ranges(Mechanism["RangeEstimate"]):
     def groups(self) -> tuple[UserGroup, ...]:
         """What each group of users is asked."""
         return tuple(UserGroup.read(each, self.shape) for each in self.asked or ())
+
+    @property
+    def expected_groups(self) -> tuple[UserGroup, ...]:
+        """What users of all phases are asked, as far as it is known before the first of them reports: its groups."""
+        return self.groups
 
     @property
     def _recipes(self) -> list[str]:

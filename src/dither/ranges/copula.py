@@ -37,7 +37,7 @@ from dither.core.parallel import small_matrices
 from dither.core.tally import Tally
 from dither.core.workload import Workload
 from dither.ranges.collection import RangeReading, Ranges
-from dither.ranges.granularity import MOST_EVALUATIONS, cells_of_pair, checked_nominal, noise, oracle
+from dither.ranges.granularity import MOST_EVALUATIONS, best_oracle, cells_of_pair, checked_nominal, noise, oracle
 from dither.ranges.grid import Grid
 from dither.ranges.quantile_places import QuantilePlaces, quantile_cuts
 from dither.ranges.query_workload import QueryWorkload
@@ -164,6 +164,11 @@ class Copula(Ranges):
         return Copula(shape, self.epsilon, users, self.nominal, asked=[each.stored() for each in asked])
 
     @property
+    def expected_groups(self) -> tuple[UserGroup, ...]:
+        """With pairs, which the users of the next phase report in any case."""
+        return tuple(_groups(self.shape, self.n, self.nominal, self.epsilon, self._shares))
+
+    @property
     def _shares(self) -> GroupShares:
         """As its own users are divided; as usual if they report no pairs."""
         shares = {each.grid.attributes: each.share for each in self.groups}
@@ -212,7 +217,7 @@ def _groups(
     for j, size in enumerate(shape):
         grid = Grid.equal((j,), shape, (size,))
         wave = ordered[j] and size > FEW_VALUES
-        recipe = WAVE if wave else oracle(size, epsilon, MOST_EVALUATIONS)
+        recipe = WAVE if wave else best_oracle(size, epsilon)
         scale = QuantilePlaces.of_shares(known[j].cells, known[j].cuts) if known and wave else None
         groups.append(UserGroup(grid, recipe, shares.singles[j], scale))
     total = sum(shares.singles) + sum(shares.pairs.values())

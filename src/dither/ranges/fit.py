@@ -51,10 +51,14 @@ _SCALINGS, _LAST_SCALINGS = 4, 10
 
 
 def product(
-    shape: Sequence[int], collected: Sequence[Collected], beside: Beside = NONE, cells: Mapping[int, int] = NONE
+    shape: Sequence[int],
+    collected: Sequence[Collected],
+    ordered: Sequence[bool],
+    beside: Beside = NONE,
+    cells: Mapping[int, int] = NONE,
 ) -> Pairwise:
     """As if attributes were independent."""
-    return Pairwise(fitted_margins(shape, collected, [True] * len(shape), beside, cells), {})
+    return Pairwise(fitted_margins(shape, collected, ordered, beside, cells), {})
 
 
 def copula(

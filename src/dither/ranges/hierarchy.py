@@ -140,6 +140,15 @@ class Levels:
         return table if level == self.height else np.repeat(table, self.widths[level], axis=axis)
 
 
+def nested(shape: Sequence[int], branching: int, nominal: Sequence[int] = ()) -> tuple[Levels, ...]:
+    """The nested partitions of all attributes; of one without an order its single values, since no two are close.
+
+    >>> [each.cuts for each in nested((4, 3), branching=2, nominal=(1,))]
+    [((0, 4), (0, 2, 4), (0, 1, 2, 3, 4)), ((0, 3), (0, 1, 2, 3))]
+    """
+    return tuple(Levels(size, max(2, size) if j in nominal else branching) for j, size in enumerate(shape))
+
+
 def _finer(edges: NDArray[np.int64], branching: int) -> NDArray[np.int64]:
     """Every cell cut into `branching` parts, or into its single values if these are fewer."""
     cells = []

@@ -39,7 +39,7 @@ from dither.core.domains import WHOLE_NUMBERS
 from dither.core.draw import Rows, Tape, positions
 from dither.core.guarantee import Guarantee
 from dither.core.honest_sums import Sums
-from dither.core.mechanism import Mechanism, Moments
+from dither.core.mechanism import IF_GIVEN, Mechanism, Moments
 from dither.core.structure import BOXES
 from dither.core.tally import Tally
 from dither.core.worth import Worths
@@ -50,8 +50,9 @@ from dither.mechanisms.hash_seeds import HashedReports, HashSeeds
 from dither.mechanisms.localhash import MOST_BUCKETS, best_integer
 from dither.ranges.axes import Axes
 from dither.ranges.collection import MOST_USERS, WholeNumberRecords
+from dither.ranges.granularity import checked_nominal
 from dither.ranges.grid import MOST_VALUES, checked_shape
-from dither.ranges.hierarchy import Hierarchy, Levels
+from dither.ranges.hierarchy import Hierarchy, Levels, nested
 from dither.ranges.queries import Queries
 from dither.ranges.query_model import Answered, Model
 
@@ -77,11 +78,12 @@ class Boxes:
 
     shape: tuple[int, ...]
     branching: int
+    nominal: tuple[int, ...] = ()
 
     @cached_property
     def levels(self) -> tuple[Levels, ...]:
         """The nested partitions of each attribute."""
-        return tuple(Levels(size, self.branching) for size in self.shape)
+        return nested(self.shape, self.branching, self.nominal)
 
     @property
     def heights(self) -> tuple[int, ...]:
@@ -136,10 +138,11 @@ class HIO(Mechanism["RangeEstimate"]):
     """Range queries from all combinations of levels of all attributes: the honest baseline.
 
     `n` is the expected number of users. `cohorts` is the number of hash functions of a group, and `g` that of their
-    values; None takes what suits n and epsilon.
+    values; None takes what suits n and epsilon. `nominal` lists the attributes whose values have no order: they have a
+    cell for each value, and no level above it but that of everybody.
 
     >>> HIO(shape=(64, 64), epsilon=1.0, n=10**6)
-    HIO(shape=(64, 64), epsilon=1.0, n=1000000, branching=4, g=4, cohorts=66667)
+    HIO(shape=(64, 64), epsilon=1.0, n=1000000, branching=4, g=4, cohorts=66667, nominal=())
     """
 
     shape: tuple[int, ...]
@@ -148,6 +151,7 @@ class HIO(Mechanism["RangeEstimate"]):
     branching: int = 4
     g: int | None = None
     cohorts: int | None = None
+    nominal: tuple[int, ...] = field(default=(), metadata=IF_GIVEN)
     weights: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     family = "ranges"
@@ -159,11 +163,13 @@ class HIO(Mechanism["RangeEstimate"]):
         {"shape": (2, 3), "epsilon": 1.0, "n": 1000, "branching": 2, "cohorts": 4},
         {"shape": (5, 2, 2), "epsilon": 0.5, "n": 100_000, "cohorts": 5},
         {"shape": (3, 4), "epsilon": 2.0, "n": 1000, "cohorts": 3},
+        {"shape": (4, 3), "epsilon": 1.0, "n": 1000, "branching": 2, "cohorts": 3, "nominal": (0,)},
     )
 
     def _validate(self) -> None:
         self._freeze(shape=checked_shape(self.shape), n=checked_count("n", self.n, 1, MOST_USERS))
         self._freeze(branching=checked_count("branching", self.branching, 2, MOST_VALUES))
+        self._freeze(nominal=checked_nominal(self.nominal, len(self.shape)))
         if prod(self.shape) > MOST_BOXES:
             raise ParameterError(
                 "HIO numbers all records there may be in 64 bits: ask for fewer attributes, or coarser ones"
@@ -195,7 +201,7 @@ class HIO(Mechanism["RangeEstimate"]):
     @cached_property
     def boxes(self) -> Boxes:
         """The groups of users, and their boxes."""
-        return Boxes(self.shape, self.branching)
+        return Boxes(self.shape, self.branching, self.nominal)
 
     @cached_property
     def law(self) -> TwoLevel:

@@ -37,12 +37,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
+from dither.core.mechanism import IF_GIVEN
 from dither.errors import ParameterError
 from dither.ranges.collection import MOST_COUNTS, Ranges
 from dither.ranges.consistency import consistent
-from dither.ranges.granularity import oracle
+from dither.ranges.granularity import checked_nominal, oracle
 from dither.ranges.grid import MOST_CELLS, MOST_VALUES, Grid
-from dither.ranges.hierarchy import Hierarchy, Levels
+from dither.ranges.hierarchy import Hierarchy, Levels, nested
 from dither.ranges.hio import deviations, supposed
 from dither.ranges.model import movable
 from dither.ranges.pair_completion import joint
@@ -60,7 +61,8 @@ _MOST_ROUNDS = 50  # of a completion that is only compared with
 class LHIO(Ranges):
     """Range queries from all levels of all pairs of attributes.
 
-    `inference` is `"exact"` for least squares, or `"two-pass"` for the way of 004.
+    `inference` is `"exact"` for least squares, or `"two-pass"` for the way of 004. `nominal` lists the attributes whose
+    values have no order: neighbours have nothing in common, so they have a cell for each value and no level above it.
 
     >>> mechanism = LHIO(shape=(64,) * 6, epsilon=1.0, n=10**6)
     >>> len(mechanism.groups), mechanism.groups[-1].stored()
@@ -72,6 +74,7 @@ class LHIO(Ranges):
     n: int
     branching: int = 4
     inference: str = "exact"
+    nominal: tuple[int, ...] = field(default=(), metadata=IF_GIVEN)
     asked: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
     weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
 
@@ -79,10 +82,12 @@ class LHIO(Ranges):
         {"shape": (2, 3), "epsilon": 1.0, "n": 1000},
         {"shape": (5, 4, 3), "epsilon": 0.5, "n": 100_000, "branching": 2},
         {"shape": (9, 2), "epsilon": 2.0, "n": 1000, "branching": 3, "inference": "two-pass"},
+        {"shape": (2, 3), "epsilon": 1.0, "n": 1000, "branching": 2, "nominal": (1,)},
     )
 
     def _options(self) -> None:
         self._freeze(branching=checked_count("branching", self.branching, 2, MOST_VALUES))
+        self._freeze(nominal=checked_nominal(self.nominal, len(self.shape)))
         if self.inference not in ("exact", "two-pass"):
             raise ParameterError('inference must be "exact" or "two-pass"')
         if len(self.shape) < 2:
@@ -91,7 +96,7 @@ class LHIO(Ranges):
     @cached_property
     def levels(self) -> tuple[Levels, ...]:
         """The nested partitions of each attribute."""
-        return tuple(Levels(size, self.branching) for size in self.shape)
+        return nested(self.shape, self.branching, self.nominal)
 
     def _chosen(self) -> Sequence[UserGroup]:
         self._fits()

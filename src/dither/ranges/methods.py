@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from dither.core.mechanism import IF_GIVEN
 from dither.errors import ParameterError
 from dither.ranges.collection import RangeReading, Ranges
 from dither.ranges.granularity import (
@@ -29,6 +30,7 @@ from dither.ranges.granularity import (
     checked_granularity,
     checked_nominal,
     granularities,
+    in_pairs,
     oracle,
 )
 from dither.ranges.grid import MOST_CELLS, Grid
@@ -133,8 +135,10 @@ class CALM(Ranges):
     """Range queries by the full table of each pair of attributes.
 
     A cell for each pair of values: nothing is guessed, and everything is noisy. It is there to be compared with, so
-    its oracle is the better one whatever that costs the server: a hash for each cell and report. Attributes without an
-    order need not be told apart: every value has its own cell.
+    its oracle is the better one whatever that costs the server: a hash for each cell and report. `nominal` lists the
+    attributes whose values have no order. Every value has its own cell either way; only where a pair would have more
+    cells than a grid can, neighbouring values of a nominal attribute share them: list values that belong together side
+    by side.
 
     >>> CALM(shape=(5, 4, 3), epsilon=1.0, n=10**6).groups[1].stored()
     ((0, 2), (5, 3), 'LocalHash(k=15)', 1)
@@ -143,21 +147,30 @@ class CALM(Ranges):
     shape: tuple[int, ...]
     epsilon: float
     n: int
+    nominal: tuple[int, ...] = field(default=(), metadata=IF_GIVEN)
     asked: Any = field(default=None, kw_only=True, repr=False)
     weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
 
-    examples = ({"shape": (2, 3, 2), "epsilon": 1.0, "n": 1000}, {"shape": (8, 9), "epsilon": 1.0, "n": 1000})
+    examples = (
+        {"shape": (2, 3, 2), "epsilon": 1.0, "n": 1000},
+        {"shape": (8, 9), "epsilon": 1.0, "n": 1000},
+        {"shape": (2, 3), "epsilon": 2.0, "n": 1000, "nominal": (1,)},
+    )
     readable = Readable()
+
+    def _options(self) -> None:
+        self._freeze(nominal=checked_nominal(self.nominal, len(self.shape)))
 
     def _chosen(self) -> Sequence[UserGroup]:
         _at_least_two("CALM", self.shape)
-        one, two = sorted(self.shape)[-2:]
+        cells = in_pairs(self.shape, [j in self.nominal for j in range(len(self.shape))], MOST_CELLS)
+        one, two = sorted(cells)[-2:]
         if one * two > MOST_CELLS:
             raise ParameterError(
                 f"CALM has a cell for each pair of values, and here a pair has {one * two:,}, more than "
                 f"{MOST_CELLS:,}: take HDG, or coarser values"
             )
-        return _pairs(self.shape, self.shape, self.epsilon)
+        return _pairs(self.shape, cells, self.epsilon)
 
     def _model(self, collected: list[Collected], n: int) -> "Model":
         return _entropy_model(self.shape, collected)
@@ -167,7 +180,9 @@ class CALM(Ranges):
 class MSW(Ranges):
     """Range queries by the distribution of each attribute on its own, as if attributes were independent.
 
-    Value v of c goes through the square wave as (2 v + 1) / c - 1, the middle of its part of the line.
+    Value v of c goes through the square wave as (2 v + 1) / c - 1, the middle of its part of the line. The values of
+    `nominal` attributes have no order, so they have no place on a line: they are reported by the better frequency
+    oracle.
 
     >>> MSW(shape=(64, 10), epsilon=1.0, n=10**6).groups[1].stored()
     ((1,), (10,), 'SquareWave', 1)
@@ -176,14 +191,25 @@ class MSW(Ranges):
     shape: tuple[int, ...]
     epsilon: float
     n: int
+    nominal: tuple[int, ...] = field(default=(), metadata=IF_GIVEN)
     asked: Any = field(default=None, kw_only=True, repr=False)
     weights: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
 
-    examples = ({"shape": (2, 3), "epsilon": 1.0, "n": 1000}, {"shape": (4,), "epsilon": 0.5, "n": 1000})
+    examples = (
+        {"shape": (2, 3), "epsilon": 1.0, "n": 1000},
+        {"shape": (4,), "epsilon": 0.5, "n": 1000},
+        {"shape": (3, 4), "epsilon": 1.0, "n": 1000, "nominal": (1,)},
+    )
     readable = Readable(waves=True, cells=False)
 
+    def _options(self) -> None:
+        self._freeze(nominal=checked_nominal(self.nominal, len(self.shape)))
+
     def _chosen(self) -> Sequence[UserGroup]:
-        return [UserGroup(Grid.equal((j,), self.shape, (size,)), WAVE) for j, size in enumerate(self.shape)]
+        return [
+            UserGroup(Grid.equal((j,), self.shape, (size,)), oracle(size, self.epsilon) if j in self.nominal else WAVE)
+            for j, size in enumerate(self.shape)
+        ]
 
     def _model(self, collected: list[Collected], n: int) -> "Model":
         return self._model_read(collected, n, self.reading)
@@ -191,7 +217,8 @@ class MSW(Ranges):
     def _model_read(self, collected: list[Collected], n: int, reading: RangeReading) -> "Model":
         from dither.ranges.fit import product  # a device has no use for it
 
-        return product(self.shape, collected, reading.beside, reading.smoothed)
+        ordered = [j not in self.nominal for j in range(len(self.shape))]
+        return product(self.shape, collected, ordered, reading.beside, reading.smoothed)
 
 
 @dataclass(frozen=True)

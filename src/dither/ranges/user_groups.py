@@ -89,14 +89,15 @@ class Readable:
     """What a method puts together: one grid for an attribute and one for a pair, with every attribute in some."""
 
     waves: bool = False  # whether it reads the square wave of an attribute
-    cells: bool = True  # and frequencies of cells
+    cells: bool = True  # and frequencies of cells; those of the values of a nominal attribute it reads anyway
 
-    def check(self, method: str, groups: Sequence[UserGroup], attributes: int) -> None:
+    def check(self, method: str, groups: Sequence[UserGroup], attributes: int, nominal: Sequence[int] = ()) -> None:
         """Refuse groups that could not be put together in the end, before anybody reports."""
         asked = [each.grid.attributes for each in groups]
         for number, each in enumerate(groups):
             wave = each.recipe == WAVE
-            if not (self.waves if wave else self.cells):
+            labels = each.grid.attributes in [(j,) for j in nominal]
+            if not (self.waves if wave else self.cells or labels):
                 needed = "a frequency oracle such as GRR or LocalHash" if wave else WAVE
                 raise ParameterError(
                     f"{method} cannot read group {number}, which is asked by {each.recipe}: it needs {needed}; leave "
