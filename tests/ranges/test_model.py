@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 import pytest
 
-from dither.ranges.axes import Axes
 from dither.ranges import model as range_model
+from dither.ranges.axes import Axes
 from dither.ranges.model import (
     Answered,
     Factors,
