@@ -9,6 +9,10 @@ A constant is measured where it acts, on data that it was not derived from:
 - **ranges**: the mean absolute error of 60 queries about two and 60 about four of five attributes (half of each, on a
   Normal, a Clustered and a Ring sample of benchmarks/ranges.py) at epsilon .5 and 2, with the method that uses it; and
   the share of 95% intervals that hold the truth. For `_SMOOTHED` the predicted error over that which came out.
+- **phases**: range queries in two phases on the 14 populations of benchmarks/range_calibration.py, which no benchmark
+  judges by, at epsilon 1: the mean absolute error in thousandths and the standard error that is stated (geometric
+  means over populations and over one to four attributes), the share of 95% intervals that hold the truth for one to
+  four attributes, and the least of these over all populations.
 - **shrink**: the mean squared error of `refine.shrink` over that of doing nothing, as a geometric mean over the shapes
   of benchmarks/refine.py, the largest of all, and the coverage.
 - **cumulative**: of shares below thresholds, over eight shapes and three budgets, the predicted error of a square wave
@@ -20,20 +24,24 @@ A constant is measured where it acts, on data that it was not derived from:
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
+from zlib import crc32
 
 import click
 import numpy as np
 
 import ordered
+import range_calibration
 import ranges
 import refine
+import two_phases
 from dither import SquareWave
 from dither.display.table import TextTable
 from dither.learn.linear import LogisticRegression
 from dither.mechanisms.cumulative_error import hardest_error
+from dither.ranges import quantile_places
 from dither.ranges.error_prediction import predicted
 from dither.refine import shrink
 
@@ -59,6 +67,34 @@ def over_ranges(method: str, users: int) -> Figures:
         f"{what} {count}": float(np.mean([getattr(each, name) for each in errors[count]]))
         for name, what in (("absolute", "error"), ("covered", "inside"))
         for count in LAMBDAS
+    }
+
+
+@cache
+def _collected(name: str, users: int, *_varied: float) -> tuple[two_phases.Records, two_phases.Collected]:
+    """A population of the calibration and its two tallies."""
+    random = np.random.default_rng([crc32(name.encode()), 0])
+    records = range_calibration.POPULATIONS[name](random, users)
+    return records, two_phases.collected(records, 1.0, 0)
+
+
+def over_phases(users: int) -> Figures:
+    """Errors, stated errors and coverage of two phases. Only two constants change what is collected."""
+    varied = quantile_places._EVEN, quantile_places._GAP
+    runs = []
+    for name in range_calibration.POPULATIONS:
+        records, told = _collected(name, users, *varied)
+        runs.append(two_phases.scores(two_phases.estimated(told), records, 0))
+    held = {
+        count: [np.mean([run[count, kind].held for kind in (False, True)]).item() for run in runs]
+        for count in two_phases.LAMBDAS
+    }
+    scores = [score for run in runs for score in run.values()]
+    return {
+        "error": 1000 * float(np.exp(np.mean([np.log(each.error) for each in scores]))),
+        "stated": 1000 * float(np.exp(np.mean([np.log(each.stated) for each in scores]))),
+        **{f"inside {count}": float(np.mean(each)) for count, each in held.items()},
+        "least": min(min(each) for each in held.values()),
     }
 
 
@@ -134,6 +170,13 @@ CONSTANTS: dict[str, Callable[[int], Figures]] = {
     "ranges.model._GUESS": partial(over_ranges, "Copula"),
     "ranges.model._UNKNOWN": partial(over_ranges, "MSW"),
     "ranges.interaction._BELIEF": partial(over_ranges, "Copula"),
+    "ranges.interaction._TEMPER": over_phases,
+    "ranges.interaction._CLUSTERED": over_phases,
+    "ranges.fit._TEMPER": over_phases,
+    "ranges.model._UNSEEN": over_phases,
+    "ranges.quantile_places._EVEN": over_phases,
+    "ranges.quantile_places._GAP": over_phases,
+    "estimation.density._HEIGHT": over_phases,
     "ranges.fit._LEAST_DEPARTURE": partial(over_ranges, "Copula"),
     "ranges.copula._PACE": partial(over_ranges, "Copula"),
     "ranges.granularity.OWN_1": partial(over_ranges, "HDG"),

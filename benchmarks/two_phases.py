@@ -5,17 +5,20 @@
 
 Six attributes of 64 values. Queries about one to four attributes, half of which cover half of each domain, and half of
 which end at quantiles of the users. Errors are mean absolute ones; their ratios are geometric means over the kinds of
-queries. Coverage is that of 95% intervals, for one to four attributes.
+queries. Coverage is that of 95% intervals, for one to four attributes. "Off" is the mean absolute error and "state" the
+standard error, both in thousandths, as geometric means over the kinds of queries. No constant is chosen by these users:
+they are calibrated on those of benchmarks/range_calibration.py (`python benchmarks/constants.py`).
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.core.tally import Tally
 from dither.display.table import TextTable
 from dither.ranges import Copula
 from dither.ranges.collection import RangeReading
@@ -173,7 +176,16 @@ def one_phase(records: Records, epsilon: float, seed: int) -> Any:
     return mechanism.estimate(mechanism.tally(mechanism.randomize(records, seed=seed)))
 
 
-def two_phases(records: Records, epsilon: float, seed: int) -> Any:
+class Collected(NamedTuple):
+    """Both methods and what was told to them."""
+
+    first: Copula
+    heard: Tally
+    second: Copula
+    told: Tally
+
+
+def collected(records: Records, epsilon: float, seed: int) -> Collected:
     """A quarter of the users, and then the others."""
     shuffled = records[np.random.default_rng([5, seed]).permutation(len(records))]
     early = len(records) // FIRST
@@ -181,11 +193,25 @@ def two_phases(records: Records, epsilon: float, seed: int) -> Any:
     heard = first.tally(first.randomize(shuffled[:early], seed=seed))
     second = first.after(heard, len(records) - early)
     told = second.tally(second.randomize(shuffled[early:], seed=seed))
-    return second.estimate(told, RangeReading(second, earlier=((first, heard),)))
+    return Collected(first, heard, second, told)
 
 
-def scores(estimate: Any, records: Records, seed: int) -> dict[tuple[int, bool], tuple[float, float]]:
-    """For each number of attributes and kind of query the mean absolute error, and the coverage."""
+def estimated(phases: Collected) -> Any:
+    """From both tallies."""
+    reading = RangeReading(phases.second, earlier=((phases.first, phases.heard),))
+    return phases.second.estimate(phases.told, reading)
+
+
+class Score(NamedTuple):
+    """Of some queries: the mean absolute error, the mean standard error that is stated, and the coverage."""
+
+    error: float
+    stated: float
+    held: float
+
+
+def scores(estimate: Any, records: Records, seed: int) -> dict[tuple[int, bool], Score]:
+    """For each number of attributes and kind of query."""
     found = {}
     for count in LAMBDAS:
         for quantiles in (False, True):
@@ -193,7 +219,9 @@ def scores(estimate: Any, records: Records, seed: int) -> dict[tuple[int, bool],
             right, answers = truth(records, asked), estimate.answers(asked)
             low, high = answers.interval(0.95)
             held = np.mean((low <= right) & (right <= high))
-            found[count, quantiles] = float(np.abs(answers.value - right).mean()), float(held)
+            found[count, quantiles] = Score(
+                float(np.abs(answers.value - right).mean()), float(answers.stderr.mean()), float(held)
+            )
     return found
 
 
@@ -204,22 +232,29 @@ def scores(estimate: Any, records: Records, seed: int) -> dict[tuple[int, bool],
 @click.option("--epsilon", default=1.0, show_default=True)
 def main(names: tuple[str, ...], seeds: int, users: int, epsilon: float) -> None:
     """Errors of two phases over those of one, and coverage of both."""
-    table: dict[str, list[Any]] = {"users": [], "error": [], "one holds": [], "two hold": []}
+    table: dict[str, list[Any]] = {
+        column: [] for column in ("users", "error", "one is off", "two are off", "two state", "one holds", "two hold")
+    }
     logs = []
     for name in names or POPULATIONS:
         found: dict[str, list[Any]] = {"one": [], "two": []}
         for seed in range(seeds):
             records = POPULATIONS[name](np.random.default_rng([crc32(name.encode()), seed]), users)
             found["one"].append(scores(one_phase(records, epsilon, seed), records, seed))
-            found["two"].append(scores(two_phases(records, epsilon, seed), records, seed))
+            found["two"].append(scores(estimated(collected(records, epsilon, seed)), records, seed))
         pairs = zip(found["one"], found["two"], strict=True)
-        logs.append(np.mean([np.log(two[key][0] / one[key][0]) for one, two in pairs for key in one]))
+        logs.append(np.mean([np.log(two[key].error / one[key].error) for one, two in pairs for key in one]))
         held = {
             which: [
-                np.mean([each[count, kind][1] for each in runs for kind in (False, True)]).item() for count in LAMBDAS
+                np.mean([each[count, kind].held for each in runs for kind in (False, True)]).item() for count in LAMBDAS
             ]
             for which, runs in found.items()
         }
+        for which, column in (("one", "one is off"), ("two", "two are off")):
+            off = [np.log(each.error) for run in found[which] for each in run.values()]
+            table[column].append(f"{1000 * np.exp(np.mean(off)):.1f}")
+        stated = [np.log(each.stated) for run in found["two"] for each in run.values()]
+        table["two state"].append(f"{1000 * np.exp(np.mean(stated)):.1f}")
         table["users"].append(name)
         table["error"].append(f"{np.exp(logs[-1]):.2f}")
         for which, column in (("one", "one holds"), ("two", "two hold")):

@@ -1,12 +1,26 @@
 """What answers queries: against brute force over full tables, and its errors against what they are made of."""
 
+from fractions import Fraction
 from itertools import combinations
+from math import prod
 
 import numpy as np
 import pytest
 
+from dither.ranges import model as range_model
 from dither.ranges.axes import Axes
-from dither.ranges.model import Answered, Factors, Margin, Pair, Pairwise, White, common_cuts, share_inside, sums
+from dither.ranges.model import (
+    Answered,
+    Factors,
+    Margin,
+    Pair,
+    Pairwise,
+    White,
+    beyond_pairs,
+    common_cuts,
+    share_inside,
+    sums,
+)
 from dither.ranges.pair_completion import joint
 from dither.ranges.queries import Queries
 
@@ -300,6 +314,43 @@ def test_three_attributes_leave_a_doubt_even_between_cells():
     found = exact(tensor((2, 2, 2), seed=5), "copula").answers(several((2, 2, 2), 3, 10))
     assert (found.doubt > 0).any()
     assert (found.doubt < 0.1).all()
+
+
+SINGLES = [[Fraction(1, 2)] * 3, [Fraction(1, 3), Fraction(4, 5), Fraction(1, 7), Fraction(1, 2)], [Fraction(3, 4)] * 6]
+
+
+@pytest.mark.parametrize("singles", SINGLES, ids=["three", "four", "six"])
+def test_what_pairs_cannot_tell_is_counted_part_by_part(singles):
+    """Every set of three attributes or more, in fractions: no part of one or two attributes, and none left out."""
+    square = Fraction(0)
+    for size in range(3, len(singles) + 1):
+        for chosen in combinations(range(len(singles)), size):
+            square += prod((2 * p * (1 - p) if j in chosen else p) ** 2 for j, p in enumerate(singles))
+    found = beyond_pairs(np.array([singles], dtype=np.float64))
+    assert found[0] == pytest.approx(float(square) ** 0.5, rel=1e-12)
+
+
+def test_two_attributes_and_those_that_hold_everybody_leave_nothing():
+    singles = np.array([[0.3, 0.6, 1.0], [0.3, 0.0, 0.6], [1.0, 1.0, 1.0]])
+    assert beyond_pairs(singles).tolist() == [0.0, 0.0, 0.0]
+    assert beyond_pairs(np.array([[0.3, 0.6]])).tolist() == [0.0]
+
+
+def test_a_small_box_is_in_doubt_by_its_mass():
+    small = np.full((1, 3), 1e-3)
+    assert beyond_pairs(small)[0] == pytest.approx(8e-9, rel=0.01)  # 2 p (1 - p), three times
+
+
+def test_a_parity_that_pairs_do_not_show_is_in_the_doubt(monkeypatch):
+    """Five users in eight have an even parity, so that an answer of 1/8 misses by a quarter of it."""
+    even = np.indices((2, 2, 2)).sum(axis=0) % 2 == 0
+    table = np.where(even, 1.25, 0.75) / 8
+    asked = Queries.of(Axes.of_shape((2, 2, 2)), [{0: (0, 0), 1: (0, 0), 2: (0, 0)}])
+    found = exact(table, "copula").answers(asked)
+    assert found.value[0] == pytest.approx(1 / 8, abs=1e-3)
+    assert abs(found.value[0] - table[0, 0, 0]) < 1.96 * found.doubt[0]
+    monkeypatch.setattr(range_model, "_UNSEEN", 0.0)
+    assert abs(found.value[0] - table[0, 0, 0]) > 1.96 * exact(table, "copula").answers(asked).doubt[0]
 
 
 # Pieces ----------------------------------------------------------------------------------------------------------

@@ -55,8 +55,6 @@ _COARSEST, _FINEST = 1, 4  # powers of two
 # the error is 7% and 14% larger for two attributes, the same and 23% larger for four (`python benchmarks/constants.py
 # ranges.copula._PACE`).
 _PACE = 1.5
-# Of the standard error of one question that all users answer by one of two signs: no pair is known better than that.
-_RESOLVED = 0.5
 _UNASKED = 0.05  # of its usual share, for an attribute that no query is about: every one must be heard of
 _FINE = 64  # the usual share of a pair, where shares are divided by what will be asked
 _MOST_EXPECTED = 1 << 50  # users; grids do not get finer long before
@@ -184,7 +182,8 @@ class Copula(Ranges):
 
         ordered = _ordered(self.shape, self.nominal)
         found = copula(self.shape, collected, ordered, reading.beside, reading.smoothed)
-        return replace(found, resolution=_RESOLVED * math.sqrt(noise(2, self.epsilon) / max(n, 1)))
+        # What all users would tell if this one answer were asked of them, by yes and no: none is known better.
+        return replace(found, resolution=math.sqrt(noise(2, self.epsilon) / max(n, 1)))
 
     def _notes(self) -> tuple[str, ...]:
         return (

@@ -41,7 +41,7 @@ _MOST_BLOCKS = 64  # of an attribute, in a pair
 # From a copula, of any pair, beside what is seen of it. Half or twice of it moves the coverage of queries about four
 # attributes by -.3 and +.8% (`python benchmarks/constants.py ranges.fit._LEAST_DEPARTURE`).
 _LEAST_DEPARTURE = 0.1
-_TEMPER = 4.0  # of the evidence for a smooth margin, in its error bars (`estimation.density`)
+_TEMPER = 16.0  # of the evidence for a smooth margin, in its error bars (`estimation.density`)
 _FALSE_ALARM, _ENOUGH = 1e-6, 5.0  # of the tests of the fit; and reports that a group of outputs needs for them
 _LEAST_RATIO = 1e-6  # to independence, of what the copula puts anywhere
 _SCALINGS, _LAST_SCALINGS = 4, 10

@@ -10,9 +10,12 @@ support it (empirical Bayes):
    spread are averaged over by their evidence: where the noise allows to see nothing, all correlations go to their
    mean, or to zero; where it does not matter, they are left alone.
 2. **The rest.** What the copula leaves over in cell IJ has a normal prior with variance tau^2 w_IJ, where w is the mass
-   the cell would have (between copula and independence), given that rows and columns add up to nothing. How large tau
-   is, is a mixture over a ladder that is fitted to all pairs (Laird 1978): pairs that are normal copulas keep nothing
-   of their noise, pairs that are not keep what they have.
+   the cell would have (between copula and independence), given that rows and columns add up to nothing. Or the pair is
+   two clusters: independent but for its halves, of which one number says how they go together, with a prior of mean 0
+   and variance 1, and a little left over. How large tau is, and which of both it is, is a mixture over a ladder that is
+   fitted to all pairs (Laird 1978): pairs that are normal copulas keep nothing of their noise, pairs that are not keep
+   what they have. Without the clusters a copula is taken for them, and inside of each it has a correlation that is not
+   there: errors of two clusters were 1.4 times as large (docs/decisions/0051-honest-ranges.md).
 
 Both steps state what they leave open, as the posterior does, and answers have it in their error bars. How large tau is
 counts there by the fourth root of its evidence, since all pairs together may be surer than they should be.
@@ -43,7 +46,9 @@ _MEANS = np.linspace(-0.8, 0.8, 9)
 _SPREADS = np.geomspace(0.005, 2.0, 9)
 _ENOUGH_PAIRS = 3  # to speak of their mean
 _LADDER = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 13)])
-_TEMPER = 4.0  # of the evidence, in what is left open
+_SPLIT_LADDER = np.array([0.0, 0.03, 0.1])  # of what two clusters leave over: more is anything
+_CLUSTERED = 0.05  # of pairs are two clusters, as long as no pair tells
+_TEMPER = 16.0  # of the evidence, in what is left open
 _ROUNDS = 100
 _LEAST = 1e-2  # of what the copula puts into a cell is left
 _TINY = 1e-9
@@ -222,10 +227,10 @@ def _interaction(table: Floats) -> Floats:
 
 
 class _Ladder(NamedTuple):
-    """What each tau makes of a pair, in coordinates of the tables whose rows and columns add up to nothing."""
+    """What each rung makes of a pair, in coordinates of the tables whose rows and columns add up to nothing."""
 
     coordinates: Floats  # a column for each
-    means: Floats  # (taus, coordinates)
+    means: Floats  # (rungs, coordinates), from the copula
     covariances: Floats
     evidence: Floats
 
@@ -235,47 +240,80 @@ def rests(pairs: Sequence[Seen], bases: Sequence[Floats]) -> list[Rest]:
     found = [_ladder(pair, base) for pair, base in zip(pairs, bases, strict=True)]
     evidence = np.array([each.evidence for each in found])
     chance = np.exp(evidence - evidence.max(axis=1, keepdims=True))
-    posterior = chance / chance.sum(axis=1, keepdims=True)
-    mixture = np.full(len(_LADDER), 1 / len(_LADDER))
+    expected = np.repeat([1 - _CLUSTERED, _CLUSTERED], [len(_LADDER), len(_SPLIT_LADDER)])
+    expected /= np.repeat([len(_LADDER), len(_SPLIT_LADDER)], [len(_LADDER), len(_SPLIT_LADDER)])
+    mixture, posterior = expected, chance * expected
+    posterior /= posterior.sum(axis=1, keepdims=True)
     for _ in range(_ROUNDS):
-        mixture = (posterior.sum(axis=0) + 1 / len(_LADDER)) / (len(pairs) + 1)
+        mixture = (posterior.sum(axis=0) + expected) / (len(pairs) + 1)
         posterior = chance * mixture
         posterior /= posterior.sum(axis=1, keepdims=True)
     return [_rest(*each) for each in zip(pairs, bases, found, posterior, _tempered(evidence, mixture), strict=True)]
 
 
 def _tempered(evidence: Floats, mixture: Floats) -> Floats:
-    """How likely each tau is for each pair, with less faith in its evidence, and in that of the other pairs."""
+    """How likely each rung is for each pair, with less faith in its evidence, and in that of the other pairs."""
     chance = np.exp((evidence - evidence.max(axis=1, keepdims=True)) / _TEMPER) * mixture ** (1 / _TEMPER)
     return chance / chance.sum(axis=1, keepdims=True)
 
 
 def _ladder(pair: Seen, base: Floats) -> _Ladder:
-    rows, columns = base.shape
-    coordinates = np.asarray(np.kron(_contrasts(rows), _contrasts(columns)), dtype=np.float64)
-    weight = (base + np.outer(pair.rows, pair.columns)).ravel() / 2
+    """Around the copula anything; and around independence a difference of halves, and a little of anything."""
+    sides = [_contrasts(size) for size in base.shape]
+    coordinates = np.asarray(np.kron(*sides), dtype=np.float64)
+    independent = np.outer(pair.rows, pair.columns)
+    anything = coordinates.T @ _free((base + independent) / 2) @ coordinates
+    halves = np.kron(sides[0].T @ (pair.rows * _halves(pair.rows)), sides[1].T @ (pair.columns * _halves(pair.columns)))
+    smooth = _climbed(pair, base, (_LADDER**2)[:, None, None] * anything)
+    split = _climbed(pair, independent, np.outer(halves, halves) + (_SPLIT_LADDER**2)[:, None, None] * anything)
+    beyond = coordinates.T @ np.ravel(independent - base)
+    means, covariances, evidence = (np.concatenate(both) for both in zip(smooth, split, strict=True))
+    means[len(_LADDER) :] += beyond
+    if not (pair.ordered and pair.told):
+        evidence[len(_LADDER) :] = -np.inf  # there are no halves, or nobody spoke of them
+    return _Ladder(coordinates, means, covariances, evidence)
+
+
+def _free(mass: Floats) -> Floats:
+    """The covariance of cells with these variances, given that rows and columns add up to nothing."""
+    (rows, columns), weight = mass.shape, mass.ravel()
     lines = np.concatenate(
         [np.kron(np.eye(rows), np.ones(columns)), np.kron(np.ones(rows), np.eye(columns))[:-1]]
     )  # sums along rows and columns; the last follows from the others
     held = lines * weight
-    free = np.diag(weight) - held.T @ np.linalg.lstsq(held @ lines.T, held, rcond=None)[0]
-    prior = (_LADDER**2)[:, None, None] * (coordinates.T @ free @ coordinates)
-    size = prior.shape[1]
+    return np.asarray(np.diag(weight) - held.T @ np.linalg.lstsq(held @ lines.T, held, rcond=None)[0])
+
+
+def _halves(shares: Floats) -> Floats:
+    """One number below the cut that is nearest to the median and one above it, with mean 0 and variance 1."""
+    below = np.cumsum(shares)[:-1]
+    cut = int(np.abs(below - 0.5).argmin())
+    low = min(max(float(below[cut]), _TINY), 1 - _TINY)
+    upper = np.arange(len(shares)) > cut
+    return np.where(upper, np.sqrt(low / (1 - low)), -np.sqrt((1 - low) / low))
+
+
+def _climbed(pair: Seen, start: Floats, prior: Floats) -> tuple[Floats, Floats, Floats]:
+    """For each prior covariance of what is beyond a table: the posterior mean, its covariance, and the evidence.
+
+    With prior P and precision H of what was seen the posterior has the covariance (1 + P H)^-1 P.
+    """
+    size, apart = prior.shape[1], 0.0
     precision, pull = np.zeros((size, size)), np.zeros(size)
     for grid in pair.answered:
-        own, left = grid.contrasts, grid.left(base)
+        own, left = grid.contrasts, grid.left(start)
         precision += own.T @ own / grid.variance
         pull += own.T @ left / grid.variance
-    # With prior P and precision H of what was seen: the posterior has the covariance (1 + P H)^-1 P.
+        apart += float(left @ left) / grid.variance
     spread = np.eye(size) + prior @ precision
     covariances = np.linalg.solve(spread, prior)
     means = covariances @ pull
-    evidence = -0.5 * (np.linalg.slogdet(spread)[1] - means @ pull)
-    return _Ladder(coordinates, means, np.asarray(covariances, dtype=np.float64), evidence)
+    evidence = -0.5 * (np.linalg.slogdet(spread)[1] - means @ pull + apart)
+    return means, np.asarray(covariances, dtype=np.float64), evidence
 
 
 def _rest(pair: Seen, base: Floats, ladder: _Ladder, posterior: Floats, tempered: Floats) -> Rest:
-    """The mean by the posterior of tau, and what is open by a tempered one."""
+    """The mean by the posterior of the rungs, and what is open by a tempered one."""
     mean = posterior @ ladder.means
     apart = ladder.means - mean
     covariance = np.einsum("t,tij->ij", tempered, ladder.covariances) + (apart.T * tempered) @ apart

@@ -26,7 +26,8 @@ singles and pairs that it is made of as `pair_completion.answer_gradients` tells
 **What was guessed** is stated beside it as `doubt`, an estimate and no more. Inside the cells of a grid that a query
 cuts the model knows margins only; and with three attributes or more, pairs leave the answer open. For the first we
 take the mass of the cut cells times how far the query cuts them; for the second, half the distance between two
-completions of the same pairs, the one of largest entropy and the one nearest to the records.
+completions of the same pairs, the one of largest entropy and the one nearest to the records, and a part of what three
+attributes or more can do together without any pair that shows it (`beyond_pairs`), since no report is about three.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,6 +60,7 @@ _SETTLED, _MOST_ROUNDS = 1e-6, 100  # of tables of more than two attributes: far
 # correlations intervals of `MSW` hold 65, 85 and 99% at half, once and twice of it, about four attributes 41, 70 and
 # 98% (`python benchmarks/constants.py ranges.model._UNKNOWN`).
 _UNKNOWN = 0.3
+_UNSEEN = 0.2  # of what three attributes or more may do together, unseen in pairs
 
 
 class Noise(Protocol):
@@ -327,6 +329,7 @@ class Pairwise(Model):
         noise = self._noise(chosen, moved, parts)
         doubt = np.hypot(self._cut(chosen, singles, answer), self._guessed(chosen, singles, parts, moved))
         doubt = np.hypot(doubt, (fitted.answer - other.answer) / 2)
+        doubt = np.hypot(doubt, _UNSEEN * beyond_pairs(singles))
         return Answered(answer, np.sqrt(noise), doubt, fitted.iterations, fitted.converged)
 
     def _additive(self, chosen: "_Chosen", states: Floats, singles: Floats, both: Floats) -> Floats:
@@ -439,6 +442,26 @@ class Pairwise(Model):
             count = _products if chosen.partial else _counted
             found[rows] = count([chosen.inside(rows, column, columns) for column in range(chosen.count)], weights)
         return found
+
+
+def beyond_pairs(singles: Floats) -> Floats:
+    """How far the parts of being inside go that no function of two attributes tells: the root of their sum of squares.
+
+    Being inside a box is a product of p_l + (inside_l - p_l). Multiplied out, its parts with k factors of the second
+    kind are uncorrelated if attributes are independent (Hoeffding 1948), and those of three or more cannot be seen in
+    pairs. A part counts as the product of p_l, for the others, and of the mean distances |inside_l - p_l|, which are
+    2 p_l (1 - p_l). So for a small box it is in proportion to its mass, as it would be for any bounded density. (With
+    standard deviations a hardly filled cell of a table of three would be stated a hundred times what it has.)
+
+    >>> beyond_pairs(np.array([[0.5, 0.5, 0.5], [0.5, 0.5, 1.0]])).tolist()
+    [0.125, 0.0]
+    """
+    none, one, two, more = np.ones(len(singles)), *np.zeros((3, len(singles)))  # such factors
+    for p in np.clip(singles, 0.0, 1.0).T:
+        held, apart = p**2, (2 * p * (1 - p)) ** 2
+        more = more * (held + apart) + two * apart
+        none, one, two = none * held, one * held + none * apart, two * held + one * apart
+    return np.sqrt(more)
 
 
 def _mixed(states: Floats) -> Floats:
