@@ -284,10 +284,12 @@ def agreement(found: Numbers, bias: float, stderr: float) -> Iterator[Number]:
     for place in np.linspace(-4, 4, 41):
         height = math.exp(-(place**2) / 2) / (math.sqrt(2 * math.pi) * stderr)
         yield number(height, line="law", deviation=float(f"{bias + stderr * place:.6g}"))
+    yield number(len(found), quantity="runs")
     yield number(bias, quantity="bias")
     yield number(stderr, quantity="standard deviation")
     yield number(float(found.mean()), quantity="mean of runs")
     yield number(float(np.std(z, ddof=1)), quantity="sd of runs / law")
+    yield number(float(np.mean(found**2)) / (bias**2 + stderr**2), quantity="MSE of runs / law")
     yield number(float(stats.kstest(z, "norm").pvalue), quantity="Kolmogorov p")
 
 

@@ -2,11 +2,11 @@
 
 | set | users, columns | made how |
 | --- | --- | --- |
-| Gaussian | 100,000 x 100 | normal, sd 1/16, mean 0.9 in a tenth of the columns and 0 in the others, clipped to [-1, 1] |
+| Gaussian | 100,000 x 100 | normal, sd 1/16, mean 0.9 in a tenth of the columns, else 0, clipped to [-1, 1] |
 | Poisson | 150,000 x 300 | rates uniform in 1..99; each column scaled from its least and largest value |
 | Uniform | 120,000 x 500 | uniform in [-1, 1]: all means are next to 0 |
 | Factors | 150,000 x 750 | stands in for COV-19: 20 common factors and noise, scaled as Poisson |
-| MNIST | 150,000 x 750 | stands in for COV-19, too: the 750 pixels of largest variance, pictures drawn with replacement |
+| MNIST | 150,000 x 750 | for COV-19, too: the 750 pixels of largest variance, pictures drawn with replacement |
 | Census, CPS, Pixels, Flights | as they are | real ones: numbers scaled from least to largest, categories one-hot |
 
 "Normalised into [-1, 1]" is read as clipping for Gaussian, where scaling would move every mean to 0. The data of a set
@@ -129,11 +129,12 @@ def _drawn(name: str, n: int) -> Iterator[Rows]:
     for first in range(0, n, BLOCK):
         rng, many = _generator(name, 1, first), min(BLOCK, n - first)
         if name == "Gaussian":
-            yield means + rng.standard_normal((many, width), dtype=np.float32) / 16
+            noise = rng.standard_normal((many, width), dtype=np.float32)
+            yield (means + noise / 16).astype(np.float32)
         elif name == "Poisson":
             yield rng.poisson(rates, (many, width)).astype(np.float32)
         elif name == "Uniform":
-            yield 2 * rng.random((many, width), dtype=np.float32) - 1
+            yield np.float32(2) * rng.random((many, width), dtype=np.float32) - np.float32(1)
         elif name == "Factors":
             common = rng.standard_normal((many, _FACTORS), dtype=np.float32) @ loads
             yield common + rng.standard_normal((many, width), dtype=np.float32)
@@ -160,7 +161,7 @@ def _table(name: str) -> list[NDArray]:
     """The columns of a real set, scaled to [-1, 1]."""
     found = NEEDS[name].columns()
     if name == "Pixels":
-        return [np.float32(column) / np.float32(127.5) - 1 for column in found["train"].T]
+        return [column.astype(np.float32) / 127.5 - 1 for column in found["train"].T]
     if name == "Census":
         return [scaled for column in found.values() for scaled in _numbers_or_one_hot(np.asarray(column))]
     numeric = [np.asarray(column, dtype=np.float32) for column in found.values() if column.dtype.kind in "iuf"]

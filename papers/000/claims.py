@@ -6,7 +6,7 @@ from dither.reproduce.claims import Claim, Verdict, corrected, holds, judged, re
 from dither.reproduce.measured import Measured
 
 from ..framework import BOUND, MANY_REPORTS, PRINTED, TOLERANCES, TRUE
-from ..judging import BEYOND_NOISE, beyond, told
+from ..judging import BEYOND_NOISE, beyond, normal_law, told
 from ..recalibration import DIMENSIONS as WIDTHS
 from ..recalibration import EPSILONS, UNBIASED, WAVE, WAVE_EPSILONS
 from ..recalibration_theorems import FEW, GAUSSIAN, HIGH, MANY, NARROW
@@ -24,8 +24,6 @@ from .experiments import (
     THEOREMS,
 )
 
-# Least mean of four p-values: below it with a probability of 2e-6, if the law is right.
-_LEAST_P = 0.02
 PRINTED_CASE = {
     ("variance", "Piecewise"): 533.210,
     ("bias", "Square wave"): -0.049,
@@ -35,20 +33,6 @@ PRINTED_WITHIN = {
     "Piecewise": (3.46e-5, 3.46e-4, 0.002, 0.004),
     "Square wave": (2.12e-16, 2.62e-11, 0.644, 1.000),
 }
-
-
-def normal_law(found: Measured) -> Verdict:
-    """Runs against the law: Kolmogorov's test, spread and centre."""
-    evidence, right = [], True
-    for figure in found.along("figure"):
-        for mechanism in found.select(figure=figure).along("mechanism"):
-            here = found.select(figure=figure, mechanism=mechanism)
-            p, ratio = here.value(quantity="Kolmogorov p"), here.row(quantity="sd of runs / law")
-            off = here.value(quantity="mean of runs") - here.value(quantity="bias")
-            apart = off / here.value(quantity="standard deviation")
-            right &= p > _LEAST_P and abs(ratio.value - 1) < 4 / math.sqrt(2000) and abs(apart) < 4 / math.sqrt(1000)
-            evidence.append(f"{figure}, {mechanism}: p {p:.2f}, sd ratio {ratio.value:.3f} ± {ratio.stderr:.2g}")
-    return judged(right, "; ".join(evidence))
 
 
 def depends_on_value(found: Measured) -> Verdict:
@@ -121,9 +105,7 @@ def berry_esseen_bound(found: Measured) -> Verdict:
     """The bound is one, with the right third moment and with half of it; only one of them is proven."""
     laplace = found.select(mechanism="Laplace", reports=1000)
     printed, bound, true = (laplace.value(line=line) for line in (PRINTED, BOUND, TRUE))
-    kept = all(
-        row.value <= found.value(**{**row.where, "line": BOUND}) for row in found.select(line=TRUE).rows
-    )
+    kept = all(row.value <= found.value(**{**row.where, "line": BOUND}) for row in found.select(line=TRUE).rows)
     text = (
         f"Laplace, 1,000 reports: {printed:.2%} as printed (third moment 3 lambda^3), {bound:.2%} with 6 lambda^3; the "
         f"true distance is {true:.4%}, so no run can tell them apart: the derivation is wrong, not the bound violated. "
@@ -210,8 +192,9 @@ def beats_aggregation(found: Measured, theorems: Measured) -> Verdict:
     shown = ", ".join(f"{line} {ratio:.2f}" for line, ratio in worst.items())
     elsewhere = [theorems.value(case=NARROW, line=line, quantity="error, times that before") for line in ("L1", "L2")]
     text = (
-        f"largest error beside no re-calibration over 48 points: {shown}; {lost} comparisons not beyond noise. It rests "
-        f"on means near 0: with all means 0.9 and a standard error of 0.28 the error is {told(elsewhere)} times as large"
+        f"largest error beside no re-calibration over 48 points: {shown}; {lost} comparisons not beyond noise. It "
+        f"rests on means near 0: with all means 0.9 and a standard error of 0.28 the error is {told(elsewhere)} "
+        "times as large"
     )
     return judged(lost == 0, text)
 
@@ -313,7 +296,7 @@ def hardly_varies(found: Measured) -> Verdict:
 
 def frequencies_private(found: Measured) -> Verdict:
     """The certificate of the integers that are sampled, and what is left below it."""
-    certified = [row for row in found.select(quantity="certified epsilon").rows]
+    certified = found.select(quantity="certified epsilon").rows
     off = max(abs(row.value / float(row.where["epsilon"]) - 1) for row in certified)
     over = max(row.value - float(row.where["epsilon"]) for row in certified)
     left = min(row.value for row in found.select(quantity="delta at 0.999 epsilon").rows)

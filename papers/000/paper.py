@@ -14,8 +14,8 @@ SETS = {
     "Gaussian": "Gaussian, d = 100",
     "Poisson": "Poisson, d = 300",
     "Uniform": "Uniform, d = 500",
-    "Factors": "20 factors for COV-19, d = 750",
-    "MNIST": "MNIST for COV-19, d = 750",
+    "Factors": "COV-19: factors",
+    "MNIST": "COV-19: MNIST",
 }
 READINGS = (
     "Lines are laws (normal, with the exact bias and variance of n reports; 100 draws, as many as the paper has "
@@ -41,8 +41,8 @@ PAPER = Paper(
                 ("1 / height of the density", "Square wave"): 0.015,
             },
             digits=5,
-            note="Square wave in units of [0, 1]. Without a lattice, then of the integers that dither samples. Eq. 14 as "
-            "printed would give five times the variance: the authors computed with the right formula.",
+            note="Square wave in units of [0, 1]. Without a lattice, then of the integers that dither samples. Eq. 14 "
+            "as printed would give five times the variance: the authors computed with the right formula.",
         ),
         Table(
             "000.tab2",
@@ -124,8 +124,8 @@ PAPER = Paper(
             x_scale="category",
             y_scale="log",
             columns=3,
-            note=f"{READINGS} COV-19 is not to be had: 20 common factors stand in for it, and MNIST. On Uniform every true "
-            "mean is next to 0, so that whoever answers 0 wins.",
+            note=f"{READINGS} COV-19 is not to be had: 20 common factors stand in for it, and MNIST. On Uniform every "
+            "true mean is next to 0, so that whoever answers 0 wins.",
         ),
         Figure(
             "000.fig5",
@@ -134,7 +134,7 @@ PAPER = Paper(
             x="d",
             lines=LINES,
             panels=tuple(
-                Panel(f"{data} for COV-19, {mechanism}", {"data": data, "mechanism": mechanism})
+                Panel(f"COV-19: {data}, {mechanism}", {"data": data, "mechanism": mechanism})
                 for data in ("Factors", "MNIST")
                 for mechanism in UNBIASED
             ),
