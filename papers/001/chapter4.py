@@ -155,8 +155,8 @@ FIGURES = (
         y_label="density",
         columns=3,
         note="10,000 reports, five budgets from 0.05 to 1, regions [-1, 0) and [0, 1]. A region cannot be chosen "
-        "without regard to the value: it is the side on which the value lies. Square wave: outputs as they are, scaled to "
-        "the region, which leaves a bias.",
+        "without regard to the value: it is the side on which the value lies. Square wave: outputs as they are, scaled "
+        "to the region, which leaves a bias.",
     ),
     Figure(
         "001.fig4.5",
