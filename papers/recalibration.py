@@ -59,10 +59,10 @@ LINES = (
     Line("none", "no re-calibration"),
     Line("L1"),
     Line("L2", "L2, weight without raw data"),
-    Line("L2, known mean", "L2 as printed (true means in its weight)", "as printed"),
-    Line("zero", "0, whatever is reported", "control"),
     Line("none, reports", "no re-calibration, real reports"),
     Line("L1, reports", "L1, real reports"),
+    Line("L2, known mean", "L2 as printed (true means in its weight)", "as printed"),
+    Line("zero", "0, whatever is reported", "control"),
     Line("shrink", "dither: shrink", "dither"),
     Line("few, shrink", "dither: best m of d, shrink", "dither"),
 )

@@ -178,7 +178,7 @@ def theorem_4(found: Measured) -> Verdict:
 
 
 def beats_aggregation(found: Measured, theorems: Measured) -> Verdict:
-    """Every epsilon of eight panels, L1 and both readings of L2."""
+    """Every epsilon of eight panels, L1 (and, for information, at 99.7%) and both readings of L2."""
     worst: dict[str, float] = {}
     lost = 0
     for data in ("Gaussian", "Poisson", "Uniform", "Factors"):
@@ -188,11 +188,11 @@ def beats_aggregation(found: Measured, theorems: Measured) -> Verdict:
                 for line in ("L1", "L1, 99.7%", "L2, known mean", "L2"):
                     ratio = here.value(line=line) / here.value(line="none")
                     worst[line] = max(worst.get(line, 0.0), ratio)
-                    lost += beyond(here, "line", "none", line) < BEYOND_NOISE
+                    lost += line != "L1, 99.7%" and beyond(here, "line", "none", line) < BEYOND_NOISE
     shown = ", ".join(f"{line} {ratio:.2f}" for line, ratio in worst.items())
     elsewhere = [theorems.value(case=NARROW, line=line, quantity="error, times that before") for line in ("L1", "L2")]
     text = (
-        f"largest error beside no re-calibration over 48 points: {shown}; {lost} comparisons not beyond noise. It "
+        f"largest error beside no re-calibration over 48 points: {shown}; {lost} of 144 comparisons not beyond noise. It "
         f"rests on means near 0: with all means 0.9 and a standard error of 0.28 the error is {told(elsewhere)} "
         "times as large"
     )
@@ -268,23 +268,28 @@ def square_wave_elsewhere(found: Measured) -> Verdict:
 
 def by_dimensions(found: Measured) -> Verdict:
     """Fig. 5: against none at every d, and the shape of L2."""
-    parts, beats, falls, flat = [], True, True, True
+    parts, lost, falls, flat = [], [], True, True
     for data in ("Factors", "MNIST"):
         for mechanism in UNBIASED:
             here = found.select(source="law", data=data, mechanism=mechanism)
-            beats &= all(
-                beyond(here, "line", "none", line, d=d) > BEYOND_NOISE
+            lost += [
+                f"{line} on {data}, {mechanism}, d = {d} ({told([here.value(line=line, d=d)])} against "
+                f"{told([here.value(line='none', d=d)])})"
                 for line in ("L1", "L2, known mean")
                 for d in WIDTHS
-            )
-            line = [here.value(line="L2, known mean", d=d) for d in WIDTHS]
-            falls &= line[0] > line[1] > line[2]
-            flat &= abs(line[-1] / line[3] - 1) < 0.1
-            parts.append(f"{data}, {mechanism}: {told(line)}")
-    text = f"both {'always' if beats else 'not always'} beat none; L2 at d = 50 to 1600: {'; '.join(parts)}"
-    if not beats:
+                if beyond(here, "line", "none", line, d=d) < BEYOND_NOISE
+            ]
+            errors = [here.value(line="L2, known mean", d=d) for d in WIDTHS]
+            falls &= errors[0] > errors[1] > errors[2]
+            flat &= abs(errors[-1] / errors[3] - 1) < 0.1
+            parts.append(f"{data}, {mechanism}: {told(errors)}")
+    text = (
+        f"not better than none: {'; '.join(lost) or 'nowhere'}. L2 at d = 50 to 1600: {'; '.join(parts)}: more noise makes "
+        "it worse, if columns are alike"
+    )
+    if lost or not falls:
         return refuted(text)
-    return judged(falls and flat, text, otherwise=corrected if flat else refuted)
+    return judged(flat, text, otherwise=corrected)
 
 
 def hardly_varies(found: Measured) -> Verdict:

@@ -45,7 +45,7 @@ REAL_SETS = {
     "Flights": "Flights, d = 13",
 }
 DENSITY = (Line("reports", "1,000 runs"), Line("law", "law of the framework", "limit"))
-ALL_LINES = (*LINES[:3], STAR_LINES[0], LINES[3], STAR_LINES[1], *LINES[4:])
+ALL_LINES = (*LINES[:3], STAR_LINES[0], *LINES[3:5], STAR_LINES[1], *LINES[5:])
 READINGS = (
     "Lines are laws (normal, with the exact bias and variance of n reports; 100 draws), points are real reports of all "
     "users. The supremum is 1.96 standard errors. L2 and HDR4ME* as printed have the true means in their weight."
