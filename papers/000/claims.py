@@ -192,8 +192,8 @@ def beats_aggregation(found: Measured, theorems: Measured) -> Verdict:
     shown = ", ".join(f"{line} {ratio:.2f}" for line, ratio in worst.items())
     elsewhere = [theorems.value(case=NARROW, line=line, quantity="error, times that before") for line in ("L1", "L2")]
     text = (
-        f"largest error beside no re-calibration over 48 points: {shown}; {lost} of 144 comparisons not beyond noise. It "
-        f"rests on means near 0: with all means 0.9 and a standard error of 0.28 the error is {told(elsewhere)} "
+        f"largest error beside no re-calibration over 48 points: {shown}; {lost} of 144 comparisons not beyond noise. "
+        f"It rests on means near 0: with all means 0.9 and a standard error of 0.28 the error is {told(elsewhere)} "
         "times as large"
     )
     return judged(lost == 0, text)
@@ -284,8 +284,8 @@ def by_dimensions(found: Measured) -> Verdict:
             flat &= abs(errors[-1] / errors[3] - 1) < 0.1
             parts.append(f"{data}, {mechanism}: {told(errors)}")
     text = (
-        f"not better than none: {'; '.join(lost) or 'nowhere'}. L2 at d = 50 to 1600: {'; '.join(parts)}: more noise makes "
-        "it worse, if columns are alike"
+        f"not better than none: {'; '.join(lost) or 'nowhere'}. L2 at d = 50 to 1600: {'; '.join(parts)}: more "
+        "noise makes it worse, if columns are alike"
     )
     if lost or not falls:
         return refuted(text)
