@@ -122,9 +122,9 @@ FIGURES = (
         columns="quantity",
         printed={(AS_PRINTED, THRESHOLD): 26_960},
         digits=5,
-        note="Where nothing else is said, the square wave is on [0, 1] and Piecewise on [-1, 1], as in the thesis; both "
-        "on one domain by `dither.utility.break_even`. n' does not change when A and B are exchanged, so its sign cannot "
-        "say who wins.",
+        note="Where nothing else is said, the square wave is on [0, 1] and Piecewise on [-1, 1], as in the thesis. On "
+        "one domain by `dither.utility.break_even`. n' does not change when A and B are exchanged: its sign cannot say who "
+        "wins.",
     ),
     Table(
         "001.sup4",
