@@ -123,8 +123,8 @@ FIGURES = (
         printed={(AS_PRINTED, THRESHOLD): 26_960},
         digits=5,
         note="Where nothing else is said, the square wave is on [0, 1] and Piecewise on [-1, 1], as in the thesis. On "
-        "one domain by `dither.utility.break_even`. n' does not change when A and B are exchanged: its sign cannot say who "
-        "wins.",
+        "one domain by `dither.utility.break_even`. n' does not change when A and B are exchanged: its sign cannot say "
+        "who wins.",
     ),
     Table(
         "001.sup4",
