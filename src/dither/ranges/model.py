@@ -60,7 +60,9 @@ _SETTLED, _MOST_ROUNDS = 1e-6, 100  # of tables of more than two attributes: far
 # correlations intervals of `MSW` hold 65, 85 and 99% at half, once and twice of it, about four attributes 41, 70 and
 # 98% (`python benchmarks/constants.py ranges.model._UNKNOWN`).
 _UNKNOWN = 0.3
-_UNSEEN = 0.2  # of what three attributes or more may do together, unseen in pairs
+# Of what three attributes or more may do together, unseen in pairs (`beyond_pairs`). Calibrated on populations that no
+# benchmark judges by (`python benchmarks/constants.py ranges.model._UNSEEN`).
+_UNSEEN = 0.2
 
 
 class Noise(Protocol):
