@@ -45,10 +45,11 @@ def paired_privacy(found: Measured, few: Measured) -> Verdict:
     low = min(values(found, paired=1, what="least weight of the rest"))
     high = max(values(found, paired=1, what="largest weight of the rest"))
     broken = [row for row in few.rows if int(row.where["t"]) < 2 * int(row.where["s"])]
+    least, most = (kind(row.value for row in broken) for kind in (min, max))
     told = (
         f"E = 2, {len(ratios)} pairs (s, t >= 2s + 2): largest ratio {max(ratios):g}, w between {low:g} and {high:.4g} "
-        f"(at most 1.5); with t < 2s the probabilities of a user whose keys take all pairs add up to "
-        f"{min(row.value for row in broken):.3g} at s = {broken[0].where['s']} and more, never to 1"
+        f"(at most 1.5); with t < 2s the probabilities of a user whose keys take all pairs add up to {least:.3g} to "
+        f"{most:.3g} ({len(broken)} pairs), never to 1"
     )
     apart = all(abs(row.value - 1) > EXACT for row in broken)
     return judged(max(ratios) <= 2 and low >= 1 and high <= 1.5 and apart, told)

@@ -118,7 +118,7 @@ SWEEP = Experiment(
     "003.sweep",
     sweep,
     tuple(place for n, d in SIZES for place in grid(n=(n,), d=(d,), s=SPARSITIES)),
-    {"smoke": 1, "quick": 5, "full": 100},
+    {"smoke": 1, "quick": 10, "full": 100},
     only={"smoke": {"n": 10_000, "s": 4}},
     mechanisms=mechanisms,
 )
