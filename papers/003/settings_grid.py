@@ -70,6 +70,9 @@ def closed_forms(setting: Setting, seed: int) -> Iterator[Number]:
             what="CoCo, 95% bound of the largest error / Theorem 8",
             n=n,
         )
+    succinct = d * dither.Succinct(d, s, epsilon, goal="mean").reading.worst_variance()
+    away = math.sqrt(succinct / collision[collision_buckets(s, epsilon)])
+    yield number(away, what="standard error of Succinct at its best eta / Collision")
     usual = largest_of(d) * math.sqrt(coco[coco_buckets(s, epsilon)].mean / d)
     yield number(usual / limit(one_bit, users=1, norm="linf"), what="CoCo, mean largest error / dither's limit")
 
