@@ -41,7 +41,7 @@ def coco_gain(found: Measured, closed: Measured) -> Verdict:
     by = ", ".join(f"{sum(some) / len(some):.1%} ({e:g})" for e, some in exact.items() if e in (0.001, 0.4, 1.0, 2.0))
     evidence = (
         f"measured, averages over all cells: {told}. By the exact variances of raw means: {by}. The projection sets "
-        "most means to 0 where frequencies are noisy, as CoCo's are: that, not the mean, is what its projected TVE gains"
+        "most means to 0 where frequencies are noisy, as those of CoCo: that is what its projected TVE gains"
     )
     raw = [measured["mean TVE"], measured["mean MAE"]]
     if all(each.value + BEYOND * each.error < 0.15 for each in raw):
