@@ -65,7 +65,7 @@ class Errors(NamedTuple):
 
     @property
     def item(self) -> Any:
-        """An item is half the sum or difference of the two, whose errors are uncorrelated over a key's two items."""
+        """Items are half the sum and half the difference of the two: their squares add up to half of both squares."""
         return (self.mean + self.presence) / 2
 
 

@@ -54,10 +54,10 @@ def one_user(setting: Setting, seed: int) -> Iterator[Number]:
             yield number(simulated[kind], what="error", line=f"{name} {label}")
 
 
-def hit(mechanism: Mechanism, reports: np.ndarray, t: int) -> tuple[Numbers, Numbers]:
+def hit(mechanism: dither.Collision | dither.CoCo, reports: np.ndarray, t: int) -> tuple[Numbers, Numbers]:
     """For each report (rows) and key whether it hits the items - and +."""
     seeds, values = np.asarray(reports["seed"])[:, None], np.asarray(reports["value"]).astype(np.int64)[:, None]
-    if isinstance(mechanism, dither.CoCo):
+    if mechanism.paired:
         plus = buckets(seeds, np.arange(D), t).astype(np.int64)
         minus = (plus + t // 2) % t
     else:
