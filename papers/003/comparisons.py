@@ -44,7 +44,7 @@ class Reduction(NamedTuple):
         return cls(value, math.sqrt(sum((each.value * each.error) ** 2 for each in listed)) / len(listed))
 
     def __str__(self) -> str:
-        return f"{self.value:.1%} +- {self.error:.1%}"
+        return f"{self.value:.1%} +- {100 * self.error:.1g}%"
 
 
 def ratio(found: Measured, one: dict[str, Coordinate], other: dict[str, Coordinate]) -> Ratio:
