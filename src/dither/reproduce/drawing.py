@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
 
 _MARKERS = "osD^vPX"
+_PRINTED_MARKERS = "x+1|"  # several lines as printed can be told apart
+_SAMPLE, _LETTER = 0.65, 0.065  # inches of a legend: what a line looks like, and a letter of its title
 _BARS = 2.0  # standard errors
 
 
@@ -43,7 +45,7 @@ def draw(figure: Figure, measured: Measured) -> "Drawn":
             [handles[name] for name in ordered],
             ordered,
             loc="outside lower center",
-            ncols=max(1, min(len(ordered), round(width * 0.62))),
+            ncols=max(1, min(len(ordered), int(width / (_SAMPLE + _LETTER * max(map(len, ordered)))))),
             frameon=False,
             fontsize=8,
         )
@@ -104,7 +106,8 @@ def _style(line: Line, number: int) -> dict[str, Any]:
     if line.kind == "dither":
         return {"color": "black", "linestyle": "solid", "linewidth": 2.4, "marker": "*", "markersize": 6, "zorder": 3}
     if line.kind == "as printed":
-        return {"color": "#CC0000", "linestyle": (0, (1, 1.2)), "linewidth": 1.1, "marker": "x", "markersize": 4}
+        marker = _PRINTED_MARKERS[number % len(_PRINTED_MARKERS)]
+        return {"color": "#CC0000", "linestyle": (0, (1, 1.2)), "linewidth": 1.1, "marker": marker, "markersize": 5}
     if line.kind in ("control", "limit"):
         dash = (0, (4, 2)) if line.kind == "control" else "solid"
         return {"color": "0.6", "linestyle": dash, "linewidth": 1.4, "marker": "none", "zorder": 1}
