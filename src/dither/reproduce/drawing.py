@@ -102,9 +102,22 @@ def _bar_width(x: Sequence[float]) -> float:
 
 def _style(line: Line, number: int) -> dict[str, Any]:
     if line.kind == "dither":
-        return {"color": "black", "linestyle": "solid", "linewidth": 2.4, "marker": "*", "markersize": 6, "zorder": 3}
+        return {
+            "color": "black",
+            "linestyle": "solid",
+            "linewidth": 2.4,
+            "marker": "*Ph"[number % 3],
+            "markersize": 6,
+            "zorder": 3,
+        }
     if line.kind == "as printed":
-        return {"color": "#CC0000", "linestyle": (0, (1, 1.2)), "linewidth": 1.1, "marker": "x", "markersize": 4}
+        return {
+            "color": "#CC0000",
+            "linestyle": (0, (1, 1.2)),
+            "linewidth": 1.1,
+            "marker": "x+1|"[number % 4],
+            "markersize": 4,
+        }
     if line.kind in ("control", "limit"):
         dash = (0, (4, 2)) if line.kind == "control" else "solid"
         return {"color": "0.6", "linestyle": dash, "linewidth": 1.4, "marker": "none", "zorder": 1}
