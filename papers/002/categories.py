@@ -86,7 +86,7 @@ REAL_FREQUENCIES = Experiment(
     {"smoke": 2, "quick": 6, "full": 10},
     size={
         "smoke": {"users": 400, "trials": 1, "source": "made up"},
-        "quick": {"users": 4_000, "trials": 2, "source": "real"},
+        "quick": {"users": 2_000, "trials": 2, "source": "real"},
         "full": {"users": 200_000, "trials": 1, "source": "real"},
     },
     only={"smoke": tuple({"data": "BR", "delta": delta, "epsilon": e} for delta in DELTAS for e in (0.5, 5.0))},
@@ -117,10 +117,10 @@ ZIPF_FREQUENCIES = Experiment(
     "002.zipf_frequencies",
     zipf_frequencies,
     grid(epsilon=(0.5, 5.0), delta=DELTAS, k=SIZES),
-    {"smoke": 2, "quick": 6, "full": 10},
+    {"smoke": 2, "quick": 5, "full": 10},
     size={
         "smoke": {"users": 300, "errors": 20},
-        "quick": {"users": 3_000, "errors": 120},
+        "quick": {"users": 2_000, "errors": 120},
         "full": {"users": ZIPF_USERS, "errors": 1},
     },
     only={"smoke": tuple({"delta": 1e-6, "k": k} for k in (10, 100))},

@@ -182,9 +182,7 @@ def below_grr(found: Measured) -> Verdict:
                     f"{line} {found.value(**where, line=line):.3g} > {row.value:.3g} (k={where['k']}, "
                     f"epsilon {where['epsilon']:g})"
                 )
-    return judged(
-        not lost, f"GRR is surely better in {len(lost)} of {cases} cases{': ' + ', '.join(lost[:4]) if lost else ''}"
-    )
+    return judged(not lost, f"GRR is surely better in {len(lost)} of {cases} cases{some(lost)}")
 
 
 CLAIMS = (

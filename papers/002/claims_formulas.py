@@ -168,7 +168,8 @@ def best_floor(choices: Measured, roots: Measured) -> Verdict:
     return judged(
         not worse,
         f"variance at d = 15 by the floor and by the best k: {told or 'equal'}; equal at the other "
-        f"{len(excess) - len(worse)} epsilons tried. The real-valued optimum epsilon/k = {root:.4f} is right, rounding it down is not",
+        f"{len(excess) - len(worse)} epsilons tried. The real-valued optimum epsilon/k = {root:.4f} is "
+        "right, rounding it down is not",
     )
 
 

@@ -25,7 +25,7 @@ _FREQUENCY_LINES = (
 )
 _MODEL_LINES = (
     *_MEAN_LINES[:-1],
-    Line("without privacy", "non-private, 50 passes", kind="limit"),
+    Line("without privacy", "non-private", kind="limit"),
     Line("one pass without privacy", "non-private, one pass", kind="control"),
     Line("dither", "dither: its own local model", kind="dither"),
 )

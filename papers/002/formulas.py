@@ -225,10 +225,9 @@ RECORD_VARIANCES = Experiment(
     ONCE,
     only={
         "smoke": (
-            *({"panel": "epsilon", "d": d} for d in (1, 5, 15)),
-            *({"panel": "delta", "d": d} for d in (5, 15)),
-            {"panel": "dimensions"},
-            {"panel": "models", "d": 42, "epsilon": 1.0},
+            *({"panel": "epsilon", "d": d, "epsilon": epsilon} for d in (1, 5, 15) for epsilon in (1.0, 10.0)),
+            *({"panel": "delta", "d": 5, "delta": delta} for delta in (1e-8, 5e-5)),
+            *({"panel": "dimensions", "d": d} for d in (2, 8)),
         )
     },
 )

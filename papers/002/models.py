@@ -11,11 +11,14 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import linear_model, svm
 
-from dither import learn
+from dither import SampledDuchi, learn
+from dither.learn import VectorReporter
 from dither.reproduce.experiments import Experiment, Setting, grid
 from dither.reproduce.measured import Number, number
 
+from . import as_printed
 from .records import MeanReporter, Reported, mean_reporters
 from .standins import DELTAS, DIMENSIONS, NAMES, Population, needed, population
 
@@ -71,11 +74,16 @@ def descend(split: Split, reporter: MeanReporter | None, seed: int, passes: int 
     return coefficients
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def without_privacy(source: str, data: str, model: str, users: int, seed: int) -> float:
-    """The error after 50 passes over the records as they are."""
+    """The error of the usual solvers on the records as they are."""
     split = Split(population({"data": data, "source": source}), model, users, seed)
-    return split.error(descend(split, None, seed, passes=50))
+    solver = {
+        "linear regression": linear_model.LinearRegression(),
+        "logistic regression": linear_model.LogisticRegression(max_iter=1_000),
+        "SVM": svm.LinearSVC(dual=False),
+    }[model].fit(split.features, split.labels)
+    return split.error(np.ravel(solver.coef_), float(np.ravel(solver.intercept_)[0]))
 
 
 def model_errors(setting: Setting, seed: int) -> Iterator[Number]:
@@ -112,11 +120,14 @@ MODEL_ERRORS = Experiment(
     {"smoke": 1, "quick": 3, "full": 10},
     size={
         "smoke": {"users": 1_000, "source": "made up"},
-        "quick": {"users": 50_000, "source": "real"},
+        "quick": {"users": 30_000, "source": "real"},
         "full": {"users": 220_000, "source": "real"},
     },
     only={
-        "smoke": tuple({"data": "BR", "epsilon": epsilon, "model": model} for epsilon in (1.0, 5.0) for model in MODELS)
+        "smoke": (
+            {"data": "BR", "epsilon": 1.0, "model": "linear regression"},
+            {"data": "BR", "epsilon": 5.0, "model": "logistic regression"},
+        )
     },
     mechanisms=model_mechanisms,
     data=needed,
@@ -125,10 +136,17 @@ MODEL_ERRORS = Experiment(
 
 def passes(setting: Setting, seed: int) -> Iterator[Number]:
     """Mechanism-2 with several passes over the users, who split their budget over them."""
-    data, model, many = str(setting["data"]), str(setting["model"]), int(setting["passes"])
+    model, many = str(setting["model"]), int(setting["passes"])
     split = Split(population(setting), model, int(setting["users"]), seed)
-    reporter = mean_reporters(DIMENSIONS[data], float(setting["epsilon"]) / many, DELTAS[data] / many)["Mechanism-2"]
+    reporter = Reported(VectorReporter(_mechanism_2(setting), clip=1.0, norm="linf"))
     yield number(split.error(descend(split, reporter, seed, passes=many)), line="Mechanism-2")
+
+
+def _mechanism_2(setting: Setting) -> SampledDuchi:
+    """For one of several passes."""
+    data, many = str(setting["data"]), int(setting["passes"])
+    d, epsilon = DIMENSIONS[data], float(setting["epsilon"]) / many
+    return SampledDuchi(d, epsilon, DELTAS[data] / many, m=as_printed.printed_dimensions(d, epsilon))
 
 
 PASSES = Experiment(
@@ -138,9 +156,10 @@ PASSES = Experiment(
     {"smoke": 1, "quick": 4, "full": 10},
     size={
         "smoke": {"users": 1_000, "source": "made up"},
-        "quick": {"users": 50_000, "source": "real"},
+        "quick": {"users": 30_000, "source": "real"},
         "full": {"users": 220_000, "source": "real"},
     },
-    only={"smoke": {"epsilon": 1.0}},
+    only={"smoke": {"epsilon": 1.0, "model": "logistic regression"}},
+    mechanisms=lambda setting: [_mechanism_2(setting)],
     data=needed,
 )

@@ -6,7 +6,7 @@ wasteful, but the remarks on Fig. 4 and 5 fit this one only. Noise of (i) and (i
 law is that of the mean of the users' noises.
 
 **Trials.** The relative error of a mean squared error depends on how many errors it is the mean of, not on the users
-behind each. So a smaller scale has fewer users, in as many trials as make 60 errors; errors are unbiased and go with
+behind each. So a smaller scale has fewer users, in several trials; errors are unbiased and go with
 1/users, so they are given for the paper's number of users.
 """
 
@@ -145,12 +145,12 @@ SYNTHETIC_MEANS = Experiment(
     {"smoke": 2, "quick": 8, "full": 10},
     size={
         "smoke": {"users": 200, "errors": 10},
-        "quick": {"users": 2_000, "errors": 60},
+        "quick": {"users": 1_000, "errors": 45},
         "full": {"users": SYNTHETIC_USERS, "errors": 1},
     },
     only={
-        "smoke": tuple({"panel": "epsilon", "d": d, "epsilon": e} for d in (1, 5, 15) for e in (0.5, 10.0))
-        + tuple({"panel": "delta", "d": 5, "delta": delta} for delta in (1e-8, 1e-6))
+        "smoke": tuple({"panel": "epsilon", "d": d, "epsilon": e} for d in (1, 5, 15) for e in (1.0, 10.0))
+        + tuple({"panel": "delta", "d": 5, "delta": delta} for delta in (1e-8, 5e-5))
     },
     mechanisms=mechanisms_of,
 )
@@ -180,7 +180,7 @@ REAL_MEANS = Experiment(
     {"smoke": 2, "quick": 6, "full": 10},
     size={
         "smoke": {"users": 200, "errors": 10, "source": "made up"},
-        "quick": {"users": 2_000, "errors": 60, "source": "real"},
+        "quick": {"users": 1_000, "errors": 60, "source": "real"},
         "full": {"users": 200_000, "errors": 10, "source": "real"},
     },
     only={"smoke": ({"panel": "epsilon", "data": "MX", "epsilon": 1.0}, {"panel": "delta", "delta": 1e-6})},
