@@ -134,7 +134,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 2.0) -> fl
         return math.log(gain) - xi * xi - math.log(2 * delta)
 
     xi = brentq(excess, -5.0, 20.0, xtol=1e-14)
-    return (xi + math.sqrt(xi * xi + epsilon)) * sensitivity / (epsilon * math.sqrt(2))
+    return (xi + math.sqrt(xi * xi + epsilon)) * sensitivity / (epsilon * math.sqrt(2))  # pyright: ignore[reportOperatorIssue]
 
 
 def gaussian_delta(epsilon: float, sigma: float, sensitivity: float) -> float:

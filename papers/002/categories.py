@@ -69,7 +69,7 @@ def real_frequencies(setting: Setting, seed: int) -> Iterator[Number]:
             squares = squared_errors(column, k, int(setting["trials"]), mechanism, seed + place)
             cells.setdefault(line, []).extend(squares.mean(axis=0))
     for line, squares in cells.items():
-        yield number(np.mean(squares) / REAL_USERS, line=line)
+        yield number(np.mean(squares) / REAL_USERS, line=line)  # pyright: ignore[reportArgumentType]
 
 
 def real_mechanisms(setting: Setting) -> list[Mechanism[Any]]:

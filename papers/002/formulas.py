@@ -4,14 +4,15 @@ Nothing here is drawn; each number is exact or good to many digits.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 import dither
 from dither.mechanisms.hypercube import half_space
-from dither.reproduce.experiments import Experiment, Setting, grid
+from dither.reproduce.experiments import Experiment, Scale, Setting, grid
 from dither.reproduce.measured import Number, number
 
 from . import as_printed
@@ -20,7 +21,7 @@ from .records import DELTAS_OF_FIG5, DIMENSIONS, record_variances
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 DELTA = 1e-6
 DELTAS = tuple(10.0**-power for power in range(10, 1, -1))
-ONCE = {"smoke": 1, "quick": 1, "full": 1}
+ONCE: dict[Scale, int] = {"smoke": 1, "quick": 1, "full": 1}
 
 
 def one_number(setting: Setting, seed: int) -> Iterator[Number]:
@@ -49,7 +50,7 @@ ONE_NUMBER = Experiment(
 def category_variances(setting: Setting, seed: int) -> Iterator[Number]:
     """Var*/N of eq. 44: that of the frequency of a category which nobody has."""
     epsilon, delta = float(setting["epsilon"]), float(setting["delta"])
-    lines = {f"GRR k={k}": dither.GRR(k, epsilon, delta) for k in (2, 10, 100)}
+    lines: dict[str, Any] = {f"GRR k={k}": dither.GRR(k, epsilon, delta) for k in (2, 10, 100)}
     lines |= {f"SubsetSelection k={k}": dither.SubsetSelection(k, epsilon) for k in (10, 100)}
     lines |= {
         "SPRR": dither.Unary(64, epsilon, delta, kind="symmetric"),
@@ -100,16 +101,22 @@ OPTIMAL_G = Experiment(
 )
 
 
+def root_between(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function changes its sign."""
+    return float(brentq(function, low, high, xtol=1e-14))  # pyright: ignore[reportArgumentType]
+
+
 def lemma_5(setting: Setting, seed: int) -> Iterator[Number]:
     """The roots behind k = floor(epsilon / 2.17), and whether f falls before it rises."""
 
     def derivative(a: float, b: float) -> float:
         return -a * (math.exp(a) + 1 - 2 * a * math.exp(a)) * b + math.exp(2 * a) - 4 * a * math.exp(a) - 1
 
-    yield number(brentq(lambda a: math.exp(a) + 1 - 2 * a * math.exp(a), 0.3, 2), quantity="root of g1", what="value")
-    yield number(brentq(lambda a: math.sinh(a) - 2 * a, 1, 3), quantity="root of g2", what="value")
+    first = root_between(lambda a: math.exp(a) + 1 - 2 * a * math.exp(a), 0.3, 2)
+    yield number(first, quantity="root of g1", what="value")
+    yield number(root_between(lambda a: math.sinh(a) - 2 * a, 1, 3), quantity="root of g2", what="value")
     for b in (1e-3, 1e-6):
-        root = brentq(lambda a, b=b: derivative(a, b), 1.5, 3)
+        root = root_between(lambda a, b=b: derivative(a, b), 1.5, 3)
         yield number(root, quantity=f"a* at b = {b:g}", what="value")
         for a in (1.0, 4.0):
             yield number(math.copysign(1, derivative(a, b)), quantity=f"sign of f' at {a:g}, b = {b:g}", what="value")

@@ -81,7 +81,7 @@ def without_privacy(source: str, data: str, model: str, users: int, seed: int) -
     solver = {
         "linear regression": linear_model.LinearRegression(),
         "logistic regression": linear_model.LogisticRegression(max_iter=1_000),
-        "SVM": svm.LinearSVC(dual=False),
+        "SVM": svm.LinearSVC(dual=False),  # pyright: ignore[reportArgumentType]
     }[model].fit(split.features, split.labels)
     return split.error(np.ravel(solver.coef_), float(np.ravel(solver.intercept_)[0]))
 
