@@ -43,7 +43,7 @@ def draw(figure: Figure, measured: Measured) -> "Drawn":
             [handles[name] for name in ordered],
             ordered,
             loc="outside lower center",
-            ncols=max(1, min(len(ordered), round(width * 0.62))),
+            ncols=max(1, min(len(ordered), int(width / (0.6 + 0.065 * max(map(len, ordered)))))),  # inches of a name
             frameon=False,
             fontsize=8,
         )
