@@ -8,13 +8,13 @@ from .models import MODEL_ERRORS
 from .records import DIMENSIONS, REAL_MEANS, SYNTHETIC_MEANS
 
 _MEAN_LINES = (
-    Line("Opt-GM", "Opt-GM (sensitivity 2 sqrt d)"),
+    Line("Opt-GM"),
     Line("Mechanism-1"),
     Line("Mechanism-2"),
-    Line("Mechanism-1 as printed", "Mechanism-1 as printed (C_d delta)", kind="as printed"),
-    Line("Opt-GM, sensitivity 2", "Opt-GM as printed (sensitivity 2)", kind="as printed"),
-    Line("Opt-GM, epsilon/d each", "Opt-GM, epsilon/d each", kind="as printed"),
-    Line("dither", "dither: the best mechanism for vectors", kind="dither"),
+    Line("Mechanism-1 as printed", kind="as printed"),
+    Line("Opt-GM, sensitivity 2", kind="as printed"),
+    Line("Opt-GM, epsilon/d each", kind="as printed"),
+    Line("dither", "dither: best for vectors", kind="dither"),
 )
 _FREQUENCY_LINES = (
     Line("GRR", "GRR-ALDP"),
@@ -27,7 +27,7 @@ _MODEL_LINES = (
     *_MEAN_LINES[:-1],
     Line("without privacy", "non-private", kind="limit"),
     Line("one pass without privacy", "non-private, one pass", kind="control"),
-    Line("dither", "dither: its own local model", kind="dither"),
+    Line("dither", "dither: own local model", kind="dither"),
 )
 _STANDINS = (
     "The census extracts of Mexico and Brazil are not to be had: KDD Census-Income (199,523 people) stands in for MX "
@@ -92,7 +92,7 @@ FIGURES: tuple[Figure | Table, ...] = (
             Line("GRR k=10"),
             Line("GRR k=100"),
             Line("SPRR"),
-            Line("OLH", "OLH, g not a whole number"),
+            Line("OLH", "OLH"),
             Line("Opt-GM"),
             Line("OLH, whole g", kind="limit"),
             Line("SubsetSelection k=10", "dither: subsets, k=10", kind="dither"),
