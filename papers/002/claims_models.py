@@ -65,7 +65,7 @@ def near_non_private(found: Measured) -> Verdict:
                     unsure = max(unsure, row.stderr)
     ours = [
         row.value - found.value(**{**row.where, "line": "without privacy"})
-        for row in found.select(line="dither").rows
+        for row in found.select(line="dither's model").rows
         if row.where["model"] != "linear regression" and float(row.where["epsilon"]) >= 5
     ]
     told = ", ".join(f"{100 * value:.2g} (epsilon {epsilon:g})" for epsilon, value in sorted(excess.items()))

@@ -27,7 +27,8 @@ _MODEL_LINES = (
     *_MEAN_LINES[:-1],
     Line("without privacy", "non-private", kind="limit"),
     Line("one pass without privacy", "non-private, one pass", kind="control"),
-    Line("dither", "dither: own local model", kind="dither"),
+    Line("dither", "dither: best for vectors", kind="dither"),
+    Line("dither's model", "dither: own local model", kind="dither"),
 )
 _STANDINS = (
     "The census extracts of Mexico and Brazil are not to be had: KDD Census-Income (199,523 people) stands in for MX "
@@ -60,7 +61,7 @@ def _model_figure(name: str, title: str, model: str, label: str, scale: str) -> 
         x_scale="log",
         y_scale="log" if scale == "log" else "linear",
         note=f"{_STANDINS} The label is weeks worked for MX and income for BR. Not stated, read so: 20 batches, rate "
-        "1/sqrt(d t), gradients clipped to [-1, 1], a fifth of the records to test. " + _READINGS,
+        "1/sqrt(d t), gradients clipped to [-1, 1], 20,000 records to test. " + _READINGS,
     )
 
 
