@@ -161,7 +161,7 @@ def corner_channels(setting: Setting, seed: int) -> Iterator[Number]:
             excess = as_printed.corner_epsilon(as_printed.corners(d, favoured, ties)) - epsilon
         else:
             excess = math.log(favoured / (1 - favoured)) + math.log(2**d - inside) - math.log(inside) - epsilon
-        yield number(excess, form=form)
+        yield number(round(excess, 12), form=form)  # beyond that is rounding
     if d > 8:
         return
     yield number(as_printed.printed_scale(d, epsilon, delta), scale="eq. 8")
@@ -215,8 +215,11 @@ def exact_variances(setting: Setting, seed: int) -> Iterator[Number]:
     d, epsilon, delta = int(setting["d"]), float(setting["epsilon"]), float(setting["delta"])
     for line, variance in record_variances(d, epsilon, delta).items():
         yield number(variance, line=line)
-    split = dither.Split("Duchi", d=d, epsilon=epsilon, delta=delta)
-    yield number(float(split.part(0).moments([0.0]).variance[0]), line="Split Duchi")
+    for line, each in {
+        "epsilon/d each": dither.Duchi(epsilon / d, delta / d),
+        "Split": dither.Split("Duchi", d=d, epsilon=epsilon, delta=delta).part(0),
+    }.items():
+        yield number(float(each.moments([0.0]).variance[0]), line=line)
 
 
 RECORD_VARIANCES = Experiment(
