@@ -2,7 +2,8 @@
 
 The paper does not say how a budget is split over attributes: here every attribute is asked alone, of all users, with
 the whole budget, and the error is the mean over all cells of all attributes, as eq. 44 has it. As with means, a smaller
-scale has fewer users, and errors are given for the paper's number of them.
+scale has fewer users, and errors are given for the paper's number of them. OLH has the whole number next to the g of
+eq. 57; for few categories a smaller one would be better, and is what `LocalHash` takes if none is given.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from dither.core.mechanism import Mechanism
 from dither.reproduce.experiments import Experiment, Setting, grid
 from dither.reproduce.measured import Number, number
 
+from .formulas import best_g
 from .standins import NAMES, SHAPES, needed, population
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -38,7 +40,7 @@ def frequency_mechanisms(k: int, epsilon: float, delta: float) -> Mapping[str, M
     return {
         "GRR": dither.GRR(k, epsilon, delta),
         "SPRR": dither.Unary(k, epsilon, delta, kind="symmetric"),
-        "OLH": dither.LocalHash(k, epsilon, delta),
+        "OLH": dither.LocalHash(k, epsilon, delta, g=round(best_g(epsilon, delta))),
         "Opt-GM": dither.OneHotGaussian(k, epsilon, delta),
         "dither": best,
     }

@@ -70,9 +70,12 @@ def unbiased(corners: Measured, means: Measured) -> Verdict:
 
 
 def pooled_bias(means: Measured, line: str) -> float:
-    """The mean errors of all settings together, in standard errors."""
+    """The mean errors of all settings together, each over its noise, in standard errors of their sum."""
     rows = [row for row in means.select(line=line, metric="bias").rows if row.stderr > 0]
-    return sum(row.value / row.stderr for row in rows) / math.sqrt(max(1, len(rows)))
+    noise = [math.sqrt(means.value(**{**row.where, "metric": "MSE"})) for row in rows]
+    total = sum(row.value / size for row, size in zip(rows, noise, strict=True))
+    spread = math.hypot(*(row.stderr / size for row, size in zip(rows, noise, strict=True)))
+    return total / spread if spread else 0.0
 
 
 def worst_variance(found: Measured) -> Verdict:
