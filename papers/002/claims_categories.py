@@ -2,11 +2,11 @@
 
 import math
 
-from dither.reproduce.claims import Claim, Verdict, corrected, judged, refuted
-from dither.reproduce.measured import Coordinate, Measured
+from dither.reproduce.claims import Claim, Verdict, corrected, judged, refuted, undecided
+from dither.reproduce.measured import Coordinate, Measured, Row
 
 from .categories import DELTAS, PRINTED, REAL_FREQUENCIES, ZIPF_FREQUENCIES
-from .evidence import SURE, some, surely_below
+from .evidence import some, surely_below, width
 from .formulas import CATEGORY_VARIANCES, DELTA, EPSILONS
 
 _FLAT = 1.3
@@ -135,24 +135,24 @@ def delta_changes_nothing(found: Measured) -> Verdict:
     return judged(change["Opt-GM"] < 0.02, evidence, otherwise=corrected)
 
 
-def _growth(found: Measured, line: str, epsilon: float) -> tuple[float, float]:
-    """The error at the largest domain over that at the smallest, and its standard error."""
-    curve = found.select(line=line, epsilon=epsilon, delta=DELTA).curve("k")
-    ratio = float(curve.value[-1] / curve.value[0])
-    spreads = [
-        each if each == each else 0.0 for each in (curve.stderr[0] / curve.value[0], curve.stderr[-1] / curve.value[-1])
-    ]
-    return ratio, ratio * math.hypot(*spreads)
+def _growth(found: Measured, line: str, epsilon: float) -> Row:
+    """The error at the largest domain over that at the smallest."""
+    here = found.select(line=line, epsilon=epsilon, delta=DELTA)
+    sizes = here.curve("k").x
+    first, last = (here.row(k=k, line=line, epsilon=epsilon, delta=DELTA) for k in (sizes[0], sizes[-1]))
+    ratio = last.value / first.value
+    relative = math.hypot(first.stderr / first.value, last.stderr / last.value)
+    return Row({}, ratio, ratio * relative, min(first.repetitions, last.repetitions))
 
 
 def flat_in_k(found: Measured) -> Verdict:
     """The error at k = 1000 over that at k = 10."""
     growth = {(line, e): _growth(found, line, e) for line in ("SPRR", "OLH", "Opt-GM") for e in (0.5, 5.0)}
-    told = ", ".join(f"{ratio:.2f} ± {spread:.2f} ({line}, {e:g})" for (line, e), (ratio, spread) in growth.items())
+    told = ", ".join(f"{row.value:.2f} ± {row.stderr:.2f} ({line}, {e:g})" for (line, e), row in growth.items())
     moved = {
         line
-        for (line, _), (ratio, spread) in growth.items()
-        if ratio - SURE * spread > _FLAT or ratio + SURE * spread < 1 / _FLAT
+        for (line, _), row in growth.items()
+        if not 1 / _FLAT <= row.value <= _FLAT and abs(row.value - 1) > width(row) * row.stderr
     }
     evidence = f"error at the largest k over that at the smallest: {told}"
     if moved - {"OLH"}:
@@ -162,12 +162,14 @@ def flat_in_k(found: Measured) -> Verdict:
 
 def slower_at_half(found: Measured) -> Verdict:
     """Growth of GRR at epsilon .5 and at 5."""
-    (small, spread), (large, other) = (_growth(found, "GRR", e) for e in (0.5, 5.0))
+    small, large = (_growth(found, "GRR", e) for e in (0.5, 5.0))
     evidence = (
-        f"error of GRR at the largest k over that at the smallest: {small:.3g} ± {spread:.2g} at epsilon .5, "
-        f"{large:.3g} ± {other:.2g} at 5"
+        f"error of GRR at the largest k over that at the smallest: {small.value:.3g} ± {small.stderr:.2g} at epsilon "
+        f".5, {large.value:.3g} ± {large.stderr:.2g} at 5"
     )
-    return judged(small + SURE * math.hypot(spread, other) < large, evidence)
+    if surely_below(large, small):
+        return refuted(evidence)
+    return judged(surely_below(small, large), evidence, otherwise=undecided)
 
 
 def below_grr(found: Measured) -> Verdict:
