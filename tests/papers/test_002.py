@@ -3,8 +3,9 @@
 And its description: the golden numbers come out, all claims are there, and other numbers make other verdicts.
 """
 
+import inspect
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from itertools import product
 from math import comb
@@ -17,12 +18,13 @@ from dither.core.exact import exp_below
 from dither.errors import ParameterError
 from dither.mechanisms.hypercube import half_space
 from dither.reproduce import papers
-from dither.reproduce.fingerprints import PACKAGE
+from dither.reproduce.fingerprints import PACKAGE, code
 from dither.reproduce.measured import Measured, Number, Row
 from scripts_by_path import paper
 
 printed = paper("002", "as_printed")
 PAPER = papers.load("002")
+ORIGINAL_SOURCE = inspect.getsource
 EPSILON, DELTA = 1.0, 1e-3
 E = exp_below(EPSILON)
 SIZES = {3: 4, 4: 5, 5: 16, 6: 22, 7: 64, 8: 93}
@@ -241,3 +243,19 @@ def test_a_difference_within_the_noise_decides_nothing():
     assert judge(Measured(tuple(better))).outcome == "holds"
     worse = [row._replace(value=row.value - (row.where["line"] == "Opt-GM")) for row in rows]
     assert judge(Measured(tuple(worse))).outcome == "refuted"
+
+
+def test_results_depend_on_the_code_of_functions_that_a_measurement_calls(monkeypatch):
+    categories = described("categories")
+    before = code.__wrapped__(categories.zipf_frequencies)
+    for function in ("frequency_mechanisms", "squared_errors", "best_g"):  # with a cache, without, of another file
+        monkeypatch.setattr(inspect, "getsource", partial(edited, ORIGINAL_SOURCE, function))
+        assert code.__wrapped__(categories.zipf_frequencies) != before
+    monkeypatch.setattr(inspect, "getsource", partial(edited, ORIGINAL_SOURCE, "real_frequencies"))
+    assert code.__wrapped__(categories.zipf_frequencies) == before
+
+
+def edited(source, function: str, thing) -> str:
+    """The source of something; of the function of this name, with a line more."""
+    text = source(thing)
+    return text + "\n    return None\n" if thing.__name__ == function else text
