@@ -51,8 +51,8 @@ def code(function: Callable[..., Any]) -> str:
             pieces[name] = ast.dump(_bare(tree))
             for used, value in _used(tree, vars(sys.modules[thing.__module__])):
                 constant = _constant(value, waiting)
-                if constant:  # under a name of its own: that of a function would stand for its code, which comes later
-                    pieces[f"{name} uses {used}"] = constant
+                if constant:
+                    pieces[f"{thing.__module__}: {used}"] = constant
     text = "\n".join(f"{name} {piece}" for name, piece in sorted(pieces.items()))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
