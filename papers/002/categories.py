@@ -128,3 +128,22 @@ ZIPF_FREQUENCIES = Experiment(
     only={"smoke": tuple({"delta": 1e-6, "k": k} for k in (10, 100))},
     mechanisms=zipf_mechanisms,
 )
+
+
+def zipf_variances(setting: Setting, seed: int) -> Iterator[Number]:
+    """What the errors of one attribute are by eq. 43, with all its terms: the mean over its cells, drawing nothing."""
+    k = int(setting["k"])
+    shares = np.arange(1, k + 1) ** -ZIPF
+    for line, mechanism in frequency_mechanisms(k, float(setting["epsilon"]), float(setting["delta"])).items():
+        reading: Any = mechanism.reading
+        yield number(float(np.mean(reading.variance(shares / shares.sum()))) / ZIPF_USERS, line=line)
+
+
+ZIPF_VARIANCES = Experiment(
+    "002.zipf_variances",
+    zipf_variances,
+    grid(epsilon=(0.5, 5.0), delta=DELTAS, k=SIZES),
+    {"smoke": 1, "quick": 1, "full": 1},
+    only={"smoke": tuple({"delta": 1e-6, "k": k} for k in (10, 100))},
+    mechanisms=zipf_mechanisms,
+)
