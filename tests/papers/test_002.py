@@ -1,6 +1,12 @@
-"""002 as printed, measured: Mechanism-1 delivers C_d times its delta, and Remark 1 has another scale than printed."""
+"""002 as printed, measured: Mechanism-1 delivers C_d times its delta, and Remark 1 has another scale than printed.
 
+And its description: the golden numbers come out, all claims are there, and other numbers make other verdicts.
+"""
+
+import inspect
 from fractions import Fraction
+from functools import cache, partial
+from importlib import import_module
 from itertools import product
 from math import comb
 
@@ -11,9 +17,14 @@ from dither.core.channel import hockey_stick
 from dither.core.exact import exp_below
 from dither.errors import ParameterError
 from dither.mechanisms.hypercube import half_space
+from dither.reproduce import papers
+from dither.reproduce.fingerprints import PACKAGE, code
+from dither.reproduce.measured import Measured, Number, Row
 from scripts_by_path import paper
 
 printed = paper("002", "as_printed")
+PAPER = papers.load("002")
+ORIGINAL_SOURCE = inspect.getsource
 EPSILON, DELTA = 1.0, 1e-3
 E = exp_below(EPSILON)
 SIZES = {3: 4, 4: 5, 5: 16, 6: 22, 7: 64, 8: 93}
@@ -114,3 +125,137 @@ def test_remark_1_delivers_c_d_times_delta_too(d):
 
 def test_remark_1_is_the_same_for_odd_d():
     assert printed.remark_1(5, EPSILON, DELTA) == printed.hypercube(5, EPSILON, DELTA)
+
+
+def test_the_printed_form_as_a_mechanism_says_what_it_delivers():
+    mechanism = printed.mechanism_1(5, EPSILON, 1e-6)
+    assert float(mechanism.law.inside) == pytest.approx(printed.printed_alpha(5, EPSILON, 1e-6), rel=1e-9)
+    assert mechanism.guarantee.delta == pytest.approx(16e-6, rel=1e-9)
+    assert mechanism.reading.scale == pytest.approx(printed.printed_scale(5, EPSILON, 1e-6), rel=1e-9)
+
+
+@pytest.mark.parametrize(("d", "delta"), [(1, 1e-6), (5, 0.0097), (15, 0.099)])
+def test_the_printed_sensitivity_of_opt_gm_gives_another_delta(d, delta):
+    sigma = printed.gaussian_sigma(1.0, 1e-6)
+    assert sigma**2 == pytest.approx(71.392, abs=1e-3)
+    assert printed.gaussian_delta(1.0, sigma, 2 * d**0.5) == pytest.approx(delta, rel=0.01)
+
+
+def test_mechanism_2_keeps_its_delta():
+    assert [round(printed.sampled_delta(3, k, 2.0, 1e-3) / 1e-3, 2) for k in (1, 2, 3)] == [1.0, 0.73, 0.44]
+
+
+def described(name: str):
+    """A file of the description of the paper."""
+    return import_module(f"{PACKAGE}.002.{name}")
+
+
+@cache
+def measured(name: str) -> Measured:
+    """All numbers of an experiment that draws nothing."""
+    experiment = getattr(described("formulas"), name)
+    return Measured.of(
+        Number({**setting, **each.where}, each.value)
+        for setting in experiment.settings
+        for each in experiment.measure(dict(setting), 0)
+    )
+
+
+def claim(number: int):
+    return next(each for each in PAPER.claims if each.name == f"002.claim{number}")
+
+
+def changed(numbers: Measured, factor: float, **where) -> Measured:
+    """With some of the numbers multiplied."""
+    rows = tuple(
+        row._replace(value=row.value * factor) if where.items() <= row.where.items() else row for row in numbers.rows
+    )
+    assert rows != numbers.rows
+    return Measured(rows, numbers.notes)
+
+
+def test_all_claims_and_figures_of_the_paper_are_described():
+    assert [each.name for each in PAPER.claims] == [f"002.claim{number}" for number in range(1, 31)]
+    entries = {*(f"002.fig{number}" for number in range(1, 11)), "002.lem5", "002.eq57"}
+    assert {each.name for each in PAPER.figures} == entries | {f"002.appA{number}" for number in (1, 2, 3)}
+
+
+def test_the_numbers_of_fig_1_and_2():
+    one = measured("ONE_NUMBER").select(panel="epsilon")
+    assert one.curve("epsilon", line="Algorithm 2").value == pytest.approx(
+        [400.65, 16.671, 4.6827, 1.7241, 1.0273, 1.0002], rel=1e-4
+    )
+    assert one.curve("epsilon", line="Opt-GM").value == pytest.approx(
+        [5272.1, 259.70, 71.392, 19.900, 3.842, 1.171], rel=5e-4
+    )
+    two = measured("CATEGORY_VARIANCES").select(delta=1e-6, epsilon=1.0)
+    known = {"GRR k=2": 0.9207, "GRR k=10": 3.630, "GRR k=100": 34.11, "SPRR": 3.918, "OLH": 3.683, "Opt-GM": 35.70}
+    assert {line: two.value(line=line) for line in known} == pytest.approx(known, rel=5e-4)
+    assert two.value(line="OLH, whole g") == pytest.approx(3.6916, rel=1e-4)
+
+
+def test_the_worked_constants():
+    roots = measured("LEMMA_5")
+    assert roots.value(quantity="root of g1") == pytest.approx(0.738835, abs=1e-6)
+    assert roots.value(quantity="root of g2") == pytest.approx(2.177319, abs=1e-6)
+    assert roots.value(quantity="a* at b = 0.001") == pytest.approx(2.17589, abs=1e-5)
+    g = measured("OPTIMAL_G").select(epsilon=1.0)
+    assert g.value(delta=1e-6, what="g, stable form") == pytest.approx(3.718299, abs=1e-6)
+    assert g.value(delta=1e-26, what="g as printed") == 0.0  # all digits cancel
+    assert max(abs(row.value) for row in g.select(what="eq. 57 at it, of its largest part").rows) < 1e-12
+    corners = measured("CORNERS")
+    beyond = {2: 1.0986, 4: 0.788, 6: 0.647, 10: 0.503, 42: 0.246}
+    assert {d: corners.value(d=d, form="Algorithm 4") for d in beyond} == pytest.approx(beyond, abs=1e-3)
+    assert corners.value(d=4, scale="unbiased, ties inside") == pytest.approx(6.708, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("number", "experiment", "outcome", "factor", "where", "then"),
+    [
+        (1, "DELIVERED", "refuted", 1e-6, {"form": "Mechanism-1 as printed"}, "holds"),
+        (2, "DELIVERED", "holds", 1.01, {"form": "Algorithm 2", "epsilon": 1.0}, "refuted"),
+        (6, "ONE_NUMBER", "holds", 0.05, {"line": "Opt-GM", "epsilon": 2.0}, "refuted"),
+        (18, "CATEGORY_VARIANCES", "holds", 1.2, {"line": "SPRR", "epsilon": 0.5}, "refuted"),
+        (21, "CATEGORY_VARIANCES", "holds after correction", 1.1, {"line": "OLH", "delta": 1e-7}, "refuted"),
+        (30, "DELIVERED", "holds", 0.01, {"form": "C_d delta", "d": 15}, "refuted"),
+    ],
+)
+def test_other_numbers_make_another_verdict(number, experiment, outcome, factor, where, then):
+    numbers = measured(experiment)
+    judge = claim(number).judge
+    assert judge(numbers).outcome == outcome
+    assert judge(changed(numbers, factor, **where)).outcome == then
+
+
+def test_a_difference_within_the_noise_decides_nothing():
+    rows = [
+        Row({"model": "linear regression", "data": "BR", "epsilon": 1.0, "line": line}, value, 0.01, 3)
+        for line, value in (
+            ("Mechanism-1", 0.20),
+            ("Mechanism-2", 0.21),
+            ("Opt-GM", 0.22),
+            ("Opt-GM, sensitivity 2", 0.3),
+        )
+    ]
+    judge = claim(25).judge
+    assert judge(Measured(tuple(rows))).outcome == "cannot be decided here"
+    better = [row._replace(value=row.value + (row.where["line"] == "Opt-GM")) for row in rows]
+    assert judge(Measured(tuple(better))).outcome == "holds"
+    worse = [row._replace(value=row.value - (row.where["line"] == "Opt-GM")) for row in rows]
+    assert judge(Measured(tuple(worse))).outcome == "refuted"
+
+
+def test_results_depend_on_the_code_of_functions_that_a_measurement_calls(monkeypatch):
+    categories = described("categories")
+    before = code.__wrapped__(categories.zipf_frequencies)
+    for function in ("frequency_mechanisms", "squared_errors", "best_g"):  # with a cache, without, of another file
+        monkeypatch.setattr(inspect, "getsource", partial(edited, ORIGINAL_SOURCE, function))
+        assert code.__wrapped__(categories.zipf_frequencies) != before
+    monkeypatch.setattr(inspect, "getsource", partial(edited, ORIGINAL_SOURCE, "real_frequencies"))
+    assert code.__wrapped__(categories.zipf_frequencies) == before
+
+
+def edited(source, function: str, thing) -> str:
+    """The source of something; of the function of this name, with a line more."""
+    text = source(thing)
+    return text + "\n    return None\n" if thing.__name__ == function else text

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
 
 _MARKERS = "osD^vPX"
-_PRINTED_MARKERS = "x+1|"  # several lines as printed can be told apart
+_OWN_MARKERS, _PRINTED_MARKERS = "*Ph", "x+1|"  # several lines of one kind can be told apart
 _SAMPLE, _LETTER = 0.65, 0.065  # inches of a legend: what a line looks like, and a letter of its title
 _BARS = 2.0  # standard errors
 
@@ -95,7 +95,7 @@ def _line(axes: "Axes", figure: Figure, line: Line, number: int, curve: Curve, p
         return axes.bar(x, y, width=_bar_width(x), color=style["color"], alpha=0.5, label=line.title)
     if figure.shape == "points":
         style |= {"linestyle": "none"}
-    return axes.errorbar(x, y, yerr=bars, capsize=2, elinewidth=0.8, label=line.title, **style)
+    return axes.errorbar(x, y, yerr=bars if bars.any() else None, capsize=2, elinewidth=0.8, label=line.title, **style)
 
 
 def _bar_width(x: Sequence[float]) -> float:
@@ -104,7 +104,15 @@ def _bar_width(x: Sequence[float]) -> float:
 
 def _style(line: Line, number: int) -> dict[str, Any]:
     if line.kind == "dither":
-        return {"color": "black", "linestyle": "solid", "linewidth": 2.4, "marker": "*", "markersize": 6, "zorder": 3}
+        marker = _OWN_MARKERS[number % len(_OWN_MARKERS)]
+        return {
+            "color": "black",
+            "linestyle": "solid",
+            "linewidth": 2.4,
+            "marker": marker,
+            "markersize": 6,
+            "zorder": 3,
+        }
     if line.kind == "as printed":
         marker = _PRINTED_MARKERS[number % len(_PRINTED_MARKERS)]
         return {"color": "#CC0000", "linestyle": (0, (1, 1.2)), "linewidth": 1.1, "marker": marker, "markersize": 5}

@@ -72,7 +72,7 @@ def _used(tree: ast.AST, names: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def _constant(value: Any, waiting: list[Any]) -> str:
     """A constant as text; functions and classes of papers, in it or alone, go to those that wait."""
-    value = value.func if isinstance(value, functools.partial) else value
+    value = inspect.unwrap(value.func if isinstance(value, functools.partial) else value)  # one with a cache, too
     if isinstance(value, FunctionType | type):
         if _ours(value.__module__):
             waiting.append(value)
