@@ -4,7 +4,7 @@ from dither.reproduce.claims import Claim, Verdict, corrected, judged, refuted
 from dither.reproduce.measured import Coordinate, Measured
 
 from .categories import DELTAS, PRINTED, REAL_FREQUENCIES, ZIPF_FREQUENCIES, ZIPF_VARIANCES
-from .evidence import some, surely_below, width
+from .evidence import pooled, some, surely_below, width
 from .formulas import CATEGORY_VARIANCES, DELTA, EPSILONS
 
 _FLAT = 1.3
@@ -93,6 +93,7 @@ def always_better(found: Measured, zipf: Measured) -> Verdict:
 
 def hashing_is_best(found: Measured) -> Verdict:
     """OLH against the three others on census attributes."""
+    found = pooled(found, "line")
     lost, cases = [], 0
     for row in found.select(line="OLH").rows:
         where = {name: at for name, at in row.where.items() if name != "line"}
