@@ -4,7 +4,7 @@ Variances are those of a cell that nobody is in, for one report, unless said oth
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +15,7 @@ from dither.ranges import HDG, HIO, MSW, TDG
 from dither.ranges.granularity import guideline
 from dither.ranges.grid import Grid, equal_cuts
 from dither.ranges.range_estimate import RangeEstimate
-from dither.reproduce.experiments import Experiment, Setting, grid
+from dither.reproduce.experiments import Experiment, Scale, Setting, grid
 from dither.reproduce.measured import Number, number
 
 from .as_printed import spent
@@ -23,7 +23,7 @@ from .people import ANY, ROUND, Asked, People, length
 from .sweeps import DATA, EPSILONS, SIZES, data_of, mechanisms_of
 from .table2 import BUDGETS, SETTINGS, label, row
 
-ONCE = {"smoke": 1, "quick": 1, "full": 1}
+ONCE: Mapping[Scale, int] = {"smoke": 1, "quick": 1, "full": 1}
 GROUPS = 21  # of six attributes
 LARGEST = 24  # categories that are tried for the border between two oracles
 
@@ -50,9 +50,8 @@ def variances(setting: Setting, seed: int) -> Iterator[Number]:
         yield number(float(certify(method).epsilon), of="privacy", line=make.__name__)
     yield number(spent(epsilon), of="privacy", line="OLH with p = 1/2")
     for k in range(2, LARGEST + 1):
-        plain, hashed = (
-            float(make(k=k, epsilon=epsilon).reading.variance(0.0)) for make in (dither.GRR, dither.LocalHash)
-        )
+        plain = float(dither.GRR(k=k, epsilon=epsilon).reading.variance(0.0))
+        hashed = float(dither.LocalHash(k=k, epsilon=epsilon).reading.variance(0.0))
         yield number(plain, of="oracle", line="GRR", c=k)
         yield number(hashed, of="oracle", line="OLH", c=k)
         yield number((k - 2 + grown) / (grown - 1) ** 2, of="oracle", line="eq. 2", c=k)
@@ -192,9 +191,9 @@ def _half_width(epsilon: Fraction) -> Fraction:
     terms = [Fraction(1)]
     for place in range(1, 60):
         terms.append(terms[-1] * epsilon / place)
-    grown = sum(terms)
-    above = sum(terms[place] * (place - 1) for place in range(2, 60))  # epsilon E - E + 1
-    below = sum(terms[2:])  # E - 1 - epsilon
+    grown = sum(terms, Fraction(0))
+    above = sum((terms[place] * (place - 1) for place in range(2, 60)), Fraction(0))  # epsilon E - E + 1
+    below = sum(terms[2:], Fraction(0))  # E - 1 - epsilon
     return above / (2 * grown * below)
 
 

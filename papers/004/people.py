@@ -25,7 +25,7 @@ from dither.reproduce.datasets import DataSet
 from ..datasets import CENSUS, CPS, FLIGHTS
 
 Records = NDArray[np.unsignedinteger]
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating]
 Query = Mapping[int, tuple[int, int]]
 
 SYNTHETIC = ("Bfive", "Normal", "Laplace")

@@ -12,7 +12,7 @@ import numpy as np
 from dither.core.mechanism import Mechanism
 from dither.ranges import HDG, HIO, MSW, Copula
 from dither.reproduce.datasets import DataSet
-from dither.reproduce.experiments import Experiment, Setting, grid
+from dither.reproduce.experiments import Experiment, Scale, Setting, grid
 from dither.reproduce.measured import Coordinates, Number, number
 
 from ..drawn_tallies import unary
@@ -26,7 +26,7 @@ DATA = ("Ipums", "Bfive", "Normal", "Laplace")
 NEW_DATA = ("Loan", "Acs")
 MADE = ("Normal", "Laplace")
 ENDS = (ROUND, ANY)
-SIZES = {
+SIZES: Mapping[Scale, Coordinates] = {
     "smoke": {"users": 20_000, "queries": 5, "methods": "few", "step": 8},
     "quick": {"users": 1_000_000, "queries": 100, "methods": "most", "step": 2},
     "full": {"users": 1_000_000, "queries": 200, "methods": "all", "step": 1},
@@ -37,7 +37,7 @@ METHODS: Mapping[str, Sequence[str]] = {
     "with HIO": ALL,
     "all": ALL,
 }
-REPETITIONS = {"smoke": 1, "quick": 2, "full": 10}
+REPETITIONS: Mapping[Scale, int] = {"smoke": 1, "quick": 2, "full": 10}
 
 
 def data_of(setting: Setting) -> Sequence[DataSet]:

@@ -4,6 +4,7 @@ python papers/004/table2.py
 """
 
 from dither.ranges.granularity import guideline, power_of_two
+from dither.reproduce.measured import Coordinate
 
 SIZE = 64
 BUDGETS = [round(0.2 * step, 1) for step in range(1, 11)]
@@ -36,7 +37,7 @@ def label(d: int, exponent: float) -> str:
     return f"d={d}, lg n={exponent}"
 
 
-def printed(side: int) -> dict[tuple[str, float], int]:
+def printed(side: int) -> dict[tuple[Coordinate, Coordinate], float | str]:
     """What the paper prints, by row and budget: g1 for side 0, g2 for side 1."""
     return {
         (label(*setting), epsilon): int(cell.split(",")[side])
