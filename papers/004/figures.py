@@ -56,7 +56,7 @@ def sets(data: Sequence[str], **more: Coordinate) -> tuple[Panel, ...]:
 _ROUND = {"ends": ROUND}
 _CELL_LINES = (
     Line("HDG", "HDG, guideline"),
-    *(Line(name_of(*pair)) for pair in PAIRS),
+    *(Line(name_of(*pair), kind="control") for pair in PAIRS),
     Line(OWN, "HDG, own cells", kind="dither"),
 )
 
@@ -89,7 +89,8 @@ FIGURES: tuple[Figure | Table, ...] = (
         _EPSILON,
         sets(DATA, d=6),
         lines=_CELL_LINES,
-        note="All pairs of powers of two with g2 <= g1; the guideline's is one of them at each epsilon. " + _STAND_INS,
+        note="Grey: all pairs of powers of two with g2 <= g1; the guideline's is one of them at each epsilon. "
+        + _STAND_INS,
     ),
     _errors(
         "fig7_free",

@@ -30,7 +30,7 @@ from .people import ROUND, Asked, People
 from .response_matrix import Response, response_matrix
 from .sweeps import DATA, EPSILONS, METHODS, REPETITIONS, SIZES, data_of, mechanisms_of
 
-Floats = NDArray[np.float64]
+Floats = NDArray[Any]
 Tables = Mapping[tuple[int, ...], Floats]  # by attributes
 
 D, C = 6, 64
@@ -262,7 +262,7 @@ SPREAD = Experiment(
     {"smoke": 1, "quick": 1, "full": 2},
     size={
         "smoke": {**SIZES["smoke"], "runs": 3},
-        "quick": {**SIZES["quick"], "runs": 4},
+        "quick": {**SIZES["quick"], "runs": 3},
         "full": {**SIZES["full"], "runs": 10},
     },
     only={"smoke": {"data": "Normal", "epsilon": 1.0}},

@@ -202,7 +202,7 @@ LAMBDA = Experiment(
     by_lambda,
     grid(data=DATA),
     REPETITIONS,
-    size=SIZES,
+    size={**SIZES, "quick": {**SIZES["quick"], "queries": 30}},
     only={"smoke": {"data": "Normal"}},
     mechanisms=mechanisms_of,
     data=data_of,
