@@ -46,7 +46,9 @@ def oracles(found: Measured) -> Verdict:
             hashed = max(hashed, abs(values["OLH"] / values["eq. 3"] - 1))
             if (values["GRR"] < values["OLH"]) != (c < border):
                 wrong.append(f"epsilon {epsilon}, c {c}")
-    text = f"GRR: eq. 2 is off by {plain:.1e} at most; OLH with a whole c': by {hashed:.2%} from eq. 3; "
+    text = f"GRR: eq. 2 is off by {plain:.1e} at most; OLH with a whole c': by {hashed:.2%} from eq. 3 "
+    at = {line: here.value(line=line, c=16, epsilon=1.0) for line in ("OLH", "eq. 3")}
+    text += f"({at['OLH']:.4f} against {at['eq. 3']:.4f} at epsilon 1); "
     text += (
         f"the border c - 2 < 3E is wrong at {', '.join(wrong)}"
         if wrong
