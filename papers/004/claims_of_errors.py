@@ -125,7 +125,7 @@ def tables_beat_hierarchies(found: Measured) -> Verdict:
 def grids_of_pairs(found: Measured) -> Verdict:
     """TDG against the baselines."""
     outcome = race(found, "TDG", BASELINES, fig1(found))
-    return judged(not outcome.lost, f"TDG: {outcome}")
+    return judged(outcome.leads, f"TDG: {outcome}")
 
 
 def hybrid_before_pairs(found: Measured) -> Verdict:
@@ -290,7 +290,7 @@ def more_users(found: Measured) -> Verdict:
     first = [cell for cell in grid if cell["lg n"] == sizes[0]]
     falls, stays = falling(found, [(cell, {**cell, "lg n": sizes[-1]}) for cell in first])
     text = f"from lg n {sizes[0]:g} to {sizes[-1]:g}: {falls}{listed(stays)}. HDG: {outcome}"
-    return judged(not outcome.lost and not stays, text)
+    return judged(outcome.leads and not stays, text)
 
 
 def full_marginals(found: Measured) -> Verdict:
@@ -308,7 +308,7 @@ def full_marginals(found: Measured) -> Verdict:
     )
     text = f"HDG but on Ipums: {rest}. CALM against HDG on the stand-in for Ipums: {calm}. "
     text += f"TDG against CALM on the others: {grids}"
-    if not rest.lost and not calm.lost and not grids.lost:
+    if rest.leads and not calm.lost and grids.leads:
         return holds(text)
     return corrected(text) if len(rest.lost) < len(rest.ratios) / 2 else refuted(text)
 
@@ -317,7 +317,7 @@ def full_ranges(found: Measured) -> Verdict:
     """All squares of half of the values."""
     here = found.select(queries="ranges")
     outcome = race(here, "HDG", ("LHIO", "CALM", "MSW", "TDG", "Uni"), cells(here, "data", "epsilon", "queries"))
-    return judged(not outcome.lost, f"HDG: {outcome}")
+    return judged(outcome.leads, f"HDG: {outcome}", otherwise=refuted if outcome.lost else corrected)
 
 
 def counts(found: Measured) -> Verdict:
@@ -356,7 +356,7 @@ def new_data(by_epsilon: Measured, by_attributes: Measured) -> Verdict:
     ]
     pairs = race(by_attributes, "TDG", ("HDG",), grid)
     text = f"HDG against the baselines: {outcome}. TDG against HDG on the stand-in for Loan, lambda 4, by d: {pairs}"
-    return judged(not outcome.lost, text)
+    return judged(outcome.leads, text, otherwise=refuted if outcome.lost else corrected)
 
 
 def covariances(found: Measured) -> Verdict:

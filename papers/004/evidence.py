@@ -88,6 +88,11 @@ class Race(NamedTuple):
         """The median ratio."""
         return sorted(self.ratios)[len(self.ratios) // 2]
 
+    @property
+    def leads(self) -> bool:
+        """Whether it is surely ahead in most cells, and surely behind in none."""
+        return not self.lost and self.won > len(self.ratios) / 2
+
     def __str__(self) -> str:
         shown = f"; surely behind in {len(self.lost)}" + (f", e.g. {'; '.join(self.lost[:3])}" if self.lost else "")
         return (
