@@ -30,6 +30,7 @@ class Response:
     column_cuts: NDArray[np.int64]
     iterations: int
     converged: bool
+    changes: tuple[float, ...] = ()  # the sum of all changes in each round
 
     def full(self) -> Floats:
         """One entry for each pair of values."""
@@ -76,14 +77,14 @@ def response_matrix(
         (table, _Parts.of(pieces[0], cuts[2]), _Parts.of(pieces[1], cuts[3])),
     ]
     matrix = np.outer(np.diff(pieces[0]), np.diff(pieces[1])) / float(pieces[0][-1] * pieces[1][-1])
-    rounds, converged = 0, False
-    while rounds < most and not converged:
+    converged, changes = False, []
+    while len(changes) < most and not converged:
         before = matrix
         for targets, down, across in parts:
             matrix = matrix * across.spread(down.spread(_ratio(targets, across.sums(down.sums(matrix, 0), 1)), 0), 1)
-        rounds += 1
-        converged = bool(np.abs(matrix - before).sum() < tolerance)
-    return Response(matrix, *pieces, rounds, converged)
+        changes.append(float(np.abs(matrix - before).sum()))
+        converged = changes[-1] < tolerance
+    return Response(matrix, *pieces, len(changes), converged, tuple(changes))
 
 
 def closed_form(row: Floats, column: Floats, table: Floats, row_cuts: Cuts, column_cuts: Cuts) -> Floats:
