@@ -33,11 +33,11 @@ from dither.ranges.grid import checked_cuts, listed_entries
 Floats = NDArray[np.float64]
 
 PLACES = 1 << 20
-# Of the scale, shared out evenly. At half and twice of it errors are 6 and 4% larger, about what two collections differ by
-# (`python benchmarks/constants.py ranges.quantile_places._EVEN`).
+# Of the scale, shared out evenly. At half and twice of it errors are 6 and 4% larger, known to some percent as other
+# reports are collected (`python benchmarks/constants.py ranges.quantile_places._EVEN`).
 _EVEN = 0.1
-# How far a cut is drawn into a gap. At half and twice of it errors are .3% smaller and 2% larger, less than what two
-# collections differ by (`python benchmarks/constants.py ranges.quantile_places._GAP`).
+# How far a cut is drawn into a gap. At half and twice of it errors are .3% smaller and 2% larger, known to some
+# percent, too (`python benchmarks/constants.py ranges.quantile_places._GAP`).
 _GAP = 0.1
 _FEW = 16  # values that are not smoothed to find gaps
 _DENSEST = 1.5  # density at a cut, over the mean one: more is as bad
