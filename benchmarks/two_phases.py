@@ -6,8 +6,8 @@
 Six attributes of 64 values. Queries about one to four attributes, half of which cover half of each domain, and half of
 which end at quantiles of the users. Errors are mean absolute ones; their ratios are geometric means over the kinds of
 queries. Coverage is that of 95% intervals, for one to four attributes. "Off" is the mean absolute error and "state" the
-standard error, both in thousandths, as geometric means over the kinds of queries. No constant is chosen by these users:
-they are calibrated on those of benchmarks/range_calibration.py (`python benchmarks/constants.py`).
+standard error, both in thousandths, as geometric means over the kinds of queries. What
+was chosen by looking at these users, and what was not, is in docs/decisions/0048-honest-ranges.md.
 """
 
 from collections.abc import Callable

@@ -58,7 +58,9 @@ _FLAT = 1e-2  # of log-posterior, gained by a step
 _LONGEST = 4.0  # of theta in a step
 _NEGLIGIBLE = 1e-4  # weight of a fit
 _MOST_HEARD = 2.0**40  # reports: with more, nothing of the prior is left in a float
-_HEIGHT = 2.0  # standard deviation of a spike of log-density
+# Standard deviation of a spike of log-density. At half and twice of it errors of range queries are .6 and .9% larger
+# (`python benchmarks/constants.py estimation.density._HEIGHT`).
+_HEIGHT = 2.0
 _LATTICES = (5, 10)  # people round to these
 _MOST_SPIKES, _SEARCHED = 24, 2
 _SHARPEST = 2.0**38  # precision of a sum, times the squared share of a cell: the same

@@ -47,7 +47,9 @@ _SPREADS = np.geomspace(0.005, 2.0, 9)
 _ENOUGH_PAIRS = 3  # to speak of their mean
 _LADDER = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 13)])
 _SPLIT_LADDER = np.array([0.0, 0.03, 0.1])  # of what two clusters leave over: more is anything
-_CLUSTERED = 0.05  # of pairs are two clusters, as long as no pair tells
+# Of pairs are two clusters, as long as no pair tells. Half or twice of it changes errors by .03%
+# (`python benchmarks/constants.py ranges.interaction._CLUSTERED`).
+_CLUSTERED = 0.05
 # Of the evidence, in what is left open. It hardly matters: at half and twice of it intervals about two attributes hold
 # 97.0 and 97.3%, and errors are stated 2% smaller and 1% larger (`python benchmarks/constants.py
 # ranges.interaction._TEMPER`).

@@ -33,8 +33,12 @@ from dither.ranges.grid import checked_cuts, listed_entries
 Floats = NDArray[np.float64]
 
 PLACES = 1 << 20
-_EVEN = 0.1  # of the scale, shared out evenly. Chosen once, and not varied since
-_GAP = 0.1  # how far a cut is drawn into a gap. Errors at 0, .1 and .3 differ by less than the seeds do
+# Of the scale, shared out evenly. At half and twice of it errors are 6 and 4% larger, known to some percent as other
+# reports are collected (`python benchmarks/constants.py ranges.quantile_places._EVEN`).
+_EVEN = 0.1
+# How far a cut is drawn into a gap. At half and twice of it errors are .3% smaller and 2% larger, known to some
+# percent, too (`python benchmarks/constants.py ranges.quantile_places._GAP`).
+_GAP = 0.1
 _FEW = 16  # values that are not smoothed to find gaps
 _DENSEST = 1.5  # density at a cut, over the mean one: more is as bad
 
