@@ -1,7 +1,7 @@
 """001 chapter 6 exactly as printed: LDPVec (Algorithm 6), federated LDP-SGD (section 6.1.1), and what they really give.
 
-**LDPVec** adds noise to the angles of a gradient, scaled by their "collective sensitivity", and sends the norm as it is.
-`ldpvec_certificate` says what that is worth:
+**LDPVec** adds noise to the angles of a gradient, scaled by their "collective sensitivity", and sends the norm as it
+is. `ldpvec_certificate` says what that is worth:
 
 - two gradients of different norms are told apart by one look: delta = 1, whatever epsilon;
 - even for gradients of one norm the angles are not clipped, while the noise is scaled by beta: directions differ by

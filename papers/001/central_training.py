@@ -163,7 +163,7 @@ LOGISTIC = Experiment(
     {"smoke": 1, "quick": 2, "full": 100},
     size={
         "smoke": {"pictures": "small digits", "records": 1438, "iterations": 40, "smaller": 4},
-        "quick": {"pictures": "mnist", "records": 10_000, "iterations": 350, "smaller": 4},
+        "quick": {"pictures": "mnist", "records": 10_000, "iterations": 350, "smaller": 8},
         "full": {"pictures": "mnist", "records": 60_000, "iterations": 350, "smaller": 1},
     },
     data=data,
@@ -301,7 +301,7 @@ CNN = Experiment(
     {"smoke": 1, "quick": 2, "full": 1},
     size={
         "smoke": {"pictures": "digits", "records": 1438, "smaller": 256, "epochs": 2, "counted": 60_000},
-        "quick": {"pictures": "mnist", "records": 10_000, "smaller": 128, "epochs": 20, "counted": 60_000},
+        "quick": {"pictures": "mnist", "records": 10_000, "smaller": 256, "epochs": 20, "counted": 60_000},
         "full": {"pictures": "mnist", "records": 60_000, "smaller": 1, "epochs": 20, "counted": 60_000},
     },
     only={"smoke": {"noise": "σ = 1"}},
@@ -316,7 +316,7 @@ RESNET = Experiment(
     {"smoke": 1, "quick": 3, "full": 10},
     size={
         "smoke": {"pictures": "small digits", "records": 1438, "smaller": 256, "epochs": 2, "counted": 50_000},
-        "quick": {"pictures": "small digits", "records": 1438, "smaller": 64, "epochs": 20, "counted": 50_000},
+        "quick": {"pictures": "small digits", "records": 1438, "smaller": 128, "epochs": 20, "counted": 50_000},
         "full": {"pictures": "small digits", "records": 1438, "smaller": 16, "epochs": 20, "counted": 50_000},
     },
     only={"smoke": {"noise": "σ = 0.1"}},

@@ -1,8 +1,9 @@
 """Fig. 5.1, 5.3 and 5.4: what noise does to the direction and to the values of averaged gradients of a real network.
 
-001 takes 450,000 gradients of a CNN on CIFAR-10, 36 GB of them. Here they are those of the CNN of Table 5.2 on MNIST, of
-which some dimensions are chosen at random: B clipped gradients are drawn (again and again, where B is more than there
-are) and averaged, and the average is perturbed. The squared errors are sums over angles and over coordinates (eq. 3.22).
+001 takes 450,000 gradients of a CNN on CIFAR-10, 36 GB of them. Here they are those of the CNN of Table 5.2 on MNIST,
+of which some dimensions are chosen at random: B clipped gradients are drawn (again and again, where B is more than
+there are) and averaged, and the average is perturbed. The squared errors are sums over angles and over coordinates
+(eq. 3.22).
 
 Four perturbations: DP with noise C sigma / B on every coordinate, as eq. 5.5 has it; DP whose noise is *not* divided by
 B, which is what some of the printed remarks would need; and Algorithm 5 with and without its step 5.
@@ -123,13 +124,12 @@ DIRECTIONS = Experiment(
     "001.directions",
     directions,
     tuple(_SETTINGS.values()),
-    {"smoke": 1, "quick": 5, "full": 100},
+    {"smoke": 1, "quick": 3, "full": 100},
     size={
         "smoke": {"pictures": "digits", "gradients": 256},
-        "quick": {"pictures": "mnist", "gradients": 4096},
+        "quick": {"pictures": "mnist", "gradients": 2048},
         "full": {"pictures": "mnist", "gradients": 16384},
     },
     only={"smoke": ({"d": 5000, "B": 2048}, {"d": 500}, {"d": 1000})},
     data=data,
 )
-

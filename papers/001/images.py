@@ -1,8 +1,8 @@
 """The pictures that models are trained on: MNIST, or scikit-learn's digits where nothing but a package is at hand.
 
-Digits are 8 by 8; enlarged three times and framed they have the 28 by 28 pixels of MNIST, so that one network fits both.
-They stand in for CIFAR-10, CelebA and FMNIST as well, which cannot be had offline: all that is asked of them is ten
-classes of real pictures.
+Digits are 8 by 8; enlarged three times and framed they have the 28 by 28 pixels of MNIST, so that one network fits
+both. They stand in for CIFAR-10, CelebA and FMNIST as well, which cannot be had offline: all that is asked of them is
+ten classes of real pictures.
 """
 
 from collections.abc import Sequence

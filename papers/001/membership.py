@@ -84,7 +84,7 @@ MEMBERSHIP = Experiment(
     "001.membership",
     membership,
     grid(method=tuple(METHODS), epsilon=(4.9, 11.3)),
-    {"smoke": 1, "quick": 5, "full": 100},
+    {"smoke": 1, "quick": 4, "full": 100},
     size={"smoke": {"epochs": 5}, "quick": {"epochs": 50}, "full": {"epochs": 50}},
     cost="CelebA and FMNIST cannot be had offline.",
 )

@@ -125,7 +125,7 @@ AVERAGES = Experiment(
     {"smoke": 1, "quick": 3, "full": 20},
     size={
         "smoke": {"pictures": "digits", "gradients": 256, "means": 20},
-        "quick": {"pictures": "mnist", "gradients": 4096, "means": 50},
+        "quick": {"pictures": "mnist", "gradients": 2048, "means": 50},
         "full": {"pictures": "mnist", "gradients": 16384, "means": 200},
     },
     data=data,
@@ -161,6 +161,7 @@ STEP_PRIVACY = Experiment("001.step_privacy", step_privacy, ({},), {"smoke": 1, 
 # Theorem 10: equal privacy --------------------------------------------------------------------------------------------
 
 EQUAL = ("DP-SGD", "GeoDP records", "GeoDP records, tangent", "GeoDP batch")
+EQUAL_RATES = (3.0, 10.0)
 
 
 def equal_privacy(setting: Setting, seed: int) -> Iterator[Number]:
@@ -174,7 +175,7 @@ def equal_privacy(setting: Setting, seed: int) -> Iterator[Number]:
 EQUAL_PRIVACY = Experiment(
     "001.equal_privacy",
     equal_privacy,
-    grid(method=EQUAL, epsilon=(1.0, 8.0), rate=(3.0, 10.0)),
+    grid(method=EQUAL, epsilon=(1.0, 8.0), rate=EQUAL_RATES),
     {"smoke": 1, "quick": 2, "full": 5},
     only={"smoke": {"method": "DP-SGD", "epsilon": 8.0}},
 )
