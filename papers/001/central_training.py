@@ -300,7 +300,7 @@ CNN = Experiment(
     grid(method=tuple(CNN_ROWS), noise=("σ = 10", "σ = 1")),
     {"smoke": 1, "quick": 2, "full": 1},
     size={
-        "smoke": {"pictures": "digits", "records": 1438, "smaller": 256, "epochs": 2, "counted": 60_000},
+        "smoke": {"pictures": "digits", "records": 1438, "smaller": 256, "epochs": 1, "counted": 60_000},
         "quick": {"pictures": "mnist", "records": 10_000, "smaller": 256, "epochs": 20, "counted": 60_000},
         "full": {"pictures": "mnist", "records": 60_000, "smaller": 1, "epochs": 20, "counted": 60_000},
     },
@@ -315,7 +315,7 @@ RESNET = Experiment(
     grid(method=tuple(RESNET_ROWS), noise=("σ = 0.1", "σ = 0.01")),
     {"smoke": 1, "quick": 3, "full": 10},
     size={
-        "smoke": {"pictures": "small digits", "records": 1438, "smaller": 256, "epochs": 2, "counted": 50_000},
+        "smoke": {"pictures": "small digits", "records": 1438, "smaller": 256, "epochs": 1, "counted": 50_000},
         "quick": {"pictures": "small digits", "records": 1438, "smaller": 128, "epochs": 20, "counted": 50_000},
         "full": {"pictures": "small digits", "records": 1438, "smaller": 16, "epochs": 20, "counted": 50_000},
     },

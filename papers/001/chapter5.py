@@ -15,14 +15,14 @@ _STAND_IN = (
     "private: one step of it spends an epsilon of about (B/σ)²/2."
 )
 _ERRORS = (
-    Line("θ, GeoDP as printed", kind="as printed"),
-    Line("θ, DP"),
-    Line("g, GeoDP as printed", kind="as printed"),
-    Line("g, DP"),
-    Line("θ, GeoDP without step 5"),
-    Line("g, GeoDP without step 5"),
-    Line("θ, DP, noise not divided by B"),
-    Line("g, DP, shrunk", "g, DP, shrunk (dither)", kind="dither"),
+    Line("θ, GeoDP as printed", "θ GeoDP", kind="as printed"),
+    Line("θ, DP", "θ DP"),
+    Line("g, GeoDP as printed", "g GeoDP", kind="as printed"),
+    Line("g, DP", "g DP"),
+    Line("θ, GeoDP without step 5", "θ GeoDP, no step 5"),
+    Line("g, GeoDP without step 5", "g GeoDP, no step 5"),
+    Line("θ, DP, noise not divided by B", "θ DP, noise not / B"),
+    Line("g, DP, shrunk", "g DP, shrunk (dither)", kind="dither"),
 )
 _BETAS = (1.0, 0.1, 0.01)
 _LETTERS = "abcdefghi"
@@ -51,13 +51,13 @@ _LINES_55 = (
     Line("DP"),
     Line("GeoDP, β = 1", kind="as printed"),
     Line("GeoDP, β = 0.5", kind="as printed"),
-    Line("GeoDP, β = 0.5, without step 5"),
+    Line("GeoDP, β = 0.5, without step 5", "GeoDP, β = 0.5, no step 5"),
     Line("DP, σ = 0.01"),
     Line("GeoDP, σ = 0.01", kind="as printed"),
     Line("DP, σ = 0.1"),
     Line("GeoDP, σ = 0.1", kind="as printed"),
-    Line(BETTER, kind="dither"),
-    Line("control", "control: a direction without data", kind="control"),
+    Line(BETTER, "DP-SGD, momentum (dither)", kind="dither"),
+    Line("control", "control: no data", kind="control"),
 )
 _SMALLER = (
     "Batches are smaller than printed by the factor in the size, and so is σ: the noise on an averaged gradient is "

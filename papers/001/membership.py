@@ -85,6 +85,7 @@ MEMBERSHIP = Experiment(
     membership,
     grid(method=tuple(METHODS), epsilon=(4.9, 11.3)),
     {"smoke": 1, "quick": 4, "full": 100},
-    size={"smoke": {"epochs": 5}, "quick": {"epochs": 50}, "full": {"epochs": 50}},
+    size={"smoke": {"epochs": 1}, "quick": {"epochs": 50}, "full": {"epochs": 50}},
+    only={"smoke": {"epsilon": 4.9}},
     cost="CelebA and FMNIST cannot be had offline.",
 )

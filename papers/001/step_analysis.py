@@ -177,7 +177,7 @@ EQUAL_PRIVACY = Experiment(
     equal_privacy,
     grid(method=EQUAL, epsilon=(1.0, 8.0), rate=EQUAL_RATES),
     {"smoke": 1, "quick": 2, "full": 5},
-    only={"smoke": {"method": "DP-SGD", "epsilon": 8.0}},
+    only={"smoke": {"method": "DP-SGD", "epsilon": 8.0, "rate": 10.0}},
 )
 
 
