@@ -24,7 +24,7 @@ from dither.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
 Numbers = NDArray[np.float64]
 
 
-def claimed_sensitivity(d: int, beta: float, batch: int) -> float:
+def claimed_sensitivity(d: int, beta: float, batch: float) -> float:
     """Step 6 of Algorithm 5: what one record is said to change about the direction.
 
     >>> round(claimed_sensitivity(2, 1.0, 1024), 4)
@@ -37,19 +37,66 @@ def direction(gradients: Numbers, clip: float, beta: float) -> tuple[float, Numb
     """Steps 3 to 5: the magnitude and the clipped angles of the averaged clipped gradient."""
     norms = np.linalg.norm(gradients, axis=1, keepdims=True)
     magnitude, angles = to_spherical((gradients / np.maximum(1, norms / clip)).mean(axis=0))
-    angles[:-1] = np.maximum(angles[:-1], (1 - beta) * math.pi)
-    angles[-1] = np.clip(angles[-1], -beta * math.pi, beta * math.pi)
-    return float(magnitude), angles
+    return float(magnitude), clipped(angles, beta)
+
+
+def clipped(angles: Numbers, beta: float) -> Numbers:
+    """Step 5: all angles but the last to (1 - beta) pi or more, the last to beta pi on either side."""
+    kept = np.maximum(angles, (1 - beta) * math.pi)
+    kept[-1] = np.clip(angles[-1], -beta * math.pi, beta * math.pi)
+    return kept
 
 
 def geodp(
     gradients: Numbers, clip: float, beta: float, multiplier: float, random: np.random.Generator
 ) -> tuple[Numbers, Numbers]:
     """Steps 3 to 7: the noisy gradient, and its noisy angles."""
-    (batch, d), (magnitude, angles) = gradients.shape, direction(gradients, clip, beta)
+    norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+    average = (gradients / np.maximum(1, norms / clip)).mean(axis=0)
+    return perturbed(average, len(gradients), clip, beta, multiplier, random)
+
+
+def perturbed(
+    average: Numbers,
+    batch: float,
+    clip: float,
+    beta: float,
+    multiplier: float,
+    random: np.random.Generator,
+    *,
+    step_5: bool = True,
+) -> tuple[Numbers, Numbers]:
+    """Steps 4 to 7 on an averaged gradient. Without step 5 angles are not clipped, and the noise is for nothing."""
+    magnitude, angles = to_spherical(average)
+    if step_5:
+        angles = clipped(angles, beta)
     magnitude += clip / batch * multiplier * random.normal()
-    angles = angles + claimed_sensitivity(d, beta, batch) * multiplier * random.normal(size=d - 1)
+    angles = angles + claimed_sensitivity(len(average), beta, batch) * multiplier * random.normal(size=angles.size)
     return from_spherical(magnitude, angles), angles
+
+
+def dp_sgd(average: Numbers, batch: float, clip: float, multiplier: float, random: np.random.Generator) -> Numbers:
+    """What Algorithm 5 is compared with: noise on the coordinates of the average (eq. 5.5)."""
+    return average + clip / batch * multiplier * random.normal(size=average.shape)
+
+
+def certificate(multiplier: float, batch: float, delta: float) -> float:
+    """The true epsilon of one step: a record may move the angles of an average by their whole diameter.
+
+    The noise is for a B-th of it, so it is the Gaussian mechanism with a multiplier of sigma / B, whatever d and beta.
+
+    >>> round(certificate(10.0, 8192, 1e-5))
+    339037
+    """
+    return gaussian_epsilon(multiplier / batch, delta)
+
+
+def corners(d: int, beta: float, margin: float = 1e-3) -> tuple[Numbers, Numbers]:
+    """Two unit vectors whose clipped angles lie at opposite corners of the region, but for a margin in radians."""
+    low = np.full(d - 1, (1 - beta) * math.pi + margin)
+    high = np.full(d - 1, math.pi - margin)
+    low[-1], high[-1] = -beta * math.pi + margin, beta * math.pi - margin
+    return from_spherical(1.0, low), from_spherical(1.0, high)
 
 
 def flipped(batch: int, d: int = 2) -> tuple[Numbers, Numbers]:

@@ -147,10 +147,12 @@ def test_nothing_declared_refuses_nothing_but_counts_of_no_reports():
     assert unknown.size is None
 
 
-@pytest.mark.parametrize(("d", "size"), [(2, 32), (63, 32), wide(64, 256), wide(256, 256), wide(300, 512)])
+@pytest.mark.parametrize(
+    ("d", "size"), [(2, 32), (63, 32), wide(64, 256), wide(256, 256), wide(300, 512), (3000, 8192)]
+)
 def test_codewords_stay_within_what_is_declared(d, size):
     book, rng = codebook(d, size), np.random.default_rng(1)
-    declared = vector_sums(d, int(np.ceil(book.length)), book.squares)
+    declared = vector_sums(d, int(np.ceil(book.length)), book.squares, shift=book.shift)
     for seed, codeword in zip(rng.integers(0, 2**63, 30), rng.integers(0, 2 * size, 30), strict=True):
         counts = book.sums(np.array([seed], dtype=np.uint64), np.array([codeword]))
         assert declared.fault(1, counts) is None

@@ -165,18 +165,22 @@ class VectorSums(Bounded):
     """Sums of vectors, `number` in a report, over the sums of the squares of their entries.
 
     So many entries do not add up to more than their squares allow (Cauchy and Schwarz): without it every coordinate
-    could be as large as the whole vector.
+    could be as large as the whole vector. Squares may lack their last `shift` bits, each less than one of the rest.
     """
 
     number: int = 1
+    shift: int = 0
 
     def _fault(self, reports: NDArray, counts: NDArray[np.int64]) -> str | None:
         fault = super()._fault(reports, counts)
         if fault is not None:
             return fault
         sums, squares, vectors = counts[:, 0], counts[:, 1], _times(reports[:, None], self.number)
-        exact = max(_largest(sums) ** 2, _largest(vectors) * _largest(squares)) < _EXACT
+        lost = _largest(vectors) if self.shift else 0
+        exact = max(_largest(sums) ** 2, _largest(vectors) * (_largest(squares) + lost) << self.shift) < _EXACT
         entries, allowed = (sums, squares) if exact else (sums.astype(object), squares.astype(object))
+        if self.shift:
+            allowed = (allowed + vectors) << self.shift
         wrong = entries * entries > vectors * allowed
         if not wrong.any():
             return None
@@ -184,16 +188,16 @@ class VectorSums(Bounded):
         return f"{_place('count 0,', wrong)} is more than {squared}, the squares of so many entries, allows"
 
 
-def vector_sums(d: int, length: int, squares: tuple[int, int], count: int = 1) -> VectorSums:
+def vector_sums(d: int, length: int, squares: tuple[int, int], count: int = 1, shift: int = 0) -> VectorSums:
     """Sums of `count` vectors of whole numbers no longer than `length`, over those of the squares of their entries.
 
-    `squares` says between which numbers all the squares of one vector lie together.
+    `squares` says between which numbers all the squares of one vector lie together, each without its last `shift` bits.
     """
     across = isqrt(d * length * length) + 1  # no sum of entries is larger: Cauchy and Schwarz
     entries = np.array([[length], [squares[1]]], dtype=np.int64) * count
     low, high = np.array([[-across, squares[0]], [across, squares[1]]], dtype=np.int64) * count
     sums = (SumBound((-1,), low, high),)
-    return VectorSums((2, d), entries * np.array([[-1], [0]]), entries, sums, number=count, attained=False)
+    return VectorSums((2, d), entries * np.array([[-1], [0]]), entries, sums, number=count, shift=shift, attained=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -310,7 +310,7 @@ class UnitVector(Mechanism[Estimate]):
 
     @cached_property
     def contributions(self) -> Bounded:
-        return vector_sums(self.d, math.ceil(self.book.length), self.book.squares, self.number)
+        return vector_sums(self.d, math.ceil(self.book.length), self.book.squares, self.number, self.book.shift)
 
 
 def best_codewords(d: int, epsilon: float) -> int:

@@ -8,6 +8,8 @@ from dither.display.table import TextTable
 from dither.reproduce.experiments import Experiment
 from dither.reproduce.measured import Coordinate, Coordinates, Measured, NotMeasuredError
 
+_ROUNDING = 1e-12  # of a number: what repetitions of the same one differ by
+
 Kind = Literal["paper", "dither", "as printed", "control", "limit"]
 
 
@@ -123,4 +125,4 @@ class Table:
         if not found:
             return ""
         value, stderr = f"{found[0].value:,.{self.digits}g}", found[0].stderr
-        return f"{value} ± {stderr:.2g}" if stderr > 0 else value
+        return f"{value} ± {stderr:.2g}" if stderr > _ROUNDING * abs(found[0].value) else value
