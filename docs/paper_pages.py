@@ -19,7 +19,6 @@ from dither.errors import DitherError
 from dither.reproduce import papers, publication
 from dither.reproduce.claims import OUTCOMES
 from dither.reproduce.drawing import draw
-from dither.reproduce.figures import Figure
 from dither.reproduce.measured import Measured
 
 MARK = re.compile(r"<!--\s*paper:\s*(\w+)\s*-->")
@@ -31,7 +30,7 @@ FOLDER = "figures"
 @cache
 def kept(number: str) -> tuple[papers.Paper, dict[str, Measured]]:
     """A paper, and the numbers that are kept of it."""
-    paper = papers.load(number)
+    paper = papers.load_paper(number)
     return paper, paper.kept()
 
 
@@ -41,7 +40,7 @@ def pictures(number: str) -> dict[str, bytes]:
     found = {}
     for entry in paper.figures:
         numbers = measured.get(entry.experiment.name)
-        if isinstance(entry, Figure) and numbers is not None and len(entry.shown(numbers)):
+        if entry.shown_as == "picture" and numbers is not None and len(entry.shown(numbers)):
             file = io.BytesIO()
             with mpl.rc_context({"svg.hashsalt": entry.name}):
                 draw(entry, numbers).savefig(file, format="svg", metadata={"Date": None})

@@ -20,7 +20,7 @@ from dither.core.mechanism import Mechanism
 from dither.errors import require
 from dither.mechanisms.window import square_wave_share
 from dither.reproduce.experiments import Experiment, Scale, Setting, grid
-from dither.reproduce.measured import Coordinates, Number, number
+from dither.reproduce.measured import Coordinates, Number, measured_value
 from dither.utility import Deviation, deviation
 
 from .recalibration_as_printed import laplace_bound, piecewise_variance
@@ -79,19 +79,19 @@ def case_study(setting: Setting, seed: int) -> Iterator[Number]:
     """Bias and variance, the constant of the density, and the probability of being within tolerances."""
     epsilon = float(setting["epsilon"])
     laws = case_laws(epsilon)
-    yield number(crossing(laws), quantity="tolerance at which both are as likely")
+    yield measured_value(crossing(laws), quantity="tolerance at which both are as likely")
     for name, found in laws.items():
         variance = float(found.variance)
-        yield number(float(found.bias), mechanism=name, quantity="bias")
-        yield number(variance * REPORTS, mechanism=name, quantity="variance of a report")
-        yield number(variance, mechanism=name, quantity="variance")
-        yield number(found.mse, mechanism=name, quantity="MSE")
-        yield number(math.sqrt(2 * math.pi * variance), mechanism=name, quantity="1 / height of the density")
+        yield measured_value(float(found.bias), mechanism=name, quantity="bias")
+        yield measured_value(variance * REPORTS, mechanism=name, quantity="variance of a report")
+        yield measured_value(variance, mechanism=name, quantity="variance")
+        yield measured_value(found.mse, mechanism=name, quantity="MSE")
+        yield measured_value(math.sqrt(2 * math.pi * variance), mechanism=name, quantity="1 / height of the density")
         for tolerance in TOLERANCES:
-            yield number(found.within(tolerance), mechanism=name, tolerance=tolerance)
+            yield measured_value(found.within(tolerance), mechanism=name, tolerance=tolerance)
     printed = piecewise_variance(epsilon, VALUES)
-    yield number(printed, mechanism="Piecewise, formula as printed", quantity="variance of a report")
-    yield number(printed / REPORTS, mechanism="Piecewise, formula as printed", quantity="variance")
+    yield measured_value(printed, mechanism="Piecewise, formula as printed", quantity="variance of a report")
+    yield measured_value(printed / REPORTS, mechanism="Piecewise, formula as printed", quantity="variance")
 
 
 def crossing(found: Mapping[str, Deviation]) -> float:
@@ -113,13 +113,13 @@ def moments_by_value(setting: Setting, seed: int) -> Iterator[Number]:
             mechanism = getattr(dither, name)(epsilon)
             reading = mechanism.read_by("naive" if name == "SquareWave" else "calibrated")
             found = reading.moments(x)
-            yield number(float(found.variance[0]), mechanism=name, at=value, quantity="variance")
-            yield number(float(found.bias[0]), mechanism=name, at=value, quantity="bias")
+            yield measured_value(float(found.variance[0]), mechanism=name, at=value, quantity="variance")
+            yield measured_value(float(found.bias[0]), mechanism=name, at=value, quantity="bias")
         grown = math.expm1(epsilon / 2)
         right = value**2 / grown + (grown + 4) / (3 * grown**2)
-        yield number(right, mechanism="Piecewise, right formula", at=value, quantity="variance")
+        yield measured_value(right, mechanism="Piecewise, right formula", at=value, quantity="variance")
         printed = piecewise_variance(epsilon, x)
-        yield number(printed, mechanism="Piecewise, formula as printed", at=value, quantity="variance")
+        yield measured_value(printed, mechanism="Piecewise, formula as printed", at=value, quantity="variance")
 
 
 ONCE: Mapping[Scale, int] = {"smoke": 1, "quick": 1, "full": 1}
@@ -210,10 +210,10 @@ def berry_esseen(setting: Setting, seed: int) -> Iterator[Number]:
     cube, third = one.moment(2) ** 1.5, one.moment(3)
     for reports in MANY_REPORTS:
         root = math.sqrt(reports)
-        yield number(0.33554 * (third + 0.415 * cube) / (cube * root), line=BOUND, reports=reports)
+        yield measured_value(0.33554 * (third + 0.415 * cube) / (cube * root), line=BOUND, reports=reports)
         if setting["mechanism"] == "Laplace":
-            yield number(laplace_bound(reports), line=PRINTED, reports=reports)
-        yield number(distance(one, reports), line=TRUE, reports=reports)
+            yield measured_value(laplace_bound(reports), line=PRINTED, reports=reports)
+        yield measured_value(distance(one, reports), line=TRUE, reports=reports)
 
 
 def berry_esseen_experiment(name: str) -> Experiment:
@@ -280,17 +280,17 @@ def agreement(found: Numbers, bias: float, stderr: float) -> Iterator[Number]:
     counts, _ = np.histogram(z, edges)
     heights = counts / (len(z) * (edges[1] - edges[0]) * stderr)
     for centre, height in zip((edges[1:] + edges[:-1]) / 2, heights, strict=True):
-        yield number(height, line="reports", deviation=float(f"{bias + stderr * centre:.6g}"))
+        yield measured_value(height, line="reports", deviation=float(f"{bias + stderr * centre:.6g}"))
     for place in np.linspace(-4, 4, 41):
         height = math.exp(-(place**2) / 2) / (math.sqrt(2 * math.pi) * stderr)
-        yield number(height, line="law", deviation=float(f"{bias + stderr * place:.6g}"))
-    yield number(len(found), quantity="runs")
-    yield number(bias, quantity="bias")
-    yield number(stderr, quantity="standard deviation")
-    yield number(float(found.mean()), quantity="mean of runs")
-    yield number(float(np.std(z, ddof=1)), quantity="sd of runs / law")
-    yield number(float(np.mean(found**2)) / (bias**2 + stderr**2), quantity="MSE of runs / law")
-    yield number(float(stats.kstest(z, "norm").pvalue), quantity="Kolmogorov p")
+        yield measured_value(height, line="law", deviation=float(f"{bias + stderr * place:.6g}"))
+    yield measured_value(len(found), quantity="runs")
+    yield measured_value(bias, quantity="bias")
+    yield measured_value(stderr, quantity="standard deviation")
+    yield measured_value(float(found.mean()), quantity="mean of runs")
+    yield measured_value(float(np.std(z, ddof=1)), quantity="sd of runs / law")
+    yield measured_value(float(np.mean(found**2)) / (bias**2 + stderr**2), quantity="MSE of runs / law")
+    yield measured_value(float(stats.kstest(z, "norm").pvalue), quantity="Kolmogorov p")
 
 
 def _asked_by(setting: Setting) -> Sequence[Mechanism[Any]]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from dither.reproduce.claims import Verdict, judged
+from dither.reproduce.claims import Verdict, by_criterion
 from dither.reproduce.measured import Coordinate, Measured, Row
 
 BEYOND_NOISE = 3.0  # standard errors
@@ -41,7 +41,7 @@ def normal_law(found: Measured) -> Verdict:
         right &= abs(off) < _WIDE * found.value(**here, quantity="standard deviation") / math.sqrt(many)
         where = ", ".join(str(value) for value in here.values())
         parts.append(f"{where}: p {row.value:.2f}, sd {shown(ratio)} times the law's")
-    return judged(right, "; ".join(parts))
+    return by_criterion(right, "; ".join(parts))
 
 
 def runs(found: Measured, **where: Coordinate) -> float:
@@ -57,4 +57,4 @@ def squared_error(found: Measured) -> Verdict:
         here = {name: value for name, value in row.where.items() if name != "quantity"}
         right &= abs(row.value - 1) < _WIDE * math.sqrt(2 / runs(found, **here))
         parts.append(shown(row))
-    return judged(right, f"mean square of runs over variance + bias^2: {', '.join(parts)}")
+    return by_criterion(right, f"mean square of runs over variance + bias^2: {', '.join(parts)}")

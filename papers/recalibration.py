@@ -36,8 +36,8 @@ from dither.core.mechanism import Mechanism
 from dither.errors import HarmWarning
 from dither.refine import hdr4me, shrink
 from dither.reproduce.experiments import Experiment, Scale, Setting, grid
-from dither.reproduce.figures import Line
-from dither.reproduce.measured import Coordinates, Number, number
+from dither.reproduce.measured import Coordinates, Number, measured_value
+from dither.reproduce.paper_figures import Line
 
 from .recalibration_as_printed import known_mean_l2
 from .recalibration_data import REAL, SHAPES, Columns, blocks, columns, dimensions, needed, users_of
@@ -223,12 +223,12 @@ def sweep(setting: Setting, seed: int) -> Iterator[Number]:
     if setting["source"] == "reports":
         epsilon = float(setting["epsilon"])
         for line, error in by_reports(mechanism, epsilon, lambda: blocks(name, n), seed):
-            yield number(error, line=line)
+            yield measured_value(error, line=line)
         return
     rng, users = np.random.default_rng(seed), columns(name, n)
     for epsilon in epsilons(mechanism):
         found = by_law(mechanism, epsilon, users, int(setting["draws"]), int(setting["shrinks"]), rng)
-        yield from (number(error, epsilon=epsilon, line=line) for line, error in found)
+        yield from (measured_value(error, epsilon=epsilon, line=line) for line, error in found)
 
 
 def by_dimensions(setting: Setting, seed: int) -> Iterator[Number]:
@@ -238,13 +238,13 @@ def by_dimensions(setting: Setting, seed: int) -> Iterator[Number]:
     if setting["source"] == "reports":
         chosen = dimensions(name, int(setting["d"]))
         rows = lambda: (block[:, chosen] for block in blocks(name, n))  # noqa: E731
-        yield from (number(error, line=line) for line, error in by_reports(mechanism, EPSILON, rows, seed))
+        yield from (measured_value(error, line=line) for line, error in by_reports(mechanism, EPSILON, rows, seed))
         return
     rng, users = np.random.default_rng(seed), columns(name, n)
     for d in DIMENSIONS:
         some = users.some(dimensions(name, d))
         found = by_law(mechanism, EPSILON, some, int(setting["draws"]), int(setting["shrinks"]), rng)
-        yield from (number(error, d=d, line=line) for line, error in found)
+        yield from (measured_value(error, d=d, line=line) for line, error in found)
 
 
 def _mechanisms(setting: Setting) -> Sequence[Mechanism[Any]]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from .framework import ONCE
 from .recalibration import Law, mse, recalibrated
@@ -40,8 +40,8 @@ def lemmas(setting: Setting, seed: int) -> Iterator[Number]:
         forms = {"L1": soft, "L2, |mean|": known_mean_l2(y, reach, mean), "L2, as printed": signed_l2(y, reach, mean)}
         for line, found in forms.items():
             closer = np.abs(found - mean) < np.abs(deviated)
-            yield number(float(np.mean(~closer)), line=line, where=where)
-            yield number(float(len(cases)), line=line, where=where, quantity="cases")
+            yield measured_value(float(np.mean(~closer)), line=line, where=where)
+            yield measured_value(float(len(cases)), line=line, where=where, quantity="cases")
 
 
 def lemmas_experiment(name: str) -> Experiment:
@@ -70,12 +70,12 @@ def theorems(setting: Setting, seed: int) -> Iterator[Number]:
     shrunk = recalibrated(y, found, mean)
     for line in SHRUNK:
         after = mse(shrunk[line], mean)
-        yield number(float(np.mean(after < before)), line=line, quantity="share of draws")
-        yield number(float(np.mean(after) / np.mean(before)), line=line, quantity="error, times that before")
+        yield measured_value(float(np.mean(after < before)), line=line, quantity="share of draws")
+        yield measured_value(float(np.mean(after) / np.mean(before)), line=line, quantity="error, times that before")
         limit = 1.0 if line == "L1" else 2.0
         beyond = np.array([math.erfc(limit / (each * math.sqrt(2))) for each in stderr])
-        yield number(1 - float(np.prod(1 - beyond)), line=line, quantity="claimed")
-        yield number(float(np.prod(beyond)), line=line, quantity="enough")
+        yield measured_value(1 - float(np.prod(1 - beyond)), line=line, quantity="claimed")
+        yield measured_value(float(np.prod(beyond)), line=line, quantity="enough")
 
 
 def theorems_experiment(name: str) -> Experiment:

@@ -2,7 +2,7 @@
 
 import math
 
-from dither.reproduce.claims import Claim, Verdict, corrected, holds, judged, refuted
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, holds, refuted
 from dither.reproduce.measured import Measured
 
 from ..framework import BOUND, MANY_REPORTS, PRINTED, TOLERANCES, TRUE
@@ -53,7 +53,7 @@ def depends_on_value(found: Measured) -> Verdict:
         f"variance over values at most {additive:.1e} apart for Laplace (its lattice; bias {bias:.0e} standard "
         f"deviations), {bounded[0]:.0%} for Piecewise and {bounded[1]:.0%} for the square wave at epsilon 1"
     )
-    return judged(additive < 2e-3 and bias < 1e-6 and min(bounded) > 0.01, text)
+    return by_criterion(additive < 2e-3 and bias < 1e-6 and min(bounded) > 0.01, text)
 
 
 def piecewise_variance(found: Measured) -> Verdict:
@@ -69,7 +69,7 @@ def piecewise_variance(found: Measured) -> Verdict:
         f"printed over right variance {min(ratios):.2f} to {max(ratios):.2f}; with t^2 and h + 3 the formula is that "
         f"of the sampled integers to {max(lattice):.1e}"
     )
-    return judged(max(abs(ratio - 1) for ratio in ratios) < 0.01, text, otherwise=refuted)
+    return by_criterion(max(abs(ratio - 1) for ratio in ratios) < 0.01, text, otherwise=refuted)
 
 
 def printed_numbers(found: Measured) -> Verdict:
@@ -88,7 +88,7 @@ def printed_numbers(found: Measured) -> Verdict:
         else:
             wrong.append(f"{what} {printed:g}, right {value:.4g}")
     text = f"{right} of {len(pairs)} printed numbers are right; " + "; ".join(wrong)
-    return judged(not wrong, text, otherwise=corrected)
+    return by_criterion(not wrong, text, otherwise=corrected)
 
 
 def who_is_closer(found: Measured) -> Verdict:
@@ -98,7 +98,9 @@ def who_is_closer(found: Measured) -> Verdict:
         for each in TOLERANCES
     ]
     crossing = found.value(quantity="tolerance at which both are as likely")
-    return judged(ahead == [True, True, False, False], f"right numbers: they cross at a tolerance of {crossing:.4f}")
+    return by_criterion(
+        ahead == [True, True, False, False], f"right numbers: they cross at a tolerance of {crossing:.4f}"
+    )
 
 
 def berry_esseen_bound(found: Measured) -> Verdict:
@@ -114,7 +116,7 @@ def berry_esseen_bound(found: Measured) -> Verdict:
     )
     if not kept:
         return refuted(text)
-    return judged(abs(bound / 0.0157 - 1) < 0.01, text, otherwise=corrected)
+    return by_criterion(abs(bound / 0.0157 - 1) < 0.01, text, otherwise=corrected)
 
 
 def rate(found: Measured) -> Verdict:
@@ -124,7 +126,9 @@ def rate(found: Measured) -> Verdict:
         line = found.curve("reports", mechanism=mechanism, line=TRUE)
         slopes[str(mechanism)] = math.log(line.value[-1] / line.value[2]) / math.log(1e5 / 100)
     shown = ", ".join(f"{name} {slope:.3f}" for name, slope in slopes.items())
-    return judged(max(slopes.values()) < -0.499, f"slope of the true distance from 100 to 100,000 reports: {shown}")
+    return by_criterion(
+        max(slopes.values()) < -0.499, f"slope of the true distance from 100 to 100,000 reports: {shown}"
+    )
 
 
 def lemma_4(found: Measured) -> Verdict:
@@ -133,7 +137,7 @@ def lemma_4(found: Measured) -> Verdict:
     fails = [row.value for row in here.rows if "quantity" not in row.where]
     many = sum(row.value for row in here.select(quantity="cases").rows)
     text = f"not closer in {sum(fails):.0%} of {many:,.0f} cases, those beyond the supremum among them"
-    return judged(sum(fails) == 0, text)
+    return by_criterion(sum(fails) == 0, text)
 
 
 def lemma_5(found: Measured) -> Verdict:
@@ -150,7 +154,7 @@ def lemma_5(found: Measured) -> Verdict:
     )
     if max(printed) == 0:
         return holds(text)
-    return judged(max(sized) > 0, text, otherwise=corrected) if max(sized) == 0 else refuted(text)
+    return by_criterion(max(sized) > 0, text, otherwise=corrected) if max(sized) == 0 else refuted(text)
 
 
 def _theorem(found: Measured, line: str, against: str) -> Verdict:
@@ -164,7 +168,7 @@ def _theorem(found: Measured, line: str, against: str) -> Verdict:
         f"{here.value(case=GAUSSIAN, quantity='share of draws'):.0%}"
     )
     noise = 0.0 if math.isnan(share.stderr) else share.stderr
-    return judged(share.value + BEYOND_NOISE * noise >= claimed, text)
+    return by_criterion(share.value + BEYOND_NOISE * noise >= claimed, text)
 
 
 def theorem_3(found: Measured) -> Verdict:
@@ -196,7 +200,7 @@ def beats_aggregation(found: Measured, theorems: Measured) -> Verdict:
         f"It rests on means near 0: with all means 0.9 and a standard error of 0.28 the error is {told(elsewhere)} "
         "times as large"
     )
-    return judged(lost == 0, text)
+    return by_criterion(lost == 0, text)
 
 
 def falls_slowly(found: Measured) -> Verdict:
@@ -210,7 +214,7 @@ def falls_slowly(found: Measured) -> Verdict:
         }
         right &= falls["L2, known mean"] < falls["L1"]
         parts.append(f"{mechanism}: " + ", ".join(f"{line} by {fall:.3g}" for line, fall in falls.items()))
-    return judged(right, f"from epsilon 0.1 to 3.2 the error falls, {'; '.join(parts)}")
+    return by_criterion(right, f"from epsilon 0.1 to 3.2 the error falls, {'; '.join(parts)}")
 
 
 def flat_in_epsilon(found: Measured) -> Verdict:
@@ -226,7 +230,7 @@ def flat_in_epsilon(found: Measured) -> Verdict:
         f"largest over smallest error in a panel: {told(flat)} with the true means in the weight, {told(steep)} with "
         "the weight that needs none: it is flat because the weight knows that the means are next to 0"
     )
-    return judged(max(flat) < 1.5, text)
+    return by_criterion(max(flat) < 1.5, text)
 
 
 def square_wave_gaussian(found: Measured) -> Verdict:
@@ -246,7 +250,7 @@ def square_wave_gaussian(found: Measured) -> Verdict:
     everywhere = same and abs(ratios["L1"][-1] - 1) < 0.06
     if not (same and worse):
         return refuted(text)
-    return judged(everywhere, text, otherwise=corrected)
+    return by_criterion(everywhere, text, otherwise=corrected)
 
 
 def square_wave_elsewhere(found: Measured) -> Verdict:
@@ -263,7 +267,7 @@ def square_wave_elsewhere(found: Measured) -> Verdict:
     text = f"helps on {shown}" if helped else "no point where it helps by more than 1%"
     if "Poisson" in helped:
         return refuted(text)
-    return judged(not helped, f"{text}; elsewhere never by more than 1%", otherwise=corrected)
+    return by_criterion(not helped, f"{text}; elsewhere never by more than 1%", otherwise=corrected)
 
 
 def by_dimensions(found: Measured) -> Verdict:
@@ -289,14 +293,14 @@ def by_dimensions(found: Measured) -> Verdict:
     )
     if lost or not falls:
         return refuted(text)
-    return judged(flat, text, otherwise=corrected)
+    return by_criterion(flat, text, otherwise=corrected)
 
 
 def hardly_varies(found: Measured) -> Verdict:
     """The square wave at epsilon 10 beside 0.1, d = 100."""
     here = found.select(source="law", data="Gaussian", mechanism=WAVE, line="none")
     ratio = here.value(epsilon=10.0) / here.value(epsilon=0.1)
-    return judged(ratio > 0.9, f"error at epsilon 10 over that at 0.1, 100 dimensions: {ratio:.3f}")
+    return by_criterion(ratio > 0.9, f"error at epsilon 10 over that at 0.1, 100 dimensions: {ratio:.3f}")
 
 
 def frequencies_private(found: Measured) -> Verdict:
@@ -309,7 +313,7 @@ def frequencies_private(found: Measured) -> Verdict:
         f"certified epsilon of one-hot vectors at most {over:.0e} above the declared one and within {off:.0e} of it; "
         f"at 0.999 epsilon a delta of {left:.0e} is needed, so it is tight"
     )
-    return judged(over <= 0 and off < 1e-6 and left > 0, text)
+    return by_criterion(over <= 0 and off < 1e-6 and left > 0, text)
 
 
 def ranking_without_experiments(found: Measured) -> Verdict:
@@ -328,7 +332,7 @@ def ranking_without_experiments(found: Measured) -> Verdict:
         f"0.1) because it answers the middle whatever the data; read without bias it has "
         f"{wave.value(line=CALIBRATED):.3g}"
     )
-    return judged(same == len(EPSILONS), text)
+    return by_criterion(same == len(EPSILONS), text)
 
 
 def harms_small(found: Measured) -> Verdict:
@@ -337,7 +341,7 @@ def harms_small(found: Measured) -> Verdict:
     ratios = {str(row.where["line"]): row for row in here.rows}
     shown = ", ".join(f"{line} {row.value:.2f}" for line, row in ratios.items())
     worse = all(row.value - BEYOND_NOISE * (row.stderr if row.stderr > 0 else 0) > 1 for row in ratios.values())
-    return judged(worse, f"error times that before, Laplace with d = 2, epsilon 3.2, n = 100,000: {shown}")
+    return by_criterion(worse, f"error times that before, Laplace with d = 2, epsilon 3.2, n = 100,000: {shown}")
 
 
 CLAIMS = (

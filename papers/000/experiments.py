@@ -10,7 +10,7 @@ import dither
 from dither.core.mechanism import Mechanism
 from dither.errors import HarmWarning
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 from dither.utility import rank
 
 from ..framework import CASE_EPSILON, berry_esseen_experiment, case_experiment, deviations_experiment
@@ -49,11 +49,11 @@ def ranking(setting: Setting, seed: int) -> Iterator[Number]:
     named[CALIBRATED] = named[WAVE]
     foretold = rank(named, rows, reports=len(rows), estimator={WAVE: "naive"})
     for name, found in zip(foretold.names, foretold.deviations, strict=True):
-        yield number(found.mse, line=name, by="law")
+        yield measured_value(found.mse, line=name, by="law")
     for place, (name, mechanism) in enumerate(named.items()):
         tally = mechanism.tally(mechanism.randomize(rows, seed=seed % (1 << 61) + place))
         estimate = mechanism.estimate(tally, mechanism.naive) if name == WAVE else mechanism.estimate(tally)
-        yield number(float(mse(np.asarray(estimate.value), truth)), line=name, by="reports")
+        yield measured_value(float(mse(np.asarray(estimate.value), truth)), line=name, by="reports")
 
 
 def _one_dimension(setting: Setting) -> Sequence[Mechanism[Any]]:
@@ -86,18 +86,18 @@ def frequencies(setting: Setting, seed: int) -> Iterator[Number]:
     def error(estimate: Any) -> float:
         return float(np.sqrt(mse(np.asarray(estimate.value), truth)))
 
-    yield number(error(found), line="none")
+    yield measured_value(error(found), line="none")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HarmWarning)
         for line, penalty in (("L1", "l1"), ("L2", "l2")):
-            yield number(error(found.refine("hdr4me", penalty=penalty)), line=line)
-    yield number(error(found.refine("auto")), line="auto")
+            yield measured_value(error(found.refine("hdr4me", penalty=penalty)), line=line)
+    yield measured_value(error(found.refine("auto")), line="auto")
     made_for = dither.SubsetSelection(CATEGORIES, epsilon)
     better = made_for.estimate(made_for.tally(made_for.randomize(values, seed=seed)))
-    yield number(error(better.refine("auto")), line="categorical")
-    yield number(histogram.guarantee.epsilon, quantity="certified epsilon")
-    yield number(histogram.channel().profile(0.999 * epsilon), quantity="delta at 0.999 epsilon")
-    yield number(histogram.entry.epsilon, quantity="epsilon of an entry")
+    yield measured_value(error(better.refine("auto")), line="categorical")
+    yield measured_value(histogram.guarantee.epsilon, quantity="certified epsilon")
+    yield measured_value(histogram.channel().profile(0.999 * epsilon), quantity="delta at 0.999 epsilon")
+    yield measured_value(histogram.entry.epsilon, quantity="epsilon of an entry")
 
 
 def _histograms(setting: Setting) -> Sequence[Mechanism[Any]]:

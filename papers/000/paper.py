@@ -1,6 +1,6 @@
 """000, J. Duan, Q. Ye, H. Hu: Utility Analysis and Enhancement of LDP Mechanisms in High-Dimensional Space (HDR4ME)."""
 
-from dither.reproduce.figures import Figure, Line, Panel, Table
+from dither.reproduce.paper_figures import Figure, Line, Panel, PaperTable
 from dither.reproduce.papers import Paper
 
 from ..framework import BOUND, CASE, PRINTED, TOLERANCES, TRUE, UNIFORM_CASE
@@ -28,7 +28,7 @@ PAPER = Paper(
     "000",
     "Utility analysis and enhancement of LDP mechanisms in high-dimensional space",
     figures=(
-        Table(
+        PaperTable(
             "000.case",
             "case study: 10,000 reports at epsilon 0.001",
             CASE_STUDY,
@@ -44,7 +44,7 @@ PAPER = Paper(
             note="Square wave in units of [0, 1]. Without a lattice, then of the integers that dither samples. Eq. 14 "
             "as printed would give five times the variance: the authors computed with the right formula.",
         ),
-        Table(
+        PaperTable(
             "000.tab2",
             "probability of being within a tolerance",
             CASE_STUDY,
@@ -58,7 +58,7 @@ PAPER = Paper(
             digits=4,
             note="The square wave's printed row fits a bias of -0.048: an intermediate number was rounded.",
         ),
-        Table(
+        PaperTable(
             "000.ex_be",
             "how far from normal: Laplace noise",
             BERRY_ESSEEN,

@@ -20,7 +20,7 @@ from torch import nn
 
 from dither.privacy.accounting.subsampling import subsampled_gaussian
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from .as_printed import certificate, dp_sgd, perturbed
 from .as_printed_ldpvec import ignorant
@@ -117,7 +117,7 @@ def logistic_regression(setting: Setting, seed: int) -> Iterator[Number]:
     last = PANELS[str(setting["panel"])][-1]
     exact = subsampled_gaussian(last.sigma, last.batch / 60_000, 350, DELTA).epsilon if last.sigma >= 0.05 else None
     if exact is not None:
-        yield number(exact, line="true epsilon of DP", sigma=last.sigma)
+        yield measured_value(exact, line="true epsilon of DP", sigma=last.sigma)
 
 
 def _trained(found: Images, run: Run, setting: Setting, random: np.random.Generator) -> Iterator[Number]:
@@ -133,7 +133,7 @@ def _trained(found: Images, run: Run, setting: Setting, random: np.random.Genera
     shown = {round(share * iterations) for share in (0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1)}
     for iteration in range(iterations + 1):
         if iteration in shown:
-            yield number(_loss(inputs[:5000], labels[:5000], weights), line=run.line, iteration=iteration)
+            yield measured_value(_loss(inputs[:5000], labels[:5000], weights), line=run.line, iteration=iteration)
         rows = random.choice(len(inputs), batch, replace=False)
         some = inputs[rows]
         excess = _chances(some @ weights.astype(np.float32)) - labels[rows]
@@ -143,7 +143,7 @@ def _trained(found: Images, run: Run, setting: Setting, random: np.random.Genera
         speed = run.momentum * speed + step(gradient.ravel()).reshape(gradient.shape)
         weights -= RATE * speed
     right = (test @ weights).argmax(axis=1) == found.test_labels
-    yield number(float(right.mean()), line=run.line, metric="accuracy")
+    yield measured_value(float(right.mean()), line=run.line, metric="accuracy")
 
 
 def _chances(scores: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -216,14 +216,14 @@ LEAST_SIGMA = 0.05  # below, no accountant says what is promised
 def cnn_cell(setting: Setting, seed: int) -> Iterator[Number]:
     """The test accuracy in per cent of the CNN, for one row of Table 5.2 at one noise multiplier."""
     cell = CNN_ROWS[str(setting["method"])]
-    yield number(100 * _network(cnn(), setting, cell, seed), column=str(setting["noise"]))
+    yield measured_value(100 * _network(cnn(), setting, cell, seed), column=str(setting["noise"]))
     yield from _promised(setting, cell, 60_000)
 
 
 def resnet_cell(setting: Setting, seed: int) -> Iterator[Number]:
     """The same for the ResNet of Table 5.3, on small pictures."""
     cell = RESNET_ROWS[str(setting["method"])]
-    yield number(100 * _network(resnet(), setting, cell, seed), column=str(setting["noise"]))
+    yield measured_value(100 * _network(resnet(), setting, cell, seed), column=str(setting["noise"]))
     yield from _promised(setting, cell, 50_000)
 
 
@@ -236,9 +236,9 @@ def _promised(setting: Setting, cell: Cell, records: int) -> Iterator[Number]:
     sigma, column = _sigma(setting), f"true ε, {setting['noise']}"
     if cell.method == "DP" and sigma >= LEAST_SIGMA:
         steps = round(20 * records / cell.batch)
-        yield number(subsampled_gaussian(sigma, cell.batch / records, steps, DELTA).epsilon, column=column)
+        yield measured_value(subsampled_gaussian(sigma, cell.batch / records, steps, DELTA).epsilon, column=column)
     if cell.method == "GeoDP as printed":
-        yield number(certificate(sigma, cell.batch, DELTA), column=column)
+        yield measured_value(certificate(sigma, cell.batch, DELTA), column=column)
 
 
 def _network(network: nn.Module, setting: Setting, cell: Cell, seed: int) -> float:

@@ -1,8 +1,8 @@
 """Chapter 4 of 001: what it shows and claims. Most of it is in 000, too; HDR4ME* and personalised budgets are new."""
 
-from dither.reproduce.claims import Claim, Verdict, corrected, judged, refuted
-from dither.reproduce.figures import Figure, Line, Panel, Table
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, refuted
 from dither.reproduce.measured import Measured
+from dither.reproduce.paper_figures import Figure, Line, Panel, PaperTable
 
 from ..framework import BOUND, CASE, CASE_EPSILON, PRINTED, TOLERANCES, TRUE, UNIFORM_CASE
 from ..judging import BEYOND_NOISE, beyond, normal_law, squared_error, told
@@ -52,7 +52,7 @@ READINGS = (
 )
 
 FIGURES = (
-    Table(
+    PaperTable(
         "001.case4",
         "case study, first half: 10,000 reports at epsilon 0.001",
         CASE_STUDY,
@@ -68,7 +68,7 @@ FIGURES = (
         digits=5,
         note="As 000.case; square wave in units of [0, 1].",
     ),
-    Table(
+    PaperTable(
         "001.tab4.2",
         "probability of being within a tolerance",
         CASE_STUDY,
@@ -85,7 +85,7 @@ FIGURES = (
         },
         note="As 000.tab2.",
     ),
-    Table(
+    PaperTable(
         "001.ex_be4",
         "how far from normal: Laplace noise",
         BERRY_ESSEEN,
@@ -95,7 +95,7 @@ FIGURES = (
         printed={(PRINTED, 1000): 0.0157},
         note="As 000.ex_be; section 1.1 speaks of no more than 1.5%.",
     ),
-    Table(
+    PaperTable(
         "001.case4b",
         "case study, second half: 10,000 reports at epsilon 1",
         CASE_STUDY,
@@ -114,7 +114,7 @@ FIGURES = (
         note="The text still speaks of epsilon 0.1 for 100 dimensions; its numbers are those of 1 for each. The wrong "
         "formula for Piecewise, a misprint in 000, was computed with here, so that the wrong mechanism wins.",
     ),
-    Table(
+    PaperTable(
         "001.alg3",
         "break-even populations of pairs A, B, and who wins at 10,000 users (1: B)",
         BREAK_EVEN,
@@ -126,7 +126,7 @@ FIGURES = (
         "one domain by `dither.utility.break_even`. n' does not change when A and B are exchanged: its sign cannot say "
         "who wins.",
     ),
-    Table(
+    PaperTable(
         "001.sup4",
         "supremum of a biased deviation at 95%, and how often it holds",
         SUPREMUM,
@@ -236,7 +236,7 @@ def wave_beats_piecewise(found: Measured) -> Verdict:
         f"MSE of Piecewise {piecewise:.4g} (by the formula as printed {printed:.4g}), of the square wave {wave:.4g}, "
         "each on its own domain"
     )
-    return judged(wave < piecewise, text)
+    return by_criterion(wave < piecewise, text)
 
 
 def threshold(found: Measured) -> Verdict:
@@ -248,7 +248,7 @@ def threshold(found: Measured) -> Verdict:
         f"{printed:,.0f} by the wrong variance; {mixed:,.0f} by the right one, with a domain twice as wide for "
         f"Piecewise; on one domain {unit:,.0f} (both [0, 1]) or {whole:,.0f} (both [-1, 1])"
     )
-    return judged(abs(unit / 26_960 - 1) < 0.01 or abs(mixed / 26_960 - 1) < 0.01, text)
+    return by_criterion(abs(unit / 26_960 - 1) < 0.01 or abs(mixed / 26_960 - 1) < 0.01, text)
 
 
 def sign_names_winner(found: Measured) -> Verdict:
@@ -263,7 +263,7 @@ def sign_names_winner(found: Measured) -> Verdict:
         f"win: right for one order, wrong for the other. n' = {by(SWAPPED, THRESHOLD):,.0f} with Piecewise as A, too. "
         f"Wrong winners: {len(wrong)} of 4 pairs"
     )
-    return judged(by(BETTER, THRESHOLD) < 0 and not wrong, text)
+    return by_criterion(by(BETTER, THRESHOLD) < 0 and not wrong, text)
 
 
 def supremum_rule(found: Measured) -> Verdict:
@@ -276,7 +276,7 @@ def supremum_rule(found: Measured) -> Verdict:
         f"xi = {printed[0]:.4f} as printed, which covers {printed[1]:.1%}; right: {right[0]:.4f}, which covers "
         f"{right[1]:.1%}"
     )
-    return judged(abs(printed[1] - 0.95) < 0.001, text)
+    return by_criterion(abs(printed[1] - 0.95) < 0.001, text)
 
 
 def l2_beats_l1(found: Measured) -> Verdict:
@@ -301,14 +301,14 @@ def l2_beats_l1(found: Measured) -> Verdict:
     )
     if wins["L2, known mean"] < points:
         return refuted(text)
-    return judged(wins["L2"] == points, text, otherwise=corrected)
+    return by_criterion(wins["L2"] == points, text, otherwise=corrected)
 
 
 def l2_never_zero(found: Measured) -> Verdict:
     """What L2 gives where the mean in its weight is 0."""
     values = found.curve("mean", line="L2")
     shown = ", ".join(f"{value:.3g} (mean {mean:g})" for mean, value in zip(values.x, values.value, strict=True))
-    return judged(min(values.value) > 0, f"an estimate of 3 becomes {shown}")
+    return by_criterion(min(values.value) > 0, f"an estimate of 3 becomes {shown}")
 
 
 def star_no_worse(found: Measured) -> Verdict:
@@ -332,7 +332,7 @@ def star_no_worse(found: Measured) -> Verdict:
                         where += f"{here.value(line=best):.3g}"
     shown = ", ".join(f"{lost.get(name, 0)} of {count} ({name})" for name, count in points.items())
     text = f"worse than the best of the three by more than 2% at {shown}; on Gaussian data at most at {where}"
-    return judged(not lost, text)
+    return by_criterion(not lost, text)
 
 
 def star_follows_l2(found: Measured) -> Verdict:
@@ -346,7 +346,7 @@ def star_follows_l2(found: Measured) -> Verdict:
             ]
             worst = max(worst, ratios[-1])
             parts.append(f"{data}, {mechanism}: {told(ratios)}")
-    return judged(worst <= 1.1, f"error over that of L2 at d = 50 to 1600, both as printed: {'; '.join(parts)}")
+    return by_criterion(worst <= 1.1, f"error over that of L2 at d = 50 to 1600, both as printed: {'; '.join(parts)}")
 
 
 def probabilities(found: Measured) -> Verdict:
@@ -358,7 +358,7 @@ def probabilities(found: Measured) -> Verdict:
         noise = share.stderr if share.stderr > 0 else 0.0
         right &= share.value + BEYOND_NOISE * noise >= claimed
         parts.append(f"{line}, {case}: claimed {claimed:.3f}, shrank in {share.value:.1%} of the draws")
-    return judged(right, "; ".join(parts))
+    return by_criterion(right, "; ".join(parts))
 
 
 def normal_error(found: Measured) -> Verdict:
@@ -371,7 +371,7 @@ def normal_error(found: Measured) -> Verdict:
     )
     if true > 0.015:
         return refuted(text)
-    return judged(bound <= 0.015, text, otherwise=corrected)
+    return by_criterion(bound <= 0.015, text, otherwise=corrected)
 
 
 CLAIMS = (

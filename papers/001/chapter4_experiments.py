@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import dither
 from dither.core.mechanism import Mechanism
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 from dither.utility import break_even
 
 from ..framework import (
@@ -143,15 +143,15 @@ def break_even_population(setting: Setting, seed: int) -> Iterator[Number]:
     }
     for name, (a, b) in pairs.items():
         threshold = (b.variance - a.variance) / (a.bias**2 - b.bias**2)
-        yield number(threshold, pair=name, quantity=THRESHOLD)
+        yield measured_value(threshold, pair=name, quantity=THRESHOLD)
         rule = always_wins(threshold) or ("A" if threshold >= REPORTS else "B")
-        yield number(float(rule == "B"), pair=name, quantity=BY_RULE)
-        yield number(float(_error(b, REPORTS) < _error(a, REPORTS)), pair=name, quantity=BY_ERROR)
+        yield measured_value(float(rule == "B"), pair=name, quantity=BY_RULE)
+        yield measured_value(float(_error(b, REPORTS) < _error(a, REPORTS)), pair=name, quantity=BY_ERROR)
     for name, values in {UNIT: 2 * VALUES - 1, WHOLE: VALUES}.items():
         one, other = dither.SquareWave(SECOND_EPSILON), dither.Piecewise(SECOND_EPSILON)
         found = break_even(one, other, values, estimators=("naive", "calibrated"), names=("A", "B"))
-        yield number(math.ceil(found.reports), pair=name, quantity=THRESHOLD)
-        yield number(float(found.winner(REPORTS) == "B"), pair=name, quantity=BY_ERROR)
+        yield measured_value(math.ceil(found.reports), pair=name, quantity=THRESHOLD)
+        yield measured_value(float(found.winner(REPORTS) == "B"), pair=name, quantity=BY_ERROR)
 
 
 BREAK_EVEN = Experiment("001.deviation_break_even", break_even_population, ({},), ONCE)
@@ -167,8 +167,8 @@ def supremum_of_biased(setting: Setting, seed: int) -> Iterator[Number]:
         RIGHT_RULE: law.supremum(0.95),
     }
     for rule, xi in rules.items():
-        yield number(xi, rule=rule, quantity="xi")
-        yield number(law.within(xi) if xi > 0 else 0.0, rule=rule, quantity="coverage")
+        yield measured_value(xi, rule=rule, quantity="xi")
+        yield measured_value(law.within(xi) if xi > 0 else 0.0, rule=rule, quantity="coverage")
 
 
 SUPREMUM = Experiment("001.deviation_supremum", supremum_of_biased, ({},), ONCE)
@@ -177,7 +177,7 @@ SUPREMUM = Experiment("001.deviation_supremum", supremum_of_biased, ({},), ONCE)
 def l2_by_mean(setting: Setting, seed: int) -> Iterator[Number]:
     """What L2 makes of an estimate of 3 with a supremum of 2, by the mean in its weight."""
     mean = float(setting["mean"])
-    yield number(float(known_mean_l2(np.array([3.0]), np.array([2.0]), np.array([mean]))[0]), line="L2")
+    yield measured_value(float(known_mean_l2(np.array([3.0]), np.array([2.0]), np.array([mean]))[0]), line="L2")
 
 
 L2_BY_MEAN = Experiment("001.recalibration_l2", l2_by_mean, grid(mean=(0.0, 0.001, 0.1, 1.0)), ONCE)

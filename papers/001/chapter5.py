@@ -1,6 +1,6 @@
 """Chapter 5 of 001, GeoDP: its figures and tables. What it claims is judged in `chapter5_claims`."""
 
-from dither.reproduce.figures import Figure, Line, Panel, Table
+from dither.reproduce.paper_figures import Figure, Line, Panel, PaperTable
 
 from .central_training import BETTER, CNN, LOGISTIC, RESNET
 from .chapter5_claims import CLAIMS
@@ -67,8 +67,8 @@ _SMALLER = (
     "of a single step, by the batches that refute it."
 )
 
-FIGURES: tuple[Figure | Table, ...] = (
-    Table(
+FIGURES: tuple[Figure | PaperTable, ...] = (
+    PaperTable(
         "001.ex1",
         "Example 1: the direction does not depend on the clipping threshold",
         EXAMPLES,
@@ -78,7 +78,7 @@ FIGURES: tuple[Figure | Table, ...] = (
         printed={("C = 2", "noisy direction"): 0.97, ("C = 1", "noisy direction"): 0.97},
         note="True of a gradient longer than both thresholds.",
     ),
-    Table(
+    PaperTable(
         "001.ex2",
         "Example 2: the first of two angles has noise of all three coordinates",
         EXAMPLES,
@@ -87,7 +87,7 @@ FIGURES: tuple[Figure | Table, ...] = (
         where={"example": "ex2"},
         note="The example is symbolic; here g = (1, 1, 1), and noise of .1 on one coordinate at a time.",
     ),
-    Table(
+    PaperTable(
         "001.ex3",
         "Example 3: the same noise turns parallel gradients by different angles",
         EXAMPLES,
@@ -155,7 +155,7 @@ FIGURES: tuple[Figure | Table, ...] = (
         "parameters. "
         f"The first 10,000 pictures at the quick scale. {_SMALLER}",
     ),
-    Table(
+    PaperTable(
         "001.tab5.2",
         "CNN on MNIST: test accuracy in per cent",
         CNN,
@@ -174,7 +174,7 @@ FIGURES: tuple[Figure | Table, ...] = (
         },
         note=f"{_SMALLER} 20 epochs are only 146 or 73 steps, which reach 99% at no rate tried.",
     ),
-    Table(
+    PaperTable(
         "001.tab5.3",
         "ResNet: test accuracy in per cent",
         RESNET,
@@ -193,7 +193,7 @@ FIGURES: tuple[Figure | Table, ...] = (
         },
         note=f"scikit-learn's digits stand in for CIFAR-10, and three residual blocks of width 8. {_SMALLER}",
     ),
-    Table(
+    PaperTable(
         "001.tab5.4",
         "membership inference: accuracy of the attack in per cent",
         MEMBERSHIP,

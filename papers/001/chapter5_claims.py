@@ -2,7 +2,7 @@
 
 import math
 
-from dither.reproduce.claims import Claim, Verdict, corrected, holds, judged, refuted, undecided
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, holds, refuted, undecided
 from dither.reproduce.measured import Measured, Row
 
 from .central_training import CNN, RESNET
@@ -36,7 +36,7 @@ def efficiency(found: Measured) -> Verdict:
     ratio = found.row(quantity="mean over its law", at="away from the optimum")
     spread = found.row(quantity="deviation over its law", at="away from the optimum")
     fine = off < 1e-9 and abs(ratio.value - 1) < 0.01 + _CLEAR * (ratio.stderr or 0)
-    return judged(
+    return by_criterion(
         fine, f"off by {off:.1g} at most; simulated over predicted mean {_told(ratio, 4)}, deviation {_told(spread, 4)}"
     )
 
@@ -44,7 +44,7 @@ def efficiency(found: Measured) -> Verdict:
 def no_rest(found: Measured) -> Verdict:
     """Claim 14: at the optimum, noise leads away on average."""
     mean = found.row(quantity="mean of item A", at="at the optimum")
-    return judged(mean.value > _CLEAR * mean.stderr, f"mean of item A at the optimum {_told(mean)} > 0")
+    return by_criterion(mean.value > _CLEAR * mean.stderr, f"mean of item A at the optimum {_told(mean)} > 0")
 
 
 def item_b(found: Measured) -> Verdict:
@@ -52,7 +52,7 @@ def item_b(found: Measured) -> Verdict:
     whole, rate, clip = (found.value(quantity="deviation of item B", at=at) for at in ("η, C", "η / 2, C", "η, C / 2"))
     evidence = f"deviation of item B {whole:.3g}; at half the rate {rate:.3g}, at half the clip {clip:.3g}"
     still = rate > 0.9 * whole and clip > 0.9 * whole
-    return judged(
+    return by_criterion(
         still, f"{evidence}. What stays is the angle, of a gradient that is clipped along with it (Example 1)"
     )
 
@@ -67,7 +67,7 @@ def batch_and_direction(found: Measured) -> Verdict:
         f"{BATCHES[-1]}; "
         f"it stays ({_told(whole[0])}, {_told(whole[1])}) only if the noise is not divided by B, against eq. 5.5"
     )
-    return judged(divided[0].value < 2 * divided[1].value, evidence)
+    return by_criterion(divided[0].value < 2 * divided[1].value, evidence)
 
 
 def biased_angles(found: Measured) -> Verdict:
@@ -107,7 +107,7 @@ def beta_one(found: Measured) -> Verdict:
     here = found.select(d=5000, B=2048, beta=1.0)
     pairs = [(s, here.row(sigma=s, line="θ, GeoDP as printed"), here.row(sigma=s, line="θ, DP")) for s in SIGMAS[:5]]
     told = ", ".join(f"{_told(geo)} against {_told(dp)} at σ = {s:g}" for s, geo, dp in pairs)
-    return judged(
+    return by_criterion(
         all(_above(dp, geo) for _, geo, dp in pairs), f"squared error of directions, GeoDP against DP: {told}"
     )
 
@@ -154,7 +154,7 @@ def geodp_privacy(found: Measured) -> Verdict:
         f"{value['true ε of a step, whole diameter']:,.0f}. "
         f"Divergences of magnitude and angles add up to {joint:g}, and Theorem 7 has {said:g}"
     )
-    return judged(true <= claimed and joint <= said, evidence)
+    return by_criterion(true <= claimed and joint <= said, evidence)
 
 
 def equal_privacy(found: Measured) -> Verdict:
@@ -168,7 +168,7 @@ def equal_privacy(found: Measured) -> Verdict:
         better = better and any(_above(row, dp) for row in best.values())
         shown = ", ".join(f"{each} {_told(row)}" for each, row in best.items())
         told.append(f"ε = {epsilon:g}: DP-SGD {_told(dp)}, {shown}")
-    return judged(better, f"test accuracy on digits, in per cent: {'; '.join(told)}")
+    return by_criterion(better, f"test accuracy on digits, in per cent: {'; '.join(told)}")
 
 
 def _cells(found: Measured, column: str, *names: str) -> list[Row]:
@@ -189,7 +189,7 @@ def cnn_gain(found: Measured) -> Verdict:
             told.append(f"{column}, B = {batch}: DP {_told(dp)}, GeoDP {_told(geo)}, without step 5 {_told(free)}")
     control = ", ".join(_told(found.row(method=name, column="σ = 1")) for name in _CONTROLS)
     evidence = f"{'; '.join(told)}; a direction without data {control}"
-    return judged(all(wins), f"{evidence}. Without step 5 it is better in {sum(loose)} of {len(loose)} cells")
+    return by_criterion(all(wins), f"{evidence}. Without step 5 it is better in {sum(loose)} of {len(loose)} cells")
 
 
 _CONTROLS = ("control: a direction without data (B = 16384)",)
@@ -273,7 +273,7 @@ def conversion(found: Measured) -> Verdict:
     value = {row.where["quantity"]: row.value for row in found.rows}
     batch = value["gradients of 256 records"]
     one, two = (value[f"conversion there and back, {d} dimensions"] for d in ("21,840", "43,680"))
-    return judged(
+    return by_criterion(
         one < 0.1 * batch and two < 4 * one,
         f"gradients of 256 records {1000 * batch:.3g} ms, angles there and back {1000 * one:.3g} ms "
         f"({one / batch:.1%}); "
@@ -304,7 +304,7 @@ def concentrated(found: Measured) -> Verdict:
     here = found.select(d=5000, B=2048, line="share of angles in the region")
     shares = {beta: here.row(beta=beta) for beta in (0.1, 0.4, 0.6, 1.0)}
     told = ", ".join(f"{row.value:.2%} at β = {beta:g}" for beta, row in shares.items())
-    return judged(
+    return by_criterion(
         shares[0.1].value > 0.5, f"angles of averaged real gradients in ((1 - β)π, π): {told}; they lie around π/2"
     )
 
@@ -313,7 +313,7 @@ def renyi(found: Measured) -> Verdict:
     """Claim 39: whether the two guarantees are equivalent."""
     exact = found.value(quantity="exact ε of a Gaussian, σ = 5")
     through = found.value(quantity="ε of the same Gaussian through Rényi, best order")
-    return judged(
+    return by_criterion(
         through < 1.001 * exact,
         f"Gaussian, σ = 5, δ = 1e-5: exact ε {exact:.4f}, by the printed conversion at its best order {through:.4f}: "
         "RDP implies "

@@ -1,6 +1,6 @@
 """Chapter 6 of 001, LDPVec: its figures and tables. What it claims is judged in `chapter6_claims`."""
 
-from dither.reproduce.figures import Figure, Line, Panel, Table
+from dither.reproduce.paper_figures import Figure, Line, Panel, PaperTable
 
 from .as_printed_ldpvec import MECHANISMS
 from .case_study import PRINTED, PRINTED_VARIANCES
@@ -46,8 +46,8 @@ def _logistic_panels() -> tuple[Panel, ...]:
     return (*first, *few, *constant)
 
 
-FIGURES: tuple[Figure | Table, ...] = (
-    Table(
+FIGURES: tuple[Figure | PaperTable, ...] = (
+    PaperTable(
         "001.tab6.1",
         "parameters of logistic regression on MNIST",
         PARAMETERS,
@@ -56,7 +56,7 @@ FIGURES: tuple[Figure | Table, ...] = (
         where={"table": "tab6.1"},
         printed={("total", "parameters"): 785},
     ),
-    Table(
+    PaperTable(
         "001.tab6.2",
         "parameters of the MLP on CIFAR-10",
         PARAMETERS,
@@ -68,7 +68,7 @@ FIGURES: tuple[Figure | Table, ...] = (
         },
         digits=6,
     ),
-    Table(
+    PaperTable(
         "001.tab6.3",
         "parameters of the CNN on CIFAR-10",
         PARAMETERS,
@@ -82,7 +82,7 @@ FIGURES: tuple[Figure | Table, ...] = (
         digits=6,
         note="8 × 8 × 20 × 50 + 50 is 64,050.",
     ),
-    Table(
+    PaperTable(
         "001.case6",
         "efficiency difference of federated logistic regression, three mechanisms",
         CASE_STUDY,
@@ -131,7 +131,7 @@ FIGURES: tuple[Figure | Table, ...] = (
         f"full scale). {_CONTROL} Each line has a start of its own. UnitVector is certified, and ten devices are few "
         "for it.",
     ),
-    Table(
+    PaperTable(
         "001.tab6.4",
         "federated CNN: test accuracy in per cent",
         FEDERATED_CNN,

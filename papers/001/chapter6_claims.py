@@ -2,7 +2,7 @@
 
 import math
 
-from dither.reproduce.claims import Claim, Verdict, corrected, holds, judged, refuted
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, holds, refuted
 from dither.reproduce.measured import Measured, Row
 
 from .as_printed_ldpvec import MECHANISMS
@@ -29,7 +29,7 @@ def average_weight(found: Measured) -> Verdict:
     simulated = found.row(quantity="variance of the weighted noise, simulated")
     lemma = found.value(quantity="variance of the weighted noise, Lemma 8")
     right = found.value(quantity="variance of the weighted noise, sum of squared weights")
-    return judged(
+    return by_criterion(
         abs(simulated.value - lemma) < _CLEAR * simulated.stderr,
         f"weights .65 and seven of .05: variance {_told(simulated)}, the sum of squared weights is {right:.3g}, Lemma "
         "8 has "
@@ -59,7 +59,7 @@ def case_order(found: Measured) -> Verdict:
     other = ", ".join(
         f"{each} {found.value(mechanism=each, column='right, ε = .1 a coordinate'):.3g}" for each in coordinate
     )
-    return judged(
+    return by_criterion(
         report == ["Gaussian", "Piecewise", "Laplace"],
         f"right, with ε = .1 for a report: {told}; with ε = .1 a coordinate, which compares unlike things: {other}",
     )
@@ -74,7 +74,7 @@ def ldpvec_privacy(found: Measured) -> Verdict:
     )
     worst = max(row.value for row in found.select(quantity="true ε, one norm").rows)
     clean = found.value(quantity="true δ at ε = 1 of E steps", E=20)
-    return judged(
+    return by_criterion(
         norms <= 1e-5 and worst <= 1.5,
         f"promised ε = 1.5, δ = 1e-5 at d = 785. The norm is sent: δ = {norms:g} for gradients of different norms. "
         "For one norm: "
@@ -108,7 +108,7 @@ def matches_no_noise(found: Measured) -> Verdict:
     )
     if sum(control) >= sum(vec):
         return refuted(f"{evidence}. What matches no noise is E - 1 clean steps: a direction without data does as well")
-    return judged(all(vec), evidence)
+    return by_criterion(all(vec), evidence)
 
 
 def few_devices(found: Measured) -> Verdict:
@@ -124,7 +124,7 @@ def few_devices(found: Measured) -> Verdict:
     blind = max(abs(one - other) for one, other in zip(vec, control, strict=True)) < 2 * _SAME
     if blind:
         return refuted(f"{evidence}. LDPVec is where a direction without data is")
-    return judged(near, evidence)
+    return by_criterion(near, evidence)
 
 
 def vec_gain(cnn: Measured, logistic: Measured) -> Verdict:
@@ -149,13 +149,13 @@ def vec_gain(cnn: Measured, logistic: Measured) -> Verdict:
     )
     if all(blind):
         return refuted(f"{evidence}. As printed the gain is that of clean steps, and the control has it too")
-    return judged(min(gains) >= 14, evidence)
+    return by_criterion(min(gains) >= 14, evidence)
 
 
 def abstract_budget(found: Measured) -> Verdict:
     """Claim 36: whether any budget goes to the magnitude."""
     off = max(row.value for row in found.select(quantity="relative change of a norm").rows)
-    return judged(
+    return by_criterion(
         off > 1e-6,
         f"by Algorithm 6 a norm changes by {off:.1g} of itself at most: rounding errors. It gets no noise at all",
     )

@@ -18,7 +18,7 @@ from torch.func import functional_call, grad, vmap
 from dither.learn.federated import by_class
 from dither.learn.federated.encoders import encoder_for
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from .as_printed_ldpvec import MECHANISMS
 from .central_training import fresh
@@ -121,7 +121,7 @@ def federated_mlp(setting: Setting, seed: int) -> Iterator[Number]:
     for iteration, place in ((0, start), *steps):
         loss = float(nn.functional.cross_entropy(gradients.outputs(place, test).double(), true))
         for panel in [mechanism] if mechanism else MECHANISMS:
-            yield number(loss, panel=panel, iteration=iteration)
+            yield measured_value(loss, panel=panel, iteration=iteration)
 
 
 EPSILON = 48.5
@@ -162,7 +162,7 @@ def federated_cnn(setting: Setting, seed: int) -> Iterator[Number]:
     steps = rounds_of(gradients, inputs, labels, _members(found, setting, seed), perturb, setting, rates, random)
     *_, (_, place) = steps
     right = gradients.outputs(place, test).argmax(dim=1) == true
-    yield number(100 * float(right.double().mean()), column=f"ε = {setting['epsilon']}")
+    yield measured_value(100 * float(right.double().mean()), column=f"ε = {setting['epsilon']}")
 
 
 SHORT = {"Laplace": "Lap", "Piecewise": "Pie", "Gaussian": "Gau"}
@@ -213,8 +213,8 @@ def parameters(setting: Setting, seed: int) -> Iterator[Number]:
         layers = [each for each in network.modules() if isinstance(each, nn.Conv2d | nn.Linear)]
         for place, layer in enumerate(layers):
             kind = "convolution" if isinstance(layer, nn.Conv2d) else "linear"
-            yield number(size(layer), table=table, layer=f"{place + 1}, {kind}", column="parameters")
-        yield number(size(network), table=table, layer="total", column="parameters")
+            yield measured_value(size(layer), table=table, layer=f"{place + 1}, {kind}", column="parameters")
+        yield measured_value(size(network), table=table, layer="total", column="parameters")
 
 
 PARAMETERS = Experiment("001.parameters", parameters, ({},), {"smoke": 1, "quick": 1, "full": 1})

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dither.learn.federated import Devices, Federation, by_class
 from dither.reproduce.experiments import Experiment, Setting
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from .as_printed_ldpvec import MECHANISMS, ignorant, ldpvec, numerical
 from .images import data, images
@@ -149,9 +149,9 @@ def federated_logistic(setting: Setting, seed: int) -> Iterator[Number]:
             found = start if model is None else measured_model(held, model[:, column])
             for mechanism, epsilon in [(each.mechanism, each.epsilon)] if each.mechanism else pairs:
                 where = {"mechanism": mechanism, "epsilon": epsilon, "line": each.line}
-                yield number(found[0], iteration=iteration, metric="loss", **where)
+                yield measured_value(found[0], iteration=iteration, metric="loss", **where)
                 if iteration == iterations:
-                    yield number(100 * found[1], metric="accuracy", **where)
+                    yield measured_value(100 * found[1], metric="accuracy", **where)
     if part.sound:
         yield from _sound(setting, held, part, seed)
 
@@ -180,10 +180,10 @@ def _sound(setting: Setting, held: Records, part: "Part", seed: int) -> Iterator
                 loss = federation.loss(*test)
                 for mechanism in MECHANISMS:
                     where = {"mechanism": mechanism, "epsilon": epsilon, "line": line}
-                    yield number(loss, iteration=turn * part.local, metric="loss", **where)
+                    yield measured_value(loss, iteration=turn * part.local, metric="loss", **where)
             for mechanism in MECHANISMS:
                 where = {"mechanism": mechanism, "epsilon": epsilon, "line": line}
-                yield number(100 * federation.score(*test), metric="accuracy", **where)
+                yield measured_value(100 * federation.score(*test), metric="accuracy", **where)
 
 
 class Part(NamedTuple):

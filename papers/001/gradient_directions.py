@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dither.learn.spherical import to_spherical
 from dither.reproduce.experiments import Experiment, Setting
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from .as_printed import dp_sgd, perturbed
 from .images import data, images
@@ -77,10 +77,10 @@ def directions(setting: Setting, seed: int) -> Iterator[Number]:
     chosen = np.sort(random.choice(gradients.shape[1], d, replace=False))
     average = averaged(gradients[:, chosen], batch, random)
     norm, angles = to_spherical(average)
-    yield number(float(norm) / CLIP, line="norm of the average over C")
+    yield measured_value(float(norm) / CLIP, line="norm of the average over C")
     for beta in BETAS:
         inside = float(np.mean(angles[:-1] > (1 - beta) * math.pi))
-        yield number(inside, line="share of angles in the region", beta=beta)
+        yield measured_value(inside, line="share of angles in the region", beta=beta)
     sigmas = (*SIGMAS, SIGMA) if {"d": d, "B": batch} == MIDDLE else (SIGMA,)
     for sigma in sigmas:
         yield from _perturbations(average, angles, batch, sigma, random)
@@ -100,10 +100,10 @@ def _perturbations(
             vector, turned = perturbed(average, batch, CLIP, beta, sigma, random, step_5=step_5)
             errors[line] = squared_turns(turned, angles), vector
         for line, (turns, vector) in errors.items():
-            yield number(turns, sigma=sigma, beta=beta, line=f"θ, {line}")
-            yield number(squared(vector - average), sigma=sigma, beta=beta, line=f"g, {line}")
+            yield measured_value(turns, sigma=sigma, beta=beta, line=f"θ, {line}")
+            yield measured_value(squared(vector - average), sigma=sigma, beta=beta, line=f"g, {line}")
         better = shrunk(noisy["DP"], (CLIP * sigma / batch) ** 2)
-        yield number(squared(better - average), sigma=sigma, beta=beta, line="g, DP, shrunk")
+        yield measured_value(squared(better - average), sigma=sigma, beta=beta, line="g, DP, shrunk")
 
 
 def squared(vector: Numbers) -> float:

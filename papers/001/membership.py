@@ -17,7 +17,7 @@ from torch import nn
 
 from dither.privacy.accounting.subsampling import noise_multiplier
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from .central_training import CLIP, DELTA, RATE, Cell, descend, fresh, perturbation
 from .images import images
@@ -52,10 +52,10 @@ def membership(setting: Setting, seed: int) -> Iterator[Number]:
     )  # fmt: skip
     others = slice(MEMBERS, 2 * MEMBERS)
     ours, theirs = (_inputs(network, pixels[some], labels[some]) for some in (members, others))
-    yield number(100 * _guessed(ours, theirs, seed), column=f"attack, {column}")
+    yield measured_value(100 * _guessed(ours, theirs, seed), column=f"attack, {column}")
     with torch.no_grad():
         right = network(pixels[others]).argmax(dim=1) == labels[others]
-    yield number(100 * float(right.double().mean()), column=f"model, {column}")
+    yield measured_value(100 * float(right.double().mean()), column=f"model, {column}")
 
 
 def _inputs(network: nn.Module, pixels: torch.Tensor, labels: torch.Tensor) -> NDArray[np.float32]:

@@ -12,7 +12,7 @@ from dither.learn.analysis import direction_bias, efficiency_difference
 from dither.learn.spherical import from_spherical, to_spherical
 from dither.privacy.accounting.gaussian import gaussian_epsilon
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from .as_printed import certificate, refutation
 from .digits import METHODS as DIGITS_METHODS
@@ -28,15 +28,17 @@ def examples(setting: Setting, seed: int) -> Iterator[Number]:
     """The directions of three examples, exactly."""
     for clip in (2.0, 1.0):
         vector = np.array([1.0, math.sqrt(3)]) * min(1, clip / 2) + np.array([0.3, 0.15]) * clip / 2
-        yield number(to_spherical(vector)[1][0], example="ex1", case=f"C = {clip:g}", column="noisy direction")
+        yield measured_value(to_spherical(vector)[1][0], example="ex1", case=f"C = {clip:g}", column="noisy direction")
     for place in range(3):
         noisy = np.ones(3)
         noisy[place] += 0.1
         for angle in range(2):
             turned = to_spherical(noisy)[1][angle] - to_spherical(np.ones(3))[1][angle]
-            yield number(turned, example="ex2", case=f"noise .1 on g_{place + 1}", column=f"turn of angle {angle + 1}")
+            yield measured_value(
+                turned, example="ex2", case=f"noise .1 on g_{place + 1}", column=f"turn of angle {angle + 1}"
+            )
     for name, vector in {"g_1 = (1, 1)": [3.0, 0.0], "g_2 = (2, 2)": [4.0, 1.0]}.items():
-        yield number(to_spherical(np.array(vector))[1][0], example="ex3", case=name, column="noisy direction")
+        yield measured_value(to_spherical(np.array(vector))[1][0], example="ex3", case=name, column="noisy direction")
 
 
 EXAMPLES = Experiment("001.examples", examples, ({},), {"smoke": 1, "quick": 1, "full": 1})
@@ -60,13 +62,15 @@ def step_law(setting: Setting, seed: int) -> Iterator[Number]:
         item_a = STEP**2 * (2 * CLIP / BATCH * noise @ gradient + CLIP**2 / BATCH**2 * (noise**2).sum(axis=1))
         item_b = 2 * STEP * CLIP / BATCH * noise @ gap
         law = efficiency_difference(gradient, gap, rate=STEP, clip=CLIP, batch=BATCH, multiplier=SIGMA)
-        yield number(float(np.abs(found - item_a - item_b).max()), quantity="largest error of the identity", at=place)
-        yield number(float(found.mean()) / law.total.mean, quantity="mean over its law", at=place)
-        yield number(float(found.std()) / law.total.deviation, quantity="deviation over its law", at=place)
-        yield number(float(item_a.mean()), quantity="mean of item A", at=place)
+        yield measured_value(
+            float(np.abs(found - item_a - item_b).max()), quantity="largest error of the identity", at=place
+        )
+        yield measured_value(float(found.mean()) / law.total.mean, quantity="mean over its law", at=place)
+        yield measured_value(float(found.std()) / law.total.deviation, quantity="deviation over its law", at=place)
+        yield measured_value(float(item_a.mean()), quantity="mean of item A", at=place)
     for name, (rate, clip) in {"η, C": (1, 1), "η / 2, C": (0.5, 1), "η, C / 2": (1, 0.5)}.items():
         item_b = 2 * STEP * rate * CLIP * clip / BATCH * noise @ way
-        yield number(float(item_b.std()), quantity="deviation of item B", at=name)
+        yield measured_value(float(item_b.std()), quantity="deviation of item B", at=name)
     yield from _angle_errors(random, int(setting["steps"]))
 
 
@@ -76,8 +80,8 @@ def _angle_errors(random: np.random.Generator, draws: int) -> Iterator[Number]:
     turned[:, -1] = (turned[:, -1] + math.pi) % (2 * math.pi) - math.pi
     predicted = direction_bias(ANGLED, 1.0).bias
     for angle in range(truth.size):
-        yield number(float(turned[:, angle].mean()), quantity="bias of angle", at=angle + 1)
-        yield number(float(predicted[angle]), quantity="predicted bias of angle", at=angle + 1)
+        yield measured_value(float(turned[:, angle].mean()), quantity="bias of angle", at=angle + 1)
+        yield measured_value(float(predicted[angle]), quantity="predicted bias of angle", at=angle + 1)
 
 
 STEP_LAW = Experiment(
@@ -101,15 +105,17 @@ def averages(setting: Setting, seed: int) -> Iterator[Number]:
     angles = to_spherical(rows[np.linalg.norm(rows, axis=1) > 0].astype(np.float64))[1]
     average = averaged(rows, many, random)
     by_angles = from_spherical(1.0, angles.mean(axis=0))
-    yield number(float(by_angles @ average / np.linalg.norm(average)), quantity="cosine of the two averages")
+    yield measured_value(float(by_angles @ average / np.linalg.norm(average)), quantity="cosine of the two averages")
     samples = np.array([averaged(rows, 64, random) for _ in range(int(setting["means"]))])
     one = _deviations(rows)
     kept = one > 0
     ratio = samples.var(axis=0, ddof=1)[kept] / (one[kept] ** 2 / 64 * (many - 64) / (many - 1))
-    yield number(float(ratio.mean()), quantity="variance of an average of 64, over var / 64")
+    yield measured_value(float(ratio.mean()), quantity="variance of an average of 64, over var / 64")
     places = np.linspace(-1, 1, 20_001)
     density = math.sqrt(64 / (2 * math.pi)) * np.exp(-(64**2) * places**2 / 2)
-    yield number(float(density.sum() * (places[1] - places[0])), quantity="integral of the printed density, B = 64")
+    yield measured_value(
+        float(density.sum() * (places[1] - places[0])), quantity="integral of the printed density, B = 64"
+    )
 
 
 def _deviations(rows: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -138,18 +144,20 @@ AVERAGES = Experiment(
 def step_privacy(setting: Setting, seed: int) -> Iterator[Number]:
     """What one step of Algorithm 5 promises and gives, and two rules of accounting, exactly."""
     found = refutation(batch=1024, multiplier=5.0, delta=1e-5)
-    yield number(found.claimed_epsilon, quantity="claimed ε of a step")
-    yield number(found.epsilon, quantity="true ε of a step, at least (two flipped batches)")
-    yield number(certificate(5.0, 1024, 1e-5), quantity="true ε of a step, whole diameter")
-    yield number(found.delta_at_claim, quantity="true δ at the claimed ε")
+    yield measured_value(found.claimed_epsilon, quantity="claimed ε of a step")
+    yield measured_value(found.epsilon, quantity="true ε of a step, at least (two flipped batches)")
+    yield measured_value(certificate(5.0, 1024, 1e-5), quantity="true ε of a step, whole diameter")
+    yield measured_value(found.delta_at_claim, quantity="true δ at the claimed ε")
     order, one = 2.0, 1.0
     moved = math.sqrt(2 * one / order)  # a Gaussian of this shift has Rényi divergence 1 at order 2
-    yield number(order * (2 * moved**2) / 2, quantity="Rényi divergence of magnitude and angles together, order 2")
-    yield number((one + one) / 2, quantity="the same by Theorem 7 with d = 2")
+    yield measured_value(
+        order * (2 * moved**2) / 2, quantity="Rényi divergence of magnitude and angles together, order 2"
+    )
+    yield measured_value((one + one) / 2, quantity="the same by Theorem 7 with d = 2")
     sigma, delta = 5.0, 1e-5
-    yield number(gaussian_epsilon(sigma, delta), quantity="exact ε of a Gaussian, σ = 5")
+    yield measured_value(gaussian_epsilon(sigma, delta), quantity="exact ε of a Gaussian, σ = 5")
     orders = 1 + np.exp(np.linspace(-3, 8, 4001))
-    yield number(
+    yield measured_value(
         float((orders / (2 * sigma**2) + math.log(1 / delta) / (orders - 1)).min()),
         quantity="ε of the same Gaussian through Rényi, best order",
     )
@@ -169,7 +177,7 @@ def equal_privacy(setting: Setting, seed: int) -> Iterator[Number]:
     torch.set_num_threads(1)
     recipe = DIGITS_METHODS[str(setting["method"])]
     found = digits_accuracy(recipe, float(setting["epsilon"]), float(setting["rate"]), seed % 2**31)
-    yield number(100 * found)
+    yield measured_value(100 * found)
 
 
 EQUAL_PRIVACY = Experiment(
@@ -192,10 +200,10 @@ def conversion_time(setting: Setting, seed: int) -> Iterator[Number]:
     gradients = record_gradients(network, inputs, labels)
     rows = gradients(inputs, labels).numpy()
     average = averaged(rows, 256, np.random.default_rng(seed))
-    yield number(_fastest(lambda: gradients(inputs, labels)), quantity="gradients of 256 records")
+    yield measured_value(_fastest(lambda: gradients(inputs, labels)), quantity="gradients of 256 records")
     for factor in (1, 2):
         vector = np.resize(average, factor * average.size)
-        yield number(
+        yield measured_value(
             _fastest(lambda vector=vector: from_spherical(*to_spherical(vector))),
             quantity=f"conversion there and back, {vector.size:,} dimensions",
         )

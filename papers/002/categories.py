@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import dither
 from dither.core.mechanism import Mechanism
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from .formulas import best_g
 from .standins import NAMES, SHAPES, needed, population
@@ -71,7 +71,7 @@ def real_frequencies(setting: Setting, seed: int) -> Iterator[Number]:
             squares = squared_errors(column, k, int(setting["trials"]), mechanism, seed + place)
             cells.setdefault(line, []).extend(squares.mean(axis=0))
     for line, squares in cells.items():
-        yield number(np.mean(squares) / REAL_USERS, line=line)  # pyright: ignore[reportArgumentType]
+        yield measured_value(np.mean(squares) / REAL_USERS, line=line)  # pyright: ignore[reportArgumentType]
 
 
 def real_mechanisms(setting: Setting) -> list[Mechanism[Any]]:
@@ -106,7 +106,7 @@ def zipf_frequencies(setting: Setting, seed: int) -> Iterator[Number]:
     for place, (line, mechanism) in enumerate(
         frequency_mechanisms(k, float(setting["epsilon"]), float(setting["delta"])).items()
     ):
-        yield number(squared_errors(values, k, trials, mechanism, seed + place).mean() / ZIPF_USERS, line=line)
+        yield measured_value(squared_errors(values, k, trials, mechanism, seed + place).mean() / ZIPF_USERS, line=line)
 
 
 def zipf_mechanisms(setting: Setting) -> list[Mechanism[Any]]:
@@ -136,7 +136,7 @@ def zipf_variances(setting: Setting, seed: int) -> Iterator[Number]:
     shares = np.arange(1, k + 1) ** -ZIPF
     for line, mechanism in frequency_mechanisms(k, float(setting["epsilon"]), float(setting["delta"])).items():
         reading: Any = mechanism.reading
-        yield number(float(np.mean(reading.variance(shares / shares.sum()))) / ZIPF_USERS, line=line)
+        yield measured_value(float(np.mean(reading.variance(shares / shares.sum()))) / ZIPF_USERS, line=line)
 
 
 ZIPF_VARIANCES = Experiment(

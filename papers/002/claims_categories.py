@@ -1,6 +1,6 @@
 """What 002 claims about frequencies. A measured difference counts beyond three standard errors."""
 
-from dither.reproduce.claims import Claim, Verdict, corrected, judged, refuted
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, refuted
 from dither.reproduce.measured import Coordinate, Measured
 
 from .categories import DELTAS, PRINTED, REAL_FREQUENCIES, ZIPF_FREQUENCIES, ZIPF_VARIANCES
@@ -33,7 +33,9 @@ def domain_matters(found: Measured) -> Verdict:
         found.value(epsilon=e, delta=DELTA, line="GRR k=100") / found.value(epsilon=e, delta=DELTA, line="GRR k=2")
         for e in (EPSILONS[0], EPSILONS[-1])
     )
-    return judged(small > 10 and large < 1.05, f"variance at k = 100 over k = 2: {small:.3g} at .1, {large:.4f} at 10")
+    return by_criterion(
+        small > 10 and large < 1.05, f"variance at k = 100 over k = 2: {small:.3g} at .1, {large:.4f} at 10"
+    )
 
 
 def two_categories(found: Measured) -> Verdict:
@@ -44,7 +46,7 @@ def two_categories(found: Measured) -> Verdict:
         for e in EPSILONS
         for line in others
     )
-    return judged(least > 1, f"the next best has {least:.5f} times its variance or more")
+    return by_criterion(least > 1, f"the next best has {least:.5f} times its variance or more")
 
 
 def gaussian_is_worst(found: Measured) -> Verdict:
@@ -55,7 +57,7 @@ def gaussian_is_worst(found: Measured) -> Verdict:
         for line in ("SPRR", "OLH")
     ]
     told = _along(found, SPRR=("Opt-GM", "SPRR"), OLH=("Opt-GM", "OLH"))
-    return judged(min(ratios) > 1, f"variance of Opt-GM over that of others, epsilon .1 to 10: {told}")
+    return by_criterion(min(ratios) > 1, f"variance of Opt-GM over that of others, epsilon .1 to 10: {told}")
 
 
 def close_then_apart(found: Measured) -> Verdict:
@@ -67,7 +69,7 @@ def close_then_apart(found: Measured) -> Verdict:
     near = max(ratio for e, ratio in ratios.items() if e <= 1)
     apart = min(ratio for e, ratio in ratios.items() if e > 1)
     told = ", ".join(f"{ratio:.3f} ({e:g})" for e, ratio in ratios.items())
-    return judged(near < 1.1 and apart > 1.1, f"variance of SPRR over that of OLH: {told}")
+    return by_criterion(near < 1.1 and apart > 1.1, f"variance of SPRR over that of OLH: {told}")
 
 
 def always_better(found: Measured, zipf: Measured) -> Verdict:
@@ -88,7 +90,7 @@ def always_better(found: Measured, zipf: Measured) -> Verdict:
     )
     if rare < 1:
         return refuted(evidence)
-    return judged(not lost, evidence, otherwise=corrected)
+    return by_criterion(not lost, evidence, otherwise=corrected)
 
 
 def hashing_is_best(found: Measured) -> Verdict:
@@ -112,7 +114,7 @@ def hashing_is_best(found: Measured) -> Verdict:
         f"surely beaten in {len(lost)} of {cases} cases{some(lost)}; the error of OLH is {min(better):.2g} to "
         f"{max(better):.2g} times that of dither's line"
     )
-    return judged(not lost, evidence)
+    return by_criterion(not lost, evidence)
 
 
 def delta_changes_nothing(found: Measured) -> Verdict:
@@ -131,7 +133,7 @@ def delta_changes_nothing(found: Measured) -> Verdict:
     evidence = f"largest change of the variance over epsilon: {told}"
     if max(value for line, value in change.items() if line != "Opt-GM") > 0.02:
         return refuted(evidence)
-    return judged(change["Opt-GM"] < 0.02, evidence, otherwise=corrected)
+    return by_criterion(change["Opt-GM"] < 0.02, evidence, otherwise=corrected)
 
 
 def _growth(found: Measured, line: str, epsilon: float) -> float:
@@ -155,14 +157,14 @@ def flat_in_k(exact: Measured, drawn: Measured) -> Verdict:
     evidence = f"error by eq. 43 at the largest k over that at the smallest: {told}; {_simulated(exact, drawn)}"
     if moved - {"OLH"}:
         return refuted(evidence)
-    return judged(not moved, f"{evidence}. OLH has a term that falls with the frequencies", otherwise=corrected)
+    return by_criterion(not moved, f"{evidence}. OLH has a term that falls with the frequencies", otherwise=corrected)
 
 
 def slower_at_half(exact: Measured, drawn: Measured) -> Verdict:
     """Growth of GRR at epsilon .5 and at 5."""
     small, large = (_growth(exact, "GRR", e) for e in (0.5, 5.0))
     evidence = f"error of GRR at the largest k over that at the smallest: {small:.3g} at epsilon .5, {large:.3g} at 5"
-    return judged(small < large, f"{evidence}; {_simulated(exact, drawn)}")
+    return by_criterion(small < large, f"{evidence}; {_simulated(exact, drawn)}")
 
 
 def below_grr(exact: Measured, drawn: Measured) -> Verdict:
@@ -176,7 +178,7 @@ def below_grr(exact: Measured, drawn: Measured) -> Verdict:
                 where = f"k={row.where['k']}, epsilon {row.where['epsilon']:g}"
                 lost.append(f"{line} {other:.3g} > {row.value:.3g} ({where})")
     evidence = f"by eq. 43 GRR is better in {len(lost)} of {cases} cases{some(lost)}; {_simulated(exact, drawn)}"
-    return judged(not lost, evidence)
+    return by_criterion(not lost, evidence)
 
 
 CLAIMS = (

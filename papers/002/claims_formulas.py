@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from dither.reproduce.claims import Claim, Verdict, corrected, judged, refuted
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, refuted
 from dither.reproduce.measured import Measured
 
 from .formulas import CORNERS, DELIVERED, EPSILONS, LEMMA_5, ONE_NUMBER, RECORD_VARIANCES, SAMPLED_DIMENSIONS
@@ -29,14 +29,14 @@ def pointwise_delta(found: Measured) -> Verdict:
         f"delta delivered over delta declared, epsilon 1: {told}, the C_d of eq. 7; the true delta of Fig. 8 to 10 is "
         f"{real}. With delta/C_d for each corner it is {sound:.6g} at most"
     )
-    return judged(max(row.value for row in many) <= 1 + _EXACT, evidence)
+    return by_criterion(max(row.value for row in many) <= 1 + _EXACT, evidence)
 
 
 def one_dimension(found: Measured) -> Verdict:
     """Algorithm 2."""
     ratios = [row.value for row in found.select(form="Algorithm 2").rows]
     evidence = f"delta delivered over delta declared: {min(ratios):.6f} to {max(ratios):.6f} in {len(ratios)} settings"
-    return judged(max(ratios) <= 1 + _EXACT, evidence)
+    return by_criterion(max(ratios) <= 1 + _EXACT, evidence)
 
 
 def sampled(found: Measured) -> Verdict:
@@ -45,7 +45,7 @@ def sampled(found: Measured) -> Verdict:
     here = ", ".join(f"{found.value(d=3, delta=1e-3, form=f'Mechanism-2, k={k}'):.2f}" for k in ratios)
     most = max(map(max, ratios.values()))
     evidence = f"delta delivered over delta declared at d = 3, k = 1, 2, 3: {here}; at most {most:.6f} up to d = 8"
-    return judged(most <= 1 + _EXACT, evidence)
+    return by_criterion(most <= 1 + _EXACT, evidence)
 
 
 def unbiased(corners: Measured, means: Measured) -> Verdict:
@@ -66,7 +66,7 @@ def unbiased(corners: Measured, means: Measured) -> Verdict:
     )
     if apart["ties outside"] > _EXACT or max(map(abs, pooled.values())) > 5:
         return refuted(evidence)
-    return judged(apart["ties inside"] < _EXACT, evidence, otherwise=corrected)
+    return by_criterion(apart["ties inside"] < _EXACT, evidence, otherwise=corrected)
 
 
 def pooled_bias(means: Measured, line: str) -> float:
@@ -84,7 +84,7 @@ def worst_variance(found: Measured) -> Verdict:
         abs(row.value / found.value(**{**row.where, "line": "eq. 33"}) - 1)
         for row in found.select(line="Algorithm 2").rows
     ]
-    return judged(max(apart) < 1e-6, f"formula and sampled integers differ by {max(apart):.1e} at most")
+    return by_criterion(max(apart) < 1e-6, f"formula and sampled integers differ by {max(apart):.1e} at most")
 
 
 def below_gaussian(found: Measured) -> Verdict:
@@ -100,7 +100,7 @@ def below_gaussian(found: Measured) -> Verdict:
     evidence = (
         f"variance of Opt-GM over that of Algorithm 2: {told}; over delta at epsilon 1 at least {min(by_delta):.3g}"
     )
-    return judged(min(*ratios, *by_delta) > 1, evidence)
+    return by_criterion(min(*ratios, *by_delta) > 1, evidence)
 
 
 def error_bound(found: Measured) -> Verdict:
@@ -131,7 +131,7 @@ def error_bound(found: Measured) -> Verdict:
     )
     if not right:
         return refuted(evidence)
-    return judged(printed[1] < 3 * printed[0], evidence, otherwise=corrected)
+    return by_criterion(printed[1] < 3 * printed[0], evidence, otherwise=corrected)
 
 
 def _slope(x: np.ndarray, y: np.ndarray) -> float:
@@ -157,7 +157,7 @@ def splitting(found: Measured) -> Verdict:
         f"With shares of the budget by exact composition, as dither's Split has them, the power is "
         f"{power('Split', 0.1):.3f}, and with sampled dimensions {power('Mechanism-2', 0.1):.3f}"
     )
-    return judged(min(slopes.values()) > 0.97, evidence)
+    return by_criterion(min(slopes.values()) > 0.97, evidence)
 
 
 def best_floor(choices: Measured, roots: Measured) -> Verdict:
@@ -169,7 +169,7 @@ def best_floor(choices: Measured, roots: Measured) -> Verdict:
     worse = {e: pair for e, pair in excess.items() if pair[0] > pair[1] * (1 + _EXACT)}
     told = ", ".join(f"{floor:.4g} against {best:.4g} (epsilon {e:g})" for e, (floor, best) in worse.items())
     root = roots.value(lemma=5, quantity="root of g2", what="value")
-    return judged(
+    return by_criterion(
         not worse,
         f"variance at d = 15 by the floor and by the best k: {told or 'equal'}; equal at the other "
         f"{len(excess) - len(worse)} epsilons tried. The real-valued optimum epsilon/k = {root:.4f} is "
@@ -188,7 +188,7 @@ def even_dimensions(found: Measured) -> Verdict:
         f"epsilon beyond the declared one: {told}; for odd d {max(map(abs, odd)):.0e}; with A.5 and A.8 at most "
         f"{max(kept):.0e}"
     )
-    return judged(min(even.values()) > 0.01 and max(*kept, *odd) < 1e-9, evidence)
+    return by_criterion(min(even.values()) > 0.01 and max(*kept, *odd) < 1e-9, evidence)
 
 
 def alpha_below_one(found: Measured) -> Verdict:
@@ -200,7 +200,7 @@ def alpha_below_one(found: Measured) -> Verdict:
     wrong = [where for size, alpha, where in pairs if (size < 1) != (alpha < 1)]
     above = [f"{alpha:.4g} (d={where['d']}, delta {where['delta']:g})" for size, alpha, where in pairs if size >= 1]
     evidence = f"{len(pairs)} settings, {len(wrong)} against it; alpha where C_d delta is 1 or more: {', '.join(above)}"
-    return judged(not wrong and bool(above), evidence)
+    return by_criterion(not wrong and bool(above), evidence)
 
 
 CLAIMS = (

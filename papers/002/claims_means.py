@@ -1,6 +1,6 @@
 """What 002 claims about the errors of means. Exact variances decide; what was simulated says whether they are right."""
 
-from dither.reproduce.claims import Claim, Verdict, corrected, judged, refuted
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, refuted
 from dither.reproduce.measured import Measured
 
 from .claims_formulas import pooled_bias
@@ -43,7 +43,7 @@ def outperforms(exact: Measured, means: Measured) -> Verdict:
                     where = f"d={row.where['d']}, epsilon {row.where['epsilon']:g}"
                     lost[reading].append(f"{mechanism} {row.value:.4g} > {other:.4g} ({where})")
     told = "; ".join(f"{reading}: {len(cases)} losses{some(cases)}" for reading, cases in lost.items())
-    return judged(not lost["sensitivity 2 sqrt(d)"], f"exact variances. {told}. {_simulated(means, exact)}")
+    return by_criterion(not lost["sensitivity 2 sqrt(d)"], f"exact variances. {told}. {_simulated(means, exact)}")
 
 
 def close(exact: Measured, means: Measured) -> Verdict:
@@ -66,7 +66,7 @@ def close(exact: Measured, means: Measured) -> Verdict:
     )
     if max(ratio for epsilon, ratio in ratios.items() if epsilon <= 2) >= _CLOSE:
         return refuted(evidence)
-    return judged(max(ratios.values()) < _CLOSE, evidence, otherwise=corrected)
+    return by_criterion(max(ratios.values()) < _CLOSE, evidence, otherwise=corrected)
 
 
 def because_unbiased(means: Measured) -> Verdict:
@@ -74,7 +74,7 @@ def because_unbiased(means: Measured) -> Verdict:
     pooled = {line: pooled_bias(means, line) for line in ("Opt-GM", *_MECHANISMS)}
     told = ", ".join(f"{value:.1f} ({line})" for line, value in pooled.items())
     evidence = f"pooled mean errors on census data, in standard errors: {told}"
-    return judged(
+    return by_criterion(
         abs(pooled["Opt-GM"]) > 5, f"{evidence}; all three are unbiased, so that cannot be why their errors differ"
     )
 
@@ -91,7 +91,7 @@ def scales_with_d(exact: Measured) -> Verdict:
     told = ", ".join(f"{value:.3g} ({line})" for line, value in ours.items())
     other = ", ".join(f"{value:.3g} ({reading})" for reading, value in theirs.items())
     right = max(ours[line] for line in _MECHANISMS) < theirs["sensitivity 2 sqrt(d)"] / 1.5
-    return judged(right, f"variance at d = 15 over that at d = 1, epsilon 1: {told}; Opt-GM {other}")
+    return by_criterion(right, f"variance at d = 15 over that at d = 1, epsilon 1: {told}; Opt-GM {other}")
 
 
 def delta_matters_little(exact: Measured) -> Verdict:
@@ -105,7 +105,7 @@ def delta_matters_little(exact: Measured) -> Verdict:
     evidence = f"largest fall of the variance over d from delta 1e-8 to 5e-5: {told}"
     if fall["Opt-GM"] < 0.1 or max(fall[line] for line in _MECHANISMS) > 0.02:
         return refuted(evidence)
-    return judged(fall["Mechanism-1 as printed"] < 0.02, evidence, otherwise=corrected)
+    return by_criterion(fall["Mechanism-1 as printed"] < 0.02, evidence, otherwise=corrected)
 
 
 CLAIMS = (

@@ -1,6 +1,6 @@
 """What 002 claims about models. A measured difference counts beyond three standard errors."""
 
-from dither.reproduce.claims import Claim, Verdict, corrected, holds, judged, refuted, undecided
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, holds, refuted, undecided
 from dither.reproduce.measured import Measured
 
 from .evidence import pooled, some, surely_below
@@ -43,7 +43,7 @@ def _outperforms(found: Measured) -> Verdict:
         return refuted(evidence)
     if not won:
         return undecided(f"{evidence}: all is within the noise")
-    return judged(
+    return by_criterion(
         won == cases,
         f"{evidence}; the others are not told apart by this many users and repetitions",
         otherwise=corrected,
@@ -89,7 +89,7 @@ def near_non_private(found: Measured) -> Verdict:
     if beyond["one pass without privacy"]:
         return refuted(evidence)
     near = not beyond["without privacy"] and max(excess["without privacy"].values()) < 5 * _CLOSE
-    return judged(near, evidence, otherwise=corrected)
+    return by_criterion(near, evidence, otherwise=corrected)
 
 
 def one_pass(found: Measured) -> Verdict:

@@ -1,6 +1,6 @@
 """The figures of 002 in its axes and its order of panels, and what it works out by hand as tables."""
 
-from dither.reproduce.figures import Figure, Line, Panel, Table
+from dither.reproduce.paper_figures import Figure, Line, Panel, PaperTable
 
 from .categories import REAL_FREQUENCIES, ZIPF_FREQUENCIES
 from .formulas import CATEGORY_VARIANCES, CORNERS, LEMMA_5, ONE_NUMBER, OPTIMAL_G
@@ -65,7 +65,7 @@ def _model_figure(name: str, title: str, model: str, label: str, scale: str) -> 
     )
 
 
-FIGURES: tuple[Figure | Table, ...] = (
+FIGURES: tuple[Figure | PaperTable, ...] = (
     Figure(
         "002.fig1",
         "worst-case variance of one number",
@@ -183,7 +183,7 @@ FIGURES: tuple[Figure | Table, ...] = (
     _model_figure("002.fig8", "linear regression", "linear regression", "MSE", "log"),
     _model_figure("002.fig9", "logistic regression", "logistic regression", "misclassification", "linear"),
     _model_figure("002.fig10", "SVM", "SVM", "misclassification", "linear"),
-    Table(
+    PaperTable(
         "002.lem5",
         "the roots behind k = floor(epsilon / 2.17)",
         LEMMA_5,
@@ -199,7 +199,7 @@ FIGURES: tuple[Figure | Table, ...] = (
         digits=7,
         note="The printed inequality is empty: it is 2.176 (b = .001) to 2.177. f falls first and rises then.",
     ),
-    Table(
+    PaperTable(
         "002.eq57",
         "the optimal g of OLH-ALDP",
         OPTIMAL_G,
@@ -209,7 +209,7 @@ FIGURES: tuple[Figure | Table, ...] = (
         note="The printed closed form is right, and cancels: at delta = 1e-26 floating point leaves 0. Turned over it "
         "does not cancel. There is a real root up to the delta of the last column.",
     ),
-    Table(
+    PaperTable(
         "002.appA1",
         "Algorithm 4 and its repairs: epsilon beyond the declared one",
         CORNERS,
@@ -218,7 +218,7 @@ FIGURES: tuple[Figure | Table, ...] = (
         note="epsilon = 1; by enumeration of all inputs and outputs up to d = 8, by the sizes of the sides beyond. "
         "For odd d there are no ties, and all three are the same.",
     ),
-    Table(
+    PaperTable(
         "002.appA2",
         "both repairs, by their rule for ties",
         CORNERS,
@@ -226,7 +226,7 @@ FIGURES: tuple[Figure | Table, ...] = (
         columns="d",
         note="A.5 leaves ties outside of the favoured side, A.8 puts them inside; both keep epsilon to the last digit.",
     ),
-    Table(
+    PaperTable(
         "002.appA3",
         "B of eq. 8 beside the one that is unbiased",
         CORNERS,

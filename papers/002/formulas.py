@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 import dither
 from dither.mechanisms.hypercube import half_space
 from dither.reproduce.experiments import Experiment, Scale, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from . import as_printed
 from .records import DELTAS_OF_FIG5, DIMENSIONS, record_variances
@@ -32,8 +32,8 @@ def one_number(setting: Setting, seed: int) -> Iterator[Number]:
         "Algorithm 2": dither.Duchi(epsilon=epsilon, delta=delta),
         "Hybrid": dither.Hybrid(epsilon=epsilon),
     }.items():
-        yield number(float(np.max(mechanism.moments([0.0, 0.5, 1.0]).variance)), line=line)
-    yield number(((math.exp(epsilon) + 1) / (math.exp(epsilon) + 2 * delta - 1)) ** 2, line="eq. 33")
+        yield measured_value(float(np.max(mechanism.moments([0.0, 0.5, 1.0]).variance)), line=line)
+    yield measured_value(((math.exp(epsilon) + 1) / (math.exp(epsilon) + 2 * delta - 1)) ** 2, line="eq. 33")
 
 
 ONE_NUMBER = Experiment(
@@ -58,9 +58,9 @@ def category_variances(setting: Setting, seed: int) -> Iterator[Number]:
         "Opt-GM": dither.OneHotGaussian(10, epsilon, delta),
     }
     for line, mechanism in lines.items():
-        yield number(float(mechanism.reading.variance(0.0)), line=line)
+        yield measured_value(float(mechanism.reading.variance(0.0)), line=line)
     grown, g = math.exp(epsilon), best_g(epsilon, delta)
-    yield number((grown + g - 1) ** 2 / ((g - 1) * (grown + g * delta - 1) ** 2), line="OLH")
+    yield measured_value((grown + g - 1) ** 2 / ((g - 1) * (grown + g * delta - 1) ** 2), line="OLH")
 
 
 def best_g(epsilon: float, delta: float) -> float:
@@ -80,17 +80,17 @@ def optimal_g(setting: Setting, seed: int) -> Iterator[Number]:
     epsilon, delta = float(setting["epsilon"]), float(setting["delta"])
     grown = math.exp(epsilon)
     root = math.sqrt(grown - 1) * math.sqrt((1 - delta) * (grown + delta - 9 * grown * delta - 1))
-    yield number((-3 * grown * delta - root + grown + 3 * delta - 1) / (2 * delta), what="g as printed")
+    yield measured_value((-3 * grown * delta - root + grown + 3 * delta - 1) / (2 * delta), what="g as printed")
     g = best_g(epsilon, delta)
-    yield number(g, what="g, stable form")
+    yield measured_value(g, what="g, stable form")
     cubic = (
         -(delta**2) * g**3,
         -3 * (grown - 1) * delta**2 * g**2,
         ((grown - 1) ** 2 + 2 * (grown - 1) * delta * (delta - 2 * grown + 1)) * g,
         (grown - 1) ** 2 * (2 * delta - grown - 1),
     )
-    yield number(sum(cubic) / max(abs(part) for part in cubic), what="eq. 57 at it, of its largest part")
-    yield number((grown - 1) / (9 * grown - 1), what="largest delta with a root")
+    yield measured_value(sum(cubic) / max(abs(part) for part in cubic), what="eq. 57 at it, of its largest part")
+    yield measured_value((grown - 1) / (9 * grown - 1), what="largest delta with a root")
 
 
 OPTIMAL_G = Experiment(
@@ -113,13 +113,15 @@ def lemma_5(setting: Setting, seed: int) -> Iterator[Number]:
         return -a * (math.exp(a) + 1 - 2 * a * math.exp(a)) * b + math.exp(2 * a) - 4 * a * math.exp(a) - 1
 
     first = root_between(lambda a: math.exp(a) + 1 - 2 * a * math.exp(a), 0.3, 2)
-    yield number(first, quantity="root of g1", what="value")
-    yield number(root_between(lambda a: math.sinh(a) - 2 * a, 1, 3), quantity="root of g2", what="value")
+    yield measured_value(first, quantity="root of g1", what="value")
+    yield measured_value(root_between(lambda a: math.sinh(a) - 2 * a, 1, 3), quantity="root of g2", what="value")
     for b in (1e-3, 1e-6):
         root = root_between(lambda a, b=b: derivative(a, b), 1.5, 3)
-        yield number(root, quantity=f"a* at b = {b:g}", what="value")
+        yield measured_value(root, quantity=f"a* at b = {b:g}", what="value")
         for a in (1.0, 4.0):
-            yield number(math.copysign(1, derivative(a, b)), quantity=f"sign of f' at {a:g}, b = {b:g}", what="value")
+            yield measured_value(
+                math.copysign(1, derivative(a, b)), quantity=f"sign of f' at {a:g}, b = {b:g}", what="value"
+            )
 
 
 LEMMA_5 = Experiment("002.lemma_5", lemma_5, ({"lemma": 5},), ONCE)
@@ -134,8 +136,8 @@ def sampled_dimensions(setting: Setting, seed: int) -> Iterator[Number]:
         "best": min(range(1, d + 1), key=lambda k: as_printed.sampled_variance(d, k, epsilon, DELTA)),
     }
     for choice, k in choices.items():
-        yield number(as_printed.sampled_variance(d, k, epsilon, DELTA), choice=choice, metric="variance")
-        yield number(k, choice=choice, metric="k")
+        yield measured_value(as_printed.sampled_variance(d, k, epsilon, DELTA), choice=choice, metric="variance")
+        yield measured_value(k, choice=choice, metric="k")
 
 
 SAMPLED_DIMENSIONS = Experiment(
@@ -161,14 +163,14 @@ def corner_channels(setting: Setting, seed: int) -> Iterator[Number]:
             excess = as_printed.corner_epsilon(as_printed.corners(d, favoured, ties)) - epsilon
         else:
             excess = math.log(favoured / (1 - favoured)) + math.log(2**d - inside) - math.log(inside) - epsilon
-        yield number(round(excess, 12), form=form)  # beyond that is rounding
+        yield measured_value(round(excess, 12), form=form)  # beyond that is rounding
     if d > 8:
         return
-    yield number(as_printed.printed_scale(d, epsilon, delta), scale="eq. 8")
+    yield measured_value(as_printed.printed_scale(d, epsilon, delta), scale="eq. 8")
     outside = as_printed.corners(d, as_printed.printed_alpha(d, epsilon, delta))
-    yield number(as_printed.corner_scale(outside), scale="unbiased, ties outside")
+    yield measured_value(as_printed.corner_scale(outside), scale="unbiased, ties outside")
     inside = as_printed.corners(d, float(as_printed.remark_1(d, epsilon, delta).inside), ties=True)
-    yield number(as_printed.corner_scale(inside), scale="unbiased, ties inside")
+    yield measured_value(as_printed.corner_scale(inside), scale="unbiased, ties inside")
 
 
 CORNERS = Experiment("002.corners", corner_channels, grid(d=(2, 3, 4, 5, 6, 10, 42)), ONCE)
@@ -178,21 +180,25 @@ def delivered(setting: Setting, seed: int) -> Iterator[Number]:
     """The delta that a form gives at epsilon, over the delta that it declares."""
     d, epsilon, delta = int(setting["d"]), float(setting["epsilon"]), float(setting["delta"])
     printed = as_printed.mechanism_1(d, epsilon, delta) if half_space(d) * delta < 1 else None
-    yield number(half_space(d) * delta, form="C_d delta")
+    yield measured_value(half_space(d) * delta, form="C_d delta")
     if printed is not None:
-        yield number(printed.law.profile(epsilon) / delta, form="Mechanism-1 as printed")
-        yield number(as_printed.printed_alpha(d, epsilon, delta), form="alpha of eq. 24")
+        yield measured_value(printed.law.profile(epsilon) / delta, form="Mechanism-1 as printed")
+        yield measured_value(as_printed.printed_alpha(d, epsilon, delta), form="alpha of eq. 24")
     else:
-        yield number(as_printed.printed_alpha(d, epsilon, delta), form="alpha of eq. 24")
+        yield measured_value(as_printed.printed_alpha(d, epsilon, delta), form="alpha of eq. 24")
     if d > 1:
-        yield number(dither.Hypercube(d, epsilon, delta).law.profile(epsilon) / delta, form="Mechanism-1, sound")
+        yield measured_value(
+            dither.Hypercube(d, epsilon, delta).law.profile(epsilon) / delta, form="Mechanism-1, sound"
+        )
     if d == 1:
-        yield number(dither.Duchi(epsilon, delta).channel().profile(epsilon) / delta, form="Algorithm 2")
+        yield measured_value(dither.Duchi(epsilon, delta).channel().profile(epsilon) / delta, form="Algorithm 2")
     if 1 < d <= 8:
         for k in range(1, min(d, 3) + 1):
-            yield number(as_printed.sampled_delta(d, k, epsilon, delta) / delta, form=f"Mechanism-2, k={k}")
+            yield measured_value(as_printed.sampled_delta(d, k, epsilon, delta) / delta, form=f"Mechanism-2, k={k}")
     sigma = as_printed.gaussian_sigma(epsilon, delta)
-    yield number(as_printed.gaussian_delta(epsilon, sigma, 2 * math.sqrt(d)), form="delta of Opt-GM, sensitivity 2")
+    yield measured_value(
+        as_printed.gaussian_delta(epsilon, sigma, 2 * math.sqrt(d)), form="delta of Opt-GM, sensitivity 2"
+    )
 
 
 DELIVERED = Experiment(
@@ -214,12 +220,12 @@ def exact_variances(setting: Setting, seed: int) -> Iterator[Number]:
     """The variance of a report about one of d numbers, at 0, for all forms."""
     d, epsilon, delta = int(setting["d"]), float(setting["epsilon"]), float(setting["delta"])
     for line, variance in record_variances(d, epsilon, delta).items():
-        yield number(variance, line=line)
+        yield measured_value(variance, line=line)
     for line, each in {
         "epsilon/d each": dither.Duchi(epsilon / d, delta / d),
         "Split": dither.Split("Duchi", d=d, epsilon=epsilon, delta=delta).part(0),
     }.items():
-        yield number(float(each.moments([0.0]).variance[0]), line=line)
+        yield measured_value(float(each.moments([0.0]).variance[0]), line=line)
 
 
 RECORD_VARIANCES = Experiment(

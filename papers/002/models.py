@@ -16,7 +16,7 @@ from sklearn import linear_model, svm
 from dither import SampledDuchi, learn
 from dither.learn import VectorReporter
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from . import as_printed
 from .records import MeanReporter, Reported, mean_reporters
@@ -94,16 +94,20 @@ def model_errors(setting: Setting, seed: int) -> Iterator[Number]:
     people = population(setting)
     split = Split(people, model, users, seed % _SPLITS)
     for place, (line, reporter) in enumerate(mean_reporters(DIMENSIONS[data], epsilon, delta).items()):
-        yield number(split.error(descend(split, reporter, seed + 1_000 * place)), line=line)
+        yield measured_value(split.error(descend(split, reporter, seed + 1_000 * place)), line=line)
     kind = {
         "linear regression": learn.LinearRegression,
         "logistic regression": learn.LogisticRegression,
         "SVM": learn.LinearSVC,
     }[model]
     trained = kind(epsilon, delta, encoder=people.encoder(), seed=seed % 2**31).fit(split.features, split.labels)
-    yield number(split.error(np.ravel(trained.coef_), float(np.ravel(trained.intercept_)[0])), line="dither's model")
-    yield number(split.error(descend(split, None, seed)), line="one pass without privacy")
-    yield number(without_privacy(str(setting["source"]), data, model, users, seed % _SPLITS), line="without privacy")
+    yield measured_value(
+        split.error(np.ravel(trained.coef_), float(np.ravel(trained.intercept_)[0])), line="dither's model"
+    )
+    yield measured_value(split.error(descend(split, None, seed)), line="one pass without privacy")
+    yield measured_value(
+        without_privacy(str(setting["source"]), data, model, users, seed % _SPLITS), line="without privacy"
+    )
 
 
 def model_mechanisms(setting: Setting) -> list:
@@ -139,7 +143,7 @@ def passes(setting: Setting, seed: int) -> Iterator[Number]:
     model, many = str(setting["model"]), int(setting["passes"])
     split = Split(population(setting), model, int(setting["users"]), seed)
     reporter = Reported(VectorReporter(_mechanism_2(setting), clip=1.0, norm="linf"))
-    yield number(split.error(descend(split, reporter, seed, passes=many)), line="Mechanism-2")
+    yield measured_value(split.error(descend(split, reporter, seed, passes=many)), line="Mechanism-2")
 
 
 def _mechanism_2(setting: Setting) -> SampledDuchi:

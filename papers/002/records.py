@@ -23,7 +23,7 @@ from dither.core.mechanism import Mechanism
 from dither.learn import VectorReporter
 from dither.mechanisms.hypercube import half_space
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from . import as_printed
 from .standins import NAMES, needed, population
@@ -123,8 +123,8 @@ def errors(trials: NDArray[np.float64], setting: Setting, seed: int, users: int)
     truth = trials.mean(axis=1)
     for place, (line, reporter) in enumerate(mean_reporters(d, epsilon, delta).items()):
         error = reporter.means(trials, seed + place) - truth
-        yield number(np.mean(error**2) * trials.shape[1] / users, line=line, metric="MSE")
-        yield number(np.mean(error) * (trials.shape[1] / users) ** 0.5, line=line, metric="bias")
+        yield measured_value(np.mean(error**2) * trials.shape[1] / users, line=line, metric="MSE")
+        yield measured_value(np.mean(error) * (trials.shape[1] / users) ** 0.5, line=line, metric="bias")
 
 
 def synthetic_means(setting: Setting, seed: int) -> Iterator[Number]:
@@ -196,7 +196,7 @@ def largest_errors(setting: Setting, seed: int) -> Iterator[Number]:
     reporters = mean_reporters(d, epsilon, DELTA)
     for line in ("Mechanism-1", "Mechanism-2"):
         largest = np.abs(reporters[line].means(zeros, seed)).max(axis=1)
-        yield number(np.quantile(largest, 0.95), line=line)
+        yield measured_value(np.quantile(largest, 0.95), line=line)
 
 
 LARGEST_ERRORS = Experiment(

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from dither.reproduce.claims import Claim, Verdict, corrected, holds, judged, refuted
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, holds, refuted
 from dither.reproduce.measured import Measured
 
 from .comparisons import BEYOND, Ratio, Reduction, against, against_sizes, best, cells
@@ -50,7 +50,7 @@ def coco_gain(found: Measured, closed: Measured) -> Verdict:
     raw = [measured["mean TVE"], measured["mean MAE"]]
     if all(each.value + BEYOND * each.error < 0.15 for each in raw):
         return refuted(evidence)
-    return judged(all(each.value > 0.15 for each in raw), evidence, otherwise=corrected)
+    return by_criterion(all(each.value > 0.15 for each in raw), evidence, otherwise=corrected)
 
 
 def lowest(found: Measured) -> Verdict:
@@ -118,7 +118,7 @@ def unary_and_privkv(found: Measured) -> Verdict:
     told += "; s 32 " + ", ".join(f"{dense[e]} ({e:g})" for e in shown)
     better = all(each.log < BEYOND * each.error for each in sparse.values())
     similar = all(abs(each.log) < math.log(1.15) + BEYOND * each.error for each in dense.values())
-    return judged(better and similar, told)
+    return by_criterion(better and similar, told)
 
 
 def amplified_gap(found: Measured) -> Verdict:
@@ -135,7 +135,7 @@ def amplified_gap(found: Measured) -> Verdict:
         f"; s 32, d 256 at epsilon .4 {gap(32, 0.4)}; projected at epsilon 2 {gap(32, 2.0, 'frequency projected TVE')}"
     )
     narrower = all(gap(32, 2.0, d=d).log < min(gap(4, 2.0, d=d).log, gap(32, 0.4, d=d).log) for d in (256, 512))
-    return judged(narrower, told)
+    return by_criterion(narrower, told)
 
 
 def growth(
@@ -176,7 +176,7 @@ def in_dimension(found: Measured) -> Verdict:
         average = Reduction.of(some)
         return abs(1 - average.value - math.sqrt(2)) < 0.1 + BEYOND * average.error
 
-    return judged(all(near(some) for some in every.values()), f"{told}; sqrt(2) = 1.41")
+    return by_criterion(all(near(some) for some in every.values()), f"{told}; sqrt(2) = 1.41")
 
 
 def in_users(found: Measured) -> Verdict:

@@ -2,7 +2,7 @@
 
 import math
 
-from dither.reproduce.claims import Claim, Verdict, corrected, holds, judged, refuted
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, holds, refuted
 from dither.reproduce.measured import Measured
 
 from .formulas import coco_rates
@@ -36,7 +36,7 @@ def local_privacy(found: Measured) -> Verdict:
         f"E = 2, all patterns of conflicts at {len(ratios)} (s, t): largest ratio {max(ratios):g}, least "
         f"{min(ratios):g}"
     )
-    return judged(max(ratios) <= 2 and min(whole) == 1, told)
+    return by_criterion(max(ratios) <= 2 and min(whole) == 1, told)
 
 
 def paired_privacy(found: Measured, few: Measured) -> Verdict:
@@ -52,7 +52,7 @@ def paired_privacy(found: Measured, few: Measured) -> Verdict:
         f"{most:.3g} ({len(broken)} pairs), never to 1"
     )
     apart = all(abs(row.value - 1) > EXACT for row in broken)
-    return judged(max(ratios) <= 2 and low >= 1 and high <= 1.5 and apart, told)
+    return by_criterion(max(ratios) <= 2 and low >= 1 and high <= 1.5 and apart, told)
 
 
 def unbiased(found: Measured, rates: Measured) -> Verdict:
@@ -70,7 +70,7 @@ def unbiased(found: Measured, rates: Measured) -> Verdict:
         f"that is not (s 2, t 5, E 3), and CoCo's rates differ from the formulas by {apart:.0e}; with a family that is "
         f"only pairwise independent, {hit:.4f} instead of .2 are false hits and the estimate is {pairwise:.3f}"
     )
-    return judged(abs(false) < EXACT and abs(true - 1) < EXACT and apart < EXACT, told)
+    return by_criterion(abs(false) < EXACT and abs(true - 1) < EXACT and apart < EXACT, told)
 
 
 def overwriting(found: Measured) -> Verdict:
@@ -82,7 +82,7 @@ def overwriting(found: Measured) -> Verdict:
         f"{many} values of s, t from 2s + 2: both forms are the same fraction in {same:.0%}, P_ow is at "
         f"most {largest:.4f}"
     )
-    return judged(same == 1 and largest <= math.exp(-1), f"{told} (1/e = .3679)")
+    return by_criterion(same == 1 and largest <= math.exp(-1), f"{told} (1/e = .3679)")
 
 
 def opposite_rarer(found: Measured) -> Verdict:
@@ -91,13 +91,13 @@ def opposite_rarer(found: Measured) -> Verdict:
     told = (
         f"P_o / P_f is at most {largest:.6f} for {len(found.along('s'))} values of s, t from 2s + 2, epsilon .001 to 5"
     )
-    return judged(largest < 1, told)
+    return by_criterion(largest < 1, told)
 
 
 def less_than_ratio(found: Measured) -> Verdict:
     """Claim 6."""
     shares = values(found, what="P_t / (P_o E), Collision")
-    return judged(
+    return by_criterion(
         max(shares) < 1, f"P_t / P_o is {min(shares):.3f} to {max(shares):.4f} times E over {len(shares)} settings"
     )
 
@@ -123,7 +123,7 @@ def lemma_3(found: Measured) -> Verdict:
         f"eq. 8 and 9 and Theorem 4's variance against the moments of the sampled integers: {max(exact):.0e} apart at "
         f"most over {len(places)} t; simulated errors are {mean:+.2%} +- {error:.2%} off"
     )
-    return judged(max(exact) < EXACT and abs(mean) < 3 * error, told)
+    return by_criterion(max(exact) < EXACT and abs(mean) < 3 * error, told)
 
 
 def collision_rate(found: Measured) -> Verdict:
@@ -141,7 +141,7 @@ def collision_rate(found: Measured) -> Verdict:
         f"{constants[most]:.2f}, "
         f"largest at (d, s, epsilon) = {most[:3]}; 13.5 (1 - 1/(3s)) is its limit. The proof's factor 2 is not needed"
     )
-    return judged(constants[most] <= 13.5, told)
+    return by_criterion(constants[most] <= 13.5, told)
 
 
 def collision_optimum(found: Measured) -> Verdict:
@@ -156,7 +156,7 @@ def collision_optimum(found: Measured) -> Verdict:
         f"setting; the least second "
         f"difference of the error along t is {bend:.1e} of the least error"
     )
-    return judged(excess < 1.02 and bend > -1e-9, told)
+    return by_criterion(excess < 1.02 and bend > -1e-9, told)
 
 
 def coco_optimum(found: Measured) -> Verdict:
@@ -173,7 +173,7 @@ def coco_optimum(found: Measured) -> Verdict:
         f"for the mean at most {mean - 1:.1%} above the best t ({at_mean}), for presence {presence - 1:.1%} "
         f"({at_presence}); {shown[0]:.2%} and {shown[1]:.2%} at Fig. 5's setting"
     )
-    return judged(max(mean, presence) < 1.1, told)
+    return by_criterion(max(mean, presence) < 1.1, told)
 
 
 def coco_squared_gain(found: Measured, user: Measured) -> Verdict:
@@ -219,7 +219,7 @@ def price(found: Measured) -> Verdict:
         f"best for the mean) at Fig. 5's setting; {min(presence):.2f} to {max(presence):.2f} and {min(item):.2f} to "
         f"{max(item):.2f} over {len(where)} settings"
     )
-    return judged(min(presence) > 1 and min(item) > 1, told)
+    return by_criterion(min(presence) > 1 and min(item) > 1, told)
 
 
 CLAIMS = (

@@ -2,7 +2,7 @@
 
 import math
 
-from dither.reproduce.claims import Claim, Verdict, corrected, holds, judged, refuted
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, holds, refuted
 from dither.reproduce.measured import Coordinate, Measured
 
 from .comparisons import BEYOND, against_sizes
@@ -90,7 +90,7 @@ def theorem_8(found: Measured, measured: Measured) -> Verdict:
         f"probability 95% is {min(bound):.2f} to {max(bound):.2f}, and what was measured "
         f"{min(seen):.2f} to {max(seen):.2f}"
     )
-    return judged(max(bound) < 6 and max(bound) / min(bound) < 2 and max(seen) <= max(bound), told)
+    return by_criterion(max(bound) < 6 and max(bound) / min(bound) < 2 and max(seen) <= max(bound), told)
 
 
 def largest_minimax(found: Measured) -> Verdict:
@@ -117,7 +117,7 @@ def largest_minimax(found: Measured) -> Verdict:
         f"dither has with a constant"
     )
     some = scaled["s <= sqrt(d)"]
-    return judged(max(some) / min(some) < 2 and max(limits) < 3, told)
+    return by_criterion(max(some) / min(some) < 2 and max(limits) < 3, told)
 
 
 def costs(found: Measured) -> Verdict:
@@ -140,7 +140,7 @@ def costs(found: Measured) -> Verdict:
         + ", ".join(f"{each:.2f} (d {d}, s {s})" for (d, s), each in micro.items())
     )
     linear = all(len(some) == 1 and min(some) <= 4 + 2 * s for s, some in words.items())
-    return judged(linear and hashes[4096] == 8 * hashes[512] and shared == 0, told)
+    return by_criterion(linear and hashes[4096] == 8 * hashes[512] and shared == 0, told)
 
 
 def conditional_means(found: Measured) -> Verdict:
@@ -157,7 +157,7 @@ def conditional_means(found: Measured) -> Verdict:
         )
         noise = max(covered.stderr, math.sqrt(0.95 * 0.05 / (16 * covered.repetitions)))
         fine.append(error < zero / 2 and covered.value > 0.95 - BEYOND * noise)
-    return judged(all(fine), "uneven users, 100,000 of them, Collision; " + "; ".join(told))
+    return by_criterion(all(fine), "uneven users, 100,000 of them, Collision; " + "; ".join(told))
 
 
 def succinct_rate(found: Measured) -> Verdict:
@@ -178,7 +178,7 @@ def succinct_rate(found: Measured) -> Verdict:
         f"{dither / printed:.3f} "
         f"of the published variance at 10^4 users, s 256"
     )
-    return judged(abs(grows("printed eta", 256) / logs - 1) < 0.02, told)
+    return by_criterion(abs(grows("printed eta", 256) / logs - 1) < 0.02, told)
 
 
 CLAIMS = (

@@ -2,7 +2,7 @@
 
 import math
 
-from dither.reproduce.claims import Claim, Verdict, corrected, holds, judged, refuted
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, holds, refuted
 from dither.reproduce.measured import Measured, NotMeasuredError
 
 from .formulas import collision_buckets
@@ -20,7 +20,7 @@ def theorem_5(found: Measured) -> Verdict:
         f"with alpha = s/Omega "
         f"(E 3, s 1, t 6, 5 users, ln 2): claimed {pairs[1][0]:.6f}, exact {pairs[1][1]:.6f}"
     )
-    return judged(all(claimed >= exact for claimed, exact in pairs), told)
+    return by_criterion(all(claimed >= exact for claimed, exact in pairs), told)
 
 
 def theorem_6(found: Measured) -> Verdict:
@@ -119,7 +119,7 @@ def independent(found: Measured, alike: Measured) -> Verdict:
     )
     if wide > 1e-6 or max(apart.values()) > 0.2:
         return refuted(told)
-    return judged(max(apart.values()) < 0.01, told, otherwise=corrected)
+    return by_criterion(max(apart.values()) < 0.01, told, otherwise=corrected)
 
 
 def coco_alike(found: Measured, alike: Measured) -> Verdict:
@@ -135,7 +135,7 @@ def coco_alike(found: Measured, alike: Measured) -> Verdict:
     )
     if abs(exact - other) > 1e-6 or apart > 1e-6:
         return refuted(told)
-    return judged(abs(claimed - exact) < 1e-6, told, otherwise=corrected)
+    return by_criterion(abs(claimed - exact) < 1e-6, told, otherwise=corrected)
 
 
 def inverse(found: Measured) -> Verdict:

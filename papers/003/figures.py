@@ -1,6 +1,6 @@
 """The figures and tables of 003, in its order. Table 1 is notation."""
 
-from dither.reproduce.figures import Figure, Line, Panel, Table
+from dither.reproduce.paper_figures import Figure, Line, Panel, PaperTable
 
 from .one_user import ONE_USER
 from .shuffling import AMPLIFICATION
@@ -92,7 +92,7 @@ WORKED = (
         note="Buckets z and z + 4 are a pair: 2/11 and 1/11 where a key is, and 1/11, 5/44 and 4/33 elsewhere.",
     ),
 )
-TABLE_2 = Table(
+TABLE_2 = PaperTable(
     "003.table2",
     "CoCo: how likely a report hits an item j_b and its opposite, s = 3, t = 8, E = 2",
     RATES_TABLE,

@@ -14,7 +14,7 @@ from dither.core.mechanism import Mechanism
 from dither.kernels.hashing import buckets
 from dither.mechanisms.keyvalue import Hits
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from .formulas import coco_errors, collision_errors
 from .users import Numbers, Users
@@ -35,11 +35,11 @@ def one_user(setting: Setting, seed: int) -> Iterator[Number]:
     keys, plus = np.arange(S, dtype=np.int16), np.arange(S, dtype=np.int8) % 2
     users = Users.of(D, np.tile(keys, (reports, 1)), np.tile(plus, (reports, 1)))
     one_bit = dither.SignSum(D, S, EPSILON, goal="mean").reading.moments(users.rows[:1]).variance.sum()
-    yield number(float(one_bit), what="error", line="SignSum mean")
+    yield measured_value(float(one_bit), what="error", line="SignSum mean")
     for name, mechanism in pair(t).items():
         hits = mechanism.hits
         for label, rate in (("P_t", hits.true), ("P_o", hits.opposite), ("P_f", hits.false)):
-            yield number(float(rate), what="rate", line=f"{name} {label}")
+            yield measured_value(float(rate), what="rate", line=f"{name} {label}")
         expected = {
             about: float(replace(mechanism.reading, about=about).moments(users.rows[:1]).variance.sum())
             for about in ("mean", "presence")
@@ -49,9 +49,9 @@ def one_user(setting: Setting, seed: int) -> Iterator[Number]:
         simulated = squared_errors(hits, *hit(mechanism, seen, t), users)
         for kind, label in KINDS.items():
             exact = expected[kind] if kind in expected else sum(expected.values()) / 2
-            yield number(exact, what="expected", line=f"{name} {label}")
-            yield number(float(getattr(printed, kind)), what="formula", line=f"{name} {label}")
-            yield number(simulated[kind], what="error", line=f"{name} {label}")
+            yield measured_value(exact, what="expected", line=f"{name} {label}")
+            yield measured_value(float(getattr(printed, kind)), what="formula", line=f"{name} {label}")
+            yield measured_value(simulated[kind], what="error", line=f"{name} {label}")
 
 
 def hit(mechanism: dither.Collision | dither.CoCo, reports: np.ndarray, t: int) -> tuple[Numbers, Numbers]:

@@ -22,7 +22,7 @@ from dither.privacy.accounting.privacy_loss import along_the_logarithm, least_ep
 from dither.privacy.enumeration import enumerated_delta
 from dither.privacy.shuffle_divergence import delta_above
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from .as_printed import counts_epsilon, exact_counts_delta, mixture_alpha, theorem_1_alpha, theorem_5_alpha
 from .formulas import collision_buckets
@@ -53,7 +53,7 @@ def amplification(setting: Setting, seed: int) -> Iterator[Number]:
     central["Theorem 5"] = counts_epsilon(ratio, theorem_5_alpha(s, ratio, t), n, delta)
     for line, each in central.items():
         if each is not None and 0 < each < epsilon:
-            yield number(math.log2(epsilon / each), line=line)
+            yield measured_value(math.log2(epsilon / each), line=line)
 
 
 def hoeffding(reach: float, mass: float, n: int, delta: float, largest: float) -> float | None:
@@ -102,7 +102,7 @@ def few_users(setting: Setting, seed: int) -> Iterator[Number]:
     """The exact delta, and what a claim says of it."""
     case = str(setting["case"])
     for what, value in CASES[case]().items():
-        yield number(float(value), what=what)
+        yield measured_value(float(value), what=what)
 
 
 def printed_upper() -> dict[str, Fraction]:
@@ -190,7 +190,9 @@ CASES = {
 def local_budgets(setting: Setting, seed: int) -> Iterator[Number]:
     """The largest local epsilon of Collision (s = 8) with which n shuffled reports keep (central, delta)."""
     n, central, delta = int(setting["n"]), float(setting["central"]), float(setting["delta"])
-    yield number(local_budget(central, n, delta, mechanism=lambda epsilon: shuffled(8, epsilon)), what="local epsilon")
+    yield measured_value(
+        local_budget(central, n, delta, mechanism=lambda epsilon: shuffled(8, epsilon)), what="local epsilon"
+    )
 
 
 def alike(setting: Setting, seed: int) -> Iterator[Number]:
@@ -204,7 +206,7 @@ def alike(setting: Setting, seed: int) -> Iterator[Number]:
         "Collision, d = 4096": dither.Collision(4096, s, epsilon, t=t),
     }.items():
         own = bounds(mechanism, n, 0.01 / n, ["own"])["own"]
-        yield number(epsilon if own is None else own.epsilon, line=line)
+        yield measured_value(epsilon if own is None else own.epsilon, line=line)
 
 
 # One report ----------------------------------------------------------------------------------------------------------
@@ -216,17 +218,17 @@ def local(setting: Setting, seed: int) -> Iterator[Number]:
     channel = HashedChannel(TwoLevel(2, 1, favoured=s, outputs=t), both)
     rows = [channel.row(x) for x in range(channel.shape[0])]
     largest = max(a / b for one, other in permutations(rows, 2) for a, b in zip(one, other, strict=True))
-    yield number(float(largest), what="largest ratio")
-    yield number(float(min(sum(row) == 1 for row in rows)), what="rows add up to one")
+    yield measured_value(float(largest), what="largest ratio")
+    yield measured_value(float(min(sum(row) == 1 for row in rows)), what="rows add up to one")
     rest = [channel.rest(hit) for hit in range(1, s + 1)]
-    yield number(float(min(rest)), what="least weight of the rest")
-    yield number(float(max(rest)), what="largest weight of the rest")
+    yield measured_value(float(min(rest)), what="least weight of the rest")
+    yield measured_value(float(max(rest)), what="largest weight of the rest")
 
 
 def too_few_buckets(setting: Setting, seed: int) -> Iterator[Number]:
     """CoCo with t < 2s, where all pairs may be taken: what their probabilities add up to, for E = 2."""
     s, t, ratio = int(setting["s"]), int(setting["t"]), Fraction(2)
-    yield number(float(Fraction(t, 2) * (ratio + 1) / (s * ratio + t - s)), what="probabilities add up to")
+    yield measured_value(float(Fraction(t, 2) * (ratio + 1) / (s * ratio + t - s)), what="probabilities add up to")
 
 
 def unbiased(setting: Setting, seed: int) -> Iterator[Number]:
@@ -244,10 +246,10 @@ def unbiased(setting: Setting, seed: int) -> Iterator[Number]:
     false = sum((row[hashes[2]] for hashes, row in rows), Fraction(0)) / len(rows)
     true = sum((row[hashes[0]] for hashes, row in rows), Fraction(0)) / len(rows)
     assumed = ratio / (2 * ratio + t - 2)
-    yield number(float(false), what="a false item is hit")
-    yield number(float(true), what="a true item is hit")
+    yield measured_value(float(false), what="a false item is hit")
+    yield measured_value(float(true), what="a true item is hit")
     for what, rate in (("estimate of a false item", false), ("estimate of a true item", true)):
-        yield number(float((rate - Fraction(1, t)) / (assumed - Fraction(1, t))), what=what)
+        yield measured_value(float((rate - Fraction(1, t)) / (assumed - Fraction(1, t))), what=what)
 
 
 def amplified(setting: Setting) -> list[Mechanism]:

@@ -23,7 +23,7 @@ from dither.core.randomness import Stream
 from dither.core.reports import Reports
 from dither.estimation.simplex import onto_simplex
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from .as_printed import succinct_mean
 from .formulas import coco_buckets, collision_buckets
@@ -103,9 +103,9 @@ def named(found: Mapping[str, Values], epsilon: float, line: str) -> Iterator[Nu
     """ln TVE and ln MAE of what is off; of raw frequencies no MAE, which nothing here asks for."""
     for what, apart in found.items():
         sizes = np.abs(apart)
-        yield number(math.log(sizes.sum()), line=line, epsilon=epsilon, metric=f"{what} TVE")
+        yield measured_value(math.log(sizes.sum()), line=line, epsilon=epsilon, metric=f"{what} TVE")
         if what != "frequency":
-            yield number(math.log(sizes.max()), line=line, epsilon=epsilon, metric=f"{what} MAE")
+            yield measured_value(math.log(sizes.max()), line=line, epsilon=epsilon, metric=f"{what} MAE")
 
 
 def mechanisms(setting: Setting) -> list[Mechanism]:

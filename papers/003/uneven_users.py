@@ -11,7 +11,7 @@ import numpy as np
 import dither
 from dither.core.randomness import Stream
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from .formulas import collision_buckets
 from .users import Users
@@ -36,10 +36,10 @@ def conditional(setting: Setting, seed: int) -> Iterator[Number]:
     truth = users.mean / users.frequency.sum(axis=1)
     low, high = estimate.interval(0.95)
     told = np.isfinite(estimate.value)
-    yield number(float(told.mean()), what="told")
-    yield number(float(np.abs(estimate.value - truth)[told].mean()), what="mean absolute error")
-    yield number(float(np.abs(truth).mean()), what="mean absolute error of saying 0")
-    yield number(float(((low <= truth) & (truth <= high)).mean()), what="95% intervals that hold the truth")
+    yield measured_value(float(told.mean()), what="told")
+    yield measured_value(float(np.abs(estimate.value - truth)[told].mean()), what="mean absolute error")
+    yield measured_value(float(np.abs(truth).mean()), what="mean absolute error of saying 0")
+    yield measured_value(float(((low <= truth) & (truth <= high)).mean()), what="95% intervals that hold the truth")
 
 
 def costs(setting: Setting, seed: int) -> Iterator[Number]:
@@ -48,17 +48,17 @@ def costs(setting: Setting, seed: int) -> Iterator[Number]:
     users = Users.drawn(d, s, 20_000, seed)
     t = collision_buckets(s, 1.0)
     own, shared = dither.Collision(d, s, 1.0, t=t), dither.Collision(d, s, 1.0, t=t, cohorts=1024)
-    yield number(np.log2(t), what="log2 t")
-    yield number(8 * own.dtype["value"].itemsize, what="bits of the bucket as sent")
-    yield number(own.row_words, what="random words a report")
-    yield number(own.evaluations, what="hashes a report, server")
-    yield number(shared.evaluations, what="hashes a report, server, shared functions")
+    yield measured_value(np.log2(t), what="log2 t")
+    yield measured_value(8 * own.dtype["value"].itemsize, what="bits of the bucket as sent")
+    yield measured_value(own.row_words, what="random words a report")
+    yield measured_value(own.evaluations, what="hashes a report, server")
+    yield measured_value(shared.evaluations, what="hashes a report, server, shared functions")
     spent = []
     for _ in range(5):
         start = time.process_time()
         own.drawn(users.rows, Stream.seeded(seed, own.fingerprint))
         spent.append(time.process_time() - start)
-    yield number(1e6 * min(spent) / len(users.rows), what="processor microseconds a report")
+    yield measured_value(1e6 * min(spent) / len(users.rows), what="processor microseconds a report")
 
 
 CONDITIONAL = Experiment(

@@ -7,7 +7,7 @@ from itertools import product
 from dither.core.channel import TwoLevel
 from dither.core.hashed_channel import HashedChannel
 from dither.reproduce.experiments import Experiment, Scale, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 E = 2
 COLLISION = HashedChannel(TwoLevel(E, 1, favoured=2, outputs=4))  # d = 6, s = 2, t = 4; the user has 3+ and 5-
@@ -33,7 +33,7 @@ def case_row(case: str) -> list[Fraction]:
 def examples(setting: Setting, seed: int) -> Iterator[Number]:
     """Bucket by bucket."""
     for bucket, chance in enumerate(case_row(str(setting["case"])), start=1):
-        yield number(float(chance), line="probability", bucket=bucket)
+        yield measured_value(float(chance), line="probability", bucket=bucket)
 
 
 def collision_rates(holds: str, signs: Sequence[int]) -> tuple[Fraction, Fraction]:
@@ -62,7 +62,7 @@ def rates(setting: Setting, seed: int) -> Iterator[Number]:
     holds = str(setting["user has"])
     others = (1, -1) if holds != "not the key j" else (1, -1, -1)
     for column, chance in zip(("P[H(j_b) = z]", "P[H(j_-b) = z]"), collision_rates(holds, others), strict=True):
-        yield number(float(chance), hit=column)
+        yield measured_value(float(chance), hit=column)
 
 
 ONCE: dict[Scale, int] = {"smoke": 1, "quick": 1, "full": 1}

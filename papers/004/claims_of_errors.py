@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from dither.reproduce.claims import Claim, Verdict, corrected, holds, judged, refuted
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, holds, refuted
 from dither.reproduce.measured import Coordinates, Measured, NotMeasuredError
 
 from .evidence import BASELINES, cells, known, mean, race, told
@@ -30,7 +30,7 @@ def ahead_of_all(found: Measured) -> Verdict:
     text = f"HDG: {outcome}. {OURS} against all of them: {ours}"
     if outcome.lost:
         return refuted(text)
-    return judged(outcome.middle >= 10, text, otherwise=corrected)
+    return by_criterion(outcome.middle >= 10, text, otherwise=corrected)
 
 
 def better_with_epsilon(found: Measured) -> Verdict:
@@ -125,7 +125,7 @@ def tables_beat_hierarchies(found: Measured) -> Verdict:
 def grids_of_pairs(found: Measured) -> Verdict:
     """TDG against the baselines."""
     outcome = race(found, "TDG", BASELINES, fig1(found))
-    return judged(outcome.leads, f"TDG: {outcome}")
+    return by_criterion(outcome.leads, f"TDG: {outcome}")
 
 
 def hybrid_before_pairs(found: Measured) -> Verdict:
@@ -173,7 +173,7 @@ def jumps(found: Measured) -> Verdict:
     other = [ratio for changed, ratio, _ in falls if changed]
     if not same or not other:
         raise NotMeasuredError("epsilons between which the cells change, and others")
-    return judged(min(other) > max(same), text)
+    return by_criterion(min(other) > max(same), text)
 
 
 def arch(found: Measured) -> Verdict:
@@ -290,7 +290,7 @@ def more_users(found: Measured) -> Verdict:
     first = [cell for cell in grid if cell["lg n"] == sizes[0]]
     falls, stays = falling(found, [(cell, {**cell, "lg n": sizes[-1]}) for cell in first])
     text = f"from lg n {sizes[0]:g} to {sizes[-1]:g}: {falls}{listed(stays)}. HDG: {outcome}"
-    return judged(outcome.leads and not stays, text)
+    return by_criterion(outcome.leads and not stays, text)
 
 
 def full_marginals(found: Measured) -> Verdict:
@@ -317,7 +317,7 @@ def full_ranges(found: Measured) -> Verdict:
     """All squares of half of the values."""
     here = found.select(queries="ranges")
     outcome = race(here, "HDG", ("LHIO", "CALM", "MSW", "TDG", "Uni"), cells(here, "data", "epsilon", "queries"))
-    return judged(outcome.leads, f"HDG: {outcome}", otherwise=refuted if outcome.lost else corrected)
+    return by_criterion(outcome.leads, f"HDG: {outcome}", otherwise=refuted if outcome.lost else corrected)
 
 
 def counts(found: Measured) -> Verdict:
@@ -356,7 +356,7 @@ def new_data(by_epsilon: Measured, by_attributes: Measured) -> Verdict:
     ]
     pairs = race(by_attributes, "TDG", ("HDG",), grid)
     text = f"HDG against the baselines: {outcome}. TDG against HDG on the stand-in for Loan, lambda 4, by d: {pairs}"
-    return judged(outcome.leads, text, otherwise=refuted if outcome.lost else corrected)
+    return by_criterion(outcome.leads, text, otherwise=refuted if outcome.lost else corrected)
 
 
 def covariances(found: Measured) -> Verdict:
@@ -371,7 +371,7 @@ def covariances(found: Measured) -> Verdict:
         outcome = race(found, "HDG", OTHERS, grid)
         lost += len(outcome.lost)
         parts.append(f"{covariance}: {outcome}")
-    return judged(lost == 0, "; ".join(parts))
+    return by_criterion(lost == 0, "; ".join(parts))
 
 
 CLAIMS = (

@@ -3,7 +3,7 @@
 import math
 import statistics
 
-from dither.reproduce.claims import Claim, Verdict, corrected, holds, judged, refuted
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, holds, refuted
 from dither.reproduce.measured import Measured, NotMeasuredError
 
 from .evidence import cells, known, mean, race
@@ -97,7 +97,7 @@ def thresholds(found: Measured) -> Verdict:
         f"MAE at lambda 4 changes by at most {below:.2%} from 1/n to .01/n, by {above:.2%} from 1/n to 10/n; reaching "
         f"1/n takes {min(rounds):.0f} to {max(rounds):.0f} rounds on average"
     )
-    return judged(below < 0.01, text)
+    return by_criterion(below < 0.01, text)
 
 
 def converged(found: Measured) -> Verdict:
@@ -144,7 +144,7 @@ def as_entropy(found: Measured) -> Verdict:
         f"steps {ratio('iterations'):.1f}, seconds {ratio('seconds'):.2f} (Newton's method); Algorithm 2 as printed, "
         f"without scaling: MAE {statistics.mean(printed):.3f} against {statistics.mean(scaled):.3f}"
     )
-    return judged(ratio("MAE") < 1.05 and ratio("seconds") < 1, text)
+    return by_criterion(ratio("MAE") < 1.05 and ratio("seconds") < 1, text)
 
 
 def any_order(found: Measured) -> Verdict:
@@ -168,7 +168,7 @@ def little_is_left(found: Measured) -> Verdict:
         f"largest difference between two grids after 100 rounds: at most {left:.1e}; before, at least "
         f"{first:.1e}; noise of a cell at least {noise:.1e}"
     )
-    return judged(left < 0.01 * noise, text)
+    return by_criterion(left < 0.01 * noise, text)
 
 
 def with_phase_2(found: Measured) -> Verdict:

@@ -2,7 +2,7 @@
 
 import math
 
-from dither.reproduce.claims import Claim, Verdict, corrected, holds, judged, refuted
+from dither.reproduce.claims import Claim, Verdict, by_criterion, corrected, holds, refuted
 from dither.reproduce.measured import Measured, NotMeasuredError
 
 from .formulas import (
@@ -30,7 +30,7 @@ def private(found: Measured) -> Verdict:
         "p left at "
         f"1/2 and c' rounded to 4, epsilon 1 becomes {printed:.4f}"
     )
-    return judged(over <= 1 + 1e-12, text)
+    return by_criterion(over <= 1 + 1e-12, text)
 
 
 def oracles(found: Measured) -> Verdict:
@@ -71,7 +71,7 @@ def dividing_users(found: Measured) -> Verdict:
         f"m = {GROUPS}: variance with epsilon / m over that with n / m users: {gains[low]:.1f} at epsilon "
         f"{low:g}, {gains[high]:.1f} at {high:g}"
     )
-    return judged(all(0.9 * GROUPS < gain < 2 * GROUPS for gain in gains.values()), text)
+    return by_criterion(all(0.9 * GROUPS < gain < 2 * GROUPS for gain in gains.values()), text)
 
 
 def inside(found: Measured) -> Verdict:
@@ -103,7 +103,7 @@ def dominated(found: Measured) -> Verdict:
         f"the two other parts together over 4mE/(n(E-1)^2), for even cells: {min(ratios.values()):.2%} to "
         f"{ratios[worst]:.0%} ({worst}); 16 cells, epsilon 1: {ratios['2-D, epsilon 1.0']:.1%}"
     )
-    return judged(ratios[worst] < 0.1, text, otherwise=corrected)
+    return by_criterion(ratios[worst] < 0.1, text, otherwise=corrected)
 
 
 def non_uniformity(found: Measured) -> Verdict:
@@ -147,7 +147,7 @@ def half_of_the_cells(found: Measured) -> Verdict:
         f"by volume a query of half of the values holds g/2 cells (off by {max(apart):.1e} at most); 16 cells: "
         f"{parts}; whole cells of a pair over (g/2)^2: {worst:.2f}"
     )
-    return judged(max(apart) < 1e-9, text)
+    return by_criterion(max(apart) < 1e-9, text)
 
 
 def waves(formula: Measured, errors: Measured) -> Verdict:

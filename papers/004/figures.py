@@ -7,8 +7,8 @@ code, unless a title says otherwise.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dither.reproduce.figures import Figure, Line, Panel, Table
 from dither.reproduce.measured import Coordinate, Measured
+from dither.reproduce.paper_figures import Figure, Line, Panel, PaperTable
 
 from .formulas import EXAMPLE_1, TABLE_2
 from .granularities import CELLS, OWN, PAIRS, SIGMA, SIGMA_EPSILONS, name_of
@@ -80,7 +80,7 @@ class Floored(Figure):
         return Measured(tuple(row._replace(value=max(row.value, self.floor)) for row in found.rows), found.notes)
 
 
-FIGURES: tuple[Figure | Table, ...] = (
+FIGURES: tuple[Figure | PaperTable, ...] = (
     _errors("fig1", "errors by epsilon", EPSILON, _EPSILON, panels(DATA)),
     _errors(
         "fig1_free",
@@ -229,7 +229,7 @@ FIGURES: tuple[Figure | Table, ...] = (
     _errors("fig19", "errors by epsilon, new data", EPSILON, _EPSILON, panels(NEW_DATA)),
     _errors("fig20", "errors by omega, new data", OMEGA, "omega", panels(NEW_DATA), note=f"{_VOLUMES} {_STAND_INS}"),
     _errors("fig21", "errors by the number of attributes, new data", ATTRIBUTES, "d", panels(NEW_DATA)),
-    Table(
+    PaperTable(
         "004.ex1",
         "appendix A.9 and Fig. 22: the answer f(2,2) + f(1,2)/4 and its noise",
         EXAMPLE_1,
@@ -267,7 +267,7 @@ FIGURES: tuple[Figure | Table, ...] = (
         note="The covariances are not printed: six of them from 0 to 1.",
     ),
     *(
-        Table(
+        PaperTable(
             f"004.{name}",
             f"{side} of the guideline for 64 values",
             TABLE_2,

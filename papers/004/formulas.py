@@ -16,7 +16,7 @@ from dither.ranges.granularity import guideline
 from dither.ranges.grid import Grid, equal_cuts
 from dither.ranges.range_estimate import RangeEstimate
 from dither.reproduce.experiments import Experiment, Scale, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from .as_printed import spent
 from .people import ANY, ROUND, Asked, People, length
@@ -32,8 +32,8 @@ def table_2(setting: Setting, seed: int) -> Iterator[Number]:
     """(g1, g2) of the guideline for d attributes and 10^lg(n) users."""
     for epsilon, (one, two) in zip(BUDGETS, row(int(setting["d"]), float(setting["lg n"])), strict=True):
         where = {"row": label(int(setting["d"]), float(setting["lg n"])), "epsilon": epsilon}
-        yield number(one, side="g1", **where)
-        yield number(two, side="g2", **where)
+        yield measured_value(one, side="g1", **where)
+        yield measured_value(two, side="g2", **where)
 
 
 TABLE_2 = Experiment(
@@ -58,19 +58,19 @@ def variances(setting: Setting, seed: int) -> Iterator[Number]:
     grown = math.exp(epsilon)
     for make in (HDG, TDG):
         method = make(shape=(4, 4, 4), epsilon=epsilon, n=10**6, granularity=(4, 2))
-        yield number(float(certify(method).epsilon), of="privacy", line=make.__name__)
-    yield number(spent(epsilon), of="privacy", line="OLH with p = 1/2")
+        yield measured_value(float(certify(method).epsilon), of="privacy", line=make.__name__)
+    yield measured_value(spent(epsilon), of="privacy", line="OLH with p = 1/2")
     for k in range(2, LARGEST + 1):
         plain = float(dither.GRR(k=k, epsilon=epsilon).reading.variance(0.0))
         hashed = hash_variance(epsilon)
-        yield number(plain, of="oracle", line="GRR", c=k)
-        yield number(hashed, of="oracle", line="OLH", c=k)
-        yield number((k - 2 + grown) / (grown - 1) ** 2, of="oracle", line="eq. 2", c=k)
-        yield number(4 * grown / (grown - 1) ** 2, of="oracle", line="eq. 3", c=k)
+        yield measured_value(plain, of="oracle", line="GRR", c=k)
+        yield measured_value(hashed, of="oracle", line="OLH", c=k)
+        yield measured_value((k - 2 + grown) / (grown - 1) ** 2, of="oracle", line="eq. 2", c=k)
+        yield measured_value(4 * grown / (grown - 1) ** 2, of="oracle", line="eq. 3", c=k)
     divided = float(dither.Unary(k=16, epsilon=epsilon).reading.variance(0.0)) * GROUPS
     split = float(dither.Unary(k=16, epsilon=epsilon / GROUPS).reading.variance(0.0))
-    yield number(divided, of="dividing", line="users")
-    yield number(split, of="dividing", line="epsilon")
+    yield measured_value(divided, of="dividing", line="users")
+    yield measured_value(split, of="dividing", line="epsilon")
     n = 10**6
     for name, cells in {"1-D": 16, "2-D": 16, "2 x 2": 4}.items():
         share = 1 / cells
@@ -80,13 +80,13 @@ def variances(setting: Setting, seed: int) -> Iterator[Number]:
             "sampling": (GROUPS - 1) / (n - 1) * share * (1 - share),
         }
         for part, value in parts.items():
-            yield number(value, of="eq. 4", line=part, grid=name)
+            yield measured_value(value, of="eq. 4", line=part, grid=name)
     one, two = guideline(epsilon, n / GROUPS)
-    yield number(one, of="guideline", line="g1, printed")
-    yield number(two, of="guideline", line="g2, printed")
+    yield measured_value(one, of="guideline", line="g1, printed")
+    yield measured_value(two, of="guideline", line="g2, printed")
     rising = 2 * grown * GROUPS / (n * (grown - 1) ** 2)  # squared noise of half of g1 cells, for each cell
-    yield number((2 * 0.7**2 / rising) ** (1 / 3), of="guideline", line="g1, least sum")
-    yield number((4 * 0.03**2 / (rising / 2)) ** 0.25, of="guideline", line="g2, least sum")
+    yield measured_value((2 * 0.7**2 / rising) ** (1 / 3), of="guideline", line="g1, least sum")
+    yield measured_value((4 * 0.03**2 / (rising / 2)) ** 0.25, of="guideline", line="g2, least sum")
 
 
 VARIANCES = Experiment("004.formulas", variances, grid(epsilon=EPSILONS), ONCE)
@@ -99,13 +99,13 @@ def example_1(setting: Setting, seed: int) -> Iterator[Number]:
     cuts = np.array(cells.cuts[0][:-1])
     covered = np.add.reduceat(np.add.reduceat(inside.astype(float), cuts, axis=0), cuts, axis=1) / 16
     for (i, j), share in np.ndenumerate(covered):
-        yield number(share, item=f"weight of f({i + 1},{j + 1})", column="recomputed")
+        yield measured_value(share, item=f"weight of f({i + 1},{j + 1})", column="recomputed")
     # One user in each of six groups, at epsilon 1: in units of m2 / n2.
     exact = 4 * math.e / (math.e - 1) ** 2
     drawn = float(dither.Unary(k=4, epsilon=1.0).reading.variance(0.0))
-    yield number(exact, item="squared noise of a cell / (m2/n2), epsilon 1", column="recomputed")
-    yield number(drawn, item="squared noise of a cell / (m2/n2), epsilon 1", column="by the integers")
-    yield number(exact / 4, item="squared noise of a cell / (m2/n2), epsilon 1", column="last step of the text")
+    yield measured_value(exact, item="squared noise of a cell / (m2/n2), epsilon 1", column="recomputed")
+    yield measured_value(drawn, item="squared noise of a cell / (m2/n2), epsilon 1", column="by the integers")
+    yield measured_value(exact / 4, item="squared noise of a cell / (m2/n2), epsilon 1", column="last step of the text")
 
 
 EXAMPLE_1 = Experiment("004.ex1", example_1, ({},), ONCE)
@@ -125,12 +125,12 @@ def uniformity(setting: Setting, seed: int) -> Iterator[Number]:
         wide = c // cells
         spread = np.repeat(table.sum(axis=1).reshape(cells, wide).mean(axis=1), wide)
         off = np.concatenate([[0], np.cumsum(spread - table.sum(axis=1))])
-        yield number(float(np.abs(off[width:] - off[:-width]).mean()), of="bias", line="1-D", g=cells)
+        yield measured_value(float(np.abs(off[width:] - off[:-width]).mean()), of="bias", line="1-D", g=cells)
         blocks = table.reshape(cells, wide, cells, wide).mean(axis=(1, 3))
         even = np.repeat(np.repeat(blocks, wide, axis=0), wide, axis=1)
         summed = np.pad((even - table).cumsum(0).cumsum(1), ((1, 0), (1, 0)))
         squares = summed[width:, width:] - summed[:-width, width:] - summed[width:, :-width] + summed[:-width, :-width]
-        yield number(float(np.abs(squares).mean()), of="bias", line="2-D", g=cells)
+        yield measured_value(float(np.abs(squares).mean()), of="bias", line="2-D", g=cells)
 
 
 UNIFORMITY = Experiment(
@@ -155,8 +155,8 @@ def cells_in_queries(setting: Setting, seed: int) -> Iterator[Number]:
         share = np.clip(overlap, 0, None) / np.diff(cuts)
         for line, held in {"whole": share == 1, "by volume": share, "touched": share > 0}.items():
             one, two = held.sum(axis=1), np.outer(held.sum(axis=1), held.sum(axis=1))
-            yield number(float(one.mean()), ends=ends, line=line, of="1-D")
-            yield number(float(two.mean()), ends=ends, line=line, of="2-D")
+            yield measured_value(float(one.mean()), ends=ends, line=line, of="1-D")
+            yield measured_value(float(two.mean()), ends=ends, line=line, of="2-D")
 
 
 CELLS_IN_QUERIES = Experiment("004.cells_in_queries", cells_in_queries, grid(g=(2, 4, 8, 16, 32)), ONCE)
@@ -172,9 +172,9 @@ def inside_a_cell(setting: Setting, seed: int) -> Iterator[Number]:
     var0 = float(oracle.reading.variance(1 / cells)) / n
     ones = random.binomial(held, p) + random.binomial(n - held, q)  # of one cell, as in unary_counts
     values = (ones / n - q) / (p - q) / gamma
-    yield number(float(np.var(values, ddof=1)) / var0, of="measured")
-    yield number(1 / gamma, of="as printed")
-    yield number(1 / gamma**2, of="even spreading")
+    yield measured_value(float(np.var(values, ddof=1)) / var0, of="measured")
+    yield measured_value(1 / gamma, of="as printed")
+    yield measured_value(1 / gamma**2, of="even spreading")
 
 
 INSIDE_A_CELL = Experiment(
@@ -187,14 +187,14 @@ def square_wave(setting: Setting, seed: int) -> Iterator[Number]:
     epsilon = float(setting["epsilon"])
     grown = math.exp(epsilon)
     printed = (epsilon * grown - grown + 1) / (2 * grown * (grown - 1 - epsilon)) if grown - 1 != epsilon else math.nan
-    yield number(printed, line="printed")
+    yield measured_value(printed, line="printed")
     exact = _half_width(Fraction(epsilon))
-    yield number(float(exact), line="exact")
-    yield number(0.5 - epsilon / 3, line="1/2 - epsilon/3")
+    yield measured_value(float(exact), line="exact")
+    yield measured_value(0.5 - epsilon / 3, line="1/2 - epsilon/3")
     window = dither.SquareWave(epsilon=epsilon).window
-    yield number(window.law.favoured / (2 * window.steps), line="dither")
+    yield measured_value(window.law.favoured / (2 * window.steps), line="dither")
     p = float(Fraction(window.law.high, window.law.low))
-    yield number(math.log(p), line="log(p / p')")
+    yield measured_value(math.log(p), line="log(p / p')")
 
 
 def _half_width(epsilon: Fraction) -> Fraction:
@@ -222,7 +222,7 @@ def one_attribute(setting: Setting, seed: int) -> Iterator[Number]:
         reports = method.randomize(people.records, seed=int(random.integers(1 << 62)))
         estimate: RangeEstimate = method.estimate(method.tally(reports))
         for ends, each in asked.items():
-            yield number(each.error(estimate.answers(each.queries).value), line=line, ends=ends)
+            yield measured_value(each.error(estimate.answers(each.queries).value), line=line, ends=ends)
 
 
 ONE_ATTRIBUTE = Experiment(

@@ -13,7 +13,7 @@ from dither.ranges import HDG
 from dither.ranges.granularity import guideline, power_of_two
 from dither.ranges.range_estimate import RangeEstimate
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from ..drawn_tallies import Crowd, Histograms, unary
 from .methods import OURS, estimated, shares
@@ -63,9 +63,9 @@ def by_cells(setting: Setting, seed: int) -> Iterator[Number]:
         estimate: RangeEstimate = method.estimate(counted.tally(method, random))
         for ends, each in asked:
             error = each.error(estimate.answers(each.queries).value)
-            yield number(error, line=line, ends=ends)
+            yield measured_value(error, line=line, ends=ends)
             if granularity == guide:
-                yield number(error, line="HDG", ends=ends)
+                yield measured_value(error, line="HDG", ends=ends)
 
 
 CELLS = Experiment(
@@ -101,12 +101,12 @@ def by_sigma(setting: Setting, seed: int) -> Iterator[Number]:
         method = HDG(shape=people.shape, epsilon=epsilon, n=people.n, asked=whole)
         tally = Crowd.drawn(people.records, shares(method), random).tally(method, random)
         estimate: RangeEstimate = method.estimate(tally)
-        yield number(asked.error(estimate.answers(asked.queries).value), curve=curve, sigma=round(sigma, 4))
+        yield measured_value(asked.error(estimate.answers(asked.queries).value), curve=curve, sigma=round(sigma, 4))
     if epsilon == 1.0 and int(setting["users"]) >= 100_000:
         ours = estimated(OURS, people, epsilon, random)
         assert ours is not None
         error = asked.error(ours.answers(asked.queries).value)
-        yield from (number(error, curve=f"{OURS}, {curve}", sigma=sigma) for sigma in SIGMAS)
+        yield from (measured_value(error, curve=f"{OURS}, {curve}", sigma=sigma) for sigma in SIGMAS)
 
 
 SIGMA = Experiment(

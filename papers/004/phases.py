@@ -20,7 +20,7 @@ from dither.ranges.grid import Grid
 from dither.ranges.queries import Queries
 from dither.ranges.range_estimate import RangeEstimate
 from dither.reproduce.experiments import Experiment, Setting, grid
-from dither.reproduce.measured import Number, number
+from dither.reproduce.measured import Number, measured_value
 
 from ..drawn_tallies import Crowd, unary
 from .algorithms import algorithm_2, in_order
@@ -116,13 +116,13 @@ def components(setting: Setting, seed: int) -> Iterator[Number]:
                 f"{name}, entropy": estimate.answers(each.queries).value,
                 f"I{name}": put_together(matrices, each.queries),
             }.items():
-                yield number(each.error(answers), line=line, **{"lambda": count})
+                yield measured_value(each.error(answers), line=line, **{"lambda": count})
     yield from _without_norm_sub(people, asked[2], epsilon, random)
     if setting["methods"] != "few":
         ours = estimated(OURS, people, epsilon, random)
         assert ours is not None
         for count, each in asked.items():
-            yield number(each.error(ours.answers(each.queries).value), line=OURS, **{"lambda": count})
+            yield measured_value(each.error(ours.answers(each.queries).value), line=OURS, **{"lambda": count})
 
 
 def _without_norm_sub(people: People, asked: Asked, epsilon: float, random: np.random.Generator) -> Iterator[Number]:
@@ -143,7 +143,7 @@ def _without_norm_sub(people: People, asked: Asked, epsilon: float, random: np.r
         "LHIO, least squares": exact.answers(asked.queries).value,
     }
     for line, answers in forms.items():
-        yield number(asked.error(answers), line=line, **{"lambda": 2})
+        yield measured_value(asked.error(answers), line=line, **{"lambda": 2})
 
 
 COMPONENTS = Experiment(
@@ -175,39 +175,39 @@ def traces(setting: Setting, seed: int) -> Iterator[Number]:
     fitted = responses(tables, grids, 1e-300, ROUNDS)
     for round_ in range(1, ROUNDS + 1):
         change = np.mean([each.changes[min(round_, len(each.changes)) - 1] for each in fitted.values()])
-        yield number(max(float(change), 1e-17), algorithm="Algorithm 1", round=round_, curve=curve)
+        yield measured_value(max(float(change), 1e-17), algorithm="Algorithm 1", round=round_, curve=curve)
     matrices = {pair: each.full() for pair, each in fitted.items()}
     pairs = pair_answers(matrices, asked.queries)
     long = algorithm_2(pairs, 4, rounds=ROUNDS)
     for round_, change in enumerate(long.changes.mean(axis=1), 1):
-        yield number(max(float(change), 1e-17), algorithm="Algorithm 2", round=round_, curve=curve)
+        yield measured_value(max(float(change), 1e-17), algorithm="Algorithm 2", round=round_, curve=curve)
     for threshold in (10.0, 1.0, 0.1, 0.01):
         done = algorithm_2(pairs, 4, rounds=2000, tolerance=threshold / n)
-        yield number(asked.error(done.answers), measure="MAE", threshold=threshold)
-        yield number(
+        yield measured_value(asked.error(done.answers), measure="MAE", threshold=threshold)
+        yield measured_value(
             float((done.changes > threshold / n).sum(axis=0).mean() + 1), measure="rounds", threshold=threshold
         )
-    yield number(asked.error(printed_algorithm_2(pairs, 4).answers), measure="MAE", form="as printed")
-    yield number(asked.error(algorithm_2(pairs, 4, rounds=MOST).answers), measure="MAE", form="scaled")
+    yield measured_value(asked.error(printed_algorithm_2(pairs, 4).answers), measure="MAE", form="as printed")
+    yield measured_value(asked.error(algorithm_2(pairs, 4, rounds=MOST).answers), measure="MAE", form="scaled")
     estimate: RangeEstimate = method.estimate(tally)
     for by in (UPDATE, "entropy"):
         start = time.perf_counter()
         answers = estimate.completed(by).answers(asked.queries)
-        yield number(time.perf_counter() - start, measure="seconds", form=by)
-        yield number(asked.error(answers.value), measure="MAE", form=by)
-        yield number(float(answers.iterations.mean()), measure="iterations", form=by)
+        yield measured_value(time.perf_counter() - start, measure="seconds", form=by)
+        yield measured_value(asked.error(answers.value), measure="MAE", form=by)
+        yield measured_value(float(answers.iterations.mean()), measure="iterations", form=by)
     before = inconsistency(
         [each.grid for each in found.values()], [onto_simplex(each.value) for each in found.values()]
     )
-    yield number(left, measure="inconsistency", form="after Phase 2")
-    yield number(before, measure="inconsistency", form="after the first Norm-Sub")
-    yield number(float(np.sqrt(found[(0, 1)].variance)), measure="inconsistency", form="noise of a cell")
+    yield measured_value(left, measure="inconsistency", form="after Phase 2")
+    yield measured_value(before, measure="inconsistency", form="after the first Norm-Sub")
+    yield measured_value(float(np.sqrt(found[(0, 1)].variance)), measure="inconsistency", form="noise of a cell")
     for form, start_tables in (("Norm-Sub", [onto_simplex(each.value) for each in found.values()]), ("raw", None)):
         own = start_tables or [each.value for each in found.values()]
         intervals = grids[(0, 1)].cuts[0]
         orders = [in_order(list(grids.values()), own, order, intervals) for order in (range(D), range(D)[::-1])]
         apart = max(float(np.abs(one - other).max()) for one, other in zip(*orders, strict=True))
-        yield number(apart, measure="order", form=form)
+        yield measured_value(apart, measure="order", form=form)
 
 
 CONVERGENCE = Experiment(
@@ -248,9 +248,9 @@ def spread(setting: Setting, seed: int) -> Iterator[Number]:
             bins = np.minimum(errors / BINS[name], _MOST_BINS - 1).astype(int)
             for place, held in enumerate(np.bincount(bins, minlength=_MOST_BINS)):
                 where = {"lambda": count, "error": round((place + 0.5) * BINS[name], 5)}
-                yield number(held / len(errors), measure="share", line=name, **where)
+                yield measured_value(held / len(errors), measure="share", line=name, **where)
             means = np.mean(runs, axis=1)
-            yield number(
+            yield measured_value(
                 float(np.std(means, ddof=1) / np.mean(means)), measure="spread", line=name, **{"lambda": count}
             )
 
@@ -285,11 +285,13 @@ def tables_in_full(setting: Setting, seed: int) -> Iterator[Number]:
             pair: (np.full((C, C), 1 / C**2) if estimate is None else estimate.joint(*pair)) - truth[pair]
             for pair in pairs
         }
-        yield number(float(np.mean([np.abs(each).mean() for each in off.values()])), line=name, queries="marginals")
+        yield measured_value(
+            float(np.mean([np.abs(each).mean() for each in off.values()])), line=name, queries="marginals"
+        )
         windows = [_windows(each, C // 2) for each in off.values()]
-        yield number(float(np.mean([np.abs(each).mean() for each in windows])), line=name, queries="ranges")
+        yield measured_value(float(np.mean([np.abs(each).mean() for each in windows])), line=name, queries="ranges")
         fewer = [np.abs(each[:-1, :-1]).mean() for each in windows]
-        yield number(float(np.mean(fewer)), line=name, queries="ranges, as counted")
+        yield measured_value(float(np.mean(fewer)), line=name, queries="ranges, as counted")
 
 
 def _windows(table: Floats, width: int) -> Floats:

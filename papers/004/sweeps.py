@@ -13,7 +13,7 @@ from dither.core.mechanism import Mechanism
 from dither.ranges import HDG, HIO, MSW, Copula
 from dither.reproduce.datasets import DataSet
 from dither.reproduce.experiments import Experiment, Scale, Setting, grid
-from dither.reproduce.measured import Coordinates, Number, number
+from dither.reproduce.measured import Coordinates, Number, measured_value
 
 from ..drawn_tallies import unary
 from .methods import ALL, affordable, answers, estimated
@@ -71,7 +71,7 @@ def errors(
         for where, each in asked:
             if name == "HIO" and chosen != "all" and (where["ends"] == ANY or int(where["lambda"]) > 4):
                 continue  # its errors are those of noise, and each answer adds up thousands of boxes
-            yield number(each.error(answers(name, estimate, each)), line=name, **where)
+            yield measured_value(each.error(answers(name, estimate, each)), line=name, **where)
 
 
 def drawn_queries(

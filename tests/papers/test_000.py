@@ -12,7 +12,7 @@ from dither.reproduce import papers
 from dither.reproduce.measured import Measured, Row
 from dither.utility import deviation
 
-PAPER = papers.load("000")
+PAPER = papers.load_paper("000")
 framework = import_module("dither_papers.framework")
 recalibration = import_module("dither_papers.recalibration")
 data = import_module("dither_papers.recalibration_data")

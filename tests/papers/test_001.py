@@ -9,9 +9,9 @@ import pytest
 from dither.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dither.reproduce import papers
 from dither.reproduce.fingerprints import PACKAGE
-from dither.reproduce.measured import Measured, Row, number
+from dither.reproduce.measured import Measured, Row, measured_value
 
-papers.load("002")  # makes the package of all papers known
+papers.load_paper("002")  # makes the package of all papers known
 
 
 def module(name: str):
@@ -149,7 +149,9 @@ def test_the_judge_of_ldpvec_looks_at_the_control():
     def losses(control: float) -> Measured:
         values = {training.NO_NOISE: 0.5, training.LDPVEC: 0.5, training.NUMERICAL: 9.0, training.CONTROL: control}
         return Measured.of(
-            number(value, part=part, epsilon=epsilon, mechanism=mechanism, line=line, iteration=500, metric="loss")
+            measured_value(
+                value, part=part, epsilon=epsilon, mechanism=mechanism, line=line, iteration=500, metric="loss"
+            )
             for part in ("(a) to (i)", "constant rate")
             for epsilon in training.EPSILONS
             for mechanism in vec.MECHANISMS
@@ -166,10 +168,11 @@ def test_the_judge_of_weighted_noise_can_be_wrong():
 
     def found(simulated: float) -> Measured:
         rows = [
-            number(simulated + off, quantity=f"variance of the weighted noise, {names[0]}") for off in (-0.01, 0.01)
+            measured_value(simulated + off, quantity=f"variance of the weighted noise, {names[0]}")
+            for off in (-0.01, 0.01)
         ]
-        rows += [number(0.125, quantity=f"variance of the weighted noise, {names[1]}") for _ in range(2)]
-        return Measured.of([*rows, number(0.44, quantity=f"variance of the weighted noise, {names[2]}")])
+        rows += [measured_value(0.125, quantity=f"variance of the weighted noise, {names[1]}") for _ in range(2)]
+        return Measured.of([*rows, measured_value(0.44, quantity=f"variance of the weighted noise, {names[2]}")])
 
     assert judge(found(0.44)).outcome == "refuted"
     assert judge(found(0.125)).outcome == "holds"

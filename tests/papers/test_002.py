@@ -23,7 +23,7 @@ from dither.reproduce.measured import Measured, Number, Row
 from scripts_by_path import paper
 
 printed = paper("002", "as_printed")
-PAPER = papers.load("002")
+PAPER = papers.load_paper("002")
 ORIGINAL_SOURCE = inspect.getsource
 EPSILON, DELTA = 1.0, 1e-3
 E = exp_below(EPSILON)

@@ -16,7 +16,7 @@ from dither.privacy.enumeration import enumerated_delta
 from dither.reproduce import papers
 from dither.reproduce.measured import Measured, Row
 
-PAPER = papers.load("003")
+PAPER = papers.load_paper("003")
 KEPT = PAPER.kept()
 printed, formulas, worked, users, sweep = (
     import_module(f"dither_papers.003.{name}")

@@ -15,7 +15,7 @@ from dither.ranges import HDG, TDG
 from dither.ranges.grid import Grid
 from dither.reproduce import papers
 
-papers.load("004")
+papers.load_paper("004")
 drawn = modules["dither_papers.drawn_tallies"]
 
 Law = dict[tuple[int, ...], Fraction]

@@ -4,9 +4,8 @@ import pytest
 
 from dither.reproduce import papers, publication
 from dither.reproduce.claims import OUTCOMES
-from dither.reproduce.figures import Figure
 from dither.reproduce.results_cache import ResultsCache
-from dither.reproduce.runner import run
+from dither.reproduce.runner import measure_selections
 
 CLAIMS = {"000": 21, "001": 40, "002": 30, "003": 36, "004": 38}  # as the papers' claims were numbered
 UNDECIDED = 15
@@ -16,12 +15,12 @@ each_paper = pytest.mark.parametrize("number", sorted(CLAIMS))
 @each_paper
 def test_every_figure_table_and_claim_runs_at_the_smallest_scale(number, tmp_path):
     (selection,) = papers.select([number])
-    done = run([selection], "smoke", ResultsCache(tmp_path))
+    done = measure_selections([selection], "smoke", ResultsCache(tmp_path))
     files = {path.name for path in publication.publish(selection, done.measured, tmp_path / "out")}
     without = {name for names in done.missing.values() for name in names.split()}
     for entry in selection.figures:
         if entry.experiment.name in done.measured and len(entry.shown(done.measured[entry.experiment.name])):
-            kind = "svg" if isinstance(entry, Figure) else "txt"
+            kind = "svg" if entry.shown_as == "picture" else "txt"
             assert f"{entry.name}.{kind}" in files
     missing = {each.name for each in selection.experiments} - set(done.measured)
     assert missing <= without, "experiments that measure nothing at the smallest scale, though their data are here"
@@ -29,7 +28,7 @@ def test_every_figure_table_and_claim_runs_at_the_smallest_scale(number, tmp_pat
 
 @each_paper
 def test_every_claim_has_its_number(number):
-    paper = papers.load(number)
+    paper = papers.load_paper(number)
     assert [each.name for each in paper.claims] == [f"{number}.claim{each}" for each in range(1, CLAIMS[number] + 1)]
 
 
@@ -38,7 +37,7 @@ def test_every_claim_has_a_verdict_and_few_are_undecided():
     found = [
         judged
         for number in sorted(CLAIMS)
-        for judged in publication.verdicts(papers.load(number).claims, papers.load(number).kept())
+        for judged in publication.verdicts(papers.load_paper(number).claims, papers.load_paper(number).kept())
     ]
     assert len(found) == sum(CLAIMS.values()) == 165
     assert all(each.verdict.outcome in OUTCOMES and each.verdict.evidence for each in found)
@@ -49,7 +48,7 @@ def test_every_claim_has_a_verdict_and_few_are_undecided():
 
 @each_paper
 def test_every_figure_has_kept_numbers(number):
-    paper = papers.load(number)
+    paper = papers.load_paper(number)
     kept = paper.kept()
     assert {each.name for each in paper.experiments} <= set(kept)
     assert all(len(entry.shown(kept[entry.experiment.name])) for entry in paper.figures)

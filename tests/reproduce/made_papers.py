@@ -10,7 +10,7 @@ from dither.reproduce.fingerprints import PACKAGE
 EXPERIMENTS = """
     from dither import GRR
     from dither.reproduce.experiments import Experiment, grid
-    from dither.reproduce.measured import number
+    from dither.reproduce.measured import measured_value
 
     FACTOR = 2.0
     UNUSED = 7
@@ -21,8 +21,8 @@ EXPERIMENTS = """
 
     def measure(setting, seed):
         "The level, twice."
-        yield number(doubled(setting["level"]) + setting.get("users", 0), line="twice")
-        yield number(float(seed % 1000), line="noise")
+        yield measured_value(doubled(setting["level"]) + setting.get("users", 0), line="twice")
+        yield measured_value(float(seed % 1000), line="noise")
 
     def mechanisms(setting):
         return [GRR(k=setting["level"] + 1, epsilon=1.0)]
@@ -38,14 +38,14 @@ EXPERIMENTS = """
     )
 """
 PAPER = """
-    from dither.reproduce.claims import Claim, judged, undecided
-    from dither.reproduce.figures import Figure, Line, Panel, Table
+    from dither.reproduce.claims import Claim, by_criterion, undecided
+    from dither.reproduce.paper_figures import Figure, Line, Panel, PaperTable
     from dither.reproduce.papers import Paper
 
     from .experiments import LEVELS
 
     def rises(found):
-        return judged(found.value(level=3, line="twice") > found.value(level=2, line="twice"), "as measured")
+        return by_criterion(found.value(level=3, line="twice") > found.value(level=2, line="twice"), "as measured")
 
     PAPER = Paper(
         "900",
@@ -55,7 +55,7 @@ PAPER = """
                 "900.fig1", "levels", LEVELS, x="level", lines=(Line("twice"), Line("noise", kind="control")),
                 panels=(Panel("there"), Panel("not there", {"level": 17})),
             ),
-            Table("900.table1", "levels", LEVELS, rows="level", columns="line", printed={(1, "twice"): 2.5}),
+            PaperTable("900.table1", "levels", LEVELS, rows="level", columns="line", printed={(1, "twice"): 2.5}),
         ),
         claims=(Claim("900.claim1", "it rises", "Fig. 1", (LEVELS,), rises),),
     )

@@ -10,8 +10,8 @@ def key(folder, experiments=EXPERIMENTS) -> str:
     """The key of one setting, of a paper whose experiments are these."""
     write(folder, experiments=experiments, paper=PAPER)
     forget()
-    experiment = papers.load("900").experiments[0]
-    return fingerprints.key(experiment, {"level": 2}, {})
+    experiment = papers.load_paper("900").experiments[0]
+    return fingerprints.measurement_key(experiment, {"level": 2}, {})
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_words_and_repetitions_void_nothing(made, before, after):
 
 
 def test_setting_and_size_count(made):
-    experiment = papers.load("900").experiments[0]
+    experiment = papers.load_paper("900").experiments[0]
     keys = [
-        fingerprints.key(experiment, {"level": 2}, {}),
-        fingerprints.key(experiment, {"level": 1}, {}),
-        fingerprints.key(experiment, {"level": 2}, {"users": 1000}),
+        fingerprints.measurement_key(experiment, {"level": 2}, {}),
+        fingerprints.measurement_key(experiment, {"level": 1}, {}),
+        fingerprints.measurement_key(experiment, {"level": 2}, {"users": 1000}),
     ]
     assert len(set(keys)) == 3

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dither.errors import ParameterError
-from dither.reproduce.measured import Measured, NotMeasuredError, Number, number
+from dither.reproduce.measured import Measured, NotMeasuredError, Number, measured_value
 
 WORDS = st.text("abcdefgh ,;\"'|", min_size=1, max_size=8).map(lambda word: f"w{word}")
 PLACES = st.one_of(WORDS, st.integers(-(10**9), 10**9), st.floats(allow_nan=False, allow_infinity=False))
@@ -17,7 +17,7 @@ VALUES = st.floats(-1e12, 1e12).map(lambda value: float(f"{value:.7g}"))
 
 @given(st.lists(st.tuples(PLACES, PLACES, VALUES), min_size=1, max_size=12))
 def test_a_file_holds_what_was_measured(rows):
-    found = Measured.of([number(value, line=line, x=x) for line, x, value in rows], {"scale": "quick: 3"})
+    found = Measured.of([measured_value(value, line=line, x=x) for line, x, value in rows], {"scale": "quick: 3"})
     again = Measured.from_csv(found.to_csv())
     assert again.notes == found.notes
     assert [row.where for row in again.rows] == [row.where for row in found.rows]
@@ -26,7 +26,7 @@ def test_a_file_holds_what_was_measured(rows):
 
 
 def test_means_and_standard_errors():
-    found = Measured.of([number(value, x=1) for value in (1.0, 2.0, 6.0)] + [number(5.0, x=2)])
+    found = Measured.of([measured_value(value, x=1) for value in (1.0, 2.0, 6.0)] + [measured_value(5.0, x=2)])
     assert found.value(x=1) == 3.0
     assert found.stderr(x=1) == pytest.approx(np.std([1, 2, 6], ddof=1) / math.sqrt(3))
     assert math.isnan(found.stderr(x=2))
@@ -34,12 +34,12 @@ def test_means_and_standard_errors():
 
 
 def test_coordinates_that_numbers_lack_stay_missing():
-    found = Measured.of([number(1.0, line="a", x=1), number(2.0, line="b")])
+    found = Measured.of([measured_value(1.0, line="a", x=1), measured_value(2.0, line="b")])
     assert Measured.from_csv(found.to_csv()).rows[1].where == {"line": "b"}
 
 
 def test_what_was_not_measured_is_said():
-    found = Measured.of([number(1.0, line="a", x=1), number(2.0, line="a", x=2)])
+    found = Measured.of([measured_value(1.0, line="a", x=1), measured_value(2.0, line="a", x=2)])
     with pytest.raises(NotMeasuredError, match="no number at line=b"):
         found.value(line="b")
     with pytest.raises(NotMeasuredError, match="2 numbers at line=a"):
@@ -51,9 +51,9 @@ def test_what_was_not_measured_is_said():
 
 
 def test_curves_are_in_order():
-    found = Measured.of([number(float(x), line="a", x=x) for x in (10, 2.5, 1)])
+    found = Measured.of([measured_value(float(x), line="a", x=x) for x in (10, 2.5, 1)])
     assert found.curve("x", line="a").x == (1, 2.5, 10)
-    words = Measured.of([number(1.0, x="b"), number(2.0, x="a")])
+    words = Measured.of([measured_value(1.0, x="b"), measured_value(2.0, x="a")])
     assert words.curve("x").x == ("b", "a")
 
 

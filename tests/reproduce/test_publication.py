@@ -10,16 +10,16 @@ from dither.cli import main
 from dither.reproduce import papers, publication
 from dither.reproduce.claims import Claim, holds
 from dither.reproduce.drawing import draw
-from dither.reproduce.figures import Figure, Table
-from dither.reproduce.measured import Measured, number
+from dither.reproduce.measured import Measured, measured_value
+from dither.reproduce.paper_figures import Figure, PaperTable
 from dither.reproduce.results_cache import ResultsCache
-from dither.reproduce.runner import run
+from dither.reproduce.runner import measure_selections
 
 
 @pytest.fixture
 def measured(made, tmp_path):
     """What the made paper measures."""
-    return run(papers.select(["900"]), "quick", ResultsCache(tmp_path / "cache")).measured
+    return measure_selections(papers.select(["900"]), "quick", ResultsCache(tmp_path / "cache")).measured
 
 
 def test_figures_tables_and_verdicts_are_written(measured, tmp_path):
@@ -36,15 +36,15 @@ def test_figures_tables_and_verdicts_are_written(measured, tmp_path):
 
 
 def test_a_table_has_what_is_printed_beside_it(measured):
-    shown = papers.load("900").figures[1]
-    assert isinstance(shown, Table)
+    shown = papers.load_paper("900").figures[1]
+    assert isinstance(shown, PaperTable)
     table = shown.table(measured["900.levels"])
     assert table.columns["twice, printed"] == ["2.5", "", ""]
     assert table.columns["twice"] == ["2", "4", "6"]
 
 
 def test_lines_panels_and_bars_are_drawn(measured):
-    shown = papers.load("900").figures[0]
+    shown = papers.load_paper("900").figures[0]
     assert isinstance(shown, Figure)
     drawn = draw(shown, measured["900.levels"])
     there: Any
@@ -58,12 +58,12 @@ def test_lines_panels_and_bars_are_drawn(measured):
 
 
 def test_a_claim_whose_numbers_are_missing_is_undecided(made):
-    claim = papers.load("900").claims[0]
+    claim = papers.load_paper("900").claims[0]
     assert claim.verdict({}).outcome == "cannot be decided here"
     assert "900.levels" in claim.verdict({}).evidence
-    part = Measured.of([number(1.0, level=3, line="twice")])
+    part = Measured.of([measured_value(1.0, level=3, line="twice")])
     assert "no number at level=2" in claim.verdict({"900.levels": part}).evidence
-    falling = Measured.of([number(1.0, level=3, line="twice"), number(2.0, level=2, line="twice")])
+    falling = Measured.of([measured_value(1.0, level=3, line="twice"), measured_value(2.0, level=2, line="twice")])
     assert claim.verdict({"900.levels": falling}).outcome == "refuted"
 
 
@@ -75,17 +75,17 @@ def test_a_judge_that_fails_is_no_verdict():
 
 
 def test_the_page_of_a_paper(measured):
-    text = publication.page(papers.load("900"), measured, "pictures/{name}.svg")
+    text = publication.page(papers.load_paper("900"), measured, "pictures/{name}.svg")
     assert "Of 1 claims: 1 holds." in text
     assert "![levels](pictures/900.fig1.svg)" in text
     assert "| level | twice, printed | twice |" in text
-    assert "Not measured yet: `dither reproduce 900.fig1`" in publication.page(papers.load("900"), {})
+    assert "Not measured yet: `dither reproduce 900.fig1`" in publication.page(papers.load_paper("900"), {})
 
 
 def test_kept_numbers_are_those_of_the_pages(measured, made):
-    paths = publication.keep(papers.load("900"), measured)
+    paths = publication.keep(papers.load_paper("900"), measured)
     assert [path.name for path in paths] == ["900.levels.csv"]
-    assert papers.load("900").kept()["900.levels"].value(level=2, line="twice") == 4.0
+    assert papers.load_paper("900").kept()["900.levels"].value(level=2, line="twice") == 4.0
 
 
 def test_the_command_measures_and_tells(made, tmp_path):

@@ -8,13 +8,13 @@ import pytest
 from dither.errors import ParameterError
 from dither.reproduce import papers, runner
 from dither.reproduce.datasets import DataSet, MissingDataError
-from dither.reproduce.measured import number
-from dither.reproduce.results_cache import Result, ResultsCache
-from dither.reproduce.runner import run
+from dither.reproduce.measured import measured_value
+from dither.reproduce.results_cache import KeptMeasurement, ResultsCache
+from dither.reproduce.runner import measure_selections
 
 
 def test_all_settings_are_measured(made, tmp_path):
-    done = run(papers.select(["900"]), "quick", ResultsCache(tmp_path))
+    done = measure_selections(papers.select(["900"]), "quick", ResultsCache(tmp_path))
     found = done.measured["900.levels"]
     assert (done.done, done.reused, done.left) == (6, 0, 0)
     assert found.curve("level", line="twice").value.tolist() == [2.0, 4.0, 6.0]
@@ -23,18 +23,18 @@ def test_all_settings_are_measured(made, tmp_path):
 
 
 def test_scales_have_their_settings_sizes_and_repetitions(made, tmp_path):
-    smoke = run(papers.select(["900"]), "smoke", ResultsCache(tmp_path))
+    smoke = measure_selections(papers.select(["900"]), "smoke", ResultsCache(tmp_path))
     assert smoke.measured["900.levels"].along("level") == (1, 3)
-    full = run(papers.select(["900"]), "full", ResultsCache(tmp_path))
+    full = measure_selections(papers.select(["900"]), "full", ResultsCache(tmp_path))
     assert (full.done, full.reused) == (12, 0)  # another size: nothing of the smaller scale is taken for it
     assert full.measured["900.levels"].value(level=1, line="twice") == 1002.0
     assert full.measured["900.levels"].notes["scale"] == "full (users 1000)"
 
 
 def test_an_interrupted_run_goes_on_where_it_was(made, tmp_path, monkeypatch):
-    whole = run(papers.select(["900"]), "quick", ResultsCache(tmp_path / "whole")).measured["900.levels"]
+    whole = measure_selections(papers.select(["900"]), "quick", ResultsCache(tmp_path / "whole")).measured["900.levels"]
     calls = []
-    true = runner.measured
+    true = runner.measure_task
 
     def interrupted(task):
         calls.append(task)
@@ -42,21 +42,21 @@ def test_an_interrupted_run_goes_on_where_it_was(made, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return true(task)
 
-    monkeypatch.setattr(runner, "measured", interrupted)
+    monkeypatch.setattr(runner, "measure_task", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(papers.select(["900"]), "quick", ResultsCache(tmp_path / "cut"))
+        measure_selections(papers.select(["900"]), "quick", ResultsCache(tmp_path / "cut"))
     file = tmp_path / "cut" / "900.levels.jsonl"
     file.write_bytes(file.read_bytes()[:-5])  # the last line was cut short by a crash
-    done = run(papers.select(["900"]), "quick", ResultsCache(tmp_path / "cut"))
+    done = measure_selections(papers.select(["900"]), "quick", ResultsCache(tmp_path / "cut"))
     assert (done.done, done.reused) == (5, 1)
     assert done.measured["900.levels"].rows == whole.rows
-    assert run(papers.select(["900"]), "quick", ResultsCache(tmp_path / "cut")).done == 0
+    assert measure_selections(papers.select(["900"]), "quick", ResultsCache(tmp_path / "cut")).done == 0
 
 
 def test_time_that_is_over_leaves_the_rest(made, tmp_path, monkeypatch):
     clock = iter(range(0, 100_000, 40))
     monkeypatch.setattr(runner.time, "monotonic", lambda: float(next(clock)))
-    done = run(papers.select(["900"]), "quick", ResultsCache(tmp_path), minutes=1.5)
+    done = measure_selections(papers.select(["900"]), "quick", ResultsCache(tmp_path), minutes=1.5)
     assert 0 < done.done < 6
     assert done.left == 6 - done.done
 
@@ -64,7 +64,8 @@ def test_time_that_is_over_leaves_the_rest(made, tmp_path, monkeypatch):
 def test_processes_change_nothing(tmp_path):
     """Of a real paper: workers load it by itself."""
     one, two = (
-        run(papers.select(["002.fig1"]), "smoke", ResultsCache(tmp_path / str(jobs)), jobs=jobs) for jobs in (1, 2)
+        measure_selections(papers.select(["002.fig1"]), "smoke", ResultsCache(tmp_path / str(jobs)), jobs=jobs)
+        for jobs in (1, 2)
     )
     assert one.done == two.done > 1
     assert {name: found.rows for name, found in one.measured.items()} == {
@@ -73,7 +74,7 @@ def test_processes_change_nothing(tmp_path):
 
 
 def test_seeds_differ_by_setting_and_repetition(made):
-    experiment = papers.load("900").experiments[0]
+    experiment = papers.load_paper("900").experiments[0]
     seeds = {experiment.seed(setting, each) for setting in experiment.settings for each in range(100)}
     assert len(seeds) == 300
     assert all(0 <= seed < 2**63 for seed in seeds)
@@ -81,7 +82,7 @@ def test_seeds_differ_by_setting_and_repetition(made):
 
 def test_a_line_of_the_cache_is_a_measurement(tmp_path):
     cache = ResultsCache(tmp_path)
-    cache.append("a", "key", Result((number(0.1, x=1),), 0.5))
+    cache.append("a", "key", KeptMeasurement((measured_value(0.1, x=1),), 0.5))
     assert json.loads((tmp_path / "a.jsonl").read_text()) == ["key", 0.5, [[{"x": 1}, 0.1]]]
     assert cache.read("a")["key"].numbers[0].where == {"x": 1}
 

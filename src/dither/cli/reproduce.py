@@ -63,14 +63,14 @@ def reproduce(
     from dither.reproduce.datasets import FOLDER
     from dither.reproduce.experiments import SCALES, Scale
     from dither.reproduce.results_cache import ResultsCache
-    from dither.reproduce.runner import run
+    from dither.reproduce.runner import measure_selections
 
     if data:
         os.environ[FOLDER] = str(Path(data).resolve())
     chosen: Scale = next(each for each in SCALES if each == scale)
     folder = Path(output)
     selections = papers.select(names)
-    done = run(
+    done = measure_selections(
         selections, chosen, ResultsCache(folder / "cache"), jobs=jobs or os.cpu_count() or 1, minutes=minutes or 0
     )
     for text, experiments in done.missing.items():
@@ -115,10 +115,9 @@ def _shown(
 ) -> None:
     from dither.display.table import TextTable
     from dither.reproduce import publication
-    from dither.reproduce.figures import Table
 
     for entry in selection.figures:
-        if isinstance(entry, Table) and entry.experiment.name in measured:
+        if entry.shown_as == "text" and entry.experiment.name in measured:
             show(f"{entry.name}: {entry.title}", entry.table(measured[entry.experiment.name]))
     if judged:
         show(

@@ -39,10 +39,10 @@ def undecided(why: str) -> Verdict:
     return Verdict("cannot be decided here", why)
 
 
-def judged(true: bool, evidence: str, *, otherwise: Callable[[str], Verdict] = refuted) -> Verdict:
+def by_criterion(true: bool, evidence: str, *, otherwise: Callable[[str], Verdict] = refuted) -> Verdict:
     """By a criterion that the numbers meet or do not.
 
-    >>> judged(2 > 1, "2 against 1")
+    >>> by_criterion(2 > 1, "2 against 1")
     Verdict(outcome='holds', evidence='2 against 1')
     """
     return holds(evidence) if true else otherwise(evidence)

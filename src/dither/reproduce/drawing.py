@@ -12,8 +12,8 @@ import numpy as np
 
 from dither.display.plots import COLOURS, DASHES, tidy
 from dither.errors import require
-from dither.reproduce.figures import Figure, Line, Panel
 from dither.reproduce.measured import Coordinate, Curve, Measured, NotMeasuredError
+from dither.reproduce.paper_figures import Figure, Line, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

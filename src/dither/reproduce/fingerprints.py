@@ -25,7 +25,7 @@ from dither.reproduce.measured import Coordinates
 PACKAGE = "dither_papers"  # descriptions of papers are loaded as modules below this name
 
 
-def key(experiment: Experiment, setting: Coordinates, size: Coordinates) -> str:
+def measurement_key(experiment: Experiment, setting: Coordinates, size: Coordinates) -> str:
     """What the results of all measurements at a setting depend on."""
     asked = {**setting, **size}
     parts = [
@@ -72,7 +72,9 @@ def _used(tree: ast.AST, names: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def _constant(value: Any, waiting: list[Any]) -> str:
     """A constant as text; functions and classes of papers, in it or alone, go to those that wait."""
-    value = inspect.unwrap(value.func if isinstance(value, functools.partial) else value)  # one with a cache, too
+    if isinstance(value, functools.partial):
+        return _constant((value.func, value.args, value.keywords), waiting)
+    value = inspect.unwrap(value)  # a function with a cache, too
     if isinstance(value, FunctionType | type):
         if _ours(value.__module__):
             waiting.append(value)

@@ -37,10 +37,10 @@ class Number(NamedTuple):
     value: float
 
 
-def number(value: float, **where: Coordinate) -> Number:
+def measured_value(value: float, **where: Coordinate) -> Number:
     """One number that a measurement yields.
 
-    >>> number(0.25, mechanism="GRR", epsilon=1.0)
+    >>> measured_value(0.25, mechanism="GRR", epsilon=1.0)
     Number(where={'mechanism': 'GRR', 'epsilon': 1.0}, value=0.25)
     """
     return Number(where, float(value))
@@ -67,7 +67,8 @@ class Curve(NamedTuple):
 class Measured:
     """All numbers of an experiment, or some of them.
 
-    >>> found = Measured.of([number(1.0, line="a", x=1), number(3.0, line="a", x=1), number(5.0, line="a", x=2)])
+    >>> measured = [(1, 1.0), (1, 3.0), (2, 5.0)]
+    >>> found = Measured.of(measured_value(value, line="a", x=x) for x, value in measured)
     >>> found.value(line="a", x=1), round(found.stderr(line="a", x=1), 3)
     (2.0, 1.0)
     >>> found.curve("x", line="a").value

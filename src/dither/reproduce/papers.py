@@ -16,9 +16,9 @@ from types import ModuleType
 from dither.errors import ParameterError
 from dither.reproduce.claims import Claim
 from dither.reproduce.experiments import Experiment
-from dither.reproduce.figures import Figure, Table
 from dither.reproduce.fingerprints import PACKAGE
 from dither.reproduce.measured import Measured
+from dither.reproduce.paper_figures import Figure, PaperTable
 
 EVERYTHING = "all"
 
@@ -29,7 +29,7 @@ class Paper:
 
     number: str
     title: str
-    figures: Sequence[Figure | Table]
+    figures: Sequence[Figure | PaperTable]
     claims: Sequence[Claim]
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class Selection:
     """Some figures, tables and claims of one paper."""
 
     paper: Paper
-    figures: Sequence[Figure | Table]
+    figures: Sequence[Figure | PaperTable]
     claims: Sequence[Claim]
 
     @property
@@ -68,7 +68,7 @@ class Selection:
         return _once(self.figures, self.claims)
 
 
-def _once(figures: Iterable[Figure | Table], claims: Iterable[Claim]) -> tuple[Experiment, ...]:
+def _once(figures: Iterable[Figure | PaperTable], claims: Iterable[Claim]) -> tuple[Experiment, ...]:
     found = (experiment for each in (*figures, *claims) for experiment in each.experiments)
     return tuple({experiment.name: experiment for experiment in found}.values())
 
@@ -76,7 +76,7 @@ def _once(figures: Iterable[Figure | Table], claims: Iterable[Claim]) -> tuple[E
 def home() -> Path:
     """The folder of all papers."""
     package = Path(__file__).parent
-    for place in (package.parents[2] / "papers", package / "papers"):
+    for place in (package.parents[2] / "papers", package / "described_papers"):
         if place.is_dir():
             return place
     raise ParameterError("there are no papers beside this installation: take a checkout of the repository")
@@ -87,7 +87,7 @@ def numbers() -> list[str]:
     return sorted(path.parent.name for path in home().glob("*/paper.py"))
 
 
-def load(number: str) -> Paper:
+def load_paper(number: str) -> Paper:
     """One paper."""
     if PACKAGE not in sys.modules:
         package = ModuleType(PACKAGE)
@@ -98,7 +98,7 @@ def load(number: str) -> Paper:
 
 def select(names: Sequence[str]) -> list[Selection]:
     """What is meant by `all`, `003`, `003.fig6` or `003.claim12`, in the order of the papers."""
-    papers = {number: load(number) for number in numbers() if _asked(number, names)}
+    papers = {number: load_paper(number) for number in numbers() if _asked(number, names)}
     known = [*numbers(), EVERYTHING] + [
         each.name for paper in papers.values() for each in (*paper.figures, *paper.claims)
     ]

@@ -9,8 +9,8 @@ from dither.core.atomic_write import write_text
 from dither.display.table import TextTable
 from dither.reproduce.claims import OUTCOMES, Claim, Verdict
 from dither.reproduce.drawing import draw
-from dither.reproduce.figures import Figure, Table
 from dither.reproduce.measured import Measured, NotMeasuredError
+from dither.reproduce.paper_figures import Figure, PaperTable
 from dither.reproduce.papers import Paper, Selection
 
 
@@ -63,8 +63,8 @@ def publish(selection: Selection, measured: Mapping[str, Measured], folder: Path
     return written
 
 
-def _shown(entry: Figure | Table, numbers: Measured, folder: Path) -> list[Path]:
-    if isinstance(entry, Table):
+def _shown(entry: Figure | PaperTable, numbers: Measured, folder: Path) -> list[Path]:
+    if entry.shown_as == "text":
         path = folder / f"{entry.name}.txt"
         write_text(path, f"{entry.title}\n{entry.table(numbers)}\n{entry.note}\n")
         return [path]
@@ -96,12 +96,12 @@ def page(paper: Paper, measured: Mapping[str, Measured], picture: str = "{name}.
     return "\n\n".join(part for part in parts if part)
 
 
-def _entry(entry: Figure | Table, numbers: Measured | None, picture: str) -> list[str]:
+def _entry(entry: Figure | PaperTable, numbers: Measured | None, picture: str) -> list[str]:
     if numbers is None or not len(entry.shown(numbers)):
         return [f"Not measured yet: `dither reproduce {entry.name}`. {entry.note}".strip()]
     source = f"`dither reproduce {entry.name}`; numbers: {numbers.notes.get('scale', '')}"
     source += f", {numbers.notes.get('measurements', '')}. {entry.experiment.cost}"
-    if isinstance(entry, Table):
+    if entry.shown_as == "text":
         try:
             return [markdown(entry.table(numbers)), entry.note, source.strip()]
         except NotMeasuredError as error:

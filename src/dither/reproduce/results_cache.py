@@ -16,8 +16,8 @@ from dither.core.atomic_write import write_errors
 from dither.reproduce.measured import Number
 
 
-class Result(NamedTuple):
-    """What one measurement yielded, and the seconds that it took."""
+class KeptMeasurement(NamedTuple):
+    """What one measurement yielded, and the seconds of a processor that it took."""
 
     numbers: tuple[Number, ...]
     seconds: float
@@ -29,11 +29,11 @@ class ResultsCache:
 
     folder: Path
 
-    def read(self, experiment: str) -> dict[str, Result]:
+    def read(self, experiment: str) -> dict[str, KeptMeasurement]:
         """All results of an experiment, by key."""
         return dict(self._lines(self.folder / f"{experiment}.jsonl"))
 
-    def append(self, experiment: str, key: str, result: Result) -> None:
+    def append(self, experiment: str, key: str, result: KeptMeasurement) -> None:
         """One more, on disk when this returns."""
         text = json.dumps([key, result.seconds, [[dict(where), value] for where, value in result.numbers]])
         path = self.folder / f"{experiment}.jsonl"
@@ -47,7 +47,7 @@ class ResultsCache:
                 os.fsync(file.fileno())
 
     @staticmethod
-    def _lines(path: Path) -> Iterator[tuple[str, Result]]:
+    def _lines(path: Path) -> Iterator[tuple[str, KeptMeasurement]]:
         if not path.exists():
             return
         for line in path.read_bytes().splitlines():
@@ -55,7 +55,7 @@ class ResultsCache:
                 key, seconds, numbers = json.loads(line)
             except ValueError:
                 continue
-            yield key, Result(tuple(Number(where, value) for where, value in numbers), seconds)
+            yield key, KeptMeasurement(tuple(Number(where, value) for where, value in numbers), seconds)
 
 
 def _ends_whole(path: Path) -> bool:

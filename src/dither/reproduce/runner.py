@@ -18,10 +18,10 @@ from dither.reproduce import fingerprints, papers
 from dither.reproduce.datasets import MissingDataError
 from dither.reproduce.experiments import Experiment, Scale
 from dither.reproduce.measured import Coordinates, Measured, Number
-from dither.reproduce.results_cache import Result, ResultsCache
+from dither.reproduce.results_cache import KeptMeasurement, ResultsCache
 
 
-class Task(NamedTuple):
+class MeasurementTask(NamedTuple):
     """One measurement that is asked for."""
 
     paper: str
@@ -43,7 +43,7 @@ class Run:
     left: int = 0
 
 
-def run(
+def measure_selections(
     selections: Sequence[papers.Selection], scale: Scale, cache: ResultsCache, *, jobs: int = 1, minutes: float = 0
 ) -> Run:
     """Measure all that some figures and claims need; with `minutes`, start nothing after so many."""
@@ -66,29 +66,33 @@ def run(
     return Run(found, missing, done, len(tasks) - len(open_tasks), len(open_tasks) - done)
 
 
-def _tasks(wanted: Iterable[tuple[str, Experiment]], scale: Scale) -> tuple[list[Task], dict[str, str]]:
+def _tasks(wanted: Iterable[tuple[str, Experiment]], scale: Scale) -> tuple[list[MeasurementTask], dict[str, str]]:
     """All measurements, repetition by repetition; those whose data are not here are left out, and said."""
-    tasks: list[Task] = []
+    tasks: list[MeasurementTask] = []
     missing: dict[str, str] = {}
     for paper, experiment in wanted:
         size = experiment.size.get(scale, {})
         for setting in experiment.at(scale):
             try:
-                key = fingerprints.key(experiment, setting, size)
+                key = fingerprints.measurement_key(experiment, setting, size)
             except MissingDataError as error:
                 missing[str(error)] = f"{missing.get(str(error), '')} {experiment.name}".strip()
                 continue
             repetitions = range(experiment.repetitions[scale])
-            tasks += [Task(paper, experiment.name, setting, size, each, f"{key}-{each}") for each in repetitions]
+            tasks += [
+                MeasurementTask(paper, experiment.name, setting, size, each, f"{key}-{each}") for each in repetitions
+            ]
     return sorted(tasks, key=lambda task: task.repetition), missing
 
 
-def _results(tasks: Sequence[Task], jobs: int, deadline: float, advance: Advance) -> Iterator[tuple[Task, Result]]:
+def _results(
+    tasks: Sequence[MeasurementTask], jobs: int, deadline: float, advance: Advance
+) -> Iterator[tuple[MeasurementTask, KeptMeasurement]]:
     if jobs == 1 or len(tasks) <= 1:
         for task in tasks:
             if time.monotonic() > deadline:
                 return
-            yield task, measured(task)
+            yield task, measure_task(task)
             advance(1)
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a process a core
@@ -98,8 +102,8 @@ def _results(tasks: Sequence[Task], jobs: int, deadline: float, advance: Advance
             while running or (waiting and time.monotonic() <= deadline):
                 while waiting and len(running) < 2 * jobs and time.monotonic() <= deadline:
                     task = waiting.pop()
-                    running[pool.submit(measured, task)] = task
-                ready: set[Future[Result]] = wait(running, return_when=FIRST_COMPLETED).done
+                    running[pool.submit(measure_task, task)] = task
+                ready: set[Future[KeptMeasurement]] = wait(running, return_when=FIRST_COMPLETED).done
                 for future in ready:
                     yield running.pop(future), future.result()
                     advance(1)
@@ -107,18 +111,20 @@ def _results(tasks: Sequence[Task], jobs: int, deadline: float, advance: Advance
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def measured(task: Task) -> Result:
+def measure_task(task: MeasurementTask) -> KeptMeasurement:
     """One measurement, in whatever process this is."""
-    paper = papers.load(task.paper)
+    paper = papers.load_paper(task.paper)
     experiment = next(each for each in paper.experiments if each.name == task.experiment)
-    start = time.perf_counter()
+    start = time.process_time()
     seed = experiment.seed(task.setting, task.repetition)
     found = experiment.measure({**task.setting, **task.size}, seed)
     numbers = tuple(Number({**task.setting, **each.where}, each.value) for each in found)
-    return Result(numbers, time.perf_counter() - start)
+    return KeptMeasurement(numbers, time.process_time() - start)
 
 
-def _gathered(experiment: Experiment, scale: Scale, tasks: Sequence[Task], known: Mapping[str, Result]) -> Measured:
+def _gathered(
+    experiment: Experiment, scale: Scale, tasks: Sequence[MeasurementTask], known: Mapping[str, KeptMeasurement]
+) -> Measured:
     """Means over what is known, in the order of the settings."""
     order = {str(dict(setting)): place for place, setting in enumerate(experiment.settings)}
     own = [task for task in tasks if task.experiment == experiment.name]

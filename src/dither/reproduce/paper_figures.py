@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from dither.display.table import TextTable
 from dither.reproduce.experiments import Experiment
@@ -46,6 +46,8 @@ class Panel:
 class Figure:
     """A figure of a paper: in its axes, its order of panels and lines, with error bars."""
 
+    shown_as: ClassVar[Literal["picture"]] = "picture"
+
     name: str
     title: str
     experiment: Experiment
@@ -80,11 +82,13 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """A table or worked example of a paper: what it prints, what comes out, and why they differ.
 
     `cells` are named by the values of `rows` and `columns`; `printed` holds what the paper has there, if anything.
     """
+
+    shown_as: ClassVar[Literal["text"]] = "text"
 
     name: str
     title: str
