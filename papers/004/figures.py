@@ -126,7 +126,6 @@ FIGURES: tuple[Figure | PaperTable, ...] = (
             Line("TDG"),
             Line("IHDG"),
             Line("HDG"),
-            Line("HDG, entropy", kind="dither"),
             Line(OURS, kind="dither"),
         ),
         note="ITDG and IHDG put the grids together as the oracles left them. " + _STAND_INS,
