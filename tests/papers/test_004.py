@@ -30,7 +30,7 @@ def measured(experiment, **setting) -> Measured:
     return Measured.of(numbers)
 
 
-def by_criterion(claim: int, *found: Measured):
+def verdict_of(claim: int, *found: Measured):
     return next(each for each in PAPER.claims if each.name == f"004.claim{claim}").judge(*found)
 
 
@@ -183,21 +183,21 @@ def test_local_hashing_with_a_rounded_size_and_p_of_a_half_spends_more():
 
 def test_a_method_that_spends_too_much_is_refuted():
     found = measured(part("formulas").VARIANCES, epsilon=1.0)
-    assert by_criterion(1, found).outcome == "holds"
-    assert by_criterion(1, altered(found, 1.001, of="privacy", line="HDG")).outcome == "refuted"
+    assert verdict_of(1, found).outcome == "holds"
+    assert verdict_of(1, altered(found, 1.001, of="privacy", line="HDG")).outcome == "refuted"
 
 
 def test_the_variance_of_a_value_inside_a_cell():
     found = measured(part("formulas").INSIDE_A_CELL)
-    assert by_criterion(28, found).outcome == "holds after correction"
+    assert verdict_of(28, found).outcome == "holds after correction"
     printed = Measured.of([measured_value(1 / gamma, gamma=gamma, of="measured") for gamma in (4, 16)])
-    assert by_criterion(28, printed).outcome == "holds"
+    assert verdict_of(28, printed).outcome == "holds"
 
 
 def test_half_of_the_cells_of_a_query():
     found = measured(part("formulas").CELLS_IN_QUERIES)
-    assert by_criterion(35, found).outcome == "holds"
-    assert by_criterion(35, altered(found, 1.1, line="by volume", g=8)).outcome == "refuted"
+    assert verdict_of(35, found).outcome == "holds"
+    assert verdict_of(35, altered(found, 1.1, line="by volume", g=8)).outcome == "refuted"
 
 
 def errors(**of_lines: float) -> Measured:
@@ -219,14 +219,14 @@ def errors(**of_lines: float) -> Measured:
 )
 def test_hdg_against_all_others(other, outcome):
     found = errors(HDG=0.01, MSW=other, TDG=0.2, Uni=0.4, Copula=0.003)
-    assert by_criterion(4, found).outcome == outcome
+    assert verdict_of(4, found).outcome == outcome
 
 
 def test_a_difference_counts_beyond_three_standard_errors():
-    close = by_criterion(10, errors(HDG=0.0105, TDG=0.01))
+    close = verdict_of(10, errors(HDG=0.0105, TDG=0.01))
     assert close.outcome == "holds"
     assert close.evidence.startswith("HDG against TDG: 24 cells: surely ahead in 0; surely behind in 0")
-    assert by_criterion(10, errors(HDG=0.02, TDG=0.01)).outcome == "refuted"
-    assert by_criterion(10, errors(HDG=0.01, TDG=0.02)).evidence.startswith(
+    assert verdict_of(10, errors(HDG=0.02, TDG=0.01)).outcome == "refuted"
+    assert verdict_of(10, errors(HDG=0.01, TDG=0.02)).evidence.startswith(
         "HDG against TDG: 24 cells: surely ahead in 24"
     )
