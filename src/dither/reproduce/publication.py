@@ -69,6 +69,8 @@ def _shown(entry: Figure | PaperTable, numbers: Measured, folder: Path) -> list[
         write_text(path, f"{entry.title}\n{entry.table(numbers)}\n{entry.note}\n")
         return [path]
     drawn = draw(entry, numbers)
+    drawn.draw_without_rendering()
+    drawn.set_layout_engine("none")  # found once, for both files
     paths = [folder / f"{entry.name}.{kind}" for kind in ("png", "svg")]
     for path in paths:
         drawn.savefig(path, dpi=130, metadata={"Date": None} if path.suffix == ".svg" else None)
