@@ -79,7 +79,8 @@ def test_schemas_are_schemas_and_shipped(name: str):
     Draft202012Validator.check_schema(SHIPPED[name])
     assert SHIPPED[name]["$id"] == f"{name}.schema.json"
     building = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
-    assert building["wheel"] == {"packages": ["src/dither"]}  # all that is there, data too
+    assert building["wheel"]["packages"] == ["src/dither"]  # all that is there, data too
+    assert set(building["wheel"]) == {"packages", "force-include"}  # nothing is left out
     assert (ROOT / "src" / "dither" / "schemas" / f"{name}.schema.json").is_file()
 
 
