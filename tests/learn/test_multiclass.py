@@ -142,3 +142,18 @@ def test_files_keep_all_classes(model, tmp_path):
     for change in ({"intercept": 0.0}, {"intercept": [0.0] * 3}, {"coefficients": [1.0] * 7}, {"labels": ["a", "b"]}):
         with pytest.raises(ParameterError, match="damaged"):
             load_model({**stored, **change})
+
+
+def test_intercepts_that_may_be_noise_are_drawn_towards_equal_classes():
+    features, labels = people(3_000)
+    for seed in range(5):
+        model = LogisticRegression(1.0, classes=NAMES.tolist()).start(2, users=3_000)
+        reports = model.randomize(features, labels, seed=seed)
+        first = model.schedule_.reporter(0)
+        found = first.estimate(first.tally(reports))
+        kept = max(0.0, 1 - float((found.stderr**2).sum() / (found.value**2).sum()))
+        model.partial_fit(reports)
+        np.testing.assert_allclose(model.iterate_[:, -1], model._intercepts(kept * found.value), atol=1e-12)
+        plain = model._intercepts(found.value)
+        assert np.abs(model.iterate_[:, -1]).max() < np.abs(plain).max()
+        assert not model.iterate_[:, :-1].any()

@@ -146,11 +146,14 @@ class LinearModel(BaseEstimator, ABC):
         if not isinstance(reports, np.ndarray) or reports.dtype != reporter.mechanism.dtype:
             raise ParameterError("partial_fit takes reports, never data: partial_fit(model.randomize(X, y))")
         tally = reporter.tally(reports)
-        gradient = reporter.estimate(tally).value
+        estimate = reporter.estimate(tally)
+        gradient = estimate.value
         self.simulated_ = self.simulated_ or tally.simulated
         if self._scores > 1 and reporter is not schedule.main:
             self.iterate_ = np.zeros_like(self.iterate_)
-            self.iterate_[:, -1] = self._intercepts(gradient)
+            # Towards equal classes, as far as it may be noise (James and Stein): a logarithm takes noise badly.
+            noise, square = float((estimate.stderr**2).sum()), float((gradient**2).sum())
+            self.iterate_[:, -1] = self._intercepts(gradient * (1 - min(1.0, noise / square) if square else 0.0))
         elif self._scores > 1:
             self.iterate_ = self.iterate_ - schedule.rate * gradient.reshape(self._scores, -1) @ schedule.precondition
         elif reporter is not schedule.main:
