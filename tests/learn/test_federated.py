@@ -596,7 +596,7 @@ def test_a_round_of_the_perceptron_of_the_paper(name):
     model = nn.Sequential(nn.Linear(3072, 200), nn.ReLU(), nn.Linear(200, 10))
     inputs = np.random.default_rng(1).normal(size=(6, 3072)).astype(np.float32)
     devices = Devices(inputs, np.arange(6), np.arange(6).reshape(3, 2))
-    options = {"delta": 1e-5} if name == "BallGaussian" else {}
+    options: dict[str, Any] = {"delta": 1e-5} if name == "BallGaussian" else {}
     federation = Federation(
         model,
         name,
