@@ -587,3 +587,29 @@ def test_models_and_records_that_cannot_be_trained_are_refused():
         Devices(good.inputs, np.ones(20) / 2, good.members)
     with pytest.raises(DomainError):
         Devices(good.inputs[:3], good.labels, good.members)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("name", ["UnitVector", "BallGaussian"])
+def test_a_round_of_the_perceptron_of_the_paper(name):
+    """001 section 6.3: 3,072 inputs, 200 hidden units, 10 classes, with a budget of a round as there."""
+    model = nn.Sequential(nn.Linear(3072, 200), nn.ReLU(), nn.Linear(200, 10))
+    inputs = np.random.default_rng(1).normal(size=(6, 3072)).astype(np.float32)
+    devices = Devices(inputs, np.arange(6), np.arange(6).reshape(3, 2))
+    options: dict[str, Any] = {"delta": 1e-5} if name == "BallGaussian" else {}
+    federation = Federation(
+        model,
+        name,
+        rounds=1,
+        epsilon=48.5,
+        budget="round",
+        local_steps=1,
+        batch=2,
+        seed=1,
+        weights=[1, 2, 3],
+        **options,
+    )
+    moved = federation.step(devices)
+    assert moved.shape == (616_610,)
+    assert np.isfinite(moved).all()
+    assert federation.total.epsilon <= 48.5

@@ -9,7 +9,15 @@ import pytest
 
 from dither.core.exact import exp_above, share_below
 from dither.core.guarantee import NO_GUARANTEE
-from dither.errors import DitherError, DomainError, EmptyError, ParameterError, ReportError, TallyError
+from dither.errors import (
+    DitherError,
+    DomainError,
+    EmptyError,
+    InvalidReportError,
+    ParameterError,
+    ReportError,
+    TallyError,
+)
 from dither.learn.federated.ldpvec import LEVELS, LDPVec
 from dither.learn.spherical import to_spherical
 
@@ -215,3 +223,30 @@ def test_a_channel_that_is_too_fine_is_said_to_be():
     with pytest.raises(ParameterError):
         vec.expected(np.random.default_rng(0).normal(size=(1000, 3)))
     assert Fraction(vec.guarantee.epsilon) <= 30
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(("base", "delta", "d"), [("Piecewise", 0.0, 150_000), ("Gaussian", 1e-5, 616_610)])
+def test_angles_of_a_long_update(base, delta, d):
+    """Up to as many as the perceptron of 001 section 6.3 has: certified, tallied, and every report of norm `clip`."""
+    angles = LDPVec(d, 48.5, delta, clip=0.1, base=base, beta=0.05)
+    assert angles.guarantee.epsilon <= 48.5
+    reports = angles.randomize(np.random.default_rng(1).normal(size=(2, angles.d)), seed=1)
+    np.testing.assert_allclose(np.linalg.norm(angles.decode(reports), axis=1), 0.1, rtol=1e-9)
+    assert angles.tally(reports).counts.shape == (2, angles.d)
+    assert 0 < angles.error() < 0.05
+
+
+def test_reports_that_no_device_sent_are_refused():
+    angles = LDPVec(4, 3.0)
+    reports = angles.randomize(np.eye(4), seed=1)
+    wrong = reports.copy()
+    wrong["value"][2, 1] = angles._scores.size
+    with pytest.raises(InvalidReportError, match="no honest device"):
+        angles.tally(wrong)
+    with pytest.raises(ReportError, match="another mechanism"):
+        angles.tally(LDPVec(4, 2.0).randomize(np.eye(4), seed=1))
+    with pytest.raises(ReportError):
+        angles.tally(np.zeros(0))
+    assert angles.tally(reports).simulated
+    assert not angles.tally(reports[:0]).simulated

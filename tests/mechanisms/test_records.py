@@ -883,3 +883,9 @@ def test_a_stored_variance_without_measure_does_not_hang():
     except subprocess.TimeoutExpired:
         found = -1
     assert found == 0
+
+
+def test_so_many_dimensions_are_too_many_to_sample_from():
+    for make in (lambda d: Sampled("Piecewise", d=d, m=1, epsilon=1.0), lambda d: SampledDuchi(d=d, epsilon=1.0)):
+        with pytest.raises(ParameterError, match="UnitVector or BallGaussian"):
+            make((1 << 16) + 1)

@@ -21,7 +21,8 @@ from dither import testing as checks
 from dither.core.exact import exp_below
 from dither.core.randomness import Stream
 from dither.errors import DomainError, ParameterError
-from dither.mechanisms import codebooks
+from dither.kernels import with_numba, with_numpy
+from dither.mechanisms import BallGaussian, codebooks
 from dither.mechanisms.codebooks import (
     LENGTH,
     Drawn,
@@ -33,7 +34,7 @@ from dither.mechanisms.codebooks import (
     sizes,
     whole_vectors,
 )
-from dither.mechanisms.unitvector import best_codewords
+from dither.mechanisms.unitvector import MOST_DIMENSIONS, best_codewords
 
 ALARM = 1e-8
 
@@ -163,8 +164,6 @@ def test_rotations_have_no_bias(d, kind):
 
 def test_ties_would_leave_a_bias(monkeypatch):
     """Without the nudge a vector 4 : 2 : 1 has many equal products, and rows of low number are no random choice."""
-    from dither.kernels import with_numpy
-
     direction, size = np.zeros((1, 64)), 256
     direction[0, :3] = 1 << 23, 1 << 22, 1 << 21
     made = with_numpy._rotated_products(np.repeat(direction, 50, axis=0), seeds(50), size)
@@ -365,7 +364,7 @@ def test_what_is_not_finite_counts_as_zero_and_favours_as_many(settings):
 # Parameters ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [1, 0, (1 << 17) + 1, 2.0])
+@pytest.mark.parametrize("d", [1, 0, (1 << 20) + 1, 2.0])
 def test_dimensions_that_there_are_not(d):
     with pytest.raises(ParameterError):
         dither.UnitVector(d=d, epsilon=1.0)
@@ -393,3 +392,38 @@ def test_the_guarantee_is_that_of_the_integers():
     assert 20.0 - 1e-9 <= mechanism.guarantee.epsilon <= 20.0
     with pytest.raises(DomainError):
         mechanism.randomize(np.full((1, 5), 0.5))
+
+
+def test_products_are_exact_in_as_many_dimensions_as_there_may_be():
+    """Beyond 2^53 floats hold even numbers alone: products are multiples of four, and equal to those of integers."""
+    size, seeds = MOST_DIMENSIONS, np.array([7], dtype=np.uint64)
+    row = Rotated(size, size).row(seed=7, codeword=3)
+    vector = whole_vectors(row[None] / np.linalg.norm(row))[0]  # along a row, so that its product is the largest
+    bits = with_numpy._hashed(seeds, size)
+    exact = (vector + with_numpy._nudges(bits))[0].astype(np.int64)
+    for turn in range(3):
+        exact *= with_numpy._signs(bits, turn)[0].astype(np.int64)
+        width = 1
+        while width < size:
+            pairs = exact.reshape(-1, 2, width)
+            exact = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
+            width *= 2
+    products = with_numpy._rotated_products(vector, seeds, size)[0]
+    assert exact[3] > 1 << 54
+    assert not (exact % 4).any()
+    np.testing.assert_array_equal(products.astype(np.int64), exact)
+    first = np.zeros(1, dtype=np.int64)
+    for loops in (with_numpy, with_numba):
+        assert loops.rotated_choice(vector, seeds, first, size, 1).tolist() == [3]
+
+
+@pytest.mark.parametrize("make", [lambda d: dither.UnitVector(d, 8.0), lambda d: BallGaussian(d, 8.0, 1e-6)])
+def test_a_report_of_a_long_vector_is_as_exact_as_it_says(make):
+    """The squared distance e of a report has a standard deviation of 2 sqrt(e), about 1% of it: 8% are six and more."""
+    mechanism = make(616_610)
+    vector = np.random.default_rng(1).normal(size=(1, mechanism.d))
+    vector /= np.linalg.norm(vector) * (1 + 1e-9)
+    assert mechanism.guarantee.epsilon <= 8
+    found = mechanism.estimate(mechanism.tally(mechanism.randomize(vector, seed=3)))
+    error = float(((found.value - vector[0]) ** 2).sum())
+    assert error == pytest.approx(mechanism.reading.error, rel=0.08)

@@ -174,7 +174,10 @@ def models() -> list[dict[str, Any]]:
 
 
 def test_models_follow():
-    for stored in models():
+    linear = pytest.importorskip("dither.learn.linear")
+    several = linear.LinearSVC(epsilon=1.0, classes=("a", "b", "c")).start(2, users=100).to_dict()
+    assert len(several["intercept"]) == 3
+    for stored in (*models(), several):
         assert follows("model", json.loads(json.dumps(stored)))
         assert follows("model", {**stored, "label": "income"})
         kind = {"model": "central", "neighbours": "add-remove"}
@@ -324,8 +327,10 @@ def test_errors_of_models_name_the_field():
     logistic, encoded, regression = models()
     for stored, change, reason in (
         (logistic, {"coefficients": ["secret"]}, r"coefficients\[0\]: expected float, got str"),
-        (logistic, {"intercept": None}, "intercept: expected float, got null"),
-        (logistic, {"labels": [0, 0]}, "binary"),
+        (logistic, {"intercept": None}, r"intercept: expected float \| array, got null"),
+        (logistic, {"labels": [0, 0]}, "two labels or more"),
+        (logistic, {"labels": [0, 1, 2]}, "intercept: expected one"),
+        (regression, {"labels": [0.0, 1.0, 2.0]}, "labels"),
         (logistic, {"guarantee": {}}, "guarantee: missing required field epsilon"),
         (logistic, {"guarantee": {**logistic["guarantee"], "epsilon": None}}, "guarantee.epsilon: expected float"),
         (logistic, {"model": "secret"}, "model: not one of the values that there are"),

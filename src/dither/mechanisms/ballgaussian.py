@@ -57,7 +57,7 @@ from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.mechanisms.noise_tables import MOST_EPSILON, analytic_sigma
 
-MOST_DIMENSIONS = 1 << 17
+MOST_DIMENSIONS = 1 << 20  # squares of integers below 2^19 add up to 2^58 then: far from 2^63
 LEAST_DELTA = 1e-20
 _LEAST_RADIUS, _MOST_RADIUS = 16, 1 << 19
 _FINE = 1 << 40  # the scale of the noise is a multiple of one over this

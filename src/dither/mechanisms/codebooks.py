@@ -29,7 +29,11 @@ not a random choice among them. So a nudge of a few millionths, from the hash to
 
 **Exact.** A vector is brought to length 2^24 and rounded to whole numbers (`whole_vectors`). Then every product is a
 whole number below 2^53, any order of additions gives the same, and which codewords are favoured is decided without
-rounding, by every implementation alike.
+rounding, by every implementation alike. No product is longer than the vector with its nudges, 1.02 * 2^24, times
+n^(3/2): below 2^53 up to n = 2^19. At n = 2^20 it may reach 2^54.1, and floats hold it all the same, since it is a
+multiple of four: a transform of whole numbers has entries that are all odd or all even; of such numbers, entries that
+are all even and all the same modulo 4; so that of the last one sums of two have been multiples of four from its first
+additions on, where they are still short, and multiples of four are exact up to 2^55.
 
 **Products.** Let N = `size`. The product of a vector of length 1 with a row of a rotation is one coordinate of a random
 point of the sphere: g / |g| for n normal numbers g, whose length is independent of its direction. So the w largest

@@ -64,7 +64,7 @@ from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
 from dither.mechanisms.codebooks import Codebook, Products, best, codebook, seeds_of_parts, whole_vectors
 
-MOST_DIMENSIONS = 1 << 17
+MOST_DIMENSIONS = 1 << 20  # beyond, products of whole numbers would be rounded (`mechanisms.codebooks`)
 MOST_PARTS = 64
 _MOST_INPUTS = 1 << 8
 _BLOCK = 1 << 20  # numbers of vectors that are rounded at a time

@@ -16,6 +16,8 @@ and what a round may cost follows, or they are the price of a round and the tota
 **Who takes part** is a public rota: with `participants` fewer than the devices, each reports in fewer rounds and has
 more to spend in each of them. No secrecy of that choice is counted on.
 
+**Weights** are public, and let devices count for more than others; promises stay what they are (`weighting`).
+
 **Shuffled reports** (`shuffled=True`) promise more to whoever sees them in no order: `central`.
 
 **Nothing leaks**: an update with a NaN or an infinity counts as zero, and its report is drawn like any other.
@@ -27,7 +29,7 @@ many devices, few rounds.
 
 `federation` is the server, with simulated devices; `device` a real one, and what it knows beforehand. `partition` says
 who has which records, `local_training` what an update is, `encoders` how it travels, `round_accounting` what it costs.
-`ldpvec` is 001's way to report a direction.
+`weighting` says how devices count, and `ldpvec` is 001's way to report a direction.
 """
 
 import lazy_loader

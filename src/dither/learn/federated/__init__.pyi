@@ -8,3 +8,7 @@ from .federation import Federation as Federation
 from .ldpvec import LDPVec as LDPVec
 from .partition import Devices as Devices
 from .partition import by_class as by_class
+from .weighting import checked_weights as checked_weights
+from .weighting import effective_reports as effective_reports
+from .weighting import weighted_estimate as weighted_estimate
+from .weighting import weighted_tally as weighted_tally

@@ -28,6 +28,7 @@ from dither.learn.federated.encoders import DEFAULT, VectorEncoder, encoder_for,
 from dither.learn.federated.local_training import LocalTraining, check_labels, decided, loss
 from dither.learn.federated.partition import Devices, whole_labels
 from dither.learn.federated.round_accounting import Accounts, Rota, most_rounds, per_round, shuffled_total, together
+from dither.learn.federated.weighting import Copies, checked_weights, effective_reports, weighted_tally
 from dither.privacy.accounting.exact_sums import basic_composition
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class Federation:
     `mechanism` is the name of a mechanism for vectors (with its `options`), "LDPVec", a `VectorReporter` that is made
     already, or None for training without any privacy, to compare with. The default, "best", takes what has the least
     error at this budget: UnitVector, or, with a delta and little to spend in a round, BallGaussian.
+
+    `weights` are public, one for each device, in any unit: the mean update has shares of it in their proportion, among
+    the devices of a round. What a device promises does not depend on them; they do not go with a shuffler.
 
     >>> import numpy as np, torch
     >>> from dither.learn.federated import Devices
@@ -79,6 +83,7 @@ class Federation:
         participants: int | None = None,
         devices: int | None = None,
         shuffled: bool = False,
+        weights: Any = None,
         options: dict[str, Any] | None = None,
         seed: int | None = None,
     ) -> None:
@@ -96,6 +101,7 @@ class Federation:
             raise ParameterError(f"there are {devices} devices: participants must be at most that many")
         self.average, self.shuffled, self.seed = bool(average), bool(shuffled), seed
         self.participants, self.devices = participants, devices
+        self._copies = self._weighted(weights)
         self.most = self.rounds if devices is None else most_rounds(devices, participants, self.rounds)
         self.delta = checked_delta(delta)
         self.encoder = self._encoder(mechanism, epsilon, budget, options or {})
@@ -111,6 +117,19 @@ class Federation:
         self._rota: Rota | None = None
         self.parameters = self.local.start()
         self.done = 0
+
+    def _weighted(self, weights: Any) -> Copies | None:
+        """How often the report of each device counts; None for devices that all count alike."""
+        copies = None if weights is None else checked_weights(weights)
+        if copies is not None and self.devices not in (None, len(copies)):
+            raise ParameterError(f"give a weight for each of the {self.devices} devices")
+        if copies is None or (copies == 1).all():  # in lowest terms
+            return None
+        if self.shuffled:
+            raise ParameterError(
+                "a shuffled report has no sender, and so no weight: leave weights out, or take shuffled=False"
+            )
+        return copies
 
     def _encoder(
         self, mechanism: str | VectorEncoder | None, epsilon: float | None, budget: str, options: dict[str, Any]
@@ -192,6 +211,11 @@ class Federation:
             return Guarantee(math.inf)
         return together(self.encoder.mechanism, times, self.delta)
 
+    @property
+    def weights(self) -> Numbers | None:
+        """The share p_k that each device has in the mean update, if not all are alike; of fewer, their shares of it."""
+        return None if self._copies is None else self._copies / self._copies.sum()
+
     # Training ------------------------------------------------------------------------------------------------------
 
     @property
@@ -219,38 +243,80 @@ class Federation:
         task = self.task
         parts = self.local.chunks(devices, who)
         return self.receive(
-            (task.update(self.parameters, devices, part, self.done, stream) for part in parts), test=test
+            (task.update(self.parameters, devices, part, self.done, stream) for part in parts), who=who, test=test
         )
 
-    def receive(self, updates: Iterable[Numbers], *, test: tuple[Any, Any] | None = None) -> Numbers:
-        """The second half of a round: updates, in tables with a row a device, are clipped, reported and averaged."""
+    def receive(
+        self,
+        updates: Iterable[Numbers],
+        *,
+        who: NDArray[np.int64] | None = None,
+        test: tuple[Any, Any] | None = None,
+    ) -> Numbers:
+        """The second half of a round: updates, in tables with a row a device, are clipped, reported and averaged.
+
+        `who` are the devices' numbers, from 0; all of them, if left out. Where they have weights it matters.
+        """
         self._refuse_beyond()
         stream, tally, total, count = self._stream.spawn("round", str(self.done)), None, np.zeros(self.local.d), 0
+        copies = self._counted(who)
         for number, whole in enumerate(updates):
             part = clipped(whole, self.clip)
+            counts = None if copies is None else copies[count : count + len(part)]
             count += len(part)
             if self.encoder is None:
-                total += part.sum(axis=0)
+                total += part.sum(axis=0) if counts is None else counts @ part
                 continue
             seed = None if self.seed is None else int(stream.spawn("reports", str(number)).below(1 << 62, 1)[0])
-            counted = self.encoder.tally(self.encoder.randomize(part, seed=seed))
+            reports = self.encoder.randomize(part, seed=seed)
+            counted = self.encoder.tally(reports) if counts is None else weighted_tally(self.encoder, reports, counts)
             tally = counted if tally is None else tally + counted
+        if copies is not None and count != len(copies):
+            raise ParameterError(f"{len(copies):,} devices were to report: give an update of each, in their order")
         if self.encoder is None or tally is None:
-            return self._move(total / max(count, 1), count, test)
+            return self._move(total / max(count if copies is None else int(copies.sum()), 1), count, test)
         return self._move(self.encoder.estimate(tally).value, count, test)
 
-    def absorb(self, reports: NDArray[Any] | Tally, *, test: tuple[Any, Any] | None = None) -> Numbers:
-        """One round of real devices: their reports, or a tally of these; gives the estimated mean update."""
+    def absorb(
+        self,
+        reports: NDArray[Any] | Tally,
+        *,
+        who: NDArray[np.int64] | None = None,
+        test: tuple[Any, Any] | None = None,
+    ) -> Numbers:
+        """One round of real devices: their reports, or a tally of these; gives the estimated mean update.
+
+        Devices with weights send reports, and `who` are their numbers, from 0; all of them in order, if left out.
+        """
         self._refuse_beyond()
         if self.encoder is None:
             raise ReportError("without a reporter nothing is reported: make the federation with one")
-        tally = reports if isinstance(reports, Tally) else self.encoder.tally(reports)
-        return self._move(self.encoder.estimate(tally).value, tally.n, test)
+        copies = self._counted(who)
+        if copies is None:
+            tally = reports if isinstance(reports, Tally) else self.encoder.tally(reports)
+            return self._move(self.encoder.estimate(tally).value, tally.n, test)
+        if isinstance(reports, Tally):
+            raise ReportError("a tally has forgotten who sent what, and devices have weights: give the reports")
+        tally = weighted_tally(self.encoder, reports, copies)
+        return self._move(self.encoder.estimate(tally).value, len(copies), test)
+
+    def _counted(self, who: Any) -> Copies | None:
+        """How often the report of each of these devices counts, if they have weights."""
+        if self._copies is None or who is None:
+            return self._copies
+        chosen = np.asarray(who)
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or len(np.unique(chosen)) != len(chosen):
+            raise ParameterError("who must be the numbers of the devices that reported, each once")
+        if chosen.size and not 0 <= chosen.min() <= chosen.max() < len(self._copies):
+            raise ParameterError(f"there are weights for {len(self._copies):,} devices: count them from 0")
+        return self._copies[chosen]
 
     def chosen(self, devices: Devices) -> NDArray[np.int64]:
         """The devices of this round, after each has paid for it: the first half of a round."""
         if self.devices not in (None, len(devices)):
             raise ParameterError(f"this federation was planned for {self.devices} devices")
+        if self._copies is not None and len(self._copies) != len(devices):
+            raise ParameterError(f"there are weights for {len(self._copies):,} devices: give one for each of these")
         if self._rota is None:
             self._rota = Rota(len(devices), self.participants, self.rounds, self._stream.spawn("rota"))
             if self.encoder is not None:
@@ -361,6 +427,11 @@ class Federation:
             lines.append("This is a simulation from a seed: its own reports protect nobody.")
         if self.shuffled and (self.devices or self._rota):
             lines.append(f"To whoever sees the reports in no order: {self.central}.")
+        if self._copies is not None:
+            lines.append(
+                f"The {len(self._copies):,} devices have public weights, and each keeps its promise whatever its own "
+                f"is; the noise of the mean is that of {effective_reports(self._copies):,.0f} that count alike."
+            )
         error = self.encoder.error()
         lines.append(
             f"A report misses an update of norm {self.clip:g} by a squared distance of {error:.3g}. Over "

@@ -52,7 +52,7 @@ from dither.core.parallel import sum_chunks
 from dither.core.reports import Reports
 from dither.core.tally import Tally
 from dither.core.worth import Worth, Worths
-from dither.errors import EmptyError, ParameterError, TallyError
+from dither.errors import EmptyError, InvalidReportError, ParameterError, ReportError, TallyError
 from dither.learn.spherical import from_spherical, to_spherical
 from dither.learn.vector_reporter import vector_rows
 
@@ -196,11 +196,14 @@ class LDPVec:
 
     def tally(self, reports: NDArray) -> Tally:
         """The sums of the decoded coordinates and of their squares, in whole numbers."""
-        valid = self.mechanism.tally(reports)  # refuses what no honest device sent
+        marks = np.asanyarray(reports).view(Reports)  # a plain array has none
+        if marks.maker and marks.maker != self.mechanism.fingerprint:
+            raise ReportError("these reports were made by another mechanism, or by this one with other parameters")
         rows = np.atleast_1d(np.asarray(reports))
+        self.mechanism.valid(rows[:0])  # also no reports must be of its kind
         sums = sum_chunks(lambda part: self._sums(rows[part]), len(rows), max(1, _CHUNK // self.d))
         counts = np.zeros((2, self.d), dtype=np.int64) if sums is None else sums
-        return Tally(self.fingerprint, len(rows), counts, valid.simulated)
+        return Tally(self.fingerprint, len(rows), counts, marks.simulated and len(rows) > 0)
 
     @property
     def contributions(self) -> Bounded:
@@ -208,6 +211,8 @@ class LDPVec:
         return vector_sums(self.d, LEVELS, rounded_squares(self.d, LEVELS))
 
     def _sums(self, rows: NDArray) -> NDArray[np.int64]:
+        if not self.mechanism.valid(rows).all():  # its own tally has a count for each output of each angle: gigabytes
+            raise InvalidReportError("a report has a field out of range, so no honest device sent it")
         whole = np.rint(self.decode(rows) * (LEVELS / self.clip)).astype(np.int64)
         return np.stack([whole.sum(axis=0), (whole * whole).sum(axis=0)])
 
@@ -320,7 +325,8 @@ class LDPVec:
         Without vectors, of some that it finds hard: along the first and the last axes, and a diagonal.
         """
         if vectors is None:
-            axes = np.eye(self.d)[[0, -2, -1]]
+            axes = np.zeros((3, self.d))
+            axes[np.arange(3), [0, self.d - 2, self.d - 1]] = 1.0
             vectors = np.concatenate([axes, -axes, np.ones((1, self.d)), -np.ones((1, self.d))])
         rows = vector_rows(vectors, self.d)
         directions = self.clip * rows / np.linalg.norm(rows, axis=1, keepdims=True)

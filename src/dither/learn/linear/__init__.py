@@ -9,7 +9,8 @@ whole training is that of one report (parallel composition: each user reports on
 losses, and `model_files` reads a trained model back.
 
 What goes wrong: noise grows with d, so with few users a model of few public attributes is better than one of many
-(docs/local-models.md). Classes are two; a model for each of k classes would need k reports.
+(docs/local-models.md). With k classes the gradient is k times as long, in one
+report.
 """
 
 import lazy_loader

@@ -39,8 +39,8 @@ class ModelFormat(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     model: Literal["LinearRegression", "LogisticRegression", "LinearSVC"]
     coefficients: Annotated[list[Number], msgspec.Meta(min_length=1)]
-    intercept: Number
-    labels: Annotated[list[str | bool | int | Number], msgspec.Meta(min_length=2, max_length=2)]
+    intercept: Number | Annotated[list[Number], msgspec.Meta(min_length=3)]  # of more than two classes, one for each
+    labels: Annotated[list[str | bool | int | Number], msgspec.Meta(min_length=2)]
     schema: dict[str, dict[str, Any]] | None
     mechanism: str
     users: Annotated[int, msgspec.Meta(ge=1)]
@@ -63,10 +63,18 @@ def load_model(source: str | Path | Mapping[str, Any]) -> Trained:
     if told.schema is not None:
         model.encoder = Encoder(Schema.from_dict(told.schema))
     model._restore(told.labels)
-    if model.encoder is not None and model.encoder.d != len(told.coefficients):
+    scores = len(told.intercept) if isinstance(told.intercept, list) else 1
+    if scores != model._scores:
+        raise ParameterError("this model is damaged: intercept: expected one, or of more than two classes one for each")
+    features, odd = divmod(len(told.coefficients), scores)
+    if odd:
+        raise ParameterError("this model is damaged: coefficients: expected as many for each class")
+    if model.encoder is not None and model.encoder.d != features:
         raise ParameterError(f"this model is damaged: coefficients: expected {model.encoder.d}, one for each feature")
     model.coef_, model.intercept_ = np.array(told.coefficients), told.intercept
-    model.n_features_in_ = len(told.coefficients)
+    if scores > 1:
+        model.coef_, model.intercept_ = model.coef_.reshape(scores, features), np.array(told.intercept)
+    model.n_features_in_ = features
     promised = told.guarantee
     if promised.established == "simulated":
         model.promised_ = NO_GUARANTEE

@@ -3,6 +3,10 @@
 **Clipping is a choice of loss.** With c = 1/2 the logistic loss becomes linear for records on the wrong side, and a
 quarter as noisy: for an optimum that classifies as well, and before the first step every residual is at full size.
 Clipping the squared hinge at 1 makes the smoothed hinge. Both are calibrated for classification.
+
+**More than two classes.** Logistic regression has the softmax, r_j = p_j - [y = j]; the support vector machine the mean
+over all other classes of the smoothed hinge of t_y - t_j (Weston and Watkins 1999). The usual clip is the norm of r
+before the first step, sqrt(1 - 1/k) and sqrt(k/(k - 1)), for the reason above.
 """
 
 # ruff: noqa: N803 -- scikit-learn calls a table of features X
@@ -28,7 +32,7 @@ _TINY = 1e-6
 
 
 class Classifier(ClassifierMixin, LinearModel):
-    """Two classes, of which the second is the positive one."""
+    """Two classes, of which the second is the positive one; or more, each with a score of its own."""
 
     classes_: NDArray[Any]
 
@@ -65,20 +69,21 @@ class Classifier(ClassifierMixin, LinearModel):
         super()._declare(**public)
         known = self.classes if classes is None else classes
         found = np.asarray((0, 1) if known is None else known)
-        if found.ndim != 1 or len(set(found.tolist())) != 2 or len(found) != 2:
-            raise ParameterError(
-                "Only binary classification is supported. Give two classes; for more, train a model for each against "
-                "the rest, with users of its own"
-            )
+        if found.ndim != 1 or len(set(found.tolist())) != len(found) or len(found) < 2:
+            raise ParameterError("classes must be two labels or more, each once, as in classes=(0, 1)")
         self.classes_ = found
+
+    @property
+    def _scores(self) -> int:
+        return len(self.classes_) if len(self.classes_) > 2 else 1
 
     def _public(self, labels: Any) -> dict[str, Any]:
         if self.classes is not None:
             return {"classes": self.classes}
         check_classification_targets(labels)
         kind = type_of_target(labels, input_name="y")
-        if kind != "binary":
-            raise ParameterError(f"Only binary classification is supported. The type of the target is {kind}.")
+        if kind not in ("binary", "multiclass"):
+            raise ParameterError(f"a record has one of several classes; the type of this target is {kind}")
         classes = np.unique(labels)
         if len(classes) < 2:
             raise ParameterError("the labels have one class only: there is nothing to tell apart")
@@ -86,6 +91,8 @@ class Classifier(ClassifierMixin, LinearModel):
 
     def _targets(self, y: Any, invalid: str) -> Numbers:
         labels = np.atleast_1d(np.asarray(y))
+        if self._scores > 1:
+            return self._places(labels, invalid)
         high, low = (np.asarray(labels == each, dtype=bool) for each in (self.classes_[1], self.classes_[0]))
         unknown = ~(high | low) if high.shape == labels.shape == low.shape else np.ones(labels.shape, dtype=bool)
         if labels.ndim != 1:
@@ -94,17 +101,37 @@ class Classifier(ClassifierMixin, LinearModel):
             raise RowError(int(unknown.argmax()), "the label is not one of the two classes")
         return np.where(unknown, np.nan, np.where(high, 1.0, 0.0))
 
+    def _places(self, labels: NDArray[Any], invalid: str) -> Numbers:
+        """The number of each label's class, from 0, where there are more than two."""
+        if labels.ndim != 1:
+            raise DomainError("labels must be one-dimensional: one for each record")
+        places = np.full(len(labels), np.nan)
+        for place, each in enumerate(self.classes_):
+            alike = np.asarray(labels == each, dtype=bool)
+            if alike.shape == labels.shape:
+                places[alike] = place
+        unknown = np.isnan(places)
+        if unknown.any() and invalid == "error":
+            raise RowError(int(unknown.argmax()), f"the label is not one of the {self._scores} classes")
+        return places
+
     def decision_function(self, X: Any) -> Numbers:
-        """The score of each record; positive for the second class."""
+        """The score of each record, positive for the second class; of more than two classes a score for each."""
+        check_is_fitted(self, "coef_")
+        if self._scores > 1:
+            return self._features(X) @ self.coef_.T + self.intercept_
         return self._features(X) @ np.ravel(self.coef_) + float(np.ravel(self.intercept_)[0])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each record."""
         check_is_fitted(self, "coef_")
+        if self._scores > 1:
+            return self.classes_[self.decision_function(X).argmax(axis=1)]
         return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
 
     def _publish(self, coefficients: Numbers) -> None:
-        self.coef_, self.intercept_ = coefficients[None, :-1], coefficients[-1:]
+        table = np.atleast_2d(coefficients)
+        self.coef_, self.intercept_ = table[:, :-1], table[:, -1]
 
     def _stored(self) -> list[Any]:
         return self.classes_.tolist()
@@ -114,7 +141,6 @@ class Classifier(ClassifierMixin, LinearModel):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True
         return tags
 
@@ -122,7 +148,7 @@ class Classifier(ClassifierMixin, LinearModel):
 class LogisticRegression(Classifier):
     """Logistic regression from one randomized gradient a user.
 
-    `epsilon` and `delta` are the budget of a user's only report. `classes` are the two labels, of which the second is
+    `epsilon` and `delta` are the budget of a user's only report. `classes` are the labels, of two the second is
     the positive one; if left out, `fit` takes them from the labels, as if these were public. `mechanism` is a name of
     the registry (as `VectorReporter` takes it), a mechanism that is made already, or `"auto"`. Features are in [-1, 1]
     and moved there if not; with an `encoder` records are tables in their own units. `invalid` says what becomes of
@@ -154,8 +180,23 @@ class LogisticRegression(Classifier):
         score = math.log(chance / (1 - chance))
         return score if share < 0.5 else -score
 
+    def _clip(self) -> float:
+        whole = self.clip is None and self._scores > 1
+        return math.sqrt(1 - 1 / self._scores) if whole else super()._clip()
+
+    def _residuals(self, scores: Numbers, target: Numbers) -> Numbers:
+        return _softmax(scores) - _indicators(target, scores.shape[1])
+
+    def _intercepts(self, means: Numbers) -> Numbers:
+        k = len(means)
+        shares = np.clip(1 / k - means * math.sqrt(1 - 1 / k) / min(self._clip(), math.sqrt(1 - 1 / k)), 0.1 / k, 1.0)
+        return np.log(shares) - np.log(shares).mean()
+
     def predict_proba(self, X: Any) -> Numbers:
-        """For each record the probabilities of the two classes, as far as a clipped loss tells them."""
+        """For each record the probabilities of its classes, as far as a clipped loss tells them."""
+        check_is_fitted(self, "coef_")
+        if self._scores > 1:
+            return _softmax(self.decision_function(X))
         chance = _sigmoid(self.decision_function(X))
         return np.column_stack([1 - chance, chance])
 
@@ -184,6 +225,22 @@ class LinearSVC(Classifier):
 
     def _intercept(self, mean: float, clip: float) -> float:
         return float(np.clip(-mean / min(clip, 1.0), -0.9, 0.9))
+
+    def _clip(self) -> float:
+        whole = self.clip is None and self._scores > 1
+        return math.sqrt(self._scores / (self._scores - 1)) if whole else super()._clip()
+
+    def _residuals(self, scores: Numbers, target: Numbers) -> Numbers:
+        k, own = scores.shape[1], _indicators(target, scores.shape[1])
+        margins = 1 + scores - (own * scores).sum(axis=1, keepdims=True)
+        slopes = (1 - own) * np.clip(margins, 0.0, 1.0) / (k - 1)
+        return slopes - own * slopes.sum(axis=1, keepdims=True)
+
+    def _intercepts(self, means: Numbers) -> Numbers:
+        """How much larger a share is than that of equal classes: so large a margin is right for the hinge's slope."""
+        k = len(means)
+        whole = math.sqrt(k / (k - 1))
+        return np.clip(-means * (k - 1) / k * whole / min(self._clip(), whole), -0.9, 0.9)
 
 
 class LinearRegression(RegressorMixin, LinearModel):
@@ -290,3 +347,16 @@ def _sigmoid(score: Numbers) -> Numbers:
     """1 / (1 + e^-score), without overflow."""
     small = np.exp(-np.abs(score))
     return np.where(score >= 0, 1.0, small) / (1 + small)
+
+
+def _softmax(scores: Numbers) -> Numbers:
+    """e^t_j over their sum, without overflow."""
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _indicators(target: Numbers, k: int) -> Numbers:
+    """A row for each target, with a one in its place; NaN everywhere for a target that is NaN."""
+    rows = (target[:, None] == np.arange(k)).astype(np.float64)
+    rows[np.isnan(target)] = np.nan
+    return rows

@@ -27,11 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import checked_count
+from dither.core.domains import BALL
 from dither.core.guarantee import Guarantee
 from dither.core.randomness import Stream
 from dither.errors import ParameterError
 from dither.learn.encoding import Encoder
-from dither.learn.vector_reporter import VectorReporter, ranked
+from dither.learn.vector_reporter import VectorReporter, ranked, vector_candidates
 from dither.privacy.accounting.composition import parallel
 
 PACE = 0.4  # of the logistic loss; FARTHEST is for this one
@@ -88,11 +89,12 @@ class Terms:
     steps: int | None
     batch: int | None
     encoder: Encoder | None
+    scores: int = 1  # of a record: one for each class, if there are more than two
 
     def schedule(self, d: int, users: int) -> Schedule:
         """How so many users train a model of d features."""
         main = self._reporter(d + 1)
-        noise = math.sqrt(main.noise() / (d + 1) / users)
+        noise = math.sqrt(main.noise() / main.d / users)
         length = min(self.pace / noise, FARTHEST * self.pace / PACE)
         steps = self._steps(max(FEWEST_STEPS, math.ceil(length)), users)
         first = None if users < 2 * steps or self._made() else self._first(d + 1)
@@ -121,6 +123,8 @@ class Terms:
         return not isinstance(self.mechanism, str)
 
     def _reporter(self, d: int) -> VectorReporter:
+        if self.scores > 1:
+            return self._of_scores(d)
         if self._made():
             return VectorReporter(self.mechanism, d=d, clip=self.clip, norm="linf")
         return VectorReporter(self._name(d), d=d, epsilon=self.epsilon, delta=self.delta, clip=self.clip, norm="linf")
@@ -130,8 +134,26 @@ class Terms:
             return self.mechanism
         return ranked(d, self.epsilon, self.delta, clip=1.0, norm="linf")[0][0]
 
+    def _of_scores(self, d: int) -> VectorReporter:
+        """All scores' gradients of d entries as one vector, whose residuals have the norm `clip` at most.
+
+        It is of norm clip sqrt(d) at most and every entry within clip: a ball takes the one and a box the other, and
+        neither cuts anything off.
+        """
+        whole, ball = self.scores * d, {"clip": self.clip * math.sqrt(d), "norm": "l2"}
+        budget = {} if self._made() else {"epsilon": self.epsilon, "delta": self.delta}
+        name = self.mechanism
+        if name == "auto":
+            name = ranked(whole, self.epsilon, self.delta, among=vector_candidates((BALL,)), **ball)[0][0]
+        reporter = VectorReporter(name, d=whole, clip=self.clip, norm="linf", **budget)
+        if reporter.mechanism.reading.domain.kind != BALL:
+            return reporter
+        return VectorReporter(reporter.mechanism, **ball)
+
     def _first(self, d: int) -> VectorReporter:
         """One coordinate by the same mechanism; by a sign where that takes several coordinates."""
+        if self.scores > 1:
+            return self._of_scores(1)
         budget: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta}
         try:
             return VectorReporter(self._name(d), d=1, clip=self.clip, norm="linf", **budget)
