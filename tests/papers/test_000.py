@@ -46,7 +46,7 @@ def verdict(paper_claims, name: str, *found: Measured) -> str:
     return claim.judge(*found).outcome
 
 
-def test_all_claims_and_entries_of_the_inventory_are_there():
+def test_all_claims_and_entries_are_there():
     assert [claim.name for claim in PAPER.claims] == [f"000.claim{place}" for place in range(1, 22)]
     numbers = [*range(1, 13), 40]
     assert [claim.name for claim in chapter4.CLAIMS] == [f"001.claim{place}" for place in numbers]

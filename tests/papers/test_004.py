@@ -46,7 +46,7 @@ def altered(found: Measured, factor: float, **where) -> Measured:
 # What is there --------------------------------------------------------------------------------------------------------
 
 
-def test_all_claims_of_the_inventory_are_there():
+def test_all_claims_are_there():
     assert [claim.name for claim in PAPER.claims] == [f"004.claim{number}" for number in range(1, 39)]
 
 
