@@ -7,7 +7,8 @@ Six attributes of 64 values. Queries about one to four attributes, half of which
 which end at quantiles of the users. Errors are mean absolute ones; their ratios are geometric means over the kinds of
 queries. Coverage is that of 95% intervals, for one to four attributes. "Off" is the mean absolute error and "state" the
 standard error, both in thousandths, as geometric means over the kinds of queries. What
-was chosen by looking at these users, and what was not, is in docs/decisions/0048-honest-ranges.md.
+was chosen by looking at these users, and what was not, is in docs/decisions/0051-honest-ranges.md and
+0054-what-cells-hide.md.
 """
 
 from collections.abc import Callable
@@ -186,10 +187,10 @@ class Collected(NamedTuple):
 
 
 def collected(records: Records, epsilon: float, seed: int) -> Collected:
-    """A quarter of the users, and then the others."""
+    """A quarter of the users, and then the others: both report attributes and pairs, as in a plan."""
     shuffled = records[np.random.default_rng([5, seed]).permutation(len(records))]
     early = len(records) // FIRST
-    first = Copula.first(SHAPE, epsilon, early)
+    first = Copula(SHAPE, epsilon, early)
     heard = first.tally(first.randomize(shuffled[:early], seed=seed))
     second = first.after(heard, len(records) - early)
     told = second.tally(second.randomize(shuffled[early:], seed=seed))

@@ -6,6 +6,8 @@ averaged. Errors that go together are turned to the axes of their covariance, wh
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, pairwise
 from types import MappingProxyType
 from typing import Any
@@ -17,12 +19,13 @@ from dither.core.parallel import each_chunk
 from dither.errors import require
 from dither.estimation.density import NoisySums, smoothed
 from dither.estimation.linear_readings import LinearReading
-from dither.estimation.normal_copula import completed, nearest, scores, slope, tables
+from dither.estimation.normal_copula import LARGEST, completed, nearest, scores, slope, tables
 from dither.estimation.output_counts import OutputCounts
 from dither.estimation.simplex import onto_simplex
 from dither.mechanisms.window_evidence import window_evidence
 from dither.ranges.consistency import processed
 from dither.ranges.grid import equal_cuts
+from dither.ranges.inside_cells import bends
 from dither.ranges.interaction import Seen, SeenGrid, agreeing, correlations, over, rests, trusted, with_margins
 from dither.ranges.model import Factors, Margin, Pair, Pairwise, White, common_cuts, sums
 from dither.ranges.response_matrix import block_ratio, spread
@@ -98,9 +101,12 @@ def copula(
         grid = cells[key]
         open_ = np.concatenate([rest.factors, error * slope(*seen[key].scores, matrix[key])[None]])
         trust = trusted(seen[key], base, rest.table)
-        ratio = _fine(margins, key, blocks, trust * matrix[key], grid, rest.table)
+        inside = _Inside(margins, key, blocks, grid, rest.table)
+        ratio = inside.ratio(trust.value * matrix[key])
+        reach = float(np.hypot(error, trust.stderr * matrix[key]))
+        hidden = Factors(inside.hidden(seen[key], ratio, trust.value * matrix[key], reach))
         departure = min(1.0, _LEAST_DEPARTURE + float(np.abs(rest.table - base).sum()))
-        pairs[key] = Pair((blocks[key[0]], blocks[key[1]]), ratio, grid, Factors(open_), departure)
+        pairs[key] = Pair((blocks[key[0]], blocks[key[1]]), ratio, grid, Factors(open_), departure, hidden, rest.lean)
         if _improbable(seen[key].misfit(rest.table), len(shape) + len(seen)):
             unexplained.append(key)
     return Pairwise(margins, pairs, given=matrix, unexplained=tuple(unexplained))
@@ -281,31 +287,60 @@ def _blocks(j: int, size: int, collected: Sequence[Collected]) -> Cuts:
     return common_cuts([np.array(equal_cuts(size, min(size, _MOST_BLOCKS))), *cuts]).astype(np.int64)
 
 
-def _fine(
-    margins: Sequence[Margin],
-    pair: tuple[int, int],
-    blocks: Sequence[Cuts],
-    correlation: float,
-    grid: tuple[Cuts, Cuts],
-    table: Floats,
-) -> Floats:
-    """The ratio to independence on blocks: that of the copula, scaled to the cells of the grid and to the margins.
+@dataclass(frozen=True, eq=False)
+class _Inside:
+    """A pair inside the cells of its grid, of which the table is known: on blocks, as ratios to independence."""
 
-    Far from the diagonal the copula has nothing but rounding errors; what the grid has there is spread by the margins.
-    """
-    j, k = pair
-    rows, columns = sums(margins[j].value, blocks[j]), sums(margins[k].value, blocks[k])
-    independent = np.outer(rows, columns)
-    normal = independent if correlation == 0 else tables(scores(rows), scores(columns), np.array([correlation]))[0]
-    whole = np.maximum(normal, _LEAST_RATIO * independent)
-    down, across = (np.searchsorted(blocks[i], cuts) for i, cuts in zip(pair, grid, strict=True))
-    heights, widths = np.diff(down), np.diff(across)
-    for _ in range(_SCALINGS):
-        cells = sums(sums(whole, across).T, down).T
-        whole = whole * np.repeat(np.repeat(over(table, cells), heights, axis=0), widths, axis=1)
-        whole = with_margins(whole, rows, columns, 1)
-    whole = with_margins(whole, rows, columns, _LAST_SCALINGS)
-    return agreeing(np.divide(whole, independent, out=np.ones_like(independent), where=independent > 0), rows, columns)
+    margins: Sequence[Margin]
+    pair: tuple[int, int]
+    blocks: Sequence[Cuts]
+    grid: tuple[Cuts, Cuts]
+    table: Floats
+
+    @cached_property
+    def shares(self) -> tuple[Floats, Floats]:
+        """Of the blocks along both sides."""
+        j, k = self.pair
+        return sums(self.margins[j].value, self.blocks[j]), sums(self.margins[k].value, self.blocks[k])
+
+    @cached_property
+    def cells(self) -> tuple[Cuts, Cuts]:
+        """Where the grid is cut among the blocks."""
+        down, across = (np.searchsorted(self.blocks[i], cuts) for i, cuts in zip(self.pair, self.grid, strict=True))
+        return down, across
+
+    def ratio(self, correlation: float) -> Floats:
+        """That of the copula, scaled to the cells of the grid and to the margins.
+
+        Far from the diagonal the copula has nothing but rounding errors; what the grid has there is spread by the
+        margins.
+        """
+        rows, columns = self.shares
+        independent = np.outer(rows, columns)
+        normal = independent if correlation == 0 else tables(scores(rows), scores(columns), np.array([correlation]))[0]
+        whole = np.maximum(normal, _LEAST_RATIO * independent)
+        down, across = self.cells
+        heights, widths = np.diff(down), np.diff(across)
+        for _ in range(_SCALINGS):
+            cells = sums(sums(whole, across).T, down).T
+            whole = whole * np.repeat(np.repeat(over(self.table, cells), heights, axis=0), widths, axis=1)
+            whole = with_margins(whole, rows, columns, 1)
+        whole = with_margins(whole, rows, columns, _LAST_SCALINGS)
+        return agreeing(self._over(whole, np.ones_like(independent)), rows, columns)
+
+    def hidden(self, seen: Seen, ratio: Floats, correlation: float, reach: float) -> Floats:
+        """What may be otherwise without a cell that shows it: the correlation, by its standard error, and bends."""
+        low, high = (self.ratio(float(np.clip(correlation + end, -LARGEST, LARGEST))) for end in (-reach, reach))
+        found = [(high - low)[None] / 2]
+        if seen.ordered:
+            bent = bends(seen, ratio * np.outer(*self.shares), self.cells)
+            found.append(self._over(bent, np.zeros_like(bent)))
+        return np.concatenate(found)
+
+    def _over(self, tables: Floats, else_: Floats) -> Floats:
+        """Tables as ratios to independence."""
+        independent = np.outer(*self.shares)
+        return np.divide(tables, independent, out=else_, where=independent > 0)
 
 
 # Grids as they are -----------------------------------------------------------------------------------------------

@@ -25,9 +25,11 @@ singles and pairs that it is made of as `pair_completion.answer_gradients` tells
 
 **What was guessed** is stated beside it as `doubt`, an estimate and no more. Inside the cells of a grid that a query
 cuts the model knows margins only; and with three attributes or more, pairs leave the answer open. For the first we
-take the mass of the cut cells times how far the query cuts them; for the second, half the distance between two
-completions of the same pairs, the one of largest entropy and the one nearest to the records, and a part of what three
-attributes or more can do together without any pair that shows it (`beyond_pairs`), since no report is about three.
+take the mass of the cut cells times how far the query cuts them, and what the correlation and bends may do there
+(`inside_cells`); doubts about several pairs add up, since they are likely to be wrong in the same way. For the second,
+half the distance between two completions of the same pairs, the one of largest entropy and the one nearest to the
+records, and a part of what three attributes or more can do together without any pair that shows it (`beyond_pairs`),
+since no report is about three.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -130,7 +132,9 @@ class Margin:
 class Pair:
     """How a pair departs from independence: `ratio` on blocks, known up to `noise` on the cells of a grid.
 
-    `departure` says by which share of its mass a cell may differ, inside, from what margins and ratio tell.
+    `departure` says by which share of its mass a cell may differ, inside, from what margins and ratio tell. `inside` is
+    what blocks may do while cells stay as they are (`inside_cells`), and `lean` where all pairs may go together
+    (`interaction.Rest`), on the cells of the grid.
     """
 
     cuts: tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -138,6 +142,8 @@ class Pair:
     grid: tuple[NDArray[np.int64], NDArray[np.int64]]
     noise: Noise = NOTHING
     departure: float = 1.0
+    inside: Noise = NOTHING
+    lean: Floats | None = None
 
 
 def sums(entries: Floats, cuts: NDArray[np.int64]) -> Floats:
@@ -369,7 +375,8 @@ class Pairwise(Model):
         by_left = np.repeat(np.minimum(along, 1.0), np.diff(pair.cuts[0]), axis=1)
         by_right = np.repeat(np.minimum(beside, 1.0), np.diff(pair.cuts[1]), axis=1)
         inner = share_inside(u, left.value, pair.grid[0]), share_inside(v, right.value, pair.grid[1])
-        return _Part(rows, columns, np.einsum("qi,qi->q", down, along), (by_left, by_right), inner)
+        hidden = pair.inside.variance(down, across)
+        return _Part(rows, columns, np.einsum("qi,qi->q", down, along), (by_left, by_right), inner, hidden)
 
     # Errors ----------------------------------------------------------------------------------------------------
 
@@ -378,13 +385,17 @@ class Pairwise(Model):
         gradients = {j: np.zeros((chosen.queries, self.shape[j])) for j, _, _ in chosen.attributes()}
         for j, rows, column in chosen.attributes():
             gradients[j][rows] += moved[rows, column, None]
-        total = np.zeros(chosen.queries)
+        total, leaning = np.zeros((2, chosen.queries))
         for (first, second), part in parts.items():
             weight = moved[part.rows, chosen.count + part.columns]
             for j, slope in zip((first, second), part.slopes, strict=True):
                 gradients[j][part.rows] += weight[:, None] * slope
             if part.inner is not None:
-                total[part.rows] += weight**2 * self.pairs[first, second].noise.variance(*part.inner)
+                pair = self.pairs[first, second]
+                total[part.rows] += weight**2 * pair.noise.variance(*part.inner)
+                if pair.lean is not None:
+                    leaning[part.rows] += weight * ((part.inner[0] @ pair.lean) * part.inner[1]).sum(axis=1)
+        total += leaning**2
         for j, rows, _ in chosen.attributes():
             total[rows] += self.margins[j].variance(gradients[j][rows] * chosen.mask(j)[rows])
         return total
@@ -403,20 +414,23 @@ class Pairwise(Model):
     def _guessed(
         self, chosen: "_Chosen", singles: Floats, parts: "Mapping[tuple[int, int], _Part]", moved: Floats
     ) -> Floats:
-        """The doubt from cells of pairs that queries cut, and from pairs of which nothing is known."""
+        """The doubt from cells of pairs that queries cut, and from pairs of which nothing is known.
+
+        What is wrong about one pair is likely to be wrong about the others in the same way, so that doubts add up.
+        """
         total = np.zeros(chosen.queries)
         for (first, second), part in parts.items():
-            weight = moved[part.rows, chosen.count + part.columns]
+            weight = np.abs(moved[part.rows, chosen.count + part.columns])
             if part.inner is None:
                 which = np.array(chosen.places)[part.columns]
                 one, other = (singles[part.rows, which[:, side]] for side in (0, 1))
-                square = np.clip(one * (1 - one) * other * (1 - other), 0.0, None)
-                total[part.rows] += weight**2 * _UNKNOWN**2 * square
-                continue
-            left, right = (inner * (1 - inner) for inner in part.inner)
-            share = _GUESS * self.pairs[first, second].departure
-            total[part.rows] += weight**2 * share**2 * _cut_mass(self._mass(first, second), left, right)
-        return np.sqrt(total)
+                square = _UNKNOWN**2 * np.clip(one * (1 - one) * other * (1 - other), 0.0, None)
+            else:
+                left, right = (inner * (1 - inner) for inner in part.inner)
+                share = _GUESS * self.pairs[first, second].departure
+                square = share**2 * _cut_mass(self._mass(first, second), left, right) + part.hidden
+            total[part.rows] += weight * np.sqrt(square)
+        return total
 
     def _mass(self, first: int, second: int) -> Floats:
         """The table of a pair on the cells of its grid."""
@@ -526,6 +540,7 @@ class _Part(NamedTuple):
     value: Floats
     slopes: tuple[Floats, Floats]
     inner: tuple[Floats, Floats] | None
+    hidden: Floats | float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
