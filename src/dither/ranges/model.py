@@ -97,6 +97,8 @@ class Factors:
     tables: Floats  # (factors, rows, columns)
 
     def variance(self, u: Floats, v: Floats) -> Floats:
+        if not len(self.tables):
+            return np.zeros(len(u))
         return (((u @ self.tables) * v).sum(axis=2) ** 2).sum(axis=0)
 
 
