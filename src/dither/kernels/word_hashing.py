@@ -1,4 +1,4 @@
-"""Hash functions of words: a word, or what it begins with, becomes a number of 64 bits, and that one of so many buckets.
+"""Hash functions of words: a word, or what it begins with, becomes a number of 64 bits, and that a bucket.
 
 A word is a row of codes from 1 on, one a byte, filled up with zeros. Its *fingerprint* is made code by code (FNV-1a of
 64 bits), so that those of all words that begin alike are made from what they begin with: a search that extends a prefix

@@ -1,8 +1,8 @@
 """Words that nobody listed: heavy hitters by prefixes of growing length, each asked by a sketch (after PEM, TreeHist).
 
-A report names one of some numbered hash functions, drawn without looking at the word. The function belongs to a *level*:
-it takes the first so many letters of the word, or all of it if it is shorter, and sends them to one of M buckets. The
-bucket is reported as `ProjectiveGeometry` reports one of M categories: a point of a projective space, of which those on
+A report names one of some numbered hash functions, drawn without looking at the word. It belongs to a *level*: it takes
+the first so many letters of the word, or all of it if it is shorter, and sends them to one of M buckets. The bucket is
+reported as `ProjectiveGeometry` reports one of M categories: a point of a projective space, of which those on
 the bucket's hyperplane are favoured.
 
     P(point | word, function) = A / W if the point is on hyperplane h(prefix), B / W if not.
@@ -218,7 +218,7 @@ class HeavyHitters(Mechanism["TopWords"]):
         reports["value"] = self.levels.space.places(buckets, positions(self.law, tape, rows))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TopWords(Estimate):
     """The words that are listed, with their shares, the largest first; any other word can be asked for.
 
@@ -266,7 +266,7 @@ class TopWords(Estimate):
             None if self.codes is None else tuple(str(self.codes.text(bytes(word))) for word in encoded),
             self.source,
             (
-                "A word is counted at every level at which it is whole; what collides with it and is frequent is taken off.",
+                "A word is counted at every level at which it is whole; frequent ones that collide with it are taken off.",
             ),
             Bounds(0.0, 1.0),
             ordered=True,
