@@ -5,18 +5,17 @@ A word is a row of codes from 1 to `symbols`, one a byte, and ends before the fi
 letters of an alphabet, or the bytes of UTF-8. The word without codes stands for whoever has no word that fits.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.checks import is_string
-from dither.core.domains import array_kind, unmasked
+from dither.core.domains import WORDS, array_kind, unmasked
 from dither.errors import DomainError, ParameterError, RowError
 from dither.kernels.word_hashing import codes_of
 
-WORDS = "words"
 MOST_SYMBOLS = 255
 LONGEST = 1 << 10
 _RULE = "the value is not a word of the declared symbols and length"
@@ -28,7 +27,7 @@ class Words:
 
     symbols: int
     longest: int
-    listed: bool = False
+    listed: bool = field(default=False, compare=False)
 
     kind: ClassVar[str] = WORDS
 
@@ -87,6 +86,11 @@ class Words:
         """A few words of every length: mechanisms find all equally hard."""
         return np.array([bytes([1]) * length for length in range(self.longest + 1)], dtype=self.dtype)
 
+    def number(self, word: bytes) -> int:
+        """The number of a word, by length and then by its codes."""
+        shorter = sum(self.symbols**length for length in range(len(word)))
+        return shorter + sum((code - 1) * self.symbols**place for place, code in enumerate(reversed(word)))
+
     def word(self, number: int) -> bytes:
         """The word with this number, by length and then by its codes."""
         length = 0
@@ -98,15 +102,11 @@ class Words:
 
 def _as_array(values: Any) -> tuple[NDArray, NDArray[np.bool_]]:
     """Items as words, and which of them are no bytes, or end in what would be taken for no code."""
-    if is_string(values) or isinstance(values, bytes) or getattr(values, "ndim", 1) != 1:
-        raise DomainError("values must be one-dimensional: one word for each user")
     try:
-        items = list(values)
+        items = [values] if is_string(values) else list(values)
     except Exception:  # what it says may quote a value
         items = None
-    if items is None:
-        raise DomainError("values must be one-dimensional: one word for each user")
-    if any(isinstance(item, list | tuple | np.ndarray) for item in items):
+    if items is None or any(isinstance(item, list | tuple | np.ndarray) for item in items):
         raise DomainError("values must be one-dimensional: one word for each user")
     odd = np.array([not isinstance(item, bytes) or item.endswith(b"\0") for item in items], dtype=np.bool_)
     fine = [b"" if wrong else item for item, wrong in zip(items, odd, strict=True)]

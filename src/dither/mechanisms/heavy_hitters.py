@@ -41,15 +41,17 @@ from numpy.typing import NDArray
 from dither.core.channel import TwoLevel
 from dither.core.checks import checked_count, is_list
 from dither.core.composite_channels import PublicMixture
+from dither.core.domains import WORDS
 from dither.core.draw import TAG, Rows, Tape, below, positions
 from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.honest_sums import Sums
 from dither.core.mechanism import Mechanism, Moments
 from dither.core.results import Interval
+from dither.core.structure import PREFIXES
 from dither.core.tally import Tally
 from dither.core.texts import TextCodes
-from dither.core.words import LONGEST, MOST_SYMBOLS, WORDS, Words
+from dither.core.words import LONGEST, MOST_SYMBOLS, Words
 from dither.core.workload import Workload
 from dither.core.worth import Worth, Worths
 from dither.errors import ParameterError
@@ -82,6 +84,7 @@ _USERS = 10**6  # where nobody says how many
 # not taken off, with squared shares of .002 together, is a twentieth of the noise.
 _BUCKETS = 0.04
 _FEWEST, _MOST = 1 << 14, 1 << 18  # buckets of a function that is chosen
+_SHARES_OF = "A word is counted at every level at which it is whole; frequent ones that collide with it are taken off."
 _NO_AVERAGE = "a list of words is no average of reports, so one report has no moments for it"
 
 
@@ -109,6 +112,7 @@ class HeavyHitters(Mechanism["TopWords"]):
     family = "words"
     takes = WORDS
     statistics = ("words",)
+    structure = PREFIXES
     examples = (
         {"symbols": 2, "longest": 2, "epsilon": 1.0, "lengths": (1, 2), "functions": (1, 2), "buckets": 7, "q": 2},
         {"symbols": 3, "longest": 1, "epsilon": 2.0, "lengths": (1,), "functions": (2,), "buckets": 13, "q": 3},
@@ -265,9 +269,7 @@ class TopWords(Estimate):
             "share of words",
             None if self.codes is None else tuple(str(self.codes.text(bytes(word))) for word in encoded),
             self.source,
-            (
-                "A word is counted at every level at which it is whole; frequent ones that collide with it are taken off.",
-            ),
+            (_SHARES_OF,),
             Bounds(0.0, 1.0),
             ordered=True,
         )

@@ -128,8 +128,8 @@ class TopWordsOf(Question[TopWords]):
     @property
     def remark(self) -> str:
         return (
-            "predicted is the standard error of the share of a word that all reports tell about, as they do about short "
-            "ones; words that end behind the first level have fewer reports, and larger errors."
+            "predicted is the standard error of the share of a word that all reports tell about, as they do about "
+            "short ones; words that end behind the first level have fewer reports, and larger errors."
         )
 
     def weighted(self, given: Mapping[Any, float]) -> tuple[Self, float]:
