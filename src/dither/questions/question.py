@@ -165,6 +165,7 @@ class Question(ABC, Generic[R]):
     derived: ClassVar[bool] = False  # comes with other questions, and is not asked by itself
     bare: ClassVar[bool] = False  # may be written without brackets
     totals: ClassVar[bool] = False  # grows with the number of users
+    found: ClassVar[bool] = False  # which items it has is part of the result: those of two results differ
     regional: ClassVar[bool] = False  # results of users whose numbers lie in different regions can be put together
     supporting: ClassVar[bool] = False  # is asked for what rests on it, and not shown by itself
     pairs: ClassVar[bool] = False  # two may be asked by one report about both attributes

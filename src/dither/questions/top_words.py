@@ -41,6 +41,7 @@ class TopWordsOf(Question[TopWords]):
     statistic: ClassVar[str] = "top"
     needs: ClassVar[str] = "words"
     has_prior: ClassVar[bool] = False
+    found: ClassVar[bool] = True
     group: ClassVar[str] = "shares"
 
     def __str__(self) -> str:
