@@ -68,6 +68,7 @@ from dither.mechanisms.prefix_search import (
     WordIntervals,
 )
 from dither.mechanisms.projective_geometry import best_space
+from dither.mechanisms.search_forecast import SearchForecast
 
 Floats = NDArray[np.float64]
 
@@ -342,6 +343,11 @@ class WordSearch:
             + (f", and {len(self.known):,} known ones." if self.known else "."),
             "The largest of many are in part the luckiest: intervals hold for all words that were looked at, at once.",
         )
+
+    def forecast(self, reports: float) -> SearchForecast:
+        """What so many reports will find."""
+        levels = self.mechanism.levels
+        return SearchForecast(levels, self.support, reports, MOST_CANDIDATES, len(self.known), self.above)
 
     def worst_variance(self, share: float = 1.0) -> float:
         """Of one report about the shares of `count` words that all users hold between them."""

@@ -52,7 +52,7 @@ _WORTH_A_LOOK = 3.0  # standard errors, of a word
 _HEAVY = 6.0  # standard errors from which on a word is taken off its buckets
 _ABOVE = 2.5  # functions that a word may share with a heavier one, at most, before it counts as found
 _PASSES = 12
-_STATED = 0.25  # standard errors of a share that all reports tell: the share above which a word is listed
+STATED = 0.25  # standard errors of a share that all reports tell: the share above which a word is listed
 _GRID = 512  # truths that are tried for the lower end of an interval
 
 
@@ -246,7 +246,7 @@ class PrefixSearch:
         levels, everything = self.levels, int(evidence.reports.sum())
         stated = self.above
         if stated is None:
-            stated = float(_STATED * np.sqrt(evidence.support.variance(0.0) / max(everything, 1)))
+            stated = float(STATED * np.sqrt(evidence.support.variance(0.0) / max(everything, 1)))
         parts = levels.longest + bool(self.known)  # of the error: one for each family
         listed: list[Listed] = []
         listed += self._known(evidence, stated, parts)
@@ -297,7 +297,11 @@ class PrefixSearch:
         whole, own = slice(levels.first_function(level), None), levels.functions_of(level)
         n_whole, n_own = evidence.n_from(level), evidence.n_at(level)
         limit = _WORTH_A_LOOK * np.sqrt(evidence.support.variance(0.0) / max(n_whole, 1))
-        most = 0 if last else max(1, self.most // _endings(symbols, levels.lengths[level + 1] - levels.lengths[level]))
+        most = (
+            0
+            if last
+            else max(1, self.most // number_of_endings(symbols, levels.lengths[level + 1] - levels.lengths[level]))
+        )
         found: list[tuple[list[bytes], States, Floats]] = []
         going: list[tuple[list[bytes], States, Floats, Floats]] = []
         counted = dict.fromkeys(range(1, steps + 1), 0)
@@ -329,7 +333,7 @@ class PrefixSearch:
         """The prefixes that are extended, and their shares beside the average of them."""
         if not prefixes.words:
             return [], np.zeros(0, dtype=np.uint64), np.zeros(0)
-        endings = _endings(self.levels.symbols, self.levels.lengths[level + 1] - self.levels.lengths[level])
+        endings = number_of_endings(self.levels.symbols, self.levels.lengths[level + 1] - self.levels.lengths[level])
         error = float(np.sqrt(evidence.support.variance(0.0) / max(prefixes.n, 1)))
         z = np.maximum(prefixes.shares / error, 0.0)
         order = np.argsort(-(z**2 / 2 + np.log(prefixes.weights)), kind="stable")[: max(1, self.most // endings)]
@@ -384,7 +388,7 @@ def _false_discoveries(
     return found
 
 
-def _endings(symbols: int, steps: int) -> int:
+def number_of_endings(symbols: int, steps: int) -> int:
     """How many ways there are to go on by up to so many codes."""
     return sum(symbols**step for step in range(1, steps + 1))
 

@@ -382,6 +382,14 @@ class Question(ABC, Generic[R]):
         """Its error in two phases for users like these, by so many reports in each; of one that is `spread_by`."""
         raise TypeError(f"it is not known what {self} costs in phases")
 
+    def forecast(self, mechanism: Mechanism, reports: float, users: Population | None) -> Mapping[str, float] | None:
+        """Of a question whose items are `found`: what so many reports will find, of users like these; if known."""
+        return None
+
+    def forecast_in_words(self, told: Mapping[str, float]) -> str | None:
+        """A forecast, for the explanation of a plan."""
+        return None
+
     def one_phase_error(self, mechanism: Mechanism, reports: float, users: float) -> float | None:
         """Its error at such places if all users had been asked in one phase, in the mechanism's units; if known."""
         return None

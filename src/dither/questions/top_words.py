@@ -20,9 +20,11 @@ from dither.core.mechanism import Mechanism
 from dither.core.words import Words
 from dither.display.significant_digits import plain_number
 from dither.errors import ParameterError
-from dither.mechanisms.heavy_hitters import TopWords, WordSearch
+from dither.mechanisms.heavy_hitters import TopWords, WordSearch, planned_lengths
+from dither.mechanisms.prefix_search import FALSE
 from dither.questions.question import Floats, Question, Whole
 from dither.schema import Attribute, Schema
+from dither.utility.population import Population
 
 USUAL = 20
 MOST = 1000
@@ -40,7 +42,6 @@ class TopWordsOf(Question[TopWords]):
 
     statistic: ClassVar[str] = "top"
     needs: ClassVar[str] = "words"
-    has_prior: ClassVar[bool] = False
     found: ClassVar[bool] = True
     group: ClassVar[str] = "shares"
 
@@ -108,7 +109,7 @@ class TopWordsOf(Question[TopWords]):
         words = map(self.attribute.codes.word, self.attribute.known)
         return tuple(word for word in words if isinstance(word, bytes))
 
-    def reading_of(self, mechanism: Mechanism) -> WordSearch | None:
+    def reading_of(self, mechanism: Mechanism) -> WordSearch:
         own: Any = mechanism
         return own.search(self.count, self.known, self.above, self.attribute.codes)
 
@@ -131,6 +132,29 @@ class TopWordsOf(Question[TopWords]):
         return (
             "predicted is the standard error of the share of a word that all reports tell about, as they do about "
             "short ones; words that end behind the first level have fewer reports, and larger errors."
+        )
+
+    def forecast(self, mechanism: Mechanism, reports: float, users: Population | None) -> dict[str, float]:
+        reading = self.reading_of(mechanism)
+        search = reading.forecast(max(reports, 1.0))
+        if users is None:
+            return search.smallest().stored()
+        return search.of_words(users.values, users.weights, self.count, self.known).stored()
+
+    def forecast_in_words(self, told: Mapping[str, float]) -> str:
+        short, long, hopeless = (_percent(told[name]) for name in ("short", "long", "hopeless"))
+        first = planned_lengths(self.domain.symbols, self.domain.longest)[0]
+        longer = "" if first == self.domain.longest else f", and one of {self.domain.longest} from {long} of them on"
+        said = (
+            f"a word of {first} {self.attribute.codes.units} is found, with a chance of nine in ten, from {short} of "
+            f"the users on{longer}; nothing below {hopeless} will be found"
+        )
+        if "recall" not in told:
+            return f"{said}."
+        return (
+            f"{said}. For users like those of the prior {told['recall']:.0%} of the {self.count} most frequent words "
+            f"will be on the list, which will have about {told['listed']:.0f}; on average at most {FALSE:.0%} of it "
+            "false."
         )
 
     def weighted(self, given: Mapping[Any, float]) -> tuple[Self, float]:
@@ -166,3 +190,7 @@ class TopWordsOf(Question[TopWords]):
 
     def truths(self, sums: Whole, users: int) -> dict[str, Floats]:
         return {}
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g}%"
