@@ -21,7 +21,8 @@ the rest is noise with at most the variance f_max / (F M): M is chosen for it to
 
 **Which levels.** The first has as many letters as can all be looked at; each further one as many more as can be looked
 at behind some hundred prefixes. Words of the last level are whole there, and so are the words of a known dictionary at
-the latest: they are looked up, and nothing has to be found for them (`planned_levels`).
+the latest: they are looked up, and nothing has to be found for them. `planned_levels` takes the levels that will find
+the rarest words, as `search_forecast` foresees.
 
 What goes wrong: an alphabet in the order of a keyboard tells nothing, but one with many unused letters costs candidates
 (bytes of UTF-8 have 255). And no list is longer than the evidence: of n users at epsilon, no word that is held by fewer
@@ -31,9 +32,8 @@ than about 5 e^(epsilon/2) / (e^epsilon - 1) * 2 sqrt(n) of them is found by any
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
-from itertools import accumulate
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,7 @@ from dither.mechanisms.prefix_search import (
     Support,
     WordEvidence,
     WordIntervals,
+    number_of_endings,
 )
 from dither.mechanisms.projective_geometry import best_space
 from dither.mechanisms.search_forecast import SearchForecast
@@ -77,10 +78,13 @@ MOST_FUNCTIONS = 1 << 10
 MOST_BUCKETS = 1 << 22
 MOST_CANDIDATES = 1 << 23  # that a level may have: some seconds
 _FIRST = 1 << 19  # prefixes of the first level, at most
-_KEPT = 256  # prefixes of which all endings can be looked at, at least
-_FUNCTIONS = 8  # of a level
-_KNOWN = 24  # of the last, where there is a dictionary: three of five reports are about whole words
-_USERS = 10**6  # where nobody says how many
+_KEPT = 32  # prefixes of which all endings can be looked at, at least
+_FUNCTIONS = 6  # of a level
+_LAST = (1, 2, 3, 4)  # times as many of the last one, that are tried
+_LENGTHS = 10  # of words, at most, that the levels are judged by
+_AS_GOOD = 1e-3  # of the smallest share: fewer levels and functions are taken where others are no better
+_DICTIONARY = 50_000  # known words, in designing levels
+_USERS = 1e6
 # The buckets of all functions together for every user, times the variance of a report: then what words add that are
 # not taken off, with squared shares of .002 together, is a twentieth of the noise.
 _BUCKETS = 0.04
@@ -98,7 +102,7 @@ class HeavyHitters(Mechanism["TopWords"]):
 
     >>> mechanism = HeavyHitters(symbols=26, longest=10, epsilon=4.0)
     >>> mechanism.lengths, mechanism.functions, mechanism.buckets
-    ((4, 7, 10), (8, 8, 8), 151740)
+    ((4, 7, 10), (6, 6, 12), 151740)
     """
 
     symbols: int
@@ -122,13 +126,14 @@ class HeavyHitters(Mechanism["TopWords"]):
     def _validate(self) -> None:
         self._freeze(symbols=checked_count("symbols", self.symbols, 2, MOST_SYMBOLS))
         self._freeze(longest=checked_count("longest", self.longest, 1, LONGEST))
-        lengths = planned_lengths(self.symbols, self.longest) if self.lengths is None else self.lengths
+        planned = planned_levels(self.symbols, self.longest) if self.lengths is None else LevelPlan((), ())
+        lengths = planned.lengths if self.lengths is None else self.lengths
         if not is_list(lengths) or not lengths:
             raise ParameterError(f"lengths are those of the prefixes, as in (4, 7, {self.longest})")
         lengths = tuple(checked_count("a length", length, 1, self.longest) for length in lengths)
         if list(lengths) != sorted(set(lengths)) or lengths[-1] != self.longest:
             raise ParameterError(f"lengths of prefixes rise, and the last is that of the longest word, {self.longest}")
-        functions = (_FUNCTIONS,) * len(lengths) if self.functions is None else self.functions
+        functions = planned.functions or (_FUNCTIONS,) * len(lengths) if self.functions is None else self.functions
         if not is_list(functions) or len(functions) != len(lengths):
             raise ParameterError("functions has a number of hash functions for each length")
         functions = tuple(checked_count("a number of functions", number, 1, MOST_FUNCTIONS) for number in functions)
@@ -144,8 +149,7 @@ class HeavyHitters(Mechanism["TopWords"]):
         if workload.domain.kind != WORDS or not set(workload.statistics) <= set(cls.statistics):
             return
         domain: Any = workload.domain
-        lengths = planned_lengths(domain.symbols, domain.longest)
-        functions = planned_functions(len(lengths), domain.listed)
+        lengths, functions = planned_levels(domain.symbols, domain.longest, domain.listed)
         buckets = planned_buckets(workload.users, workload.epsilon, sum(functions))
         yield {**domain.parameters, "lengths": lengths, "functions": functions, "buckets": buckets}
 
@@ -370,25 +374,62 @@ def _unasked(value: Floats, told: NDArray[Any], among: int) -> Floats:
     return share * (1 - share) * np.maximum(1 / np.maximum(told, 1) - 1 / among, 0.0)
 
 
-def planned_lengths(symbols: int, longest: int) -> tuple[int, ...]:
-    """The lengths of the prefixes of levels: at the first all can be looked at, then all endings of some hundred.
+def first_length(symbols: int, longest: int) -> int:
+    """The length of the prefixes of the first level: as many letters as can all be looked at.
 
-    >>> planned_lengths(26, 10), planned_lengths(255, 8), planned_lengths(26, 3)
-    ((4, 7, 10), (2, 3, 4, 5, 6, 7, 8), (3,))
+    >>> first_length(26, 10), first_length(255, 8), first_length(26, 3)
+    (4, 2, 3)
     """
-    first = next(
-        length for length in accumulate([1] * longest) if length == longest or symbols ** (length + 1) > _FIRST
-    )
+    return next(length for length in range(1, longest + 1) if length == longest or symbols ** (length + 1) > _FIRST)
+
+
+class LevelPlan(NamedTuple):
+    """The lengths of the prefixes of all levels, and how many hash functions each has."""
+
+    lengths: tuple[int, ...]
+    functions: tuple[int, ...]
+
+
+@lru_cache(256)
+def planned_levels(symbols: int, longest: int, listed: bool = False) -> LevelPlan:
+    """The levels that find the rarest words: by the smallest share that is found, on average over lengths of words.
+
+    Tried are all steps for which the endings of some prefixes can be looked at, and larger shares of the users for the
+    last level, at which all words are whole; with a known dictionary (`listed`) the words in it count as much as all
+    others. Shares of users and epsilon make all figures smaller or larger, and hardly move their order: it is that of
+    10^6 users at epsilon 1.
+
+    >>> planned_levels(26, 10)
+    LevelPlan(lengths=(4, 7, 10), functions=(6, 6, 12))
+    >>> planned_levels(26, 3)
+    LevelPlan(lengths=(3,), functions=(6,))
+    """
+    first = first_length(symbols, longest)
+    support = Support(0.5, 1 / (1 + float(np.e)))  # of the best oracle at epsilon 1
+    best, least = LevelPlan((longest,), (_FUNCTIONS,)), np.inf
     step = 1
-    while symbols ** (step + 1) * _KEPT <= MOST_CANDIDATES:
+    while first < longest and (step == 1 or MOST_CANDIDATES // number_of_endings(symbols, step) >= _KEPT):
+        steps = -(-(longest - first) // step)  # as even as can be
+        lengths = (first, *(first + -(-(longest - first) * number // steps) for number in range(1, steps + 1)))
+        for last in _LAST:
+            functions = (_FUNCTIONS,) * steps + (_FUNCTIONS * last,)
+            levels = PrefixLevels(symbols, longest, lengths, functions, ProjectiveSpace(4, 8))
+            found = _smallest_shares(SearchForecast(levels, support, _USERS, MOST_CANDIDATES), listed)
+            if found < least * (1 - _AS_GOOD):
+                best, least = LevelPlan(lengths, functions), found
         step += 1
-    steps = -(-(longest - first) // step)  # as few levels as can be, and as even as can be
-    return (first, *(first + -(-(longest - first) * number // steps) for number in range(1, steps + 1)))
+    return best
 
 
-def planned_functions(levels: int, listed: bool) -> tuple[int, ...]:
-    """How many hash functions each level has: as many, but more of whole words where many words are known."""
-    return (_FUNCTIONS,) * (levels - 1) + (_KNOWN if listed and levels > 1 else _FUNCTIONS,)
+def _smallest_shares(search: SearchForecast, listed: bool) -> float:
+    """The smallest share that is found, on average over lengths; of known words, over the ends of levels."""
+    levels = search.levels
+    lengths = np.unique(np.linspace(1, levels.longest, _LENGTHS).round().astype(int)).tolist()
+    unlisted = float(np.mean([search.smallest_of(length) for length in lengths]))
+    if not listed:
+        return unlisted
+    looked_up = float(np.mean([search.smallest_known(level, _DICTIONARY) for level in range(len(levels.lengths))]))
+    return (unlisted + looked_up) / 2
 
 
 def planned_buckets(users: float, epsilon: float, functions: int) -> int:

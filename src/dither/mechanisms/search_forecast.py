@@ -134,6 +134,15 @@ class SearchForecast:
             low, high = (low, middle) if self.chance(middle, length) >= wanted else (middle, high)
         return high
 
+    def smallest_of(self, length: int) -> float:
+        """The share from which on a word of this length is found with a chance of nine in ten."""
+        return self._smallest(length, LIKELY)
+
+    def smallest_known(self, level: int, number: int) -> float:
+        """The same of one of so many known words that ends at a level."""
+        error = self._error / math.sqrt(self._from(level))
+        return self._threshold(number, self._from(level), 1.0) + beyond(1 - LIKELY) * error
+
     def smallest(self) -> Forecast:
         """What is known whoever the users are."""
         first, last = self.levels.lengths[0], self.levels.longest

@@ -20,7 +20,7 @@ from dither.core.mechanism import Mechanism
 from dither.core.words import Words
 from dither.display.significant_digits import plain_number
 from dither.errors import ParameterError
-from dither.mechanisms.heavy_hitters import TopWords, WordSearch, planned_lengths
+from dither.mechanisms.heavy_hitters import TopWords, WordSearch, first_length
 from dither.mechanisms.prefix_search import FALSE
 from dither.questions.question import Floats, Question, Whole
 from dither.schema import Attribute, Schema
@@ -143,7 +143,7 @@ class TopWordsOf(Question[TopWords]):
 
     def forecast_in_words(self, told: Mapping[str, float]) -> str:
         short, long, hopeless = (_percent(told[name]) for name in ("short", "long", "hopeless"))
-        first = planned_lengths(self.domain.symbols, self.domain.longest)[0]
+        first = first_length(self.domain.symbols, self.domain.longest)
         longer = "" if first == self.domain.longest else f", and one of {self.domain.longest} from {long} of them on"
         said = (
             f"a word of {first} {self.attribute.codes.units} is found, with a chance of nine in ten, from {short} of "
