@@ -16,10 +16,11 @@ without all others. Rare ones that collide stay as noise, whose variance is boun
 
 **The list.** Which words are candidates at a level was decided by the *earlier* levels, whose users are other ones. So
 given the candidates, the reports of the level and of all after it are fresh, and testing each candidate is honest
-whatever the search did. Candidates are tested in families: the words of one length, and the words of a known
-dictionary. Each family has the same part of the error; a short word has few rivals, and needs less evidence. Within a
-family the list is that of Benjamini and Hochberg, with weights by the prefix (Genovese, Roeder and Wasserman 2006):
-the expected part of the list that is false is at most what was stated, over all families together.
+whatever the search did. Candidates are in families: the words of one length, and the words of a known dictionary. Each
+family has the same part of the error; a short word has few rivals, and needs less evidence. The list is that of
+Benjamini and Hochberg, with weights by the family and by the prefix that a word extends (Genovese, Roeder and Wasserman
+2006): the longest one of which the expected part that is false is at most what was stated. It takes the counts of
+different words for independent. Those of any two are uncorrelated, as any two hyperplanes share as many points.
 
 False is a word whose share is not above a *stated share* theta. As shares add up to one, at most 1/theta words can be
 near it, and the chance to be listed is convex in the share: so of m candidates at most m P(s | 0) + min(m, 1/theta)
@@ -223,6 +224,13 @@ class Listed(NamedTuple):
     floor: float  # its part of the miss, whatever its share is
 
 
+class _Tested(NamedTuple):
+    """A candidate, and how many false ones are expected to look as good, in all families together."""
+
+    false: float
+    listed: Listed
+
+
 class SearchResult(NamedTuple):
     """What a search found, the largest share first; the stated share; how many candidates of each level there were."""
 
@@ -248,8 +256,7 @@ class PrefixSearch:
         if stated is None:
             stated = float(STATED * np.sqrt(evidence.support.variance(0.0) / max(everything, 1)))
         parts = levels.longest + bool(self.known)  # of the error: one for each family
-        listed: list[Listed] = []
-        listed += self._known(evidence, stated, parts)
+        tested = self._known(evidence, stated, parts)
         starts, weights = np.array([START]), np.ones(1)
         begins: list[bytes] = [b""]
         candidates, kept = [], []
@@ -261,31 +268,30 @@ class PrefixSearch:
             words.settle(evidence)
             candidates.append(sum(counted.values()))
             for steps, number in counted.items():
-                listed += self._tested(evidence, words, before + steps, number, stated, parts)
+                own = np.flatnonzero([len(word) == before + steps for word in words.words])
+                tested += _tests(evidence, words, own, number, stated, parts)
             prefixes.settle(evidence)
             begins, starts, weights = self._chosen(evidence, prefixes, level)
             kept.append(len(begins))
-        unique = {each.word: each for each in sorted(listed, key=lambda each: -each.floor)[::-1]}
-        best = [each for each in sorted(unique.values(), key=lambda one: (-one.share, one.word)) if fits(each.word)][
-            :count
-        ]
+        found = sorted(_discoveries(tested), key=lambda each: (-each.share, each.word))
+        best = [each for each in found if fits(each.word)][:count]
         return SearchResult(tuple(best), stated, tuple(candidates), tuple(kept))
 
-    def _known(self, evidence: WordEvidence, stated: float, parts: int) -> list[Listed]:
+    def _known(self, evidence: WordEvidence, stated: float, parts: int) -> list[_Tested]:
         """The words of the dictionary, which nothing has to be found for."""
         if not self.known:
             return []
         words = np.array(self.known, dtype=f"S{self.levels.longest}")
         level_of = self.levels.level_of((codes_of(words) != 0).sum(axis=1))
-        found: list[tuple[_Contenders, NDArray[np.intp]]] = []
+        tested: list[_Tested] = []
         for level in np.unique(level_of).tolist():
             own = words[level_of == level]
             functions = slice(self.levels.first_function(level), None)
             states = fingerprints(own, self.levels.longest)
             each = _Contenders(level, functions, evidence.n_from(level), own.tolist(), states, np.ones(len(own)))
             each.settle(evidence)
-            found.append((each, np.arange(len(own))))
-        return _false_discoveries(evidence, found, len(words), stated, parts)
+            tested += _tests(evidence, each, np.arange(len(own)), len(words), stated, parts)
+        return tested
 
     def _extend(
         self, evidence: WordEvidence, level: int, steps: int, begins: list[bytes], starts: States, weights: Floats
@@ -347,45 +353,40 @@ class PrefixSearch:
         weights = np.maximum(prefixes.shares[order], error)
         return names, states, weights / weights.mean()
 
-    def _tested(
-        self, evidence: WordEvidence, words: _Contenders, length: int, number: int, stated: float, parts: int
-    ) -> list[Listed]:
-        own = np.array([len(word) == length for word in words.words], dtype=np.bool_)
-        return _false_discoveries(evidence, [(words, np.flatnonzero(own))], number, stated, parts)
 
-
-def _false_discoveries(
-    evidence: WordEvidence,
-    families: Sequence[tuple[_Contenders, NDArray[np.intp]]],
-    number: int,
-    stated: float,
-    parts: int,
-) -> list[Listed]:
-    """Of the contenders among so many candidates of one family those that are listed."""
+def _tests(
+    evidence: WordEvidence, words: _Contenders, own: NDArray[np.intp], number: int, stated: float, parts: int
+) -> list[_Tested]:
+    """The contenders among so many candidates of one family, each with what it would have to be listed with."""
+    if not own.size:
+        return []
     special: Any = require("scipy.special", "fast")
-    support, rows = evidence.support, []
-    near = min(1.0, 1 / (stated * number)) if stated > 0 else 0.0
-    for words, own in families:
-        shares, n = words.shares[own], max(words.n, 1)
-        noise = support.variance(0.0) / n
-        shrunk = shares * np.sqrt(noise / (noise + evidence.collision_variance(words.functions)))
-        hits = np.clip(n * (support.q + shrunk * support.gap), 0.5, n)
-        chances = [special.betainc(hits, n - hits + 1, support.q)]
-        if near:
-            chances.append(near * special.betainc(hits, n - hits + 1, support.q + stated * support.gap))
-        variance = support.variance(shares) / n + evidence.collision_variance(words.functions)
-        for place, chance in zip(own.tolist(), (sum(chances) / words.weights[own]).tolist(), strict=True):
-            rows.append((chance, words, place, variance))
-    floor = 1 / (2 * parts * number) if number else 0.0
-    rows.sort(key=lambda row: row[0])
-    ranks = np.arange(1, len(rows) + 1)
-    kept = np.flatnonzero(np.array([row[0] for row in rows]) <= FALSE / parts * ranks / max(number, 1))
-    found = []
-    for _, words, place, _ in rows[: int(kept[-1]) + 1 if kept.size else 0]:
-        share = float(words.shares[place])
-        spread = float(support.variance(share)) / max(words.n, 1) + evidence.collision_variance(words.functions)
-        found.append(Listed(words.words[place], share, spread, words.n, floor))
-    return found
+    support, shares, n = evidence.support, words.shares[own], max(words.n, 1)
+    noise, collisions = support.variance(0.0) / n, evidence.collision_variance(words.functions)
+    shrunk = shares * np.sqrt(noise / (noise + collisions))
+    hits = np.clip(n * (support.q + shrunk * support.gap), 0.5, n)
+    false = number * special.betainc(hits, n - hits + 1, support.q)
+    if stated > 0:
+        false += min(number, 1 / stated) * special.betainc(hits, n - hits + 1, support.q + stated * support.gap)
+    variances = support.variance(shares) / n + collisions
+    floor = 1 / (2 * parts * number)
+    return [
+        _Tested(each, Listed(words.words[place], float(share), float(variance), words.n, floor))
+        for place, share, variance, each in zip(
+            own.tolist(), shares, variances, (false * parts / words.weights[own]).tolist(), strict=True
+        )
+    ]
+
+
+def _discoveries(tested: Sequence[_Tested]) -> list[Listed]:
+    """The longest list of which at most the stated part is expected to be false; each word once."""
+    best: dict[bytes, _Tested] = {}
+    for each in tested:
+        if each.listed.word not in best or each.false < best[each.listed.word].false:
+            best[each.listed.word] = each
+    ranked = sorted(best.values(), key=lambda each: each.false)
+    kept = [rank for rank, each in enumerate(ranked, 1) if each.false <= FALSE * rank]
+    return [each.listed for each in ranked[: kept[-1]]] if kept else []
 
 
 def number_of_endings(symbols: int, steps: int) -> int:

@@ -159,27 +159,26 @@ class SearchForecast:
         lengths = np.where(unknown, self.levels.longest, lengths)
         level_of = self.levels.level_of(lengths)
         behind = self._behind(words, shares, unknown, lengths)
-        chances = np.zeros(len(words))
-        for length in np.unique(lengths).tolist():
-            own = lengths == length
-            level = int(level_of[own][0])
-            reached = self._reached(level, [each[own] for each in behind])
-            listed = 1.0
-            for _ in range(_ROUNDS):
-                found = reached * self._significant(shares[own], self._candidates(length), self._from(level), listed)
-                listed = float(np.sum(found))
-            chances[own] = found
         looked_up = np.isin(words, np.array(known, dtype=words.dtype)) if len(known) else np.zeros(len(words), bool)
-        for level in np.unique(level_of[looked_up]).tolist():
-            own = looked_up & (level_of == level)
-            listed = 1.0
-            for _ in range(_ROUNDS):
+        groups = [(length, lengths == length) for length in np.unique(lengths).tolist()]
+        reached = {
+            length: self._reached(int(level_of[own][0]), [each[own] for each in behind]) for length, own in groups
+        }
+        chances, listed = np.zeros(len(words)), 1.0
+        for _ in range(_ROUNDS):
+            for length, own in groups:
+                reports = self._from(int(level_of[own][0]))
+                chances[own] = reached[length] * self._significant(
+                    shares[own], self._candidates(length), reports, listed
+                )
+            for level in np.unique(level_of[looked_up]).tolist():
+                own = looked_up & (level_of == level)
                 found = self._significant(shares[own], max(self.known, 1), self._from(level), listed)
-                listed = float(np.sum(found))
-            chances[own] = np.maximum(chances[own], found)
+                chances[own] = np.maximum(chances[own], found)
+            listed = float(chances.sum())
         top = np.argsort(-shares, kind="stable")[:count]
-        listed = min(float(count), float(chances.sum()))
-        return self.smallest()._replace(recall=float(chances[top].sum()) / len(top), listed=listed)
+        recall = float(chances[top].sum()) / len(top)
+        return self.smallest()._replace(recall=recall, listed=min(float(count), listed))
 
     def _behind(
         self, words: NDArray, shares: Floats, unknown: NDArray[np.bool_], lengths: NDArray[np.integer]
