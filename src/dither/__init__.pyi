@@ -38,6 +38,8 @@ from .mechanisms import Unary as Unary
 from .mechanisms import LocalHash as LocalHash
 from .mechanisms import SubsetSelection as SubsetSelection
 from .mechanisms import Hadamard as Hadamard
+from .mechanisms import CountMeanSketch as CountMeanSketch
+from .mechanisms import HadamardSketch as HadamardSketch
 from .mechanisms import ProjectiveGeometry as ProjectiveGeometry
 from .mechanisms import OneHotGaussian as OneHotGaussian
 

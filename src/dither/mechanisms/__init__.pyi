@@ -26,6 +26,8 @@ from .quantile_wave import QuantileWave as QuantileWave
 from .sampled import Sampled as Sampled
 from .sampled import SampledDuchi as SampledDuchi
 from .sampled import Split as Split
+from .sketches import CountMeanSketch as CountMeanSketch
+from .sketches import HadamardSketch as HadamardSketch
 from .subset import SubsetSelection as SubsetSelection
 from .succinct import SignSum as SignSum
 from .succinct import Succinct as Succinct
