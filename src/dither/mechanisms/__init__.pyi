@@ -5,6 +5,7 @@ from .collision import CoCo as CoCo
 from .collision import Collision as Collision
 from .grr import GRR as GRR
 from .hadamard import Hadamard as Hadamard
+from .heavy_hitters import HeavyHitters as HeavyHitters
 from .histogram import Histogram as Histogram
 from .histogram import OneHotGaussian as OneHotGaussian
 from .hybrid import Hybrid as Hybrid

@@ -396,6 +396,8 @@ def _counts_as(attribute: Asked) -> list[Any]:
     """Its values, what a missing one counts as, and what one does that does not fit."""
     if attribute.kind == "categorical":
         return [f"{attribute.k:,} labels", given(attribute.substitute), given(attribute.other)]
+    if attribute.kind == "text":
+        return [attribute.in_words, "no word", "no word"]
     ends = f"{plain_number(attribute.low)} to {plain_number(attribute.high)}"
     if attribute.kind == "keyvalue":
         held = f"up to {attribute.size:,} of {attribute.d:,} keys, with a value from {ends}"

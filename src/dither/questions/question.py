@@ -165,6 +165,7 @@ class Question(ABC, Generic[R]):
     derived: ClassVar[bool] = False  # comes with other questions, and is not asked by itself
     bare: ClassVar[bool] = False  # may be written without brackets
     totals: ClassVar[bool] = False  # grows with the number of users
+    found: ClassVar[bool] = False  # which items it has is part of the result: those of two results differ
     regional: ClassVar[bool] = False  # results of users whose numbers lie in different regions can be put together
     supporting: ClassVar[bool] = False  # is asked for what rests on it, and not shown by itself
     pairs: ClassVar[bool] = False  # two may be asked by one report about both attributes
@@ -380,6 +381,14 @@ class Question(ABC, Generic[R]):
     def known_error(self, mechanism: Mechanism, users: Population, reports: tuple[float, float]) -> float:
         """Its error in two phases for users like these, by so many reports in each; of one that is `spread_by`."""
         raise TypeError(f"it is not known what {self} costs in phases")
+
+    def forecast(self, mechanism: Mechanism, reports: float, users: Population | None) -> Mapping[str, float] | None:
+        """Of a question whose items are `found`: what so many reports will find, of users like these; if known."""
+        return None
+
+    def forecast_in_words(self, told: Mapping[str, float]) -> str | None:
+        """A forecast, for the explanation of a plan."""
+        return None
 
     def one_phase_error(self, mechanism: Mechanism, reports: float, users: float) -> float | None:
         """Its error at such places if all users had been asked in one phase, in the mechanism's units; if known."""
