@@ -211,7 +211,7 @@ class CountMeanSketch(_Sketch):
     examples = (
         {"k": 5, "epsilon": 1.0, "g": 3, "cohorts": 5},
         {"k": 7, "epsilon": 0.5, "g": 3, "cohorts": 4},
-        {"k": 3, "epsilon": 3.0, "g": 2, "cohorts": 5},
+        {"k": 3, "epsilon": 2.0, "g": 2, "cohorts": 5},
     )
 
     @cached_property
