@@ -36,7 +36,7 @@ def expected(mechanism: HeavyHitters, law: dict[bytes, float], n: int) -> Tally:
     counts = []
     for function in range(len(levels.seeds)):
         bucket = levels.buckets(words, np.full(len(words), function)).astype(np.intp)
-        held = np.bincount(bucket, weights=shares, minlength=space.size)
+        held = np.bincount(bucket, weights=shares, minlength=space.size).astype(np.float64)
         counts.append(n / len(levels.seeds) * (low + (high - low) * space.through(held)))
     whole = np.rint(counts).astype(np.int64)
     return Tally(mechanism.fingerprint, int(whole.sum()), whole)
@@ -209,7 +209,7 @@ def test_predicted_variance():
     alone = float(reading.support.variance(0.25))
     assert reading.worst_variance() == pytest.approx(alone)
     assert reading.worst_variance(0.5) == pytest.approx(alone + 0.5 * 0.25 * 0.75)
-    (worth,) = SMALL.report_worth() or ()
+    (worth,) = SMALL.reading.worths()
     assert worth.least < 0 < 1 < worth.most
 
 

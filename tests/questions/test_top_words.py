@@ -105,7 +105,7 @@ def test_a_list_without_words():
 def test_known_words_come_with_the_schema():
     schema = Schema({"word": Text(longest=6, alphabet=LETTERS, known=["abba", "deaf"])})
     plan = dither.plan(schema, 3.0, users=USERS)
-    found = plan.estimate(plan.tally(plan.randomize({"word": people()}, seed=1, invalid="substitute")))["word"]
+    found = plan.estimate(plan.tally(plan.randomize({"word": people()}, seed=1, invalid="substitute"))).single("word")
     assert list(found.labels or ()) == ["abba", "deaf", "bad"]
     assert "2 known" in found.explain()
 
@@ -142,7 +142,7 @@ def test_groups_are_added_up():
     plan = dither.plan(schema, 3.0, users=USERS)
     table = {"word": people(), "land": ["DE", "FR"] * (USERS // 2)}
     found = plan.estimate(plan.tally(plan.randomize(table, seed=1, invalid="substitute")))
-    assert list(found["word"].labels or ()) == ["abba", "deaf", "bad"]
+    assert list(found.single("word").labels or ()) == ["abba", "deaf", "bad"]
 
 
 # Over time ------------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_rounds_from_memory():
     table = {"word": people(5000)}
     rounds = plan.randomize_rounds([table] * 3, seed=1, invalid="substitute")
     found = plan.estimate_rounds({p: plan.tally(each) for p, each in zip(plan.schedule.periods, rounds, strict=True)})
-    lists = [each["word"].labels for each in found.values()]
+    lists = [each.single("word").labels for each in found.values()]
     assert lists[0] == lists[1] == lists[2]
     assert found.comparable == ()
     assert found.table()
@@ -180,4 +180,4 @@ def test_rounds_with_other_users():
     rounds = plan.randomize_rounds([table] * 2, seed=1, invalid="substitute")
     found = plan.estimate_rounds({p: plan.tally(each) for p, each in zip(plan.schedule.periods, rounds, strict=True)})
     assert found.interval() is not None
-    assert all("abba" in (each["word"].labels or ()) for each in found.values())
+    assert all("abba" in (each.single("word").labels or ()) for each in found.values())
