@@ -40,7 +40,7 @@ from numpy.typing import ArrayLike, NDArray
 from dither.core.domains import Categories
 from dither.core.estimate import Estimate
 from dither.core.guarantee import Guarantee
-from dither.core.mechanism import Moments
+from dither.core.mechanism import MOST_COUNTED, Moments
 from dither.core.tally import Tally
 from dither.core.worth import Worths
 from dither.errors import ParameterError
@@ -126,6 +126,11 @@ class CohortFrequencies:
 
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> Estimate:
         """Frequencies with standard errors, by the better of the two readings."""
+        if self.k > MOST_COUNTED:
+            raise ParameterError(
+                f"an estimate of 2^{self.k.bit_length() - 1} numbers does not fit; read some of them, with "
+                "mechanism.estimate(tally, mechanism.reading.of_items([...]))"
+            )
         (value, variance), solved = self._partly_solved(tally), self._solved(tally)
         note = (
             f"{self.cohorts:,} shared hash functions: the shifts by frequent categories were taken off; the other "

@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dither.core.estimate import Bounds
+from dither.core.estimate import Bounds, Estimate
 from dither.core.guarantee import Guarantee
 from dither.core.mechanism import Mechanism
 from dither.core.words import Words
 from dither.display.significant_digits import plain_number
+from dither.display.table import TextTable
 from dither.errors import ParameterError
 from dither.mechanisms.heavy_hitters import TopWords, WordSearch, first_length
 from dither.mechanisms.prefix_search import FALSE
@@ -43,7 +44,7 @@ class TopWordsOf(Question[TopWords]):
     statistic: ClassVar[str] = "top"
     needs: ClassVar[str] = "words"
     found: ClassVar[bool] = True
-    group: ClassVar[str] = "shares"
+    group: ClassVar[str] = "words"
 
     def __str__(self) -> str:
         above = "" if self.above is None else f", {plain_number(self.above)}"
@@ -174,6 +175,23 @@ class TopWordsOf(Question[TopWords]):
     def decode(self, estimate: TopWords) -> TopWords:
         texts = tuple(str(self.attribute.decode(word)) for word in estimate.words)
         return replace(estimate, question=str(self), labels=texts)
+
+    def shares_of(self, estimate: TopWords, items: Sequence[Any]) -> Estimate:
+        return estimate.share_of(items)
+
+    def search_table(self, estimate: TopWords) -> TextTable | None:
+        """Prefixes of which length, by whose reports; how many were looked at, and how many were worth extending."""
+        if estimate.search is None or estimate.evidence is None:
+            return None
+        lengths, candidates, kept = estimate.evidence.levels.lengths, estimate.search.candidates, estimate.search.kept
+        return TextTable(
+            {
+                f"first {self.attribute.codes.units}": list(lengths),
+                "reports": [estimate.evidence.n_at(level) for level in range(len(lengths))],
+                "looked at": [*candidates, *[0] * (len(lengths) - len(candidates))],
+                "extended": [*kept, *[0] * (len(lengths) - len(kept))],
+            }
+        )
 
     def refine(self, estimate: TopWords, apply: Callable[[TopWords], TopWords], auto: bool) -> TopWords:
         """A list that was tested stays as it is."""
