@@ -16,11 +16,12 @@ without all others. Rare ones that collide stay as noise, whose variance is boun
 
 **The list.** Which words are candidates at a level was decided by the *earlier* levels, whose users are other ones. So
 given the candidates, the reports of the level and of all after it are fresh, and testing each candidate is honest
-whatever the search did. Candidates are in families: the words of one length, and the words of a known dictionary. Each
-family has the same part of the error; a short word has few rivals, and needs less evidence. The list is that of
-Benjamini and Hochberg, with weights by the family and by the prefix that a word extends (Genovese, Roeder and Wasserman
-2006): the longest one of which the expected part that is false is at most what was stated. It takes the counts of
-different words for independent. Those of any two are uncorrelated, as any two hyperplanes share as many points.
+whatever the search did. Candidates are in families: the words of one length, and the words of a known dictionary. The
+latter has half of the error, and all lengths have the same part of it: a short word has few rivals, and needs less
+evidence. The list is that of Benjamini and Hochberg, with weights by the family and by the prefix that a word extends
+(Genovese, Roeder and Wasserman 2006): the longest one of which the expected part that is false is at most what was
+stated. It takes the counts of different words for independent. Those of any two are uncorrelated, as any two
+hyperplanes share as many points.
 
 False is a word whose share is not above a *stated share* theta. As shares add up to one, at most 1/theta words can be
 near it, and the chance to be listed is convex in the share: so of m candidates at most m P(s | 0) + min(m, 1/theta)
@@ -32,7 +33,7 @@ shares do. Frequent words have short intervals for that.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -52,7 +53,8 @@ _AT_ONCE = 1 << 18  # candidates looked at in one go
 _WORTH_A_LOOK = 3.0  # standard errors, of a word
 _HEAVY = 6.0  # standard errors from which on a word is taken off its buckets
 _ABOVE = 2.5  # functions that a word may share with a heavier one, at most, before it counts as found
-_PASSES = 12
+_PASSES = 40
+_SETTLED = 0.01  # standard errors by which nothing moves any more
 STATED = 0.25  # standard errors of a share that all reports tell: the share above which a word is listed
 _GRID = 512  # truths that are tried for the lower end of an interval
 
@@ -125,7 +127,7 @@ class WordEvidence:
         supports = np.stack([levels.space.counted(row) for row in counts])
         self.excess = supports - reports[:, None] * support.q
         self.reports = reports
-        self.heavy: dict[tuple[bytes, int], float] = {}  # words that were taken off, and by which share
+        self.heavy: dict[bytes, float] = {}  # words that were taken off, and by which share
         fewest = min(self.n_at(level) for level in range(len(levels.lengths)))
         self.residual = min(1.0, float(_HEAVY * np.sqrt(support.variance(0.0) / max(fewest, 1))))
 
@@ -150,10 +152,13 @@ class WordEvidence:
         return self.sums(states, functions) / (max(int(self.reports[functions].sum()), 1) * self.support.gap)
 
     def take_off(self, states: States, shares: Floats, functions: slice) -> None:
-        """Take what these shares of users add off the buckets."""
+        """Take what these shares of users add off the buckets; others had one in so many of it on average."""
+        others = self.levels.space.size - 1
         for number in range(*functions.indices(len(self.levels.seeds))):
             bucket = word_buckets(self.levels.seeds[number], states, self.levels.space.size).astype(np.intp)
-            np.subtract.at(self.excess[number], bucket, shares * self.reports[number] * self.support.gap)
+            added = shares * self.reports[number] * self.support.gap
+            self.excess[number] += added.sum() / others
+            np.subtract.at(self.excess[number], bucket, added * (1 + 1 / others))
 
     def collision_variance(self, functions: slice) -> float:
         """Of what words that were not taken off add to another one.
@@ -172,7 +177,7 @@ class WordEvidence:
             own = self.levels.level_of(lengths) == level
             functions = slice(self.levels.first_function(int(level)), None)
             found = self.shares(fingerprints(words[own], self.levels.longest), functions)
-            found += np.array([self.heavy.get((word, int(level)), 0.0) for word in words[own].tolist()])
+            found += np.array([self.heavy.get(word, 0.0) for word in words[own].tolist()])
             n = max(self.n_from(int(level)), 1)
             value[own], told[own] = found, n
             variance[own] = self.support.variance(found) / n + self.collision_variance(functions)
@@ -189,29 +194,39 @@ class _Contenders:
     words: list[bytes]
     states: States
     weights: Floats  # of the prefix that each extends, beside the average
-    taken: Floats = field(default_factory=lambda: np.zeros(0))
-    shares: Floats = field(default_factory=lambda: np.zeros(0))
 
-    def settle(self, evidence: WordEvidence) -> None:
-        """Take the heavy ones off their buckets, the largest first, until each is what is left without all others."""
-        self.taken = np.zeros(len(self.words))
-        number = len(range(*self.functions.indices(len(evidence.levels.seeds))))
-        heavy = np.zeros(len(self.words), dtype=np.bool_)
-        error = np.sqrt(evidence.support.variance(0.0) / max(self.n, 1))
-        for _ in range(_PASSES):
-            self.shares = self.taken + evidence.shares(self.states, self.functions)
-            fresh = ~heavy & (self.shares > _HEAVY * error)
-            if fresh.any():
-                fresh &= self.shares >= min(1.0, _ABOVE / number) * self.shares[fresh].max()
-            heavy |= fresh
-            off = np.where(heavy, self.shares - self.taken, 0.0)
-            if not fresh.any() and np.abs(off).max(initial=0.0) < 0.01 * error:
-                break
-            evidence.take_off(self.states[heavy], off[heavy], self.functions)
-            self.taken = self.taken + off
+    def __post_init__(self) -> None:
+        self.taken, self.shares = np.zeros(len(self.words)), np.zeros(len(self.words))
+        self.heavy = np.zeros(len(self.words), dtype=np.bool_)
+
+    def read(self, evidence: WordEvidence) -> None:
+        """Work out the shares, without whatever else was taken off."""
         self.shares = self.taken + evidence.shares(self.states, self.functions)
-        for place in np.flatnonzero(heavy).tolist():
-            evidence.heavy[self.words[place], self.level] = float(self.taken[place])
+
+    def error(self, evidence: WordEvidence) -> float:
+        """The standard error of a rare one."""
+        return float(np.sqrt(evidence.support.variance(0.0) / max(self.n, 1)))
+
+
+def _settle(evidence: WordEvidence, groups: Sequence[_Contenders]) -> None:
+    """Take heavy ones off their buckets, the largest first, until each is what is left without all others."""
+    fewest = min(len(range(*each.functions.indices(len(evidence.levels.seeds)))) for each in groups)
+    for _ in range(_PASSES):
+        for each in groups:
+            each.read(evidence)
+        fresh = [~each.heavy & (each.shares > _HEAVY * each.error(evidence)) for each in groups]
+        largest = max((each.shares[new].max(initial=0.0) for each, new in zip(groups, fresh, strict=True)), default=0.0)
+        settled = largest == 0.0
+        for each, new in zip(groups, fresh, strict=True):
+            each.heavy |= new & (each.shares >= min(1.0, _ABOVE / fewest) * largest)
+            off = np.where(each.heavy, each.shares - each.taken, 0.0)
+            settled &= bool(np.abs(off).max(initial=0.0) < _SETTLED * each.error(evidence))
+            evidence.take_off(each.states[each.heavy], off[each.heavy], each.functions)
+            each.taken = each.taken + off
+        if settled:
+            break
+    for each in groups:
+        each.read(evidence)
 
 
 class Listed(NamedTuple):
@@ -255,8 +270,10 @@ class PrefixSearch:
         stated = self.above
         if stated is None:
             stated = float(STATED * np.sqrt(evidence.support.variance(0.0) / max(everything, 1)))
-        parts = levels.longest + bool(self.known)  # of the error: one for each family
-        tested = self._known(evidence, stated, parts)
+        parts = parts_of_error(levels.longest, len(self.known))
+        groups = [_none(evidence), *self._known(evidence)]
+        families = [(each, np.arange(len(each.words)), len(self.known), 2) for each in groups[1:]]
+        _settle(evidence, groups)
         starts, weights = np.array([START]), np.ones(1)
         begins: list[bytes] = [b""]
         candidates, kept = [], []
@@ -265,49 +282,51 @@ class PrefixSearch:
             if not begins:
                 break
             words, prefixes, counted = self._extend(evidence, level, length - before, begins, starts, weights)
-            words.settle(evidence)
             candidates.append(sum(counted.values()))
             for steps, number in counted.items():
                 own = np.flatnonzero([len(word) == before + steps for word in words.words])
-                tested += _tests(evidence, words, own, number, stated, parts)
-            prefixes.settle(evidence)
+                families.append((words, own, number, parts))
+            groups += [words, prefixes]
+            _settle(evidence, groups)
             begins, starts, weights = self._chosen(evidence, prefixes, level)
             kept.append(len(begins))
+        tested = [each for family in families for each in _tests(evidence, *family, stated)]
+        for each in groups:
+            whole = each.functions.stop is None  # and no prefix
+            for place in np.flatnonzero(each.heavy).tolist() if whole else ():
+                evidence.heavy[each.words[place]] = float(each.taken[place])
         found = sorted(_discoveries(tested), key=lambda each: (-each.share, each.word))
         best = [each for each in found if fits(each.word)][:count]
         return SearchResult(tuple(best), stated, tuple(candidates), tuple(kept))
 
-    def _known(self, evidence: WordEvidence, stated: float, parts: int) -> list[_Tested]:
-        """The words of the dictionary, which nothing has to be found for."""
-        if not self.known:
-            return []
-        words = np.array(self.known, dtype=f"S{self.levels.longest}")
-        level_of = self.levels.level_of((codes_of(words) != 0).sum(axis=1))
-        tested: list[_Tested] = []
+    def _known(self, evidence: WordEvidence) -> list[_Contenders]:
+        """The words of the dictionary, which nothing has to be found for, by the level at which they end."""
+        words = np.array(self.known, dtype=f"S{self.levels.longest}") if self.known else np.zeros(0, dtype="S1")
+        level_of = self.levels.level_of((codes_of(words) != 0).sum(axis=1)) if self.known else np.zeros(0)
+        found = []
         for level in np.unique(level_of).tolist():
             own = words[level_of == level]
             functions = slice(self.levels.first_function(level), None)
             states = fingerprints(own, self.levels.longest)
-            each = _Contenders(level, functions, evidence.n_from(level), own.tolist(), states, np.ones(len(own)))
-            each.settle(evidence)
-            tested += _tests(evidence, each, np.arange(len(own)), len(words), stated, parts)
-        return tested
+            found.append(_Contenders(level, functions, evidence.n_from(level), own.tolist(), states, np.ones(len(own))))
+        return found
+
+    def _kept(self, level: int) -> int:
+        """How many prefixes of a level can be extended."""
+        before, after = self.levels.lengths[level : level + 2]
+        return max(1, self.most // number_of_endings(self.levels.symbols, after - before))
 
     def _extend(
         self, evidence: WordEvidence, level: int, steps: int, begins: list[bytes], starts: States, weights: Floats
     ) -> tuple[_Contenders, _Contenders, dict[int, int]]:
         """All words and prefixes that extend what was kept, those that are worth a look; how many of each length."""
-        levels, symbols = self.levels, self.levels.symbols
+        levels, symbols, known = self.levels, self.levels.symbols, set(self.known)  # which are looked up already
         codes = np.arange(1, symbols + 1, dtype=np.uint64)
         last = levels.lengths[level] == levels.longest
         whole, own = slice(levels.first_function(level), None), levels.functions_of(level)
         n_whole, n_own = evidence.n_from(level), evidence.n_at(level)
         limit = _WORTH_A_LOOK * np.sqrt(evidence.support.variance(0.0) / max(n_whole, 1))
-        most = (
-            0
-            if last
-            else max(1, self.most // number_of_endings(symbols, levels.lengths[level + 1] - levels.lengths[level]))
-        )
+        most = 0 if last else self._kept(level)
         found: list[tuple[list[bytes], States, Floats]] = []
         going: list[tuple[list[bytes], States, Floats, Floats]] = []
         counted = dict.fromkeys(range(1, steps + 1), 0)
@@ -319,7 +338,12 @@ class PrefixSearch:
                 states = extended(states, codes)
                 counted[step] += len(states)
                 seen = np.flatnonzero(evidence.shares(states, whole) > limit)
-                found.append((_spelled(part, seen, symbols, step), states[seen], weights[at + seen // symbols**step]))
+                words = _spelled(part, seen, symbols, step)
+                new = np.flatnonzero([word not in known for word in words])
+                seen = seen[new]
+                found.append(
+                    ([words[place] for place in new.tolist()], states[seen], weights[at + seen // symbols**step])
+                )
             if not last:
                 on = extended(states, None)
                 shares = evidence.shares(on, own)
@@ -328,21 +352,20 @@ class PrefixSearch:
                 going.append(
                     (_spelled(part, seen, symbols, steps), on[seen], weights[at + seen // symbols**steps], shares[seen])
                 )
-        words = _Contenders(level, whole, n_whole, *_joined(found))
+        contenders = _Contenders(level, whole, n_whole, *_joined(found))
         going_on = _joined([each[:3] for each in going])
         shares = np.concatenate([np.zeros(0), *(each[3] for each in going)])
         best = np.argsort(-shares, kind="stable")[: 2 * most]
         names = [going_on[0][place] for place in best.tolist()]
-        return words, _Contenders(level, own, n_own, names, going_on[1][best], going_on[2][best]), counted
+        return contenders, _Contenders(level, own, n_own, names, going_on[1][best], going_on[2][best]), counted
 
     def _chosen(self, evidence: WordEvidence, prefixes: _Contenders, level: int) -> tuple[list[bytes], States, Floats]:
         """The prefixes that are extended, and their shares beside the average of them."""
         if not prefixes.words:
             return [], np.zeros(0, dtype=np.uint64), np.zeros(0)
-        endings = number_of_endings(self.levels.symbols, self.levels.lengths[level + 1] - self.levels.lengths[level])
         error = float(np.sqrt(evidence.support.variance(0.0) / max(prefixes.n, 1)))
         z = np.maximum(prefixes.shares / error, 0.0)
-        order = np.argsort(-(z**2 / 2 + np.log(prefixes.weights)), kind="stable")[: max(1, self.most // endings)]
+        order = np.argsort(-(z**2 / 2 + np.log(prefixes.weights)), kind="stable")[: self._kept(level)]
         names = [prefixes.words[place] for place in order.tolist()]
         width = self.levels.lengths[level]
         states = np.full(len(names), START)
@@ -354,8 +377,13 @@ class PrefixSearch:
         return names, states, weights / weights.mean()
 
 
+def _none(evidence: WordEvidence) -> _Contenders:
+    """Whoever has no word: they are never listed, and may be many."""
+    return _Contenders(0, slice(0, None), evidence.n_from(0), [b""], np.array([START]), np.ones(1))
+
+
 def _tests(
-    evidence: WordEvidence, words: _Contenders, own: NDArray[np.intp], number: int, stated: float, parts: int
+    evidence: WordEvidence, words: _Contenders, own: NDArray[np.intp], number: int, parts: int, stated: float
 ) -> list[_Tested]:
     """The contenders among so many candidates of one family, each with what it would have to be listed with."""
     if not own.size:
@@ -363,11 +391,15 @@ def _tests(
     special: Any = require("scipy.special", "fast")
     support, shares, n = evidence.support, words.shares[own], max(words.n, 1)
     noise, collisions = support.variance(0.0) / n, evidence.collision_variance(words.functions)
-    shrunk = shares * np.sqrt(noise / (noise + collisions))
-    hits = np.clip(n * (support.q + shrunk * support.gap), 0.5, n)
-    false = number * special.betainc(hits, n - hits + 1, support.q)
+    wider = float(np.sqrt(noise / (noise + collisions)))  # chance is larger by what collisions add to it
+
+    def chance(truth: float) -> Floats:
+        hits = np.clip(n * (support.q + (truth + (shares - truth) * wider) * support.gap), 0.5, n)
+        return special.betainc(hits, n - hits + 1, support.q + truth * support.gap)
+
+    false = number * chance(0.0)
     if stated > 0:
-        false += min(number, 1 / stated) * special.betainc(hits, n - hits + 1, support.q + stated * support.gap)
+        false += min(number, 1 / stated) * chance(stated)
     variances = support.variance(shares) / n + collisions
     floor = 1 / (2 * parts * number)
     return [
@@ -387,6 +419,11 @@ def _discoveries(tested: Sequence[_Tested]) -> list[Listed]:
     ranked = sorted(best.values(), key=lambda each: each.false)
     kept = [rank for rank, each in enumerate(ranked, 1) if each.false <= FALSE * rank]
     return [each.listed for each in ranked[: kept[-1]]] if kept else []
+
+
+def parts_of_error(longest: int, known: int) -> int:
+    """Of how many equal parts of the error the words of one length have one: known words have half of it."""
+    return longest * (2 if known else 1)
 
 
 def number_of_endings(symbols: int, steps: int) -> int:
@@ -429,8 +466,8 @@ class WordIntervals(IntervalRule):
         steps = np.linspace(0.0, 1.0, _GRID)
         below = np.maximum(y, 0.0) * steps**2  # fine where shares are small
         believed = y <= below + reach(below)
-        low = below[np.arange(len(y)), believed.argmax(axis=1)] * believed.any(axis=1)
-        low = np.maximum(low, 0.0)
+        first = np.where(believed.any(axis=1), believed.argmax(axis=1), _GRID)
+        low = below[np.arange(len(y)), np.maximum(first - 1, 0)]  # between two truths, the one that is not believed
         bottom, top = np.maximum(self.value, 0.0), np.ones(len(y))
         for _ in range(60):
             middle = (bottom + top) / 2

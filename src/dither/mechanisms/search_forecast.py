@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from dither.core.confidence import beyond
 from dither.kernels.word_hashing import codes_of, fingerprints
-from dither.mechanisms.prefix_search import FALSE, STATED, PrefixLevels, Support, number_of_endings
+from dither.mechanisms.prefix_search import FALSE, STATED, PrefixLevels, Support, number_of_endings, parts_of_error
 
 Floats = NDArray[np.float64]
 
@@ -72,10 +72,6 @@ class SearchForecast:
         return STATED * self._error / math.sqrt(self.reports) if self.above is None else self.above
 
     @cached_property
-    def _parts(self) -> int:
-        return self.levels.longest + bool(self.known)
-
-    @cached_property
     def _kept(self) -> tuple[int, ...]:
         """How many prefixes of each level can be extended."""
         lengths = self.levels.lengths
@@ -92,11 +88,11 @@ class SearchForecast:
         """The reports about words that end at a level."""
         return self.reports * sum(self.levels.functions[level:]) / sum(self.levels.functions)
 
-    def _threshold(self, number: int, reports: float, listed: float) -> float:
-        """The share from which on a word is listed, of so many candidates of whom some are listed anyway."""
+    def _threshold(self, number: int, reports: float, listed: float, parts: int) -> float:
+        """The share from which on a word is listed, of so many candidates with a part of the error between them."""
         error, stated = self._error / math.sqrt(reports), self.stated
         near = min(number, 1 / stated) if stated > 0 else 0.0
-        allowed = FALSE / self._parts * max(listed, 1.0)
+        allowed = FALSE / parts * max(listed, 1.0)
         low, high = 0.0, 60.0
         for _ in range(60):
             t = (low + high) / 2
@@ -104,9 +100,10 @@ class SearchForecast:
             low, high = (low, t) if false < allowed else (t, high)
         return high * error
 
-    def _significant(self, shares: Floats, number: int, reports: float, listed: float) -> Floats:
+    def _significant(self, shares: Floats, number: int, reports: float, listed: float, known: bool = False) -> Floats:
         error = np.sqrt(self.support.variance(shares) / reports)
-        return _normal((shares - self._threshold(number, reports, listed)) / error)
+        parts = 2 if known else parts_of_error(self.levels.longest, self.known)
+        return _normal((shares - self._threshold(number, reports, listed, parts)) / error)
 
     def _reached(self, level: int, prefixes: Sequence[Floats]) -> Floats | float:
         """How likely all prefixes before a level are kept, which these shares of users have."""
@@ -141,7 +138,7 @@ class SearchForecast:
     def smallest_known(self, level: int, number: int) -> float:
         """The same of one of so many known words that ends at a level."""
         error = self._error / math.sqrt(self._from(level))
-        return self._threshold(number, self._from(level), 1.0) + beyond(1 - LIKELY) * error
+        return self._threshold(number, self._from(level), 1.0, 2) + beyond(1 - LIKELY) * error
 
     def smallest(self) -> Forecast:
         """What is known whoever the users are."""
@@ -173,7 +170,7 @@ class SearchForecast:
                 )
             for level in np.unique(level_of[looked_up]).tolist():
                 own = looked_up & (level_of == level)
-                found = self._significant(shares[own], max(self.known, 1), self._from(level), listed)
+                found = self._significant(shares[own], max(self.known, 1), self._from(level), listed, known=True)
                 chances[own] = np.maximum(chances[own], found)
             listed = float(chances.sum())
         top = np.argsort(-shares, kind="stable")[:count]
