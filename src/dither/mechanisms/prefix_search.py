@@ -273,6 +273,10 @@ class PrefixSearch:
         parts = parts_of_error(levels.longest, len(self.known))
         groups = [_none(evidence), *self._known(evidence)]
         families = [(each, np.arange(len(each.words)), len(self.known), 2) for each in groups[1:]]
+        for each in groups[1:]:
+            for length in range(1, levels.lengths[0] + 1):  # which are looked at in any case
+                own = np.flatnonzero([len(word) == length for word in each.words])
+                families.append((each, own, levels.symbols**length, parts))
         _settle(evidence, groups)
         starts, weights = np.array([START]), np.ones(1)
         begins: list[bytes] = [b""]
