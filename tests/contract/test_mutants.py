@@ -15,7 +15,7 @@ import dither
 from dither import testing as checks
 from dither.core import draw, mechanism
 from dither.core.channel import TwoLevel
-from dither.mechanisms import grr, hadamard, localhash, packing, projective_geometry, sketches, subset
+from dither.mechanisms import grr, hadamard, heavy_hitters, localhash, packing, projective_geometry, sketches, subset
 from dither.mechanisms import hash_seeds as functions
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.packing import as_bytes
@@ -26,17 +26,21 @@ PROJECTIVE = dither.ProjectiveGeometry(k=7, epsilon=1.0, q=2)
 HASH = dither.LocalHash(k=5, epsilon=1.0, cohorts=7)
 COUNT_MEAN = dither.CountMeanSketch(k=7, epsilon=0.5, g=3, cohorts=4)
 HADAMARD_SKETCH = dither.HadamardSketch(k=4, epsilon=0.5, g=2, cohorts=7)
+WORDS = dither.HeavyHitters(**dither.HeavyHitters.examples[0])
 SUBSET = dither.SubsetSelection(k=4, epsilon=0.2)
 UNARY = dither.Unary(k=3, epsilon=1.0)
 MODULES = {
     "GRR": grr,
     "Hadamard": hadamard,
     "HadamardSketch": sketches,
+    "HeavyHitters": heavy_hitters,
     "LocalHash": localhash,
     "ProjectiveGeometry": projective_geometry,
 }
 
-one_word = pytest.mark.parametrize("victim", [GRR, HADAMARD, HASH, PROJECTIVE, HADAMARD_SKETCH], ids=checks.label)
+one_word = pytest.mark.parametrize(
+    "victim", [GRR, HADAMARD, HASH, PROJECTIVE, HADAMARD_SKETCH, WORDS], ids=checks.label
+)
 
 
 def caught(check: Any, victim: Any) -> bool:
@@ -259,6 +263,28 @@ def test_a_bucket_that_is_read_one_row_off(monkeypatch):
     values = np.zeros(2000, dtype=np.int64)
     estimate = victim.estimate(victim.tally(victim.randomize(values, seed=1)))
     assert abs(estimate.value[0] - 1) > 6 * estimate.stderr[0]
+
+
+def test_a_level_that_is_chosen_by_the_word(monkeypatch):
+    """As if only levels were asked at which the word is whole: the function would tell how long it is."""
+    real = heavy_hitters.HeavyHitters._fill
+
+    def fill(self, reports, values, tape, rows):
+        real(self, reports, values, tape, rows)
+        reports["function"] = np.where(np.char.str_len(values) > 1, 2, reports["function"])
+
+    monkeypatch.setattr(heavy_hitters.HeavyHitters, "_fill", fill)
+    assert caught(checks.check_sampler, WORDS)
+
+
+def test_short_words_that_are_taken_for_none(monkeypatch):
+    real = heavy_hitters.HeavyHitters._fill
+
+    def fill(self, reports, values, tape, rows):
+        real(self, reports, np.where(np.char.str_len(values) > 1, values, b""), tape, rows)
+
+    monkeypatch.setattr(heavy_hitters.HeavyHitters, "_fill", fill)
+    assert caught(checks.check_sampler, WORDS)
 
 
 def test_noise_that_depends_on_the_cut(monkeypatch):

@@ -90,7 +90,10 @@ _USERS = 1e6
 _BUCKETS = 0.04
 _FEWEST, _MOST = 1 << 14, 1 << 18  # buckets of a function that is chosen
 _SHARES_OF = "A word is counted at every level at which it is whole; frequent ones that collide with it are taken off."
-_NO_AVERAGE = "a list of words is no average of reports, so one report has no moments for it"
+_NO_AVERAGE = (
+    "a list of words is no average of reports; the buckets of each hash function have moments of their own: "
+    "ProjectiveGeometry(buckets, epsilon).moments(bucket)"
+)
 
 
 @dataclass(frozen=True)
