@@ -65,6 +65,7 @@ def test_the_same_for_machines_is_what_python_computes(collected):
     assert levels[-1]["first characters"] == 6
 
 
+@pytest.mark.wide
 def test_words_that_cannot_be_are_refused_and_not_quoted(collected):
     plan, tally, _ = collected
     message = refused("top", plan, tally, "--share", "tea", "--share", "7310473secret")
@@ -89,6 +90,7 @@ def test_a_plan_says_what_will_be_found(collected):
     assert json.loads(Path(plan).read_text(encoding="utf-8"))["schema"]["drink"]["kind"] == "text"
 
 
+@pytest.mark.wide
 def test_which_ranking_is_meant(tmp_path):
     (tmp_path / "schema.toml").write_text(TOML, encoding="utf-8")
     plan, tally = tmp_path / "plan.json", tmp_path / "all.tally"
@@ -109,6 +111,7 @@ def test_a_plan_without_a_ranking_is_told_how_to_ask_for_one(plan, tally):
     assert "--ask 'top(NAME, 20)'" in refused("top", plan, tally)
 
 
+@pytest.mark.wide
 def test_nothing_stands_out(collected, tmp_path):
     _, _, folder = collected
     plan, tally = tmp_path / "plan.json", tmp_path / "few.tally"
