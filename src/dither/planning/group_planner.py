@@ -123,8 +123,8 @@ def _refuse_fits(plans: Mapping[str, Plan]) -> None:
     searched = [question for plan in plans.values() for question in plan.measured if question.found]
     if searched and len(plans) > 1:
         raise ParameterError(
-            f"{searched[0]} finds its items itself, and lists of users with different budgets are not put together: give "
-            "one epsilon for all, or make a plan for each budget"
+            f"{searched[0]} finds its items itself, and lists of users with different budgets are not put together: "
+            "give one epsilon for all, or make a plan for each budget"
         )
     if fitted and len(plans) > 1:
         raise ParameterError(
