@@ -1,8 +1,11 @@
 """Hash functions of words: fingerprints that grow letter by letter, buckets that are even and independent."""
 
 import numpy as np
+import pytest
 from scipy.stats import chi2, norm
 
+from dither import kernels
+from dither.kernels import with_numba, with_numpy
 from dither.kernels.hashing import public_seeds
 from dither.kernels.word_hashing import PRIME, START, extended, fingerprints, word_buckets
 
@@ -71,3 +74,15 @@ def test_functions_are_independent():
         same = (word_buckets(seeds, one, 64) == word_buckets(seeds, two, 64)).sum()
         spread = ((1 << 16) / 64 * (63 / 64)) ** 0.5
         assert abs(same - (1 << 16) / 64) < norm.isf(ALARM / 2) * spread
+
+
+@pytest.mark.parametrize("loops", [with_numpy, with_numba], ids=["numpy", "numba"])
+def test_sums_over_buckets(loops):
+    rng = np.random.default_rng(1)
+    states = fingerprints(np.array([f"{number:x}".encode() for number in range(500)], dtype="S6"), 6)
+    seeds, tables = public_seeds(3), rng.normal(size=(3, 77))
+    places = [word_buckets(seed, states, 77).astype(int) for seed in seeds]
+    expected = ((tables[0][places[0]] + tables[1][places[1]]) + tables[2][places[2]]).tolist()
+    assert loops.bucket_sums(states, seeds, tables).tolist() == expected
+    assert kernels.bucket_sums(states, seeds, tables).tolist() == expected
+    assert loops.bucket_sums(states[:0], seeds, tables).shape == (0,)

@@ -145,6 +145,29 @@ def test_groups_are_added_up():
     assert list(found.single("word").labels or ()) == ["abba", "deaf", "bad"]
 
 
+def test_budgets_to_choose_from_are_refused_before_anything_is_collected():
+    with pytest.raises(ParameterError, match="finds its items itself"):
+        dither.plan(SCHEMA, {"much": 2.0, "little": 1.0}, users={"much": 500, "little": 500}, ask=[ASKED])
+
+
+def test_phases_ask_alike_and_are_added_up():
+    plan = dither.plan(SCHEMA, 3.0, users=USERS, ask=[ASKED], phases=2)
+    assert "No question learns anything" in plan.explain()
+    words = people()
+    first = plan.tally(plan.randomize({"word": words[:5000]}, seed=1, invalid="substitute"))
+    second = plan.next(first)
+    tally = second.tally(second.randomize({"word": words[5000:]}, seed=2, invalid="substitute"))
+    found = second.estimate(tally, earlier=[first]).single("word")
+    assert found.n == USERS
+    assert list(found.labels or ())[:3] == ["abba", "deaf", "bad"]
+
+
+def test_shuffled_words():
+    plan = dither.plan(SCHEMA, central=0.5, delta=1e-6, users=USERS, ask=[ASKED])
+    assert plan.report_guarantee.epsilon > 2
+    assert "Shuffled" in plan.explain()
+
+
 # Over time ------------------------------------------------------------------------------------------------------------
 
 

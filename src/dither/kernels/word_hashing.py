@@ -58,7 +58,11 @@ def extended(states: States, codes: NDArray[np.uint64] | None) -> States:
 
 def word_buckets(seeds: NDArray[np.uint64] | np.uint64, states: States, buckets: int) -> NDArray[np.uint64]:
     """The bucket of each fingerprint under the hash function with that seed; the two broadcast."""
-    x = states ^ seeds
+    return bucket_of(states ^ seeds, np.uint64(buckets))
+
+
+def bucket_of(x, buckets):
+    """The bucket of a fingerprint with a seed mixed in: NumPy runs it on arrays, and Numba compiles the same lines."""
     x = (x ^ (x >> _33)) * _FIRST
     x = (x ^ (x >> _33)) * _SECOND
-    return ((x ^ (x >> _33)) >> _32) * np.uint64(buckets) >> _32
+    return ((x ^ (x >> _33)) >> _32) * buckets >> _32

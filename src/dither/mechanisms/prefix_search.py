@@ -40,6 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dither import kernels
 from dither.core.confidence import Ends, IntervalRule
 from dither.errors import require
 from dither.kernels.hashing import public_seeds
@@ -54,6 +55,7 @@ _WORTH_A_LOOK = 3.0  # standard errors, of a word
 _HEAVY = 6.0  # standard errors from which on a word is taken off its buckets
 _ABOVE = 2.5  # functions that a word may share with a heavier one, at most, before it counts as found
 _PASSES = 40
+_FUNCTIONS = 24  # under which a candidate is looked at, without a smaller number of candidates for it
 _SETTLED = 0.01  # standard errors by which nothing moves any more
 STATED = 0.25  # standard errors of a share that all reports tell: the share above which a word is listed
 _GRID = 512  # truths that are tried for the lower end of an interval
@@ -141,11 +143,7 @@ class WordEvidence:
 
     def sums(self, states: States, functions: slice) -> Floats:
         """Of each fingerprint the excess of its buckets, over some functions."""
-        total = np.zeros(len(states))
-        for number in range(*functions.indices(len(self.levels.seeds))):
-            bucket = word_buckets(self.levels.seeds[number], states, self.levels.space.size)
-            total += self.excess[number][bucket.astype(np.intp)]
-        return total
+        return kernels.bucket_sums(states, self.levels.seeds[functions], self.excess[functions])
 
     def shares(self, states: States, functions: slice) -> Floats:
         """The shares of users behind fingerprints, from some functions."""
@@ -315,11 +313,6 @@ class PrefixSearch:
             found.append(_Contenders(level, functions, evidence.n_from(level), own.tolist(), states, np.ones(len(own))))
         return found
 
-    def _kept(self, level: int) -> int:
-        """How many prefixes of a level can be extended."""
-        before, after = self.levels.lengths[level : level + 2]
-        return max(1, self.most // number_of_endings(self.levels.symbols, after - before))
-
     def _extend(
         self, evidence: WordEvidence, level: int, steps: int, begins: list[bytes], starts: States, weights: Floats
     ) -> tuple[_Contenders, _Contenders, dict[int, int]]:
@@ -330,7 +323,7 @@ class PrefixSearch:
         whole, own = slice(levels.first_function(level), None), levels.functions_of(level)
         n_whole, n_own = evidence.n_from(level), evidence.n_at(level)
         limit = _WORTH_A_LOOK * np.sqrt(evidence.support.variance(0.0) / max(n_whole, 1))
-        most = 0 if last else self._kept(level)
+        most = 0 if last else kept_prefixes(levels, self.most, level)
         found: list[tuple[list[bytes], States, Floats]] = []
         going: list[tuple[list[bytes], States, Floats, Floats]] = []
         counted = dict.fromkeys(range(1, steps + 1), 0)
@@ -369,7 +362,9 @@ class PrefixSearch:
             return [], np.zeros(0, dtype=np.uint64), np.zeros(0)
         error = float(np.sqrt(evidence.support.variance(0.0) / max(prefixes.n, 1)))
         z = np.maximum(prefixes.shares / error, 0.0)
-        order = np.argsort(-(z**2 / 2 + np.log(prefixes.weights)), kind="stable")[: self._kept(level)]
+        order = np.argsort(-(z**2 / 2 + np.log(prefixes.weights)), kind="stable")[
+            : kept_prefixes(self.levels, self.most, level)
+        ]
         names = [prefixes.words[place] for place in order.tolist()]
         width = self.levels.lengths[level]
         states = np.full(len(names), START)
@@ -428,6 +423,13 @@ def _discoveries(tested: Sequence[_Tested]) -> list[Listed]:
 def parts_of_error(longest: int, known: int) -> int:
     """Of how many equal parts of the error the words of one length have one: known words have half of it."""
     return longest * (2 if known else 1)
+
+
+def kept_prefixes(levels: PrefixLevels, most: int, level: int) -> int:
+    """How many prefixes of a level can be extended, if so many candidates can be looked at under `_FUNCTIONS`."""
+    before, after = levels.lengths[level : level + 2]
+    work = max(sum(levels.functions[level + 1 :]), _FUNCTIONS)
+    return max(1, most * _FUNCTIONS // work // number_of_endings(levels.symbols, after - before))
 
 
 def number_of_endings(symbols: int, steps: int) -> int:

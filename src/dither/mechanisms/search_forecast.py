@@ -20,7 +20,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ from numpy.typing import NDArray
 
 from dither.core.confidence import beyond
 from dither.kernels.word_hashing import codes_of, fingerprints
-from dither.mechanisms.prefix_search import FALSE, STATED, PrefixLevels, Support, number_of_endings, parts_of_error
+from dither.mechanisms.prefix_search import FALSE, STATED, PrefixLevels, Support, kept_prefixes, parts_of_error
 
 Floats = NDArray[np.float64]
 
@@ -74,9 +73,7 @@ class SearchForecast:
     @cached_property
     def _kept(self) -> tuple[int, ...]:
         """How many prefixes of each level can be extended."""
-        lengths = self.levels.lengths
-        steps = [after - before for before, after in pairwise(lengths)]
-        return tuple(max(1, self.most // number_of_endings(self.levels.symbols, step)) for step in steps)
+        return tuple(kept_prefixes(self.levels, self.most, level) for level in range(len(self.levels.lengths) - 1))
 
     def _candidates(self, length: int) -> int:
         """How many words of this length are looked at."""
