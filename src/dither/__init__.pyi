@@ -30,6 +30,7 @@ from .schema import Numeric as Numeric
 from .schema import Ordinal as Ordinal
 from .schema import Public as Public
 from .schema import Schema as Schema
+from .schema import Text as Text
 
 # Categories
 from .mechanisms import GRR as GRR
@@ -37,6 +38,8 @@ from .mechanisms import Unary as Unary
 from .mechanisms import LocalHash as LocalHash
 from .mechanisms import SubsetSelection as SubsetSelection
 from .mechanisms import Hadamard as Hadamard
+from .mechanisms import CountMeanSketch as CountMeanSketch
+from .mechanisms import HadamardSketch as HadamardSketch
 from .mechanisms import ProjectiveGeometry as ProjectiveGeometry
 from .mechanisms import OneHotGaussian as OneHotGaussian
 
@@ -68,6 +71,9 @@ from .mechanisms import PCKV_GRR as PCKV_GRR
 from .mechanisms import PCKV_AGRR as PCKV_AGRR
 from .mechanisms import PrivKV as PrivKV
 from .mechanisms import Succinct as Succinct
+
+# Words that nobody listed
+from .mechanisms import HeavyHitters as HeavyHitters
 
 # Asked again and again
 from .mechanisms import LGRR as LGRR

@@ -25,6 +25,10 @@ The value of a `KeyValue` is a vector: a dictionary, or a row of a table with a 
 as many people (`cuts`), or that people tell multiples of a number (`lattice`). They are as public as ends are, and move
 the cells in which range queries are answered (`core.spacings`); other questions are asked as ever.
 
+**Texts** (`Text`) have no labels: which there are is the question. They are brought to one form and become words of
+codes (`core.texts`). A text that does not fit (empty, too long, not of the alphabet) counts as none, a word without
+letters, which is never among the answers.
+
 **Public attributes** are not asked about. A report carries their value in the clear, and nothing protects it: the
 country, the version of an app, the day. Whoever has no such value is in no group, so there is no substitute unless one
 is declared.
@@ -51,6 +55,8 @@ from dither.core.domains import Categories, UnitInterval
 from dither.core.spacings import CutSpacing, Lattice, LogSpacing, Spacing
 from dither.core.sparse_columns import MOST_KEYS, Entries, entries_of, entries_of_one, refuse_first
 from dither.core.sparse_domain import Sparse
+from dither.core.texts import TextCodes
+from dither.core.words import LONGEST, MOST_SYMBOLS, Words
 from dither.display.markup import visible
 from dither.display.significant_digits import plain_number
 from dither.errors import DomainError, ParameterError, RowError
@@ -58,6 +64,7 @@ from dither.errors import DomainError, ParameterError, RowError
 RULES = ("error", "substitute")
 MOST_LABELS = 1 << 20
 MOST_CUTS = 255  # of a number: range queries are answered in cells between them
+MOST_KNOWN = 1 << 20  # words of a dictionary
 MOST_PUBLIC = 1 << 12  # labels of a public attribute: each has a tally of its own
 _LISTED = 12  # labels, in words
 _LATER = {"later": True}  # parameters that are stored only where they are not the default: older plans keep their hash
@@ -583,6 +590,111 @@ class KeyValue:
 
 
 @dataclass(frozen=True)
+class Text:
+    """A text of up to `longest` characters of an `alphabet`, or (None) bytes of UTF-8, of which nobody has a list.
+
+    Texts that differ in case only are one if `fold`, and spaces around them do not count if `trim`. `known` are words
+    that are looked for by name, beside those that nobody has thought of.
+
+    >>> words = Text(longest=8, alphabet="abcdefghijklmnopqrstuvwxyz")
+    >>> words.decode(words.encode([" Dither", "privacy"])[0]), words.stand_in(["much too long"])
+    ('dither', 'no word')
+    """
+
+    longest: int
+    alphabet: str | None = None
+    known: Any = ()
+    fold: bool = True
+    trim: bool = True
+
+    kind: ClassVar[Literal["text"]] = "text"
+    questions: ClassVar[tuple[str, ...]] = ("top",)
+    k: ClassVar[None] = None  # nobody knows how many there are
+    labels: ClassVar[tuple[str, ...] | None] = None
+    nominal: ClassVar[bool] = True
+    spacing: ClassVar[Spacing | None] = None
+
+    def __repr__(self) -> str:
+        known = f", known={len(self.known):,} words" if self.known else ""
+        return f"Text(longest={self.longest}, alphabet={self.alphabet!r}{known}, fold={self.fold}, trim={self.trim})"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "longest", checked_count("longest", self.longest, 1, LONGEST))
+        if not (isinstance(self.fold, bool) and isinstance(self.trim, bool)):
+            raise ParameterError("fold and trim are True or False")
+        if self.alphabet is not None:
+            self._check_alphabet(self.alphabet)
+        if not is_list(self.known) or len(self.known) > MOST_KNOWN:
+            raise ParameterError(f'known is a list of up to {MOST_KNOWN:,} texts, as in known=["yes", "no"]')
+        words = [self.codes.word(text) if _writable(text) else 0 for text in self.known]
+        wrong = next((place for place, word in enumerate(words) if not isinstance(word, bytes)), None)
+        if wrong is not None:
+            raise ParameterError(
+                f"word {wrong} of known, from 0, does not fit: it is no text, too long, or not of the alphabet"
+            )
+        texts = dict.fromkeys(self.codes.text(word) for word in words if isinstance(word, bytes))
+        object.__setattr__(self, "known", tuple(texts))
+
+    def _check_alphabet(self, letters: Any) -> None:
+        if not _writable(letters) or not 2 <= len(letters) <= MOST_SYMBOLS or len(set(letters)) < len(letters):
+            raise ParameterError(
+                f"an alphabet is a text of 2 to {MOST_SYMBOLS} different characters; leave it out for any text in UTF-8"
+            )
+        alone = TextCodes(self.longest, None, self.fold)
+        if any(alone.canonical(letter) != letter for letter in letters):
+            raise ParameterError(
+                "a character of the alphabet is not in the form that texts are brought to, so that none would hold it: "
+                "write small letters where fold is True, and letters with accents as one character"
+            )
+
+    @cached_property
+    def codes(self) -> TextCodes:
+        """How a text becomes a word."""
+        return TextCodes(self.longest, self.alphabet, self.fold, self.trim)
+
+    @property
+    def domain(self) -> Words:
+        """What its mechanisms take."""
+        return Words(self.codes.symbols, self.longest, bool(self.known))
+
+    @property
+    def substitute(self) -> str:
+        """What a missing value counts as: no word."""
+        return ""
+
+    @property
+    def in_words(self) -> str:
+        """Its values, for those who are asked."""
+        letters = "" if self.alphabet is None else f" of the {len(self.alphabet)} characters {visible(self.alphabet)}"
+        return f"a text of up to {self.longest} {self.codes.units}{letters}"
+
+    def stand_in(self, column: Any) -> str:
+        """What the value of one user counts as, in words."""
+        text = self.decode(self.encode(column, "substitute")[0])
+        return repr(text) if text else "no word"
+
+    def encode(self, column: Any, invalid: str = "error") -> NDArray[np.bytes_]:
+        """Words of codes."""
+        refuse = _checked_rule(invalid)
+        words, wrong = self.codes.examined(column)
+        if refuse and wrong is not None:
+            raise RowError(wrong[0], self.codes.rule(wrong[1]))
+        return words
+
+    def encode_value(self, value: Any) -> bytes:
+        """The word of one user: `encode([value], "substitute")[0]`, without the array."""
+        word = self.codes.word(value)
+        return word if isinstance(word, bytes) else b""
+
+    def decode(self, word: bytes) -> str | None:
+        """The text of a word; None if no text has these codes."""
+        return self.codes.text(bytes(word))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # as of labels
+
+
+@dataclass(frozen=True)
 class Public:
     """One of some labels that everybody may see: a report carries it in the clear, and nobody is asked about it.
 
@@ -660,9 +772,9 @@ class Public:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # as of labels
 
 
-Asked = Numeric | Ordinal | Categorical | KeyValue  # what can be asked about
+Asked = Numeric | Ordinal | Categorical | KeyValue | Text  # what can be asked about
 Attribute = Asked | Public
-KINDS: dict[str, type] = {cls.kind: cls for cls in (Numeric, Ordinal, Categorical, KeyValue, Public)}
+KINDS: dict[str, type] = {cls.kind: cls for cls in (Numeric, Ordinal, Categorical, KeyValue, Text, Public)}
 
 
 @dataclass(frozen=True)
@@ -684,7 +796,7 @@ class Schema(Mapping[str, Attribute]):
             if not _writable(name) or not name or set(name) & set("()[]\n"):
                 raise ParameterError("the name of an attribute is a text without brackets or line breaks")
             if not isinstance(attribute, tuple(KINDS.values())):
-                raise ParameterError(f"attribute {name}: use Numeric, Ordinal, Categorical, KeyValue or Public")
+                raise ParameterError(f"attribute {name}: use Numeric, Ordinal, Categorical, KeyValue, Text or Public")
         object.__setattr__(self, "attributes", tuple(given.items()))
 
     def __getitem__(self, name: str) -> Attribute:

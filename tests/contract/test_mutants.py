@@ -15,7 +15,7 @@ import dither
 from dither import testing as checks
 from dither.core import draw, mechanism
 from dither.core.channel import TwoLevel
-from dither.mechanisms import grr, hadamard, localhash, packing, projective_geometry, subset
+from dither.mechanisms import grr, hadamard, heavy_hitters, localhash, packing, projective_geometry, sketches, subset
 from dither.mechanisms import hash_seeds as functions
 from dither.mechanisms.frequency import Frequencies
 from dither.mechanisms.packing import as_bytes
@@ -24,16 +24,23 @@ GRR = dither.GRR(k=4, epsilon=1.0)
 HADAMARD = dither.Hadamard(k=3, epsilon=1.0)
 PROJECTIVE = dither.ProjectiveGeometry(k=7, epsilon=1.0, q=2)
 HASH = dither.LocalHash(k=5, epsilon=1.0, cohorts=7)
+COUNT_MEAN = dither.CountMeanSketch(k=7, epsilon=0.5, g=3, cohorts=4)
+HADAMARD_SKETCH = dither.HadamardSketch(k=4, epsilon=0.5, g=2, cohorts=7)
+WORDS = dither.HeavyHitters(**dither.HeavyHitters.examples[0])
 SUBSET = dither.SubsetSelection(k=4, epsilon=0.2)
 UNARY = dither.Unary(k=3, epsilon=1.0)
 MODULES = {
     "GRR": grr,
     "Hadamard": hadamard,
+    "HadamardSketch": sketches,
+    "HeavyHitters": heavy_hitters,
     "LocalHash": localhash,
     "ProjectiveGeometry": projective_geometry,
 }
 
-one_word = pytest.mark.parametrize("victim", [GRR, HADAMARD, HASH, PROJECTIVE], ids=checks.label)
+one_word = pytest.mark.parametrize(
+    "victim", [GRR, HADAMARD, HASH, PROJECTIVE, HADAMARD_SKETCH, WORDS], ids=checks.label
+)
 
 
 def caught(check: Any, victim: Any) -> bool:
@@ -165,8 +172,8 @@ def test_subset_sides_swapped(monkeypatch):
 
 
 def test_hadamard_parity_flipped(monkeypatch):
-    real = hadamard._code
-    monkeypatch.setattr(hadamard, "_code", lambda row, index, odd: real(row, index, ~odd))
+    real = hadamard.code_at
+    monkeypatch.setattr(hadamard, "code_at", lambda row, index, odd: real(row, index, ~odd))
     assert caught(checks.check_sampler, HADAMARD)
 
 
@@ -206,6 +213,78 @@ def test_bit_counts_off_by_one_column(monkeypatch):
     real = packing.kernels.bit_counts
     monkeypatch.setattr(packing.kernels, "bit_counts", lambda packed, k: np.roll(real(packed, k), 1))
     assert caught(checks.check_estimator, UNARY)
+
+
+@pytest.mark.parametrize("victim", [COUNT_MEAN, HADAMARD_SKETCH], ids=checks.label)
+def test_a_sketch_that_hashes_by_another_function_than_it_names(monkeypatch, victim):
+    real = sketches.buckets
+    monkeypatch.setattr(
+        sketches, "buckets", lambda seeds, values, g: real(seeds + np.uint64(len(seeds) > 1), values, g)
+    )
+    assert caught(checks.check_sampler, victim)
+
+
+def test_a_sign_of_another_row_than_is_named(monkeypatch):
+    real = sketches.code_at
+    monkeypatch.setattr(sketches, "code_at", lambda row, index, odd: real(row, index, odd) ^ np.uint64(2))
+    assert caught(checks.check_sampler, HADAMARD_SKETCH)
+
+
+def test_bits_that_are_flipped_as_if_all_of_epsilon_were_for_each(monkeypatch):
+    real = sketches.CountMeanSketch._fill_bucket
+
+    def fill(self, reports, bucket, tape, rows):
+        high, low, short, whole = self.weights
+        generous = replace(self, epsilon=9.0, weights=(high + low // 2, low - low // 2, short, whole))
+        real(generous, reports, bucket, tape, rows)
+
+    monkeypatch.setattr(sketches.CountMeanSketch, "_fill_bucket", fill)
+    assert caught(checks.check_sampler, COUNT_MEAN)
+
+
+def test_bits_counted_for_the_next_function(monkeypatch):
+    real = sketches._HashedBits.count
+
+    def count(self, reports):
+        counts = real(self, reports)
+        counts[:, 1:] = np.roll(counts[:, 1:], 1, axis=0)
+        return counts
+
+    monkeypatch.setattr(sketches._HashedBits, "count", count)
+    assert caught(checks.check_tallies, COUNT_MEAN)
+
+
+def test_a_bucket_that_is_read_one_row_off(monkeypatch):
+    real = sketches.HadamardSketch._bucket_supports
+    monkeypatch.setattr(
+        sketches.HadamardSketch, "_bucket_supports", lambda self, counts: np.roll(real(self, counts), 1, axis=1)
+    )
+    victim = dither.HadamardSketch(k=5, epsilon=1.0, g=4, cohorts=3)  # a reading of its own
+    values = np.zeros(2000, dtype=np.int64)
+    estimate = victim.estimate(victim.tally(victim.randomize(values, seed=1)))
+    assert abs(estimate.value[0] - 1) > 6 * estimate.stderr[0]
+
+
+def test_a_level_that_is_chosen_by_the_word(monkeypatch):
+    """As if only levels were asked at which the word is whole: the function would tell how long it is."""
+    real = heavy_hitters.HeavyHitters._fill
+
+    def fill(self, reports, values, tape, rows):
+        real(self, reports, values, tape, rows)
+        reports["function"] = np.where(np.char.str_len(values) > 1, 2, reports["function"])
+
+    monkeypatch.setattr(heavy_hitters.HeavyHitters, "_fill", fill)
+    assert caught(checks.check_sampler, WORDS)
+
+
+def test_short_words_that_are_taken_for_none(monkeypatch):
+    real = heavy_hitters.HeavyHitters._fill
+
+    def fill(self, reports, values, tape, rows):
+        real(self, reports, np.where(np.char.str_len(values) > 1, values, b""), tape, rows)
+
+    monkeypatch.setattr(heavy_hitters.HeavyHitters, "_fill", fill)
+    assert caught(checks.check_sampler, WORDS)
 
 
 def test_noise_that_depends_on_the_cut(monkeypatch):

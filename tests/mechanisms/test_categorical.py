@@ -11,7 +11,7 @@ from dither import GRR, Hadamard, LocalHash, SubsetSelection, Unary
 from dither import testing as checks
 from dither.errors import ParameterError
 from dither.mechanisms import subset
-from dither.mechanisms.hadamard import _code, walsh_hadamard
+from dither.mechanisms.hadamard import code_at, walsh_hadamard
 from dither.mechanisms.localhash import best_buckets
 from dither.mechanisms.packing import digits
 from dither.testing.tapes import ProbeTape
@@ -241,7 +241,7 @@ def test_hadamard_codes_are_a_bijection_on_each_half():
     for row in range(1, 32):
         index = np.arange(16, dtype=np.uint64)
         rows = np.full(16, row, dtype=np.uint64)
-        halves = [_code(rows, index, np.full(16, odd)).tolist() for odd in (False, True)]
+        halves = [code_at(rows, index, np.full(16, odd)).tolist() for odd in (False, True)]
         assert sorted(halves[0] + halves[1]) == list(range(32))
         assert all((row & code).bit_count() % 2 == odd for odd, half in enumerate(halves) for code in half)
 

@@ -27,7 +27,15 @@ from dither.testing.tapes import EveryTape
 ROWS = 80  # more than are drawn without chunks
 MOST_BITS = 12  # of all words of a tape
 LONG = {"BallGaussian", "Gaussian", "Hybrid", "PCKV_UE", "Sampled"}  # some of which have no short weights
-MANY = {"BallGaussian", "Collision", "LHIO", "OneHotGaussian", "PCKV_UE", "Succinct"}  # which have too many tapes
+MANY = {
+    "BallGaussian",
+    "Collision",
+    "CountMeanSketch",
+    "LHIO",
+    "OneHotGaussian",
+    "PCKV_UE",
+    "Succinct",
+}  # which have too many tapes
 MECHANISMS = [pytest.param(each, id=label(each)) for each in examples()]
 
 

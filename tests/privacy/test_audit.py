@@ -12,7 +12,19 @@ import numpy as np
 import pytest
 
 import dither
-from dither import GRR, BallGaussian, Collision, Gaussian, Hypercube, LocalHash, Personalised, Split, Unary
+from dither import (
+    GRR,
+    BallGaussian,
+    Collision,
+    CountMeanSketch,
+    Gaussian,
+    HadamardSketch,
+    Hypercube,
+    LocalHash,
+    Personalised,
+    Split,
+    Unary,
+)
 from dither.core.channel import TwoLevel
 from dither.core.guarantee import Guarantee
 from dither.errors import ParameterError
@@ -223,6 +235,24 @@ class DoubleBudget(GRR):
         GRR(self.k, 2 * self.epsilon)._fill(reports, values, tape, rows)
 
 
+class NeverClearsItsBucket(CountMeanSketch):
+    """A count-mean sketch that sets the bit of the value's bucket and never clears it."""
+
+    def _fill_bucket(self, reports, bucket, tape, rows):
+        super()._fill_bucket(reports, bucket, tape, rows)
+        words = np.ascontiguousarray(reports["bits"])
+        target, row = words.view(np.uint8).reshape(len(reports), -1), np.arange(len(reports))
+        target[row, (bucket // 8).astype(int)] |= np.uint8(1) << (bucket % 8).astype(np.uint8)
+        reports["bits"] = words
+
+
+class TwiceTheSign(HadamardSketch):
+    """A Hadamard sketch certified at epsilon, whose sign is told at twice as much."""
+
+    def _fill_bucket(self, reports, bucket, tape, rows):
+        HadamardSketch(self.k, 2 * self.epsilon, self.g, self.cohorts)._fill_bucket(reports, bucket, tape, rows)
+
+
 @dataclass(frozen=True)
 class Forgetful:
     """Says to keep a permanent response with an epsilon of 2 for ever, and draws it anew at every call.
@@ -261,6 +291,8 @@ BROKEN = [
     (TellingTag(16, 1.0), 5_000),
     (OneBadCategory(16, 1.0), 5_000),
     (DoubleBudget(4, 1.0), 5_000),
+    (NeverClearsItsBucket(16, 1.0, g=64, cohorts=512), 10_000),
+    (TwiceTheSign(16, 1.0, g=64, cohorts=512), 10_000),
     (Forgetful(), 10_000),
     (AsPrinted(8, 1.0, 1e-3), 400_000),
 ]

@@ -67,6 +67,8 @@ def people(schema: dither.Schema) -> dict[str, object]:
     for name, stored in schema.to_dict().items():
         if stored["kind"] in ("categorical", "public"):
             columns[name] = [stored["labels"][i % len(stored["labels"])] for i in numbers]
+        elif stored["kind"] == "text":
+            columns[name] = [["", "a", "bad", "Cabbage ", "x" * 99][i % 5] for i in numbers]
         elif stored["kind"] == "keyvalue":
             keys = stored["keys"] if isinstance(stored["keys"], list) else list(range(stored["keys"]))
             middle = (stored.get("low", -1) + stored.get("high", 1)) / 2

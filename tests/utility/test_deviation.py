@@ -85,7 +85,7 @@ def test_every_mechanism_has_a_deviation(name, number):
 
 
 @pytest.mark.parametrize("name", sorted(set(dither.registry) - set(NAMES)))
-def test_reports_about_ranges_have_no_moments(name):
+def test_reports_about_ranges_and_words_have_no_moments(name):
     cls = dither.registry[name]
     mechanism = cls(**cls.examples[0])
     for refused in (lambda: mechanism.moments(mechanism.inputs()), lambda: deviation(mechanism, reports=1000)):

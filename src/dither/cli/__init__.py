@@ -39,6 +39,7 @@ _COMMANDS = {
         "next": "next_phase",
         "key": "merging",
         "estimate": "answering",
+        "top": "ranking",
         "rounds": "round_results",
         "query": "answering",
     },

@@ -43,8 +43,23 @@ MOST_ROWS = 1_000_000
 @click.option(
     "--rows", type=click.IntRange(min=1), default=MOST_ROWS, show_default=True, help="Look at this many rows at most."
 )
+@click.option(
+    "--text",
+    "texts",
+    multiple=True,
+    metavar="NAME",
+    help="A column of words whose most frequent ones are the question.",
+)
 @json_option()
-def infer(data: str | None, output: str | None, sql: str | None, table: str | None, rows: int, as_json: bool) -> None:
+def infer(
+    data: str | None,
+    output: str | None,
+    sql: str | None,
+    table: str | None,
+    rows: int,
+    texts: Sequence[str],
+    as_json: bool,
+) -> None:
     """Guess a schema from public or sample data, as a file to edit.
 
     Never from the data that will be collected: labels and ends are copied out of the table, and everybody sees them.
@@ -53,6 +68,7 @@ def infer(data: str | None, output: str | None, sql: str | None, table: str | No
 
     \b
     dither infer sample.parquet -o schema.toml
+    dither infer sample.csv --text word -o schema.toml
     dither infer --sql "select age, hour(start) as hour from 'sample.parquet'" -o schema.toml
     """
     from dither.planning.infer import WARNING
@@ -63,7 +79,7 @@ def infer(data: str | None, output: str | None, sql: str | None, table: str | No
     checked_output(output, [data] if data else [], as_json=as_json)
     writable(output)
     refuse_pipes([data], "the rows")
-    found = inferred(first_rows(data, sql, table, rows, output))
+    found = inferred(first_rows(data, sql, table, rows, output), texts=texts)
     if as_json:
         facts(
             {

@@ -41,12 +41,12 @@ _PLAIN = {str, type(None), bool, int, float, np.str_}  # can be looked up, and a
 def floats_of(column: Any) -> NDArray[np.float64]:
     """A column as floats; what is no number is NaN."""
     if is_arrow(column):
-        return _joined(_arrow_floats, column, np.float64)
+        return joined_arrays(_arrow_floats, column, np.float64)
     column = unmasked(column)
     if array_kind(column) in "iuf" and column.ndim == 1:
         with np.errstate(over="ignore"):  # a warning would be a fact about a value
             return np.asarray(column).astype(np.float64)
-    return np.array([as_float(item) for item in _items(column)], dtype=np.float64)
+    return np.array([as_float(item) for item in column_items(column)], dtype=np.float64)
 
 
 def filled(column: Any, substitute: Any) -> Any:  # a column of any form
@@ -94,11 +94,11 @@ class LabelCodes:
     def of(self, column: Any) -> NDArray[np.int64]:
         """The place of each value; `UNKNOWN` or `MISSING` where there is none."""
         if is_arrow(column):
-            return _joined(self._of_arrow, column, np.int64)
+            return joined_arrays(self._of_arrow, column, np.int64)
         column = unmasked(column)
         if array_kind(column) not in "OUT-" and column.ndim == 1:
             return self._of_array(np.asarray(column))
-        return self._of_items(_items(column))
+        return self._of_items(column_items(column))
 
     def of_value(self, value: Any) -> int:
         """The place of a single value."""
@@ -186,7 +186,7 @@ def is_arrow(column: Any) -> bool:
     return arrow is not None and isinstance(column, arrow.Array | arrow.ChunkedArray)
 
 
-def _joined(read: Callable[[Any], NDArray], column: Any, dtype: Any) -> NDArray:
+def joined_arrays(read: Callable[[Any], NDArray], column: Any, dtype: Any) -> NDArray:
     """What is read of each piece of an Arrow column, one after the other."""
     found = [read(unwrapped(piece)) for piece in _pieces(column)]
     return found[0].astype(dtype, copy=False) if len(found) == 1 else np.concatenate([np.empty(0, dtype), *found])
@@ -308,7 +308,7 @@ def is_flat(column: Any) -> bool:
     return getattr(column, "ndim", 1) == 1 and not is_string(column)
 
 
-def _items(column: Any) -> Sequence[Any]:
+def column_items(column: Any) -> Sequence[Any]:
     """The values one by one; whatever is not one value for each user is refused."""
     items = as_list(column) if is_flat(column) else None
     if is_list(items):

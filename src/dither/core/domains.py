@@ -26,6 +26,7 @@ RECORDS = "records"  # of numbers and categories
 WHOLE_NUMBERS = "whole numbers"  # records of them, for range queries
 SPARSE = "sparse"  # a few of d keys, each with a number
 BALL = "ball"  # vectors of length at most 1
+WORDS = "words"  # of up to so many codes
 GROUPS = "groups"  # a number, and the group that its user chose
 KINDS: dict[str, tuple[str, ...]] = {  # and the parameters by which a mechanism is made for a domain of that kind
     CATEGORIES: ("k",),
@@ -35,6 +36,7 @@ KINDS: dict[str, tuple[str, ...]] = {  # and the parameters by which a mechanism
     SPARSE: ("d", "s"),
     BALL: ("d",),
     GROUPS: ("groups",),
+    WORDS: ("symbols", "longest"),
 }
 
 _SPREAD = 401  # numbers that stand for all of an interval

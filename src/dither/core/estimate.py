@@ -330,13 +330,14 @@ class Estimate(Tabular):
     def explain(self) -> str:
         """In words: what was estimated, from what, how, and what was promised."""
         spread = np.atleast_1d(self.stderr)
-        size = f"{spread.min():.3g}" if spread.min() == spread.max() else f"{spread.min():.3g} to {spread.max():.3g}"
+        ends = [f"{end:.3g}" for end in (spread.min(), spread.max())] if spread.size else []
+        size = " to ".join(dict.fromkeys(ends))
         lines = [
             f"The {self.question} of {spread.size:,} item{'s' * (spread.size != 1)}, from {self.n:,} reports.",
             f"Collected with {self.source}." if self.source else "",
             f"Privacy of each report: {self.guarantee}.",
             "Standard errors: none."
-            if np.isnan(spread).all()
+            if not spread.size or np.isnan(spread).all()
             else f"Standard errors: {size}. They cover the randomness of the reports, not how the users were found.",
             _POSTERIOR if self._posterior else "",
             *self.notes,

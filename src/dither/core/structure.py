@@ -13,5 +13,6 @@ BUCKETS = "buckets"  # a hash function, then a bucket; those that a user's items
 NOISY_SUM = "noisy sum"  # a hash function, then the sum of the signs that it gives to a user's items, with noise
 SUM_SIGN = "sign of a sum"  # the same, but of the sum only its sign
 ONE_ITEM = "one item"  # of a user's items one is drawn
+PREFIXES = "prefixes"  # a hash function of a prefix, then a bucket; words are searched for
 UNARY_ITEM = "unary item"  # of a user's items one is drawn, and encoded as bits
 POINTS = "points"  # of a lattice in a ball: too many to list even for two dimensions

@@ -43,7 +43,9 @@ def _letter(letter: str) -> str:
 
 
 def written(value: Any) -> str:
-    """A number, a text, or a list of them."""
+    """A number, a text, true or false, or a list of them."""
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, str):
         return quoted(value)
     if is_list(value):

@@ -4,6 +4,7 @@
 | --- | --- | --- |
 | numeric, ordinal | whole numbers, floats, decimals | float64 |
 | categorical, public | text, whole numbers (`7` is the label "7"), booleans ("true", "false") | text |
+| text | text | text |
 | keyvalue | maps, lists of (key, value), structs with a number for each key | map from text or int64 to float64 |
 
 In CSV all is text; there, the keys and values of a `KeyValue` are written as JSON, as in `{"Heat": 5}`.
@@ -278,7 +279,14 @@ _LABELS = ColumnForm(
     lambda attribute: require("pyarrow", "fast").string(),
     _labels,
 )
+_TEXTS = ColumnForm(
+    "text",
+    lambda attribute, kind: is_text_type(kind),
+    lambda attribute: require("pyarrow", "fast").string(),
+    _labels,
+)
 FORMS: Mapping[str, ColumnForm] = {
+    "text": _TEXTS,
     "numeric": _NUMBERS,
     "ordinal": _NUMBERS,
     "categorical": _LABELS,

@@ -34,6 +34,13 @@ def hash_sums(seeds: NDArray[np.uint64], values: NDArray[np.int64], k: int) -> N
     return _loops().hash_sums(seeds, values, k)
 
 
+def bucket_sums(
+    states: NDArray[np.uint64], seeds: NDArray[np.uint64], tables: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """For each fingerprint the sum of what tables, one for each seed, hold at its bucket (`kernels.word_hashing`)."""
+    return (_loops() if states.size * seeds.size >= _MANY else _loaded()).bucket_sums(states, seeds, tables)
+
+
 def bit_counts(packed: NDArray[np.uint8], k: int) -> NDArray[np.int64]:
     """For each of the first k bits, how many rows of packed bytes (lowest bit first) have it set."""
     return _loops().bit_counts(packed, k)

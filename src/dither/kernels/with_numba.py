@@ -10,13 +10,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dither.kernels import hashing
+from dither.kernels import hashing, word_hashing
 
 if TYPE_CHECKING:
     from dither.kernels.finite_field import FiniteField
     from dither.kernels.projective_space import ProjectiveSpace
 
 _mixed = njit(hashing.mixed, inline="always")
+_bucket_of = njit(word_hashing.bucket_of, inline="always")
 _ITEMS = 4096  # categories at a time: their counters stay in the first-level cache
 _PLANES = 8
 _GATHER = np.uint64(0x0102040810204080)
@@ -43,6 +44,23 @@ def _hash_support(low, high, start, width, spread, counts):
             a, b, edge, reach = low[i], high[i], start[i], width[i]
             for v in range(items.size):
                 block[v] += np.uint32(np.uint32(_mixed(items[v], a, b) - edge) < reach)
+
+
+def bucket_sums(
+    states: NDArray[np.uint64], seeds: NDArray[np.uint64], tables: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """See `kernels.bucket_sums`."""
+    total = np.zeros(len(states))
+    _bucket_sums(states, seeds, np.ascontiguousarray(tables), np.uint64(tables.shape[1]), total)
+    return total
+
+
+@njit(nogil=True)
+def _bucket_sums(states, seeds, tables, buckets, total):
+    for i in range(seeds.size):
+        seed, table = seeds[i], tables[i]
+        for v in range(states.size):
+            total[v] += table[np.intp(_bucket_of(states[v] ^ seed, buckets))]
 
 
 def hash_sums(seeds: NDArray[np.uint64], values: NDArray[np.int64], k: int) -> NDArray[np.int64]:

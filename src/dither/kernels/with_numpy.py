@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.kernels.hashing import SPREAD, buckets, halves, mixed
+from dither.kernels.word_hashing import word_buckets
 
 if TYPE_CHECKING:
     from dither.kernels.finite_field import FiniteField
@@ -24,6 +25,16 @@ def hash_support(seeds: NDArray[np.uint64], values: NDArray, k: int, g: int) -> 
 def hash_sums(seeds: NDArray[np.uint64], values: NDArray[np.int64], k: int) -> NDArray[np.int64]:
     """See `kernels.hash_sums`."""
     return _summed(seeds, k, 2, lambda hashed, rows: values[rows] @ (2 * hashed.astype(np.int64) - 1))
+
+
+def bucket_sums(
+    states: NDArray[np.uint64], seeds: NDArray[np.uint64], tables: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """See `kernels.bucket_sums`."""
+    total = np.zeros(len(states))
+    for seed, table in zip(seeds, tables, strict=True):
+        total += table[word_buckets(seed, states, table.size).astype(np.intp)]
+    return total
 
 
 def _summed(

@@ -5,6 +5,7 @@ from .collision import CoCo as CoCo
 from .collision import Collision as Collision
 from .grr import GRR as GRR
 from .hadamard import Hadamard as Hadamard
+from .heavy_hitters import HeavyHitters as HeavyHitters
 from .histogram import Histogram as Histogram
 from .histogram import OneHotGaussian as OneHotGaussian
 from .hybrid import Hybrid as Hybrid
@@ -25,6 +26,8 @@ from .quantile_wave import QuantileWave as QuantileWave
 from .sampled import Sampled as Sampled
 from .sampled import SampledDuchi as SampledDuchi
 from .sampled import Split as Split
+from .sketches import CountMeanSketch as CountMeanSketch
+from .sketches import HadamardSketch as HadamardSketch
 from .subset import SubsetSelection as SubsetSelection
 from .succinct import SignSum as SignSum
 from .succinct import Succinct as Succinct

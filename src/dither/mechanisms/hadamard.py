@@ -105,10 +105,12 @@ class Hadamard(Mechanism[Estimate]):
         position = positions(self.law, tape, rows)
         half = np.uint64(self.codes // 2)
         outside = position >= half
-        reports["value"] = _code(values.astype(np.uint64) + _ONE, np.where(outside, position - half, position), outside)
+        reports["value"] = code_at(
+            values.astype(np.uint64) + _ONE, np.where(outside, position - half, position), outside
+        )
 
 
-def _code(row: Words, index: Words, odd: NDArray[np.bool_]) -> Words:
+def code_at(row: Words, index: Words, odd: NDArray[np.bool_]) -> Words:
     """The index-th code whose overlap with `row` has even (or odd) parity."""
     pivot = row & (~row + _ONE)  # lowest set bit
     low = index & (pivot - _ONE)
@@ -118,14 +120,14 @@ def _code(row: Words, index: Words, odd: NDArray[np.bool_]) -> Words:
 
 
 def walsh_hadamard(counts: NDArray[Any]) -> NDArray[Any]:
-    """sum_j (-1)^popcount(r & j) counts[j] for every r, in K log2 K additions.
+    """sum_j (-1)^popcount(r & j) counts[j] for every r, in K log2 K additions; of a table, row by row.
 
     >>> walsh_hadamard(np.array([1, 2, 3, 4])).tolist()
     [10, -2, -4, 0]
     """
-    spectrum = counts.copy()
+    spectrum = np.array(counts, order="C")  # a copy
     step = 1
-    while step < spectrum.size:
+    while step < spectrum.shape[-1]:
         pairs = spectrum.reshape(-1, 2, step)
         pairs[:, 0], pairs[:, 1] = pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]
         step *= 2

@@ -112,9 +112,16 @@ class LocalHash(Mechanism[Estimate]):
 
     @cached_property
     def reading(self) -> Reading[Estimate]:
+        return self._of_fresh_hashes if self._of_shared_hashes is None else self._of_shared_hashes
+
+    @cached_property
+    def _of_shared_hashes(self) -> CohortFrequencies | None:
+        """The reading where reports are counted by cohort and bucket."""
         if self.cohorts is None:
-            return self._of_fresh_hashes
-        return CohortFrequencies(self.k, self.g or 2, self.cohorts, self.law.inside)
+            return None
+        p, g, alone = self.law.inside, self.law.outputs, PairSupport(Fraction(0), Fraction(0))
+        oracle = Frequencies(g, p, (1 - p) / (g - 1), pairs=alone, supported=Supported(1, 1))  # of one bucket of g
+        return CohortFrequencies(self.k, self.cohorts, oracle)
 
     @cached_property
     def _of_fresh_hashes(self) -> Frequencies:
@@ -127,9 +134,7 @@ class LocalHash(Mechanism[Estimate]):
         return None if self.cohorts is not None else self._of_fresh_hashes.along(shape, axes)
 
     def report_worth(self) -> Worths:
-        if self.cohorts is None:
-            return self._of_fresh_hashes.worths()
-        return CohortFrequencies(self.k, self.g or 2, self.cohorts, self.law.inside).worths()
+        return (self._of_fresh_hashes if self._of_shared_hashes is None else self._of_shared_hashes).worths()
 
     def honest_sums(self, tally: Tally) -> Sums:
         low, high = float((1 - self.law.inside) / (self.law.outputs - 1)), float(self.law.inside)

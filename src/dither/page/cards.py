@@ -24,6 +24,7 @@ from dither.page.figures import (
     distribution,
     domain,
     heat_map,
+    scrolled_table,
     whiskers,
 )
 from dither.planning import Plan
@@ -36,16 +37,23 @@ Floats = NDArray[np.float64]
 
 NOBODY = "Nobody was asked yet, so nothing is known."
 _MOST_BARS, _MOST_KEYS, _MOST_PAIRS = 20, 15, 6
+_MOST_FOUND = 100  # bars of a list whose items nobody knew beforehand
 _FEW_VALUES = 12  # whole numbers up to so many are bars with a name each
 _LISTED = 40  # pairs that are not drawn
 _HEADINGS = {
     "means": "Means",
     "shares": "Shares of users",
+    "words": "What nobody had listed",
     "tables": "Combinations",
     "keys": "Keys and their values",
     "ranges": "Several attributes together",
 }
 _TENTH = 0.004  # an error for which a share has one digit behind the point
+_NONE_FOUND = "None stands out of the noise: with so many reports, at this epsilon, nobody could tell one."
+_SEARCHED = (
+    "The search looked at beginnings of growing length, each by the reports of other users, and went on from those "
+    "that may be frequent:"
+)
 _AT_ONCE = " The largest of many are in part the luckiest, so these intervals are wider: 95% for all at once."
 
 
@@ -72,6 +80,7 @@ class Cards:
         ways = {
             "means": self._shares,
             "shares": self._shares,
+            "words": self._found,
             "tables": self._tables,
             "keys": self._keys,
             "ranges": self._ranges,
@@ -176,6 +185,21 @@ class Cards:
         else:
             body = [distribution(axis, items)]
         body += self._refined(estimate, share=not question.averages)
+        return self._card(question, question.title, estimate.n, body, estimate.notes)
+
+    def _found(self, question: Question) -> Markup:
+        """A ranking whose items are part of the answer, and how deep they were looked for."""
+        estimate = self.estimates.single(str(question))
+        items = self._items(str(question), estimate)
+        rows = range(min(len(items.value), _MOST_FOUND))
+        body = [element("p", question.caption)] if question.caption else []
+        body.append(bars(items, rows, ranked=True) if rows else element("p", _NONE_FOUND, class_="rest"))
+        if len(items.value) > _MOST_FOUND:
+            body.append(element("p", f"And {len(items.value) - _MOST_FOUND:,} more.", class_="rest"))
+        searched = question.search_table(estimate)
+        if searched is not None:
+            table = scrolled_table("How deep the search went", list(searched.columns), searched.rows())
+            body += [element("p", _SEARCHED), table]
         return self._card(question, question.title, estimate.n, body, estimate.notes)
 
     def _tables(self, question: Question) -> Markup:

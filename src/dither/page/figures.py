@@ -4,7 +4,7 @@ Each is made of a drawing (`svg`) and of text that the browser sets. Nothing her
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,18 +62,18 @@ class ErrorBars:
         return chosen[np.argsort(-self.value[chosen], kind="stable")].tolist()
 
 
-def bars(items: ErrorBars, rows: Sequence[int]) -> Markup:
-    """Shares, one a line."""
+def bars(items: ErrorBars, rows: Sequence[int], *, ranked: bool = False) -> Markup:
+    """Shares, one a line; with the number of each, if they are `ranked`."""
     shown = np.array(rows, dtype=np.intp)
     ends = [items.high[shown], items.value[shown], *([] if items.truth is None else [items.truth[shown]])]
     most = min(1.0, _largest(np.concatenate(ends)))
     return _lines(
         (
-            element("span", given(items.names[row]), class_="label"),
+            element("span", f"{place}. " if ranked else "", given(items.names[row]), class_="label"),
             items.written(row, share=True),
             bar(float(items.value[row]), float(items.low[row]), float(items.high[row]), most, items.true(row)),
         )
-        for row in rows
+        for place, row in enumerate(rows, 1)
     )
 
 
@@ -114,6 +114,25 @@ def between(items: ErrorBars, row: int, ends: tuple[float, float]) -> Markup:
 def domain(ends: tuple[float, float]) -> Markup:
     """The ends of a domain, to be set under a drawing."""
     return element("p", *(element("span", plain_number(end)) for end in ends), class_="ends")
+
+
+def scrolled_table(
+    name: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], texts: Iterable[int] = (0,)
+) -> Markup:
+    """A table that scrolls inside itself; `texts` are the columns that hold no numbers."""
+    words = set(texts)
+    kinds = [None if place in words else "right" for place in range(len(heads))]
+    head = (element("th", text, scope="col", class_=kind) for text, kind in zip(heads, kinds, strict=True))
+    lines = (
+        element(
+            "tr",
+            element("th", row[0], scope="row"),
+            *(element("td", cell, class_=kind) for cell, kind in zip(row[1:], kinds[1:], strict=True)),
+        )
+        for row in rows
+    )
+    table = element("table", element("thead", element("tr", *head)), element("tbody", *lines))
+    return element("div", table, class_="scroll", tabindex=0, role="region", aria_label=name)
 
 
 def _lines(rows: Any) -> Markup:

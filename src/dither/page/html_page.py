@@ -25,6 +25,7 @@ from dither.display.significant_digits import UNKNOWN, number, percent, percent_
 from dither.errors import ParameterError
 from dither.page.cards import Cards
 from dither.page.export import checked, checked_truth, compared, people
+from dither.page.figures import scrolled_table
 from dither.planning import Plan
 from dither.planning.group_estimates import GroupEstimates
 from dither.planning.plan_estimates import PlanEstimates
@@ -225,7 +226,7 @@ def _answers(queries: Sequence[Query]) -> Markup:
             row += ["", ""] if truth is None else [percent(truth, error), "yes" if low <= truth <= high else "no"]
         rows.append(row)
     heads = ["users for whom", "share", "95% interval", *(["truth", "inside"] if known else [])]
-    return _table("Answers to queries", heads, rows)
+    return scrolled_table("Answers to queries", heads, rows)
 
 
 def _by_group(found: GroupEstimates) -> Markup:
@@ -264,7 +265,9 @@ def _group_table(found: GroupEstimates, question: str) -> Markup:
     names = [str(first.item_names[item]) or "all users" for item in items.tolist()]
     rest = mean.size - len(items)
     caption = question + (f", the {len(items)} largest of {mean.size:,}" if rest else "")
-    return element("div", element("h3", given(caption, 120)), _table(caption, [found.name, "reports", *names], rows))
+    return element(
+        "div", element("h3", given(caption, 120)), scrolled_table(caption, [found.name, "reports", *names], rows)
+    )
 
 
 # How far it can be trusted -------------------------------------------------------------------------------------------
@@ -309,7 +312,7 @@ def _errors(plan: Plan, estimates: PlanEstimates, truth: Mapping[str, Any] | Non
     return element(
         "section",
         element("h2", "Predicted and realised error", id="errors"),
-        _table("Errors", ["question", "numbers", *heads.values()], rows),
+        scrolled_table("Errors", ["question", "numbers", *heads.values()], rows),
         *(element("p", line, class_="prose") for line in told),
     )
 
@@ -357,7 +360,7 @@ def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
         element("h2", "The plan", id="plan"),
         element("div", *(element("p", line) for line in plan.explain().splitlines()), class_="prose"),
         element("h3", "Who is asked what"),
-        _table("The plan", heads, rows, texts=(0, 1, 7)),
+        scrolled_table("The plan", heads, rows, texts=(0, 1, 7)),
         element(
             "p", "A certificate is computed from the integers that the mechanism samples, not measured.", class_="prose"
         ),
@@ -374,7 +377,7 @@ def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
             "Everybody reports, also who has no answer, since silence would tell something: there are substitutes.",
             class_="prose",
         ),
-        _table("What counts as what", counted, substitutes, texts=range(4)),
+        scrolled_table("What counts as what", counted, substitutes, texts=range(4)),
         element("p", *identity, class_="prose"),
     )
 
@@ -396,6 +399,8 @@ def _counts_as(attribute: Asked) -> list[Any]:
     """Its values, what a missing one counts as, and what one does that does not fit."""
     if attribute.kind == "categorical":
         return [f"{attribute.k:,} labels", given(attribute.substitute), given(attribute.other)]
+    if attribute.kind == "text":
+        return [attribute.in_words, "no word", "no word"]
     ends = f"{plain_number(attribute.low)} to {plain_number(attribute.high)}"
     if attribute.kind == "keyvalue":
         held = f"up to {attribute.size:,} of {attribute.d:,} keys, with a value from {ends}"
@@ -424,7 +429,9 @@ def _left_out(dropped: Mapping[str, int]) -> Markup:
     return element(
         "section",
         element("h2", "Reports that were left out", id="left-out"),
-        _table("Reports that were left out", ["reason", "reports", "what is wrong with them"], rows, texts=(0, 2)),
+        scrolled_table(
+            "Reports that were left out", ["reason", "reports", "what is wrong with them"], rows, texts=(0, 2)
+        ),
         element("p", told, class_="prose"),
     )
 
@@ -475,20 +482,3 @@ def _version() -> str:
     from dither import __version__
 
     return __version__
-
-
-def _table(name: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], texts: Iterable[int] = (0,)) -> Markup:
-    """A table that scrolls inside itself; `texts` are the columns that hold no numbers."""
-    words = set(texts)
-    kinds = [None if place in words else "right" for place in range(len(heads))]
-    head = (element("th", text, scope="col", class_=kind) for text, kind in zip(heads, kinds, strict=True))
-    lines = (
-        element(
-            "tr",
-            element("th", row[0], scope="row"),
-            *(element("td", cell, class_=kind) for cell, kind in zip(row[1:], kinds[1:], strict=True)),
-        )
-        for row in rows
-    )
-    table = element("table", element("thead", element("tr", *head)), element("tbody", *lines))
-    return element("div", table, class_="scroll", tabindex=0, role="region", aria_label=name)

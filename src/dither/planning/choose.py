@@ -74,7 +74,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.domains import CATEGORIES, SPARSE, Records, UnitInterval
+from dither.core.domains import CATEGORIES, SPARSE, WORDS, Records, UnitInterval
 from dither.core.exact import share_below
 from dither.core.mechanism import Mechanism, Reading
 from dither.core.schedule import ONCE, Schedule
@@ -643,7 +643,7 @@ def report_variance(reading: Any, unit: Unit, place: int, users: Population | No
     if reading.domain.kind == SPARSE:
         reading = replace(reading, about=unit[place].needs)
     cells = unit[place].cells
-    if users is None:
+    if users is None or reading.domain.kind == WORDS:  # whoever has a word, it is one of many
         return reading.worst_variance(share) if cells is None else worst_weighted_variance(reading, cells, share)
     if reading.domain.kind == CATEGORIES:  # noise is the same for every population; who is asked is not
         shares = np.bincount(users.values, weights=users.weights, minlength=reading.domain.k)

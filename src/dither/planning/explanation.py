@@ -113,8 +113,16 @@ def _explained(plan: "Plan") -> str:
     }
     remarks = sorted({remark for remark in remarked.values() if remark})
     lines += [f"{_listed([name for name in remarked if remarked[name] == remark])}: {remark}" for remark in remarks]
+    lines += _lists(plan)
     lines += [*_weights(plan), *_server(plan), _liars(plan), _whom(plan)]
     return "\n".join(lines)
+
+
+def _lists(plan: "Plan") -> list[str]:
+    """What questions that find their items themselves will find."""
+    told = plan.prediction.lists
+    found = {str(each): each.forecast_in_words(told[str(each)]) for each in plan.measured if str(each) in told}
+    return [f"{name}: {said}" for name, said in found.items() if said]
 
 
 def _phases(plan: "Plan") -> list[str]:

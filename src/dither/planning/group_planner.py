@@ -120,6 +120,12 @@ def _outside(prior: Mapping[str, Any], regions: Mapping[str, Any]) -> Mapping[st
 def _refuse_fits(plans: Mapping[str, Plan]) -> None:
     """What is answered by a fit to reports of one kind has no sum over several budgets."""
     fitted = [question for plan in plans.values() for question in plan.measured if question.answers_conditions]
+    searched = [question for plan in plans.values() for question in plan.measured if question.found]
+    if searched and len(plans) > 1:
+        raise ParameterError(
+            f"{searched[0]} finds its items itself, and lists of users with different budgets are not put together: "
+            "give one epsilon for all, or make a plan for each budget"
+        )
     if fitted and len(plans) > 1:
         raise ParameterError(
             f"{fitted[0]}: ranges are fitted to reports of one kind, and people who choose budgets send several: ask "

@@ -14,6 +14,8 @@ command prints it. Nothing here can know what the table is, so nothing here can 
 - Texts are labels if there are few (at most `most_labels`, and at most half as many as rows), and else left out as
   identifiers or free text. Devices will hold labels that no sample has, so there is a label for others, and one for
   what is missing if something is.
+- Texts that are named as such (`texts`) are asked for their most frequent values, of which nobody has a list: their
+  alphabet is what nearly all rows are written with, and their length what nearly all rows have.
 - True and false are two labels.
 - Whole numbers, also as floats, are ordinal if at most `most_values` values lie between their ends. Others are numeric.
 - The ends of a number are moved outward to multiples of 1, 2, 2.5 or 5 times a power of ten. Those of a numeric
@@ -27,7 +29,8 @@ command prints it. Nothing here can know what the table is, so nothing here can 
 """
 
 import textwrap
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,13 +39,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core import toml
-from dither.core.checks import checked_count, checked_real
+from dither.core.checks import checked_count, checked_list, checked_real
 from dither.core.columns import floats_of, is_number_type, is_text_type, unwrapped
 from dither.core.sparse_columns import MOST_KEYS
+from dither.core.texts import TextCodes
+from dither.core.words import LONGEST
 from dither.display.table import TextTable
 from dither.errors import ParameterError, require
 from dither.planning.table_streams import arrow_table, is_table
-from dither.schema import MOST_LABELS, Asked, Categorical, KeyValue, Numeric, Ordinal, Schema
+from dither.schema import MOST_LABELS, Asked, Categorical, KeyValue, Numeric, Ordinal, Schema, Text
 
 if TYPE_CHECKING:
     import pyarrow
@@ -55,13 +60,17 @@ _EDIT = (
     "This is a guess, to be read and edited. Remove what you do not ask about. Add labels that the sample lacks. Set "
     "ends to what everybody knows: values beyond are moved to the nearer end, and a narrower range has a smaller error."
 )
-_HELD = 0.99  # of users hold at most `size` keys
+_HELD = 0.99  # of users hold at most `size` keys, and texts of at most the length
+_LATIN, _DIGITS = "abcdefghijklmnopqrstuvwxyz", "0123456789"
+_COMMON = 0.001  # of rows hold a character that is in the alphabet
+_REST = 64  # characters beside letters and digits, at most; of more, texts are bytes of UTF-8
 _ROW_NUMBERS = 20  # as many numbers that follow one another are no accident
 _RUN_TOGETHER = (
     "its numbers are too large or too close together to be told apart as floating point numbers; subtract what they "
     "have in common with a query (SQL)"
 )
 _WIDTH = 100
+_LISTED = 12  # names of columns
 _SHOWN = 3
 
 
@@ -126,11 +135,18 @@ class Inferred:
 
 
 def infer(
-    table: Any, *, most_labels: int = 1_000, most_values: int = 1_000, most_keys: int = 10_000, tails: float = 0.001
+    table: Any,
+    *,
+    most_labels: int = 1_000,
+    most_values: int = 1_000,
+    most_keys: int = 10_000,
+    tails: float = 0.001,
+    texts: Sequence[str] = (),
 ) -> Inferred:
     """A schema guessed from a table of public or sample data: of Arrow, pandas, Polars or DuckDB, lazy or not.
 
-    Never of private data: labels and ends are copied out of the table, and everybody sees them.
+    Never of private data: labels and ends are copied out of the table, and everybody sees them. `texts` names columns
+    whose most frequent values are the question, and need no labels (`dither.Text`).
 
     >>> import pyarrow
     >>> sample = pyarrow.table({"age": [34, 51, 28, 67], "job": ["nurse", "driver", "nurse", None]})
@@ -149,7 +165,12 @@ def infer(
     if not 0 <= limits.tails < 0.5:
         raise ParameterError("tails must be at least 0 and below 0.5: the share of numbers beyond each end")
     names, columns, rows = _columns(table)
-    guesses = tuple(_guess(name, column, rows, limits) for name, column in zip(names, columns, strict=True))
+    free = checked_list('texts is a list of names of columns, as in texts=["word"]', texts, 0, len(names))
+    if not all(name in names for name in free):
+        raise ParameterError(f"texts names a column that this table does not have; it has {', '.join(names[:_LISTED])}")
+    guesses = tuple(
+        _guess(name, column, rows, limits, name in free) for name, column in zip(names, columns, strict=True)
+    )
     found = {guess.column: guess.attribute for guess in guesses if guess.attribute}
     if not found:
         reasons = "; ".join(f"{guess.column}: {guess.why}" for guess in guesses[:_SHOWN])
@@ -178,7 +199,7 @@ def _columns(table: Any) -> tuple[list[str], list["pyarrow.ChunkedArray"], int]:
     return names, found.columns, found.num_rows
 
 
-def _guess(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Limits) -> Guess:
+def _guess(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Limits, free: bool = False) -> Guess:
     """What one column is."""
     pa = require("pyarrow", "fast")
     try:
@@ -186,7 +207,8 @@ def _guess(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Limits)
     except ParameterError:
         return Guess(name, None, "the name of an attribute has no brackets or line breaks; rename the column")
     try:
-        attribute, why = _attribute(name, _decoded(column), rows, limits)
+        known = _decoded(column)
+        attribute, why = _free_text(known, rows) if free else _attribute(name, known, rows, limits)
     except (pa.ArrowException, UnicodeDecodeError):
         attribute, why = None, "its values cannot be read"
     return Guess(name, attribute, why)
@@ -233,9 +255,11 @@ def _labels(name: str, column: "pyarrow.ChunkedArray", rows: int, limits: Limits
         return None, "every value is the same"
     if len(seen) > limits.labels or 2 * len(seen) > rows:
         reason = f"{len(seen):,} different texts in {rows:,} rows: an identifier or free text"
-        return None, reason + (
-            f"; they are numbers: cast({_quoted(name)} as double) in a query (SQL)" * _all_numbers(seen)
-        )
+        if _all_numbers(seen):
+            reason += f"; they are numbers: cast({_quoted(name)} as double) in a query (SQL)"
+        elif _repeated(column) > rows / 2:
+            reason += "; many come again: name it as a text to ask for the most frequent"
+        return None, reason
     texts = sorted(seen.to_pylist())
     why = f"{len(texts):,} labels seen{_absent(column.null_count, rows)}"
     return _categorical(texts, column.null_count, "other"), why
@@ -258,6 +282,43 @@ def _all_numbers(texts: Any) -> bool:
     except pa.ArrowException:
         return False
     return True
+
+
+# Texts --------------------------------------------------------------------------------------------------------------
+
+
+def _repeated(column: "pyarrow.ChunkedArray") -> int:
+    """How many rows have a text that another one has, too."""
+    counts = column.drop_null().value_counts().field("counts").to_numpy()
+    return int(counts[counts > 1].sum())
+
+
+def _free_text(column: "pyarrow.ChunkedArray", rows: int) -> tuple[Asked | None, str]:
+    """A text in whose alphabet and length nearly all rows can be written."""
+    if not is_text_type(column.type):
+        return None, "it was named as a text, and is none"
+    found = column.drop_null().value_counts()
+    counts, bare = found.field("counts").to_numpy(), TextCodes(LONGEST, None, fold=True, trim=True)
+    texts = [bare.canonical(text) for text in found.field("values").to_pylist()]
+    letters: Counter[str] = Counter()
+    for text, count in zip(texts, counts.tolist(), strict=True):
+        letters.update(dict.fromkeys(text, count))
+    common = {letter for letter, count in letters.items() if count >= _COMMON * rows}
+    rest = sorted(letter for letter in common - {*_LATIN, *_DIGITS} if bare.canonical(f"a{letter}a") == f"a{letter}a")
+    latin, digits = (kind if common & set(kind) else "" for kind in (_LATIN, _DIGITS))
+    alphabet = latin + digits + "".join(rest)
+    alphabet = alphabet if len(alphabet) >= 2 and len(rest) <= _REST else None
+    lengths = np.array([len(text) if alphabet else len(text.encode("utf-8", "replace")) for text in texts])
+    order = np.argsort(lengths, kind="stable")
+    enough = np.searchsorted(np.cumsum(counts[order]), _HELD * counts.sum())
+    attribute = Text(int(np.clip(lengths[order][min(enough, len(order) - 1)], 1, LONGEST)), alphabet)
+    fits = np.array([isinstance(attribute.codes.word(text), bytes) for text in texts])
+    beyond = int(counts[~fits].sum())
+    if beyond == counts.sum():
+        return None, "no text of it is as short as one that can be asked about"
+    lost = f"; {beyond / rows:.2%} are longer or hold other characters, and count as no word" if beyond else ""
+    why = f"{len(texts):,} different texts of up to {lengths.max():,} {attribute.codes.units} seen"
+    return attribute, why + _absent(column.null_count, rows) + lost
 
 
 # Numbers ------------------------------------------------------------------------------------------------------------
@@ -458,6 +519,9 @@ def _domain(attribute: Asked | None) -> str:
         return ""
     if attribute.kind == "categorical":
         return f"{attribute.k:,} labels"
+    if attribute.kind == "text":
+        letters = "" if attribute.alphabet is None else f" of {len(attribute.alphabet)}"
+        return f"up to {attribute.longest} {attribute.codes.units}{letters}"
     span = f"{_text(attribute.low)} to {_text(attribute.high)}"
     return f"{attribute.size} of {attribute.d:,} keys, {span}" if attribute.kind == "keyvalue" else span
 

@@ -386,8 +386,20 @@ def _made(schema: Schema, chooser: Chooser, ways: list[Way], users: int, weights
         of_numbers,
         math.sqrt(worst.cost_of(best) / users),
         goal="" if chooser.goal == "rmse" else chooser.goal,
+        lists=_forecasts(chooser, best, shares),
     )
     return _plan(schema, chooser, best, users, prediction)
+
+
+def _forecasts(chooser: Chooser, way: Way, shares: Sequence[float]) -> dict[str, Mapping[str, float]]:
+    """Of questions that find their items themselves: what they will find, in each round."""
+    turnout, found = float(chooser.schedule.turnout), dict[str, Mapping[str, float]]()
+    for unit, mechanism, share in zip(way.units, way.mechanisms, shares, strict=True):
+        for question in unit:
+            told = question.forecast(mechanism, chooser.n * share * turnout, chooser.users.get(question))
+            if told is not None:
+                found[str(question)] = told
+    return found
 
 
 def _counted(chooser: Chooser, way: Way) -> float:

@@ -35,6 +35,7 @@ class Prediction(NamedTuple):
     unshuffled: Mapping[str, float] = _NONE  # of a plan for a crowd: errors with the same epsilon and no shuffler
     goal: str = ""  # "maximum" where `compared` is the largest error / scale of all numbers, with a confidence of 95%
     asked: Mapping[str, "Prediction"] = _NONE  # of a plan with groups: what users of each budget are asked
+    lists: Mapping[str, Mapping[str, float]] = _NONE  # of questions that find their items: what they will find
     one_phase: Mapping[str, float] = _NONE  # of a plan with phases: errors if the same users were asked in one
 
     def stored(self) -> dict[str, Any]:
@@ -61,6 +62,7 @@ class PredictionFormat(msgspec.Struct, forbid_unknown_fields=True):
     unshuffled: dict[str, Size] = {}
     goal: Literal["", "maximum"] = ""
     asked: dict[str, "PredictionFormat"] = {}
+    lists: dict[str, dict[str, Size]] = {}
     one_phase: dict[str, Size] = {}
 
 
@@ -79,6 +81,8 @@ def checked_prediction(stored: PredictionFormat, asked: tuple[Question, ...]) ->
         frozenset(),
     }:
         reason = "mean_of_rounds, change, unshuffled and one_phase: expected one number for each question, or none"
+    elif not set(stored.lists) <= names:
+        reason = "lists: expected questions of the plan"
     elif wrong := _wrong_weights(stored, asked):
         reason = wrong
     else:

@@ -6,7 +6,8 @@ the prior was right or not. It must come from public knowledge, never from the d
 
 For a number: values, a pair (values, weights), a pair (counts, edges) as `numpy.histogram` returns it, or a name:
 `"uniform"`, `"beta(5, 2)"` over the domain, `"normal(40_000, 15_000)"` in its units. For categories: values,
-`"uniform"` or `"zipf(1.1)"` in the order of the labels. For both: a mapping from value or label to share. For keys:
+`"uniform"` or `"zipf(1.1)"` in the order of the labels. For both: a mapping from value or label to share. For texts:
+values, a mapping from text to share, or `"zipf(1.0, 50_000)"`, an exponent and a number of words. For keys:
 the vectors of some users, in any form of a column, or a pair (vectors, weights).
 
 **Several attributes.** A prior is about one attribute. What is asked about two at once, a product or a number in
@@ -25,9 +26,11 @@ from dither.core.domains import CATEGORIES, UnitInterval
 from dither.errors import DomainError, ParameterError
 from dither.planning.table_streams import is_column
 from dither.questions.question import Question
-from dither.schema import Schema
+from dither.schema import MOST_LABELS, Schema
 from dither.utility.population import Population, population
 
+_ZIPF = re.compile(r"zipf\((?P<exponent>[0-9]*\.?[0-9]+)(?:,(?P<words>[0-9]{1,7}))?\)")
+_WORDS = 100_000  # different ones, where nobody says how many
 _NORMAL = re.compile(r"normal\((.+),(.+)\)")
 _MOST_POINTS = 4000  # kinds of users, where several attributes are looked at together
 
@@ -137,6 +140,8 @@ def _advice(question: Question) -> str:
     attribute = question.attribute
     if attribute.kind == "keyvalue":
         return "give the vectors of some users, as a list of dictionaries, or a pair (vectors, weights)"
+    if attribute.kind == "text":
+        return 'give texts, a mapping from text to share, or "zipf(1.0, 50_000)": an exponent and a number of words'
     if attribute.kind == "categorical":
         return 'give values, a mapping from label to share, "uniform" or "zipf(1.1)"'
     middle, spread = attribute.centre, attribute.half_width / 3
@@ -178,6 +183,8 @@ def _named(question: Question, text: str) -> Population:
     attribute = question.attribute
     if attribute.kind == "keyvalue":
         raise ParameterError(_advice(question))
+    if attribute.kind == "text":
+        return _zipf_words(question, text)
     if attribute.kind == "categorical" or (text.startswith("zipf") and question.shape):
         return population(question.domain, text)
     normal = _NORMAL.fullmatch(text.strip().lower().replace(" ", ""))
@@ -188,6 +195,16 @@ def _named(question: Question, text: str) -> Population:
             mean = spread = float("nan")
         text = f"normal({(mean - attribute.centre) / attribute.half_width!r}, {spread / attribute.half_width!r})"
     return _in_units(question, population(UnitInterval(), text))
+
+
+def _zipf_words(question: Question, text: str) -> Population:
+    """Words of which only the shares are known: they are words without codes."""
+    domain: Any = question.domain
+    said = _ZIPF.fullmatch(text.strip().lower().replace(" ", "").replace("_", ""))
+    if said is None or not 1 <= int(said["words"] or _WORDS) <= MOST_LABELS:
+        raise ParameterError(_advice(question))
+    shares = np.arange(1, int(said["words"] or _WORDS) + 1) ** -float(said["exponent"])
+    return Population(np.zeros(len(shares), dtype=domain.dtype), shares / shares.sum())
 
 
 def _in_units(question: Question, users: Population) -> Population:

@@ -191,6 +191,10 @@ class RoundEstimates(Tabular, Mapping[Period, PlanEstimates]):
     def _combined(self, question: str, weights: Mapping[Period, float], what: str, *, apart: bool) -> Estimate:
         terms, kept = tuple(self[period].single(question) for period in weights), tuple(weights.values())
         name = terms[0].question
+        if name not in self.variances:
+            raise ParameterError(
+                f"{name} is a list, and each round has items of its own: series({name!r}) shows them beside each other"
+            )
         value = sum((w * np.asarray(each.value) for w, each in zip(kept, terms, strict=True)), np.zeros(()))
         causes = [self.variances[name][period] for period in weights]
         variance = combined_variance(self.plan.schedule, causes, kept)
@@ -215,10 +219,15 @@ class RoundEstimates(Tabular, Mapping[Period, PlanEstimates]):
     # The protocol of results -----------------------------------------------------------------------------------
 
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> dict[str, Interval]:
-        """For each question its intervals, a row a round; if `simultaneous`, all of them hold at once."""
+        """For each question its intervals, a row a round; if `simultaneous`, all of them hold at once.
+
+        Without lists, of which each round has items of its own.
+        """
         sizes = {name: sum(np.size(each[name].value) for each in self.values()) for name in self.questions}
         total, found = sum(sizes.values()), {}
         for name in self.questions:
+            if len({np.size(each[name].value) for each in self.values()}) > 1:
+                continue
             ends = []
             for each in self.values():
                 size = np.size(each[name].value)
@@ -400,12 +409,12 @@ def _causes(plan: "Plan", tally: PlanTally, found: PlanEstimates) -> Iterator[tu
     """
     everybody = plan.estimate(tally, users=MOST_WHOLE)
     users = plan.users_behind([part.n for part in tally.parts.values()])
-    queried = {str(question) for question in plan.measured if question.answers_conditions}
+    apart = {str(each) for each in (*plan.measured, *plan.derived) if each.answers_conditions or each.found}
     derived = {str(question) for question in plan.derived}
     again = dict(_drawn_again(plan, tally, found))
     for name in found:
-        if name in queried:
-            continue  # ranges: each query has an error of its own
+        if name in apart:
+            continue  # ranges: each query has an error of its own; and of lists, each has items of its own
         estimate = found.single(name)
         total, beyond = (np.asarray(each.single(name).stderr) ** 2 for each in (found, everybody))
         if plan.schedule.mode == ONE:
@@ -442,7 +451,7 @@ def _drawn_again(plan: "Plan", tally: PlanTally, found: PlanEstimates) -> Iterat
         alone = dict(part.estimates(own, plan.guarantee, users)) if own.n else {}
         for place, question in enumerate(part.questions):
             name = str(question)
-            if question not in alone or name not in found or question.answers_conditions:
+            if question not in alone or name not in found or question.answers_conditions or question.found:
                 continue
             decoded = question.decode(alone[question])
             if not np.allclose(decoded.stderr, found.single(name).stderr, rtol=1e-9, atol=0.0):

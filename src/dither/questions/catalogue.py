@@ -21,6 +21,7 @@ from dither.questions.ranges import RangesOf
 from dither.questions.spreads import SquareOf, StdOf, VarianceOf
 from dither.questions.tables import TableOf
 from dither.questions.top_keys import TopOf
+from dither.questions.top_words import TopWordsOf
 from dither.questions.totals import CountOf, EveryoneOf, SumOf
 from dither.schema import Schema
 
@@ -28,7 +29,19 @@ _KNOWN: list[type[Question]] = [
     *(MeanOf, DistributionOf, CumulativeOf, MagnitudeOf, HistogramOf, MissingOf),
     *(PresenceOf, KeyMeanOf, ConditionalMeanOf, FrequencyOf),
     *(RangesOf, TableOf, ShareOf),
-    *(MedianOf, QuantileOf, VarianceOf, StdOf, SumOf, CountOf, EveryoneOf, CovarianceOf, CorrelationOf, TopOf),
+    *(
+        MedianOf,
+        QuantileOf,
+        VarianceOf,
+        StdOf,
+        SumOf,
+        CountOf,
+        EveryoneOf,
+        CovarianceOf,
+        CorrelationOf,
+        TopOf,
+        TopWordsOf,
+    ),
     *(GroupMeansOf, GroupSharesOf, GroupSumsOf, SquareOf, ProductOf),
 ]
 _LISTED = 12

@@ -143,7 +143,7 @@ def _text(axis: Axis, pieces: Sequence[tuple[Any, Any]]) -> str:
 
 def all_axes(schema: Schema) -> Axes:
     """What a condition can be about: all attributes with one value a user."""
-    names = [name for name in schema if schema[name].kind != "keyvalue"]
+    names = [name for name in schema if schema[name].kind not in ("keyvalue", "text")]
     if not names:
         raise ParameterError("conditions are about numbers and labels, and this schema has none")
     return Axes(tuple(replace(axis, exact=True) for axis in Axes.of_schema(schema, names)))

@@ -42,6 +42,7 @@ from dither.core.mechanism import Domain, Mechanism, Reading
 from dither.core.stratified import stratified_estimate
 from dither.core.tally import Tally
 from dither.core.worth import Worth, Worths
+from dither.display.table import TextTable
 from dither.errors import DomainError, ParameterError, RowError
 from dither.estimation.linear_readings import LinearReading
 from dither.schema import Attribute, Schema
@@ -165,6 +166,7 @@ class Question(ABC, Generic[R]):
     derived: ClassVar[bool] = False  # comes with other questions, and is not asked by itself
     bare: ClassVar[bool] = False  # may be written without brackets
     totals: ClassVar[bool] = False  # grows with the number of users
+    found: ClassVar[bool] = False  # which items it has is part of the result: those of two results differ
     regional: ClassVar[bool] = False  # results of users whose numbers lie in different regions can be put together
     supporting: ClassVar[bool] = False  # is asked for what rests on it, and not shown by itself
     pairs: ClassVar[bool] = False  # two may be asked by one report about both attributes
@@ -172,7 +174,7 @@ class Question(ABC, Generic[R]):
     pooled: ClassVar[bool] = False  # is refined together with others of its kind
     has_prior: ClassVar[bool] = True  # what is known about users changes its prediction
     answers_conditions: ClassVar[bool] = False  # its result answers queries in the words of SQL
-    group: ClassVar[str] = "shares"  # of cards on a page: "means", "shares", "tables", "keys" or "ranges"
+    group: ClassVar[str] = "shares"  # of cards on a page: "means", "shares", "words", "tables", "keys" or "ranges"
     title: ClassVar[str] = "shares of users"  # of its card
 
     def __str__(self) -> str:
@@ -380,6 +382,22 @@ class Question(ABC, Generic[R]):
     def known_error(self, mechanism: Mechanism, users: Population, reports: tuple[float, float]) -> float:
         """Its error in two phases for users like these, by so many reports in each; of one that is `spread_by`."""
         raise TypeError(f"it is not known what {self} costs in phases")
+
+    def forecast(self, mechanism: Mechanism, reports: float, users: Population | None) -> Mapping[str, float] | None:
+        """Of a question whose items are `found`: what so many reports will find, of users like these; if known."""
+        return None
+
+    def forecast_in_words(self, told: Mapping[str, float]) -> str | None:
+        """A forecast, for the explanation of a plan."""
+        return None
+
+    def shares_of(self, estimate: R, items: Sequence[Any]) -> Estimate | None:
+        """The shares of given items from the same reports, `found` or not; None where only listed ones are known."""
+        return None
+
+    def search_table(self, estimate: R) -> TextTable | None:
+        """Of a question whose items are `found`: how deep it looked for them, a row a level; if that is known."""
+        return None
 
     def one_phase_error(self, mechanism: Mechanism, reports: float, users: float) -> float | None:
         """Its error at such places if all users had been asked in one phase, in the mechanism's units; if known."""

@@ -88,7 +88,7 @@ class RangesOf(Question["RangeEstimate"]):
     @classmethod
     def asks(cls, attribute: Attribute) -> bool:
         """Of any that has one value a user, together with others."""
-        return attribute.kind != "keyvalue"
+        return attribute.kind not in ("keyvalue", "text")
 
     @classmethod
     def read(cls, schema: Schema, inside: str) -> Self | None:

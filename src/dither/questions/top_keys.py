@@ -49,6 +49,7 @@ class TopOf(Derived[Estimate]):
 
     statistic: ClassVar[str] = "top"
     group: ClassVar[str] = "shares"
+    found: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return f"{self.statistic}({self.name}, {self.count})"

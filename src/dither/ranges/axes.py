@@ -26,7 +26,7 @@ from dither.core.spacings import CutSpacing, Lattice, LogSpacing, Spacing, short
 from dither.display.distribution_plots import Side
 from dither.errors import ParameterError
 from dither.ranges.grid import listed_entries
-from dither.schema import MOST_LABELS, Attribute, Categorical, KeyValue, Numeric, Ordinal, Public, Schema
+from dither.schema import MOST_LABELS, Attribute, Categorical, KeyValue, Numeric, Ordinal, Public, Schema, Text
 
 _SNAP = 1e-9  # of a cell: what rounding makes of an end that lies on the border of two
 _FEWER = 3  # digits: numbers that people write have at most 13 or so, and those next to them 16 or 17
@@ -575,7 +575,7 @@ class Axes:
 
 
 def _axis(name: str, attribute: Attribute, bins: int | Mapping[str, int], spaced: bool) -> Axis:
-    if isinstance(attribute, KeyValue | Public):
+    if isinstance(attribute, KeyValue | Text | Public):
         raise ParameterError(f"attribute {name}: ranges are about numbers and labels; leave it out")
     wanted = bins.get(name, 64) if isinstance(bins, Mapping) else bins
     size, spacing = attribute.k or checked_count("bins", wanted, 2, MOST_LABELS), attribute.spacing if spaced else None

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.core.domains import BALL, GROUPS, NUMBERS, RECORDS, SPARSE, WHOLE_NUMBERS
+from dither.core.domains import BALL, GROUPS, NUMBERS, RECORDS, SPARSE, WHOLE_NUMBERS, WORDS
 from dither.core.hashed_channel import HashedChannel
 from dither.core.mechanism import Mechanism, R
 from dither.core.structure import BUCKETS
@@ -45,6 +45,8 @@ def as_values(mechanism: Mechanism, column: Any) -> NDArray | list[Any] | dict[s
         return {"value": column, "group": np.zeros(len(column), dtype=np.uint8)}
     if domain.kind == SPARSE:
         return [{0: value} for value in column]
+    if domain.kind == WORDS:
+        return [b"" if _is_zero(value) else value for value in column]
     if domain.kind not in (RECORDS, WHOLE_NUMBERS, BALL):
         return column
     return (
@@ -52,6 +54,10 @@ def as_values(mechanism: Mechanism, column: Any) -> NDArray | list[Any] | dict[s
         if isinstance(column, np.ndarray)
         else [[value] * domain.d for value in column]
     )
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and int(value) == 0
 
 
 def read_expected(mechanism: Mechanism[R], tally: Tally) -> R:

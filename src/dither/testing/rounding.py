@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dither.core.domains import GROUPS, NUMBERS, RECORDS, SPARSE, WHOLE_NUMBERS
+from dither.core.domains import GROUPS, NUMBERS, RECORDS, SPARSE, WHOLE_NUMBERS, WORDS
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism
 from dither.core.sparse_columns import EMPTY
@@ -36,6 +36,9 @@ def rounded_value(mechanism: Mechanism, value: Any, bits: int = 64) -> dict[int,
         listed = signs_of(**domain.parameters)
         vector = {key: number for key, number in zip(*value, strict=True) if key != EMPTY}
         return {listed.index(dict(signs)): share for signs, share in as_signs(mechanism, vector, bits).items()}
+    if domain.kind == WORDS:
+        words: Any = domain
+        return {words.number(bytes(value)): Fraction(1)}
     if domain.kind != NUMBERS:
         return {int(value): Fraction(1)}
     return rounded_number(value, mechanism.channel().shape[0] - 1, bits)

@@ -256,14 +256,14 @@ def _items(mechanism: Mechanism, reading: Reading, estimator: str, users: Popula
 
 def _item(reading: Any, values: NDArray, share: float) -> Item:
     categories = reading.domain.kind == CATEGORIES
+    values = values.astype(np.int64) if categories else values
+    moments = reading.moments(values)
     if categories:
-        values = values.astype(np.int64)
         truth = (values[:, None] == np.arange(reading.domain.k)).astype(np.float64)
     elif reading.domain.kind == SPARSE:
         truth = reading.truth(values)
     else:
         truth = np.asarray(values["value"] if values.dtype.names else values, dtype=np.float64)
-    moments = reading.moments(values)
     return Item(moments.bias, moments.variance, moments.third, truth, share, reading if categories else None)
 
 

@@ -102,6 +102,8 @@ def feature_sets(
     items = domain is None or domain.kind != BALL  # a vector has none
     if tag is not None and "value" in (sample.dtype.names or ()) and items:
         yield from _hashed(sample, Hash(tag, max(g, int(sample["value"].max()) + 1)), pair, domain)
+    if tag is not None and "bits" in (sample.dtype.names or ()) and items:
+        yield _hashed_bits(Hash(tag, g.bit_length() - 1), pair)  # of g bits there are 2^g reports
 
 
 # The report as it is -------------------------------------------------------------------------------------------------
@@ -284,6 +286,8 @@ def _hashed(sample: NDArray, hashing: Hash, pair: tuple[Any, Any], domain: Any) 
         two = tuple(HashedItems.of(x, domain, 0) for x in pair)
         rounds = int(np.prod(sample.dtype["value"].shape, dtype=int))
         yield _hits("the buckets of both inputs", hashing, [each.keys for each in two], rounds=rounds)
+        if hashing.g % 2 == 0 and hashing.g > 2 and rounds == 1:
+            yield _hashed_signs(Hash(hashing.tag, hashing.g // 2), pair)
         return
     two = [HashedItems.of(x, domain, 0) for x in pair]
     yield _hits("the buckets of the items", hashing, [each.items for each in two])
@@ -293,6 +297,31 @@ def _hashed(sample: NDArray, hashing: Hash, pair: tuple[Any, Any], domain: Any) 
     yield from _sums("the hashed signs of the items", sample, hashing, [each.items for each in odd])
     yield from _sums("the hashed signs of the keys", sample, hashing, [each.keys for each in odd])
     yield from _sums("hashed signs times signs", sample, hashing, [each.keys for each in odd], plus)
+
+
+def _hashed_bits(hashing: Hash, pair: tuple[Any, Any]) -> FeatureSet:
+    """Whether the bits of both inputs' buckets are set (a sketch of bits)."""
+    categories = np.array(pair, dtype=np.int64)
+
+    def read(reports: NDArray) -> NDArray[np.int64]:
+        size, places = reports.dtype["bits"].itemsize, hashing.places(reports, categories).astype(np.int64)
+        column = np.ascontiguousarray(reports["bits"]).view(np.uint8).reshape(len(reports), size)
+        bits = np.take_along_axis(column, places // 8, axis=1) >> (places % 8).astype(np.uint8) & 1
+        return 2 * bits[:, 0].astype(np.int64) + bits[:, 1]
+
+    return FeatureSet("the bits of both inputs' buckets", (Feature(4, read),))
+
+
+def _hashed_signs(hashing: Hash, pair: tuple[Any, Any]) -> FeatureSet:
+    """Whether the sign is that of both inputs' buckets, of a row of the Hadamard matrix and a sign (a sketch)."""
+    categories = np.array(pair, dtype=np.int64)
+
+    def read(reports: NDArray) -> NDArray[np.int64]:
+        rows = 2 * hashing.places(reports, categories) + np.uint64(1)
+        other = np.bitwise_count(rows & reports["value"].astype(np.uint64)[:, None]).astype(np.int64) & 1
+        return 2 * other[:, 0] + other[:, 1]
+
+    return FeatureSet("the signs of both inputs' buckets", (Feature(4, read),))
 
 
 def _hits(

@@ -158,7 +158,7 @@ def _of_mechanism(mechanism: Mechanism, value: Any) -> Prompt:
 
 
 def canonical(value: NDArray) -> bytes:
-    """The same for values that a mechanism does not tell apart: integers of any type, keys in any order."""
+    """The same for values that a mechanism does not tell apart: integers of any type, keys in any order, words."""
     names = value.dtype.names
     if names == ("key", "value") and value["key"].ndim == 2:  # a sparse vector, as in core.sparse_domain
         keys, numbers = value["key"][0], value["value"][0]
@@ -168,4 +168,6 @@ def canonical(value: NDArray) -> bytes:
         return b"".join(canonical(value[name]) for name in names)
     if value.dtype.kind in "iu":
         return b"i" + value.astype("<i8").tobytes()
+    if value.dtype.kind == "S":
+        return b"w" + b"\0".join(value.tolist())  # a word, as in core.words, which has no zero in it
     return b"f" + (value.astype("<f8") + 0.0).tobytes()  # minus zero is zero
