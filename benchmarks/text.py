@@ -1,7 +1,7 @@
 """Words that nobody listed: recall, F1 and false discoveries of `top(word, K)` against published searches.
 
     python benchmarks/text.py                      the table: 50,000 English words of up to ten letters (wordfreq)
-    python benchmarks/text.py --server             how long 10^7 reports take, from reports to the list, and which memory
+    python benchmarks/text.py --server             how long 10^7 reports take, from reports to the list
     python benchmarks/text.py --client             how long a report takes, from texts to reports
 
 Words are drawn from wordfreq's shares (`benchmarks/text_rivals.py`), so the truth of a run is what its users hold. Ours

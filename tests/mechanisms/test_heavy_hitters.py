@@ -122,6 +122,16 @@ def test_what_shares_a_bucket_with_a_frequent_word_is_not_listed():
     np.testing.assert_allclose(found.value[:3], list(law.values()), atol=0.02)
 
 
+def test_frequent_long_words_make_no_short_ones():
+    """At the first level the search has not come to them yet, and they fill buckets of all others."""
+    mechanism = HeavyHitters(8, 6, 3.0, lengths=(2, 4, 6), functions=(5, 5, 5), buckets=300)
+    law = {b"\1\2\3\4\5\6": 0.5, b"\6\5\4\3\2\1": 0.3, b"\1\2\1\2": 0.15, b"\7": 0.05}
+    found = mechanism.estimate(expected(mechanism, law, 10**7))
+    assert found.words[:4] == tuple(law)
+    np.testing.assert_allclose(found.value[:4], list(law.values()), atol=0.01)
+    assert found.value[4:].max(initial=0.0) < 0.01
+
+
 def test_the_certificate_is_that_of_every_function():
     for mechanism in (SMALL, HeavyHitters(26, 10, 1.0), HeavyHitters(255, 8, 0.5)):
         assert mechanism.guarantee.established == "exact"

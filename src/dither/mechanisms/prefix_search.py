@@ -12,7 +12,9 @@ of the prefix that it extends beside that of the others: a posterior, up to what
 
 **Collisions** are known: functions are public. Frequent words are taken off the buckets that they fall into, so that
 nothing that shares a bucket with one of them is taken for frequent, and this is repeated until each is what is left
-without all others. Rare ones that collide stay as noise, whose variance is bounded and added.
+without all others. What is frequent at a level that the search has not come to yet is in buckets, too: so a word counts
+as frequent only if the median over functions says so, which a collision under one or two of them does not move. Rare
+ones that collide stay as noise, whose variance is bounded and added.
 
 **The list.** Which words are candidates at a level was decided by the *earlier* levels, whose users are other ones. So
 given the candidates, the reports of the level and of all after it are fresh, and testing each candidate is honest
@@ -149,6 +151,14 @@ class WordEvidence:
         """The shares of users behind fingerprints, from some functions."""
         return self.sums(states, functions) / (max(int(self.reports[functions].sum()), 1) * self.support.gap)
 
+    def medians(self, states: States, functions: slice) -> Floats:
+        """The medians of what single functions say: a collision with something frequent is one of few of them."""
+        found = np.zeros((len(self.levels.seeds[functions]), len(states)))
+        for row, number in enumerate(range(*functions.indices(len(self.levels.seeds)))):
+            bucket = word_buckets(self.levels.seeds[number], states, self.levels.space.size).astype(np.intp)
+            found[row] = self.excess[number][bucket] / (max(int(self.reports[number]), 1) * self.support.gap)
+        return np.median(found, axis=0)
+
     def take_off(self, states: States, shares: Floats, functions: slice) -> None:
         """Take what these shares of users add off the buckets; others had one in so many of it on average."""
         others = self.levels.space.size - 1
@@ -201,6 +211,13 @@ class _Contenders:
         """Work out the shares, without whatever else was taken off."""
         self.shares = self.taken + evidence.shares(self.states, self.functions)
 
+    def stand_out(self, evidence: WordEvidence) -> NDArray[np.bool_]:
+        """Which are heavy by most functions and were not taken off: what collides is heavy by few."""
+        error = self.error(evidence)
+        found = ~self.heavy & (self.shares > _HEAVY * error)
+        found[found] = evidence.medians(self.states[found], self.functions) > _HEAVY / 2 * error
+        return found
+
     def error(self, evidence: WordEvidence) -> float:
         """The standard error of a rare one."""
         return float(np.sqrt(evidence.support.variance(0.0) / max(self.n, 1)))
@@ -212,7 +229,7 @@ def _settle(evidence: WordEvidence, groups: Sequence[_Contenders]) -> None:
     for _ in range(_PASSES):
         for each in groups:
             each.read(evidence)
-        fresh = [~each.heavy & (each.shares > _HEAVY * each.error(evidence)) for each in groups]
+        fresh = [each.stand_out(evidence) for each in groups]
         largest = max((each.shares[new].max(initial=0.0) for each, new in zip(groups, fresh, strict=True)), default=0.0)
         settled = largest == 0.0
         for each, new in zip(groups, fresh, strict=True):
@@ -335,6 +352,7 @@ class PrefixSearch:
                 states = extended(states, codes)
                 counted[step] += len(states)
                 seen = np.flatnonzero(evidence.shares(states, whole) > limit)
+                seen = seen[evidence.medians(states[seen], whole) > limit / _WORTH_A_LOOK]
                 words = _spelled(part, seen, symbols, step)
                 new = np.flatnonzero([word not in known for word in words])
                 seen = seen[new]
