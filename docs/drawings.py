@@ -8,6 +8,7 @@ behind the name as its alternative text. No picture is stored in the repository.
 
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from functools import partial
 from io import BytesIO
@@ -319,6 +320,41 @@ def phases() -> Figure:
     return figure
 
 
+def words() -> Figure:
+    """Recall of the 20 most frequent words against users, at three epsilons: foreseen by plans, and of collections."""
+    syllables = [first + vowel for first in "bdfgklmnprstvz" for vowel in "aeiou"]
+    texts = [*syllables, *(one + other for one in syllables for other in syllables)]
+    shares = 1 / np.arange(1, len(texts) + 1)
+    law = dict(zip(texts, (shares / shares.sum()).tolist(), strict=True))
+    schema = dither.Schema({"word": dither.Text(longest=4, alphabet="abcdefghijklmnopqrstuvwxyz")})
+
+    def planned(n: float, epsilon: float) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dither.errors.BudgetWarning)  # too few users are part of the picture
+            return dither.plan(schema, epsilon, users=int(n), ask=["top(word, 20)"], prior={"word": law})
+
+    def found(n: int, epsilon: float) -> float:
+        plan = planned(n, epsilon)
+        counts = np.random.default_rng([n, 1]).multinomial(n, list(law.values()))
+        values = np.repeat(np.array(texts), counts)
+        listed = plan.estimate(plan.tally(plan.randomize({"word": values}, seed=1)))["top(word, 20)"].labels
+        return len({texts[place] for place in np.argsort(-counts)[:20]} & set(listed)) / 20
+
+    figure = Figure(figsize=(7.6, 4.0), layout="constrained")
+    axes = figure.subplots()
+    users, styles = np.geomspace(1e3, 1e7, 17), list(LINES.values())[2:5]
+    for epsilon, (_, colour, dashes) in zip((4.0, 2.0, 1.0), styles, strict=True):
+        recall = [planned(n, epsilon).prediction.lists["top(word, 20)"]["recall"] for n in users]
+        axes.plot(users, recall, color=colour, linestyle=dashes, linewidth=2, label=f"epsilon {epsilon:g}")
+        measured = [10_000, 100_000, 1_000_000]
+        axes.plot(measured, [found(n, epsilon) for n in measured], "o", color=colour, markersize=6)
+    axes.set(xscale="log", xlabel="users", ylabel="recall of the 20 most frequent words", ylim=(0, 1.02))
+    axes.set_title("Lines: foreseen by the plan. Dots: one collection each.", fontsize=10, loc="left")
+    axes.legend(frameon=False, fontsize=9, loc="upper left")
+    _tidy(axes)
+    return figure
+
+
 DRAWINGS: dict[str, Callable[[], Figure]] = {
     "two_phases": two_phases,
     "results": results,
@@ -330,6 +366,7 @@ DRAWINGS: dict[str, Callable[[], Figure]] = {
     "oracles": oracles,
     "budget": budget,
     "learning": learning,
+    "words": words,
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dither import Categorical, KeyValue, Numeric, Ordinal, Schema, plan
+from dither import Categorical, KeyValue, Numeric, Ordinal, Schema, Text, plan
 from dither.errors import DitherError, ParameterError
 from dither.planning.infer import WARNING, Inferred, infer
 from dither.planning.record_tables import columns_of
@@ -53,6 +53,38 @@ def test_texts_that_are_no_labels():
     assert "identifier" in of(["a", "b", "c"] * 2, most_labels=2)
     assert 'they are numbers: cast("a ""b"" " as double)' in of(["1.5", "2", "3e4"], name='a "b" ')
     assert "numbers" not in of(["1.5", "2", "3 Main St"])
+
+
+def test_texts_that_are_asked_for_their_most_frequent_values():
+    def text(values, **options):
+        found = infer(pa.table({"word": values}), texts=["word"], **options)
+        return found.schema.get("word") or found.left_out["word"]
+
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    assert text(["Tea", "coffee ", "TEA"]) == Text(6, letters)
+    assert text(["tea 2", "tea-3"]) == Text(5, f"{letters}0123456789 -")
+    assert text(["12", "7"]) == Text(2, "0123456789")
+    assert text(["\u00e9t\u00e9", "e\u0301te\u0301"]) == Text(3, f"{letters}\u00e9")  # one form
+    arabic = "\u0634\u0627\u064a", "\u0642\u0647\u0648\u0629"
+    assert text([*arabic]) == Text(4, "".join(sorted("".join(arabic))))
+    assert text([chr(0x4E00 + place) for place in range(100)]) == Text(3, None)  # bytes of UTF-8
+    assert text(["tea"] * 5000 + ["a very long story of one person"] + ["\u00f1"]) == Text(3, letters)
+    with pytest.raises(ParameterError, match="named as a text, and is none"):
+        text([1, 2, 3])
+    assert text(["same", "same"]) == Text(4, letters)  # one that all have may be the answer
+    long = infer(pa.table({"word": ["x" * 2000] * 9 + ["y"] * 9}), texts=["word"])
+    assert "count as no word" in dict(long.notes)["word"]
+    with pytest.raises(ParameterError, match="does not have; it has word"):
+        infer(pa.table({"word": ["a"]}), texts=["wrd"])
+    with pytest.raises(ParameterError, match="list of names"):
+        infer(pa.table({"word": ["a"]}), texts="word")
+
+
+def test_texts_that_come_again_could_be_asked_for():
+    often = [f"word {place % 400}" for place in range(4000)]
+    assert "come again: name it as a text" in of(often, most_labels=100)
+    assert "come again" not in of([f"word {place}" for place in range(400)])
+    assert "come again" not in of([str(place % 400) for place in range(4000)], most_labels=100)  # numbers
 
 
 def test_truth():

@@ -255,6 +255,8 @@ def _lines(question: str, attribute: str, each: "Estimate", truth: Any, size: An
     from dither.questions.ranges import RangesOf
 
     labels, value, stderr = names(each), np.ravel(each.value), np.ravel(each.stderr)
+    if not value.size:  # a list that nothing is on
+        return [(question, "nothing stands out", "", "", "")]
     about = f"{attribute} " if question.startswith(f"{RangesOf.statistic}(") else ""
     cut = value.size > _LONG
     low, high = (np.ravel(end) for end in each.interval(0.95, simultaneous=cut))
