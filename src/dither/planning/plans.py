@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from dither.planning.simulation import Simulation
     from dither.planning.statement import Statement
 
-# What bytes are is known one floor above, and looked up by name.
-_batches: Registry[Callable[..., Any]] = Registry("form", dict.fromkeys(("packed", "unpacked"), "dither.wire.batches"))
+# What reports are in bytes is known one floor above.
+_formats: Registry[Callable[["Plan"], Any]] = Registry("wire format", {"BatchFormat": "dither.wire.batches"})
 
 
 @dataclass(frozen=True)
@@ -380,14 +380,18 @@ class Plan(DevicePlan):
         >>> len(data), best.unpack(data) == report
         (65, True)
         """
-        return _batches["packed"](self, reports, period)
+        return self._batch_format.pack(reports, period=period)
 
     def unpack(self, data: bytes, *, period: str | int | None = None) -> "dict[str, Reports]":
         """The inverse of `pack`; refuses a batch of another plan or period, and one with any report that is invalid.
 
         A collector that keeps the others asks `dither.wire.BatchFormat(plan).check(data)`.
         """
-        return _batches["unpacked"](self, data, period)
+        return self._batch_format.unpack(data, period=period)
+
+    @cached_property
+    def _batch_format(self) -> Any:
+        return _formats["BatchFormat"](self)
 
     def simulate(
         self,

@@ -4,8 +4,9 @@ A *batch* is what a client sends and a collector stores: the hash of the plan, t
 that was answered the reports about it, each of the fixed width that the part has. docs/wire-format.md tells every byte,
 and `tests/stored/wire` has batches with what must come out, for readers and writers in any language.
 
-- `batches`: `BatchFormat`, the batches of a plan: writes, checks, reads and adds up
+- `frames`: what stands around the reports; `read_frame(data).plan` is the hash of the plan that a batch is for
 - `report_bytes`: the bytes of one report, the same here and in files (`engines.report_rows`)
+- `batches`: `BatchFormat`, the batches of a plan: writes, checks, reads and adds up
 - `json_batches`: the same batch as JSON, for clients that are written by hand
 
 What a device and what a collector do:

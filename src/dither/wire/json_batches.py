@@ -23,7 +23,6 @@ from dither.core.reports import ANOTHER_PLAN
 from dither.errors import WireError
 from dither.wire.frames import (
     MALFORMED,
-    MOST_BYTES,
     MOST_REPORTS,
     TOO_LARGE,
     UNKNOWN_VERSION,
@@ -108,6 +107,3 @@ def _from_base64(text: str) -> bytes:
     if data is None:
         raise WireError(MALFORMED, "a report in this batch is no Base64")
     return data
-
-
-__all__ = ["FORMAT", "MOST_BYTES", "NO_PART", "bytes_of_json", "json_of_frame"]
