@@ -11,6 +11,7 @@ from . import ranges as ranges
 from . import refine as refine
 from . import testing as testing
 from . import utility as utility
+from . import wire as wire
 from .core.channel import Channel as Channel
 from .core.estimate import Estimate as Estimate
 from .core.estimate import Estimates as Estimates
