@@ -125,7 +125,7 @@ class Collector:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queue: list[Batch] = []
         self._arrived, self._counting = threading.Condition(), threading.Condition()
-        self._stopping = self._stopped = False
+        self._stopping, self._stopped = False, threading.Event()
         self._uncounted: deque[_Uncounted] = deque()
         self._known: set[int] = set()  # numbers of groups in the line above
         self._held = 0
@@ -282,9 +282,9 @@ class Collector:
         adopted = reloaded = time.monotonic()
         while True:
             with self._counting:
-                if not self._uncounted and not self._stopped:
+                if not self._uncounted and not self._stopped.is_set():
                     self._counting.wait(_RELOADED)
-                stopped, waiting = self._stopped, bool(self._uncounted)
+                stopped, waiting = self._stopped.is_set(), bool(self._uncounted)
             started = time.monotonic()
             try:
                 if waiting:
@@ -299,14 +299,14 @@ class Collector:
                 if started - adopted > _ADOPTED:
                     self._adopt(_ADOPTED)
                     adopted = time.monotonic()
+                rest = _REST + _REST_RATIO * (time.monotonic() - started)
             except Exception as error:  # a full disk, say: what waits stays in the store
                 self.figures.failures[type(error).__name__] += 1
                 log.error("counting failed, and is tried again: %s", type(error).__name__)
                 if stopped:
                     return
-                time.sleep(1.0)
-            if not stopped:
-                time.sleep(_REST + _REST_RATIO * (time.monotonic() - started) * waiting)
+                rest = _RELOADED
+            self._stopped.wait(rest)
 
     def _adopt(self, age: float) -> None:
         """Take over groups that wait in the store and that nobody here knows of."""
@@ -392,7 +392,7 @@ class Collector:
         for thread in writers:
             thread.join()
         with self._counting:
-            self._stopped = True
+            self._stopped.set()
             self._counting.notify()
         for thread in self._threads[1:]:
             thread.join(timeout=30.0)  # what is not counted by then is, after the next start
