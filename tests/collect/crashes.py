@@ -32,7 +32,9 @@ class Sent:
 class Clients:
     """Threads that send batches until they are told to stop."""
 
-    def __init__(self, plan: Plan, sources: list[bytes], ports: Callable[[], list[int]], threads: int, seed: int) -> None:
+    def __init__(
+        self, plan: Plan, sources: list[bytes], ports: Callable[[], list[int]], threads: int, seed: int
+    ) -> None:
         self.plan, self.sources, self.ports, self.seed = plan, sources, ports, seed
         self.sent, self.stopping = Sent(), threading.Event()
         self.threads = [threading.Thread(target=self._run, args=(number,)) for number in range(threads)]
@@ -121,5 +123,5 @@ def compare(plan: Plan, sent: Sent, tally: PlanTally, batches: int) -> str:
     return (
         f"{len(sent.acknowledged):,} batches acknowledged with {sure.reports:,} reports; {batches:,} batches and "
         f"{tally.reports:,} reports counted; {len(sent.unanswered)} batches without an answer, of which "
-        f"{batches - len(sent.acknowledged)} had been stored; {sent.retries:,} retries, {sent.repeated:,} of them repeats"
+        f"{batches - len(sent.acknowledged)} had been stored; {sent.retries:,} retries, {sent.repeated:,} repeats"
     )

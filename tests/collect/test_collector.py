@@ -149,9 +149,13 @@ def test_more_than_there_is_room_for_is_turned_away(tmp_path, limits):
 
     async def work(collector: Collector) -> int:
         running, waiting = collector.running[plan.fingerprint], []
-        with pytest.raises(BusyError):
-            for place, body in enumerate(bodies):
+        turned_away = 0
+        for place, body in enumerate(bodies):
+            try:
                 waiting.append(collector.submit(running, str(place).encode(), body))
+            except BusyError:
+                turned_away += 1
+        assert turned_away
         answers = await asyncio.gather(*waiting)
         return sum(answer.accepted for answer in answers)
 
@@ -219,7 +223,7 @@ def test_plans_that_are_too_dear_to_count_are_refused_with_advice():
 
 def same(one: Verdict | WireError, other: Verdict | WireError) -> bool:
     if isinstance(one, WireError) or isinstance(other, WireError):
-        return type(one) is type(other) and one.args == other.args
+        return repr(one) == repr(other)
     return (one.accepted, one.rejected) == (other.accepted, other.rejected)
 
 
@@ -238,9 +242,7 @@ def test_batches_that_are_checked_together_get_the_verdicts_that_they_get_alone(
     together, alone = check_batches(form, bodies), [check_batches(form, [body])[0] for body in bodies]
     assert all(map(same, together, alone))
     found = {id(each.joint): each.joint for each in together if isinstance(each, Verdict)}
-    assert form.tally(found.values()) == form.tally(
-        each.joint for each in alone if isinstance(each, Verdict)
-    )
+    assert form.tally(found.values()) == form.tally(each.joint for each in alone if isinstance(each, Verdict))
 
 
 def test_batches_of_several_sections_are_joined_section_by_section():

@@ -39,7 +39,7 @@ MOST_EVALUATIONS = 20_000  # of a report: a core counts some tens of thousands o
 _EVALUATIONS_AT_ONCE = 500_000_000  # of one step of the counter: seconds
 _GROUPS_AT_ONCE = 400
 _BYTES_AT_ONCE = 32 << 20
-_ADOPTED = 30.0  # seconds after which a group that nobody counts is taken for abandoned by another collector
+_ADOPTED = 5.0  # seconds between looks at the store for what a collector that died left uncounted
 _REST, _REST_RATIO = 0.1, 3.0  # the counter rests so many seconds, and so many times as long as its last step took
 _RELOADED = 1.0  # seconds between looks at the store for campaigns and tokens that others changed
 
@@ -278,7 +278,7 @@ class Collector:
 
     def _count(self) -> None:
         """The counter: what an earlier life left, then what is committed, and some housekeeping."""
-        self._adopt(0.0)
+        self._adopt()
         adopted = reloaded = time.monotonic()
         while True:
             with self._counting:
@@ -297,7 +297,7 @@ class Collector:
                     self.store.checkpoint()
                     reloaded = time.monotonic()
                 if started - adopted > _ADOPTED:
-                    self._adopt(_ADOPTED)
+                    self._adopt()
                     adopted = time.monotonic()
                 rest = _REST + _REST_RATIO * (time.monotonic() - started)
             except Exception as error:  # a full disk, say: what waits stays in the store
@@ -308,10 +308,10 @@ class Collector:
                 rest = _RELOADED
             self._stopped.wait(rest)
 
-    def _adopt(self, age: float) -> None:
+    def _adopt(self) -> None:
         """Take over groups that wait in the store and that nobody here knows of."""
         try:
-            groups = self.store.waiting(age=age)
+            groups = self.store.waiting()
         except StoreError as error:  # another time
             self.figures.failures[type(error).__name__] += 1
             return

@@ -248,7 +248,7 @@ class Service:
         return b"".join(parts)
 
     async def _drained(self, receive: Receive, most: int) -> None:
-        """Read a request that is too large to its end, if that is near: many clients listen only when they have spoken."""
+        """Read a request that is too large to its end, if that is near: many clients listen only then."""
         size, more = 0, True
         with suppress(TimeoutError):
             async with asyncio.timeout(self.options.body_seconds):

@@ -139,8 +139,8 @@ class Store(Protocol):
         """
         ...
 
-    def waiting(self, *, age: float = 0.0) -> list[RawGroup]:
-        """Raw groups that wait to be counted, the oldest first; of those of other collectors, after so many seconds."""
+    def waiting(self) -> list[RawGroup]:
+        """Raw groups that wait to be counted, the oldest first: this collector's, and those of dead ones."""
         ...
 
     def bodies(self, number: int) -> list[bytes]:
