@@ -1,5 +1,6 @@
 # The public names: one line each, for type checkers, for `dither.<name>` and for the registry, which holds whatever is
 # taken from `.mechanisms` and `.ranges` here, in this order: of equally good ones the planner takes the first.
+from . import collect as collect
 from . import engines as engines
 from . import errors as errors
 from . import learn as learn
@@ -11,6 +12,7 @@ from . import ranges as ranges
 from . import refine as refine
 from . import testing as testing
 from . import utility as utility
+from . import wire as wire
 from .core.channel import Channel as Channel
 from .core.estimate import Estimate as Estimate
 from .core.estimate import Estimates as Estimates

@@ -60,6 +60,17 @@ class InvalidReportError(ReportError):
     """Some of the reports are invalid, the others are not: `invalid_reports="drop"` leaves out those that are."""
 
 
+class WireError(ReportError):
+    """A batch of reports that cannot be read as a whole; `reason` says why, in one of the words of `dither.wire`."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(reason, message)
+
+    def __str__(self) -> str:
+        return self.args[1]
+
+
 class TallyError(DitherError, ValueError):
     """Tallies that cannot be merged, read or decoded."""
 
@@ -76,6 +87,10 @@ class UnknownError(DitherError, KeyError):
 
 class WriteError(DitherError, OSError):
     """A file could not be written, as when the disk is full."""
+
+
+class CollectorError(DitherError, OSError):
+    """A collector that cannot be reached, or sent something else than it was asked for; nothing was reported."""
 
 
 class LedgerError(DitherError, OSError):

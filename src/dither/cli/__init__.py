@@ -43,6 +43,7 @@ _COMMANDS = {
         "rounds": "round_results",
         "query": "answering",
     },
+    "Over a network": {"serve": "serving", "campaign": "serving", "send": "sending"},
     "Mechanisms, and what they promise": {
         "mechanisms": "mechanisms",
         "certify": "mechanisms",

@@ -2,7 +2,8 @@
 
 A row has two columns. `tag` says what the report answers: 63 bits of a hash of the plan, of the part of it that was
 drawn, and of whether the report is simulated. `report` has its bytes, packed and little-endian; how many there are is
-fixed by the part.
+fixed by the part. The same bytes are sent over a network, in batches (`dither.wire`); `rows_of_batch` and
+`batches_of_rows` convert.
 
 So rows need nothing beside them. Files may be cut, joined, copied by other tools or read by a query engine, which all
 drop metadata: a row of another plan is recognised wherever it turns up, and what was simulated stays so. The tag of a
@@ -23,7 +24,7 @@ from the others (`planning.tally_sums`).
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,11 +33,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.core.randomness import token
-from dither.core.reports import ANOTHER_PLAN, MALFORMED, WRONG_LENGTH, Reports, drops, maker_of
+from dither.core.reports import ANOTHER_PLAN, MALFORMED, WRONG_LENGTH, Reports, drops
 from dither.errors import InvalidReportError, ReportError, require
 from dither.planning.plan_tally import PlanTally, mixed_kinds
 from dither.planning.plans import Part, Plan
 from dither.planning.tally_sums import merged_tallies
+from dither.wire.batches import BatchFormat
+from dither.wire.report_bytes import own_reports, portable_dtype, report_bytes
 
 if TYPE_CHECKING:
     import pyarrow
@@ -88,10 +91,10 @@ def pack_rows(plan: Plan, reports: Mapping[str, Reports]) -> "pyarrow.RecordBatc
     known = codes(plan).tags
     tags, lengths, data = [], [], []
     for place, part in enumerate(plan.parts):
-        some = _own(plan, part, reports)
+        some = own_reports(reports, part.name, plan.tag(part), part.mechanism)
         tags.append(np.full(len(some), known[2 * place + bool(some.simulated)]))
         lengths.append(np.full(len(some), part.mechanism.dtype.itemsize, dtype=np.int32))
-        data.append(np.asarray(some).astype(_portable(part), copy=False).tobytes())
+        data.append(report_bytes(part.mechanism, some))
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)])
     if offsets[-1] >= _MOST_BYTES:
         raise ReportError("these are more bytes of reports than one batch holds: randomize fewer rows at a time")
@@ -101,20 +104,24 @@ def pack_rows(plan: Plan, reports: Mapping[str, Reports]) -> "pyarrow.RecordBatc
     return arrow.record_batch([arrow.array(np.concatenate(tags)), column], schema=fields)
 
 
-def _own(plan: Plan, part: Part, reports: Any) -> Reports:
-    """The reports of a part. What is of another plan must not get a tag of this one."""
-    some: Any = reports.get(part.name) if isinstance(reports, Mapping) else None
-    if maker_of(some) == plan.tag(part) and (some.dtype, some.ndim) == (part.mechanism.dtype, 1):
-        return some
-    raise ReportError("these are not reports of this plan: pack what plan.randomize or plan.report made")
-
-
 def unpack_rows(plan: Plan, batch: "pyarrow.RecordBatch") -> dict[str, Reports]:
     """The inverse of `pack_rows`, for rows in any order; refuses whatever is no report of this plan."""
     kinds = _unpacked(plan, batch)
     if len(kinds) > 1:
         raise mixed_kinds(*(sum(map(len, kind.values())) for kind in kinds))
     return kinds[0]
+
+
+def rows_of_batch(plan: Plan, data: bytes, *, period: str | int | None = None) -> "pyarrow.RecordBatch":
+    """What was sent as a batch (`dither.wire`), as rows for a file. A file does not say its round: its name has to."""
+    return pack_rows(plan, plan.unpack(data, period=period))
+
+
+def batches_of_rows(
+    plan: Plan, rows: "pyarrow.RecordBatch", most: int = 10_000, *, period: str | int | None = None
+) -> Iterator[bytes]:
+    """Rows of a file as batches of at most so many reports, as a client sends them. Nothing is lost either way."""
+    return BatchFormat(plan).pack_batches(unpack_rows(plan, rows), most, period=period)
 
 
 def tally_rows(
@@ -218,11 +225,6 @@ def _tag(fingerprint: str, name: str, kind: str) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def _portable(part: Part) -> np.dtype:
-    """The fields of a report in the byte order of the file."""
-    return part.mechanism.dtype.newbyteorder("<")
-
-
 def has_columns(found: "pyarrow.Schema") -> bool:
     """Whether an Arrow schema has the two columns of rows, each once."""
     try:
@@ -303,7 +305,7 @@ def _gathered(
     """The reports of one part and kind."""
     starts = offsets[:-1][rows] if order is None else offsets[order[rows]]
     stops = offsets[1:][rows] if order is None else offsets[order[rows] + 1]
-    stored = _portable(part)
+    stored = portable_dtype(part.mechanism)
     if ((stops - starts) != stored.itemsize).any():
         raise InvalidReportError(
             f"a report about {part.name} has the wrong length, so no honest client sent it. "

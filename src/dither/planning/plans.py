@@ -11,7 +11,7 @@ version may make better.
 """
 
 import html
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -25,6 +25,7 @@ from dither import __version__
 from dither.core.atomic_write import atomic_path
 from dither.core.checks import checked_count
 from dither.core.guarantee import Guarantee
+from dither.core.registry import Registry
 from dither.core.reports import OUT_OF_RANGE, Reports, maker_of
 from dither.core.schedule import ONCE
 from dither.display.table import TextTable
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
     from dither.planning.round_estimates import RoundEstimates
     from dither.planning.simulation import Simulation
     from dither.planning.statement import Statement
+
+# What reports are in bytes is known one floor above.
+_formats: Registry[Callable[["Plan"], Any]] = Registry("wire format", {"BatchFormat": "dither.wire.batches"})
 
 
 @dataclass(frozen=True)
@@ -365,6 +369,29 @@ class Plan(DevicePlan):
         from dither.planning.round_reports import reports_of_rounds  # a device has no use for it
 
         return reports_of_rounds(self, tables, seed=seed, invalid=invalid, missing=missing)
+
+    def pack(self, reports: Mapping[str, Any], *, period: str | int | None = None) -> bytes:
+        """Reports of this plan as bytes for the wire: docs/wire-format.md. Of a plan with rounds, those of one period.
+
+        >>> from dither import Categorical, plan
+        >>> best = plan(Schema({"job": Categorical(["nurse", "driver", "other"])}), 1.0, users=1000)
+        >>> report = best.report({"job": "nurse"})
+        >>> data = best.pack(report)
+        >>> len(data), best.unpack(data) == report
+        (65, True)
+        """
+        return self._batch_format.pack(reports, period=period)
+
+    def unpack(self, data: bytes | bytearray | memoryview, *, period: str | int | None = None) -> dict[str, Reports]:
+        """The inverse of `pack`; refuses a batch of another plan or period, and one with any report that is invalid.
+
+        A collector that keeps the others asks `dither.wire.BatchFormat(plan).check(data)`.
+        """
+        return self._batch_format.unpack(data, period=period)
+
+    @cached_property
+    def _batch_format(self) -> Any:
+        return _formats["BatchFormat"](self)
 
     def simulate(
         self,
