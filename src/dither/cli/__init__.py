@@ -42,6 +42,7 @@ _COMMANDS = {
         "rounds": "round_results",
         "query": "answering",
     },
+    "Over a network": {"serve": "serving", "campaign": "serving"},
     "Mechanisms, and what they promise": {
         "mechanisms": "mechanisms",
         "certify": "mechanisms",

@@ -411,4 +411,3 @@ def refuse_dear(plan: Plan) -> None:
                 "would fall behind: plan with hash functions that users share (cohorts), by most_evaluations=500, the "
                 "default of dither.plan"
             )
-

@@ -58,3 +58,11 @@ def document(kind: str, detail: str, **more: Any) -> tuple[int, bytes]:
     problem = PROBLEMS[kind]
     told = {"type": _TYPES + kind, "title": problem.title, "status": problem.status, "detail": detail, **more}
     return problem.status, json.dumps(told).encode()
+
+
+class ProblemError(Exception):
+    """Ends a request with a problem document; what is given beside becomes a member of it."""
+
+    def __init__(self, kind: str, detail: str, **more: Any) -> None:
+        self.kind, self.detail, self.more = kind, detail, more
+        super().__init__(kind)

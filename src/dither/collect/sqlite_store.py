@@ -401,7 +401,9 @@ def _told(folder: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "") or type(error).__name__
         if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):  # a file limit is reported as the second
-            failure: StoreError = StoreFullError(f"the store {folder} cannot be written: the disk is full or failing ({name})")
+            failure: StoreError = StoreFullError(
+                f"the store {folder} cannot be written: the disk is full or failing ({name})"
+            )
         else:
             failure = StoreError(f"the store {folder} cannot be used ({name})")
         raise failure from None

@@ -1,0 +1,15 @@
+"""Collecting over a network: what takes reports in, keeps them, and counts each once.
+
+- `store`, `sqlite_store`, `postgres_store`: what is on disk, and what that promises
+- `collector`: checks batches, commits those that arrive together, counts them in the background; knows no HTTP
+- `live_estimates`: results while they come in
+- `service`, `routes`, `problems`, `openapi`, `metrics`: the HTTP service, an ASGI application
+- `tokens`, `rate_limits`: who may do what, and how often
+- `server`: all of it on a port
+
+Nothing below this floor knows HTTP.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

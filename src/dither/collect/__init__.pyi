@@ -1,0 +1,9 @@
+from .collector import Collector as Collector
+from .collector import Limits as Limits
+from .server import ServerOptions as ServerOptions
+from .server import open_store as open_store
+from .server import serve as serve
+from .service import Service as Service
+from .service import ServiceOptions as ServiceOptions
+from .sqlite_store import SqliteStore as SqliteStore
+from .store import Store as Store
