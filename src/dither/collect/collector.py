@@ -85,10 +85,19 @@ class Running:
 class Batch:
     """A batch that waits for the writer."""
 
-    __slots__ = ("answer", "body", "key", "running")
+    __slots__ = ("answer", "body", "key", "rejected", "running", "sealed")
 
-    def __init__(self, running: Running, key: bytes, body: bytes, answer: "asyncio.Future[Outcome]") -> None:
+    def __init__(
+        self,
+        running: Running,
+        key: bytes,
+        body: bytes,
+        answer: "asyncio.Future[Outcome]",
+        sealed: bytes | None = None,
+        rejected: Mapping[str, int] | None = None,
+    ) -> None:
         self.running, self.key, self.body, self.answer = running, key, body, answer
+        self.sealed, self.rejected = sealed, rejected
 
 
 class _Uncounted(NamedTuple):
@@ -173,11 +182,23 @@ class Collector:
         if self.uncounted_bytes > limits.uncounted_bytes:
             raise BusyError("more batches were stored than are counted")
 
-    def submit(self, running: Running, key: bytes, body: bytes) -> "asyncio.Future[Outcome]":
-        """Store a batch under the idempotency key of its client. The answer comes when it is on the disk."""
+    def submit(
+        self,
+        running: Running,
+        key: bytes,
+        body: bytes,
+        *,
+        sealed: bytes | None = None,
+        rejected: Mapping[str, int] | None = None,
+    ) -> "asyncio.Future[Outcome]":
+        """Store a batch under the idempotency key of its client. The answer comes when it is on the disk.
+
+        Of a batch that a shuffler forwarded, `sealed` are the bytes that came, by which it is known again, and
+        `rejected` what did not open; it is stored whatever is in it (`sealed_batches`).
+        """
         self.refuse_busy(len(body))
         assert self._loop is not None, "start the collector first"
-        batch = Batch(running, key, body, self._loop.create_future())
+        batch = Batch(running, key, body, self._loop.create_future(), sealed, rejected)
         self.queued_bytes += len(body)
         with self._arrived:
             self._queue.append(batch)
@@ -220,8 +241,10 @@ class Collector:
                 answers.append(found)
                 continue
             plan = batch.running.plan.fingerprint
-            keys = key_hash(plan, batch.key), body_digest(batch.key, batch.body)
-            submissions.append(Submission(batch.running.number, *keys, batch.body, found.accepted, found.rejected))
+            known_by = batch.body if batch.sealed is None else batch.sealed
+            keys = key_hash(plan, batch.key), body_digest(batch.key, known_by)
+            rejected = found.rejected if batch.rejected is None else {**batch.rejected, **found.rejected}
+            submissions.append(Submission(batch.running.number, *keys, batch.body, found.accepted, rejected))
             checked.append(found)
             places.append(place)
             answers.append(_PENDING)
@@ -395,7 +418,7 @@ def _checked(batch: Batch) -> "CheckedBatch | RefusedError":
         found = batch.running.format.check(batch.body)
     except WireError as error:
         return RefusedError(error.reason, str(error))
-    if found.accepted:
+    if found.accepted or batch.sealed is not None:
         return found
     reasons = ", ".join(found.rejected) or "there are no reports in it"
     reason = next((each for each in REASONS if each in found.rejected), "empty")
