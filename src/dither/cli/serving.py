@@ -164,7 +164,11 @@ def _settled(store: "Store", documents: list[bytes], expiry: int | None, kept: i
 @click.argument("plan", metavar="[HASH]", required=False)
 @_store_option
 @click.option(
-    "--role", type=click.Choice(["analyst", "client", "shuffler"]), default="analyst", show_default=True, help="Of a token."
+    "--role",
+    type=click.Choice(["analyst", "client", "shuffler"]),
+    default="analyst",
+    show_default=True,
+    help="Of a token.",
 )
 @click.option("--expires-in", metavar="TIME", help="How long a token is good for: 12h, 30d, 4w.")
 @click.option("-o", "--output", metavar="FILE", help="Where a tally or a backup is written to.")

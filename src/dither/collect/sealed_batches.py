@@ -7,9 +7,9 @@ which nothing opens is stored too, as a batch without reports, so that the shuff
 
 **How large was the crowd?** For each batch, before it is stored, the store notes how many users are in it: those whose
 reports opened and are acceptable, since rubbish hides nobody. The guarantee of a campaign in the shuffled model is that
-of its smallest batch (`shuffled_facts`), whatever the plan had counted on. It holds against whoever sees the batches, as
-the collector does, and not who sent what. So it holds *while the shuffler and the collector do not work together*, and
-among users who are honest: n counts people, and somebody who sends 9,999 of 10,000 messages knows the last.
+of its smallest batch (`shuffled_facts`), whatever the plan had counted on. It holds against whoever sees the batches,
+as the collector does, and not who sent what. So it holds *while the shuffler and the collector do not work together*,
+and among users who are honest: n counts people, and somebody who sends 9,999 of 10,000 messages knows the last.
 Reports that were sent to the collector directly have no crowd.
 """
 

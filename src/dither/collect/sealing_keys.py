@@ -10,8 +10,8 @@ A key has a state, as in the data model of Janus (an aggregator of the Distribut
 So keys are changed without losing a report: make a new one, expire the old one with a grace.
 
 **The private half** is in a file that only its owner can read (mode 0600, in a folder of mode 0700). It is never
-printed, never in a `repr`, and cannot be pickled. A copy of it and of all messages is all reports, still randomized, and
-still without a name: what a key protects is the *link* between a device and its report.
+printed, never in a `repr`, and cannot be pickled. A copy of it and of all messages is all reports, still randomized,
+and still without a name: what a key protects is the *link* between a device and its report.
 """
 
 import base64
@@ -105,18 +105,18 @@ class KeyFolder:
     >>> import tempfile
     >>> folder = KeyFolder(tempfile.mkdtemp())
     >>> made = folder.add(new_key())
-    >>> [key.state for key in folder.keys()], folder.active().name == made.name
+    >>> [key.state for key in folder.stored()], folder.active().name == made.name
     (['active'], True)
     >>> folder.expire(made.name, hours=0).state
     'expired'
-    >>> folder.active() is None, folder.keys()[0].private is None
+    >>> folder.active() is None, folder.stored()[0].private is None
     (True, True)
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
 
-    def keys(self) -> list[SealingKey]:
+    def stored(self) -> list[SealingKey]:
         """All keys, by their names."""
         try:
             paths = sorted(self.folder.glob(f"*{_ENDING}"))
@@ -126,7 +126,7 @@ class KeyFolder:
 
     def active(self) -> SealingKey | None:
         """The key that devices seal to; the first by its name, if there are several."""
-        return next((key for key in self.keys() if key.state == ACTIVE), None)
+        return next((key for key in self.stored() if key.state == ACTIVE), None)
 
     def add(self, key: SealingKey) -> SealingKey:
         """Keep a key."""
@@ -161,11 +161,11 @@ class KeyFolder:
 
     def erase_expired(self, now: float) -> list[SealingKey]:
         """Erase the private halves whose time is over; those keys."""
-        done = [key for key in self.keys() if key.private is not None and not key.opens(now)]
+        done = [key for key in self.stored() if key.private is not None and not key.opens(now)]
         return [self.add(replace(key, private=None)) for key in done]
 
     def _named(self, name: str) -> SealingKey:
-        found = [key for key in self.keys() if name and key.name.startswith(name.lower())]
+        found = [key for key in self.stored() if name and key.name.startswith(name.lower())]
         if len(found) != 1:
             raise ParameterError(f"{len(found)} keys in {self.folder} begin so: dither keys list has all of them")
         return found[0]
@@ -213,7 +213,7 @@ class OpeningKeys:
         now = time.monotonic()
         if now - self._read >= self._lasts:
             self.folder.erase_expired(time.time())
-            self._keys = {key_id(key.public): key for key in self.folder.keys()}
+            self._keys = {key_id(key.public): key for key in self.folder.stored()}
             self._openers = {name: key.opener() for name, key in self._keys.items() if key.opens(time.time())}
             self._read = now
         return self._keys
