@@ -88,6 +88,7 @@ def serve(
     dither serve plan.json second.json --store ./store --port 8080 --origin https://www.example.org
     curl -H "Authorization: Bearer $(cat store/analyst.token)" localhost:8080/v1/plans/HASH/estimate
     """
+    from dither.collect.collector import Collector
     from dither.collect.sealing_keys import key_folder
     from dither.collect.server import ServerOptions, first_token, open_store
     from dither.collect.server import serve as run
@@ -112,23 +113,31 @@ def serve(
         ),
         tls_certificate=tls_certificate,
         tls_key=tls_key,
-        allow_dear=allow_dear,
     )
     store = open_store(place, collects=True)
     try:
         for role, path in ((ANALYST, token_file), (CLIENT, client_token_file)):
             _add_tokens(store, role, path)
         written = first_token(store, place)
+        collector = Collector(store)
+        for document in documents:
+            number = collector.add(document, allow_dear=allow_dear).number
+            if expiry is not None:
+                store.change_campaign(number, closes=int(time.time()) + 3600 * expiry)
+            if kept is not None:
+                store.keep_reports(number, kept)
+        collector.reload()
 
-        def ready(address: str, running: Any) -> None:
-            for document in running.values():
-                tell(f"collecting for plan {document.plan.fingerprint}: {document.plan.title}")
+        def ready(address: str) -> None:
+            for running in collector.running.values():
+                tell(f"collecting for plan {running.plan.fingerprint}: {running.plan.title}")
             if written:
                 tell(f"a token for analysts is in {written}: hand it over, and remove the file")
             say(address)
 
-        _settled(store, documents, expiry, kept, allow_dear)
-        run((), store, options, ready=ready)
+        run(collector, options, ready=ready)
+    except KeyboardInterrupt:
+        tell("stopped: all that was acknowledged is stored")
     finally:
         store.close()
 
@@ -141,19 +150,6 @@ def _add_tokens(store: "Store", role: str, path: str | None) -> None:
         return
     for line in read_bytes(path, "token").decode("utf-8", "replace").split():
         store.add_token(Token(token_digest(checked_token(line)), role, None, None))
-
-
-def _settled(store: "Store", documents: list[bytes], expiry: int | None, kept: int | None, allow_dear: bool) -> None:
-    """Add the campaigns of these plans, with what the options say of them."""
-    from dither.collect.collector import Collector
-
-    collector = Collector(store)
-    for document in documents:
-        campaign = collector.add(document, allow_dear=allow_dear).campaign
-        if expiry is not None:
-            store.change_campaign(campaign.number, closes=int(time.time()) + 3600 * expiry)
-        if kept is not None:
-            store.keep_reports(campaign.number, kept)
 
 
 # Looking after it --------------------------------------------------------------------------------------------------

@@ -24,8 +24,9 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from dither.collect.joint_checks import Verdict, check_batches
 from dither.collect.store import NEW, Campaign, Outcome, Store, StoreError, Submission, body_digest, key_hash
 from dither.core.reports import REASONS
 from dither.errors import DitherError, ParameterError, WireError
@@ -231,35 +232,46 @@ class Collector:
 
     def _committed(self, group: Sequence[Batch]) -> "list[Outcome | DitherError]":
         """Check batches and commit what is acceptable: for each what became of it, or why it was refused."""
+        verdicts = self._verdicts(group)
         answers: list[Outcome | DitherError] = []
         places: list[int] = []
-        checked: list[CheckedBatch] = []
         submissions: list[Submission] = []
-        for place, batch in enumerate(group):
-            found = _checked(batch)
-            if isinstance(found, RefusedError):
-                answers.append(found)
-                continue
-            plan = batch.running.plan.fingerprint
-            known_by = batch.body if batch.sealed is None else batch.sealed
-            keys = key_hash(plan, batch.key), body_digest(batch.key, known_by)
-            rejected = found.rejected if batch.rejected is None else {**batch.rejected, **found.rejected}
-            submissions.append(Submission(batch.running.number, *keys, batch.body, found.accepted, rejected))
-            checked.append(found)
-            places.append(place)
-            answers.append(_PENDING)
+        for place, (batch, verdict) in enumerate(zip(group, verdicts, strict=True)):
+            if isinstance(verdict, WireError):
+                answers.append(RefusedError(verdict.reason, str(verdict)))
+            elif not verdict.accepted and batch.sealed is None:
+                answers.append(_refusal(verdict))
+            else:
+                known_by = batch.body if batch.sealed is None else batch.sealed
+                keys = key_hash(batch.running.plan.fingerprint, batch.key), body_digest(batch.key, known_by)
+                rejected = verdict.rejected if batch.rejected is None else {**batch.rejected, **verdict.rejected}
+                found = batch.running.number, *keys, batch.body, verdict.accepted, rejected
+                submissions.append(Submission(*found))
+                places.append(place)
+                answers.append(_PENDING)
         if not submissions:
             return answers
         outcomes, groups = self.store.commit(submissions)
-        fresh: dict[int, list[CheckedBatch]] = {}
-        sizes: Counter[int] = Counter()
-        for place, outcome, submission, batch in zip(places, outcomes, submissions, checked, strict=True):
+        new: list[int] = []
+        for place, outcome in zip(places, outcomes, strict=True):
             answers[place] = outcome
             if outcome.status == NEW:
-                fresh.setdefault(submission.campaign, []).append(batch)
-                sizes[submission.campaign] += len(submission.body)
-        self._uncount([_Uncounted(each, groups[each], sizes[each], batches) for each, batches in fresh.items()])
+                new.append(place)
+        self._uncount(_uncounted(group, verdicts, new, groups))
         return answers
+
+    def _verdicts(self, group: Sequence[Batch]) -> "list[Verdict | WireError]":
+        """What is to be said about each batch; those of one campaign are looked at together."""
+        first = group[0].running
+        if all(batch.running is first for batch in group):
+            return check_batches(first.format, [batch.body for batch in group])
+        found: list[Any] = [None] * len(group)
+        for running in {batch.running.number: batch.running for batch in group}.values():
+            places = [place for place, batch in enumerate(group) if batch.running is running]
+            own = check_batches(running.format, [group[place].body for place in places])
+            for place, verdict in zip(places, own, strict=True):
+                found[place] = verdict
+        return found
 
     def _answer(self, group: Sequence[Batch], answers: "Sequence[Outcome | DitherError]") -> None:
         """In the event loop: everybody of a group gets an answer."""
@@ -412,17 +424,35 @@ class Collector:
 _PENDING = Outcome(NEW, 0, {})
 
 
-def _checked(batch: Batch) -> "CheckedBatch | RefusedError":
-    """The verdicts on a batch; why it is refused, if nothing of it is acceptable."""
-    try:
-        found = batch.running.format.check(batch.body)
-    except WireError as error:
-        return RefusedError(error.reason, str(error))
-    if found.accepted or batch.sealed is not None:
-        return found
-    reasons = ", ".join(found.rejected) or "there are no reports in it"
-    reason = next((each for each in REASONS if each in found.rejected), "empty")
-    return RefusedError(reason, f"no report of this batch is acceptable: {reasons}", found.rejected)
+def _refusal(verdict: Verdict) -> RefusedError:
+    """Why a batch of which nothing is acceptable is refused."""
+    reasons = ", ".join(verdict.rejected) or "there are no reports in it"
+    reason = next((each for each in REASONS if each in verdict.rejected), "empty")
+    return RefusedError(reason, f"no report of this batch is acceptable: {reasons}", verdict.rejected)
+
+
+def _uncounted(
+    group: Sequence[Batch], verdicts: Sequence[Verdict | WireError], new: Sequence[int], numbers: Mapping[int, int]
+) -> list[_Uncounted]:
+    """The raw groups that were made of the batches at `new`, with these as they were checked.
+
+    What was checked together is counted together, if all of it is new; otherwise the new ones are checked again, alone.
+    """
+    members = Counter(id(verdict.joint) for verdict in verdicts if isinstance(verdict, Verdict))
+    fresh: dict[int, list[int]] = {}
+    for place in new:
+        fresh.setdefault(id(verdicts[place].joint), []).append(place)  # type: ignore[union-attr]
+    found: dict[int, list[CheckedBatch]] = {number: [] for number in numbers}
+    for joint, places in fresh.items():
+        running = group[places[0]].running
+        if len(places) == members[joint]:
+            found[running.number].append(verdicts[places[0]].joint)  # type: ignore[union-attr]
+        else:
+            found[running.number] += [running.format.check(group[place].body) for place in places]
+    sizes: Counter[int] = Counter()
+    for place in new:
+        sizes[group[place].running.number] += len(group[place].body)
+    return [_Uncounted(each, numbers[each], sizes[each], batches) for each, batches in found.items()]
 
 
 def refuse_dear(plan: Plan) -> None:

@@ -7,13 +7,13 @@ stored, and lets go of the store. A server that is killed loses nothing that it 
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dither.collect.collector import Collector, Limits
+from dither.collect.collector import Collector
 from dither.collect.service import Service, ServiceOptions
 from dither.collect.sqlite_store import SqliteStore
 from dither.collect.store import ANALYST, Store, Token
@@ -33,11 +33,9 @@ class ServerOptions:
     host: str = "127.0.0.1"
     port: int = 8080
     service: ServiceOptions = field(default_factory=ServiceOptions)
-    limits: Limits = field(default_factory=Limits)
     tls_certificate: str | None = None
     tls_key: str | None = None
     tls_key_password: str | None = None
-    allow_dear: bool = False
 
     def tls(self) -> dict[str, Any]:
         """What uvicorn needs for TLS."""
@@ -75,18 +73,11 @@ def first_token(store: Store, place: str) -> str | None:
 
 
 def serve(
-    plans: Iterable[bytes],
-    store: Store,
-    options: ServerOptions | None = None,
-    *,
-    ready: Callable[[str, Mapping[str, Any]], None] | None = None,
+    collector: Collector, options: ServerOptions | None = None, *, ready: Callable[[str], None] | None = None
 ) -> None:
     """Serve until the process is told to stop. `ready` is called with the address once the port is open."""
     uvicorn = require("uvicorn", "serve")
     options = options or ServerOptions()
-    collector = Collector(store, options.limits)
-    for document in plans:
-        collector.add(document, allow_dear=options.allow_dear)
     if not collector.running:
         raise ParameterError("there is no plan to collect for: name a plan.json")
     service = Service(collector, options.service)
@@ -106,16 +97,15 @@ def serve(
         host, port = listener.getsockname()[:2]
         name = f"[{host}]" if ":" in host else host
         if ready is not None:
-            ready(f"http{'s' * bool(options.tls_certificate)}://{name}:{port}", collector.running)
+            ready(f"http{'s' * bool(options.tls_certificate)}://{name}:{port}")
         uvicorn.Server(config).run(sockets=[listener])
 
 
 def listening(host: str, port: int) -> socket.socket:
     """A socket that takes connections; port 0 is one that is free."""
     try:
-        family, kind, number, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, number, _, address = known[0]
         listener = socket.socket(family, kind, number)
     except OSError as error:
         raise ParameterError(f"cannot listen on {host}: {os.strerror(error.errno or 0).lower()}") from None

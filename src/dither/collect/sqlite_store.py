@@ -7,11 +7,13 @@ frames are on the disk. A batch is acknowledged after that, and never before.
 has a lock file that the system lets go with the process, so two collectors cannot count the same batches. Commands
 that close a campaign or make a token write to the same database beside it, and wait for their turn.
 
-**The log is kept short.** SQLite would copy the log into the database in the middle of a commit. Here `checkpoint` does,
-from the thread that counts: most of it beside the commits, and the rest under the lock. Then the log is cut to nothing, and
-what it held of scrubbed batches is gone with it; `secure_delete` overwrites what was deleted in the database itself.
+**The log is kept short.** SQLite would copy the log into the database in the middle of a commit. Here `checkpoint`
+does, from the thread that counts: most of it beside the commits, and the rest under the lock. Then the log is cut to
+nothing, and what it held of scrubbed batches is gone with it; `secure_delete` overwrites what was deleted in the
+database itself.
 
-**Full disk.** A write that fails is rolled back, and nothing of the group is acknowledged. What is stored stays readable.
+**Full disk.** A write that fails is rolled back, and nothing of the group is acknowledged. What is stored stays
+readable.
 
 **Versions.** `application_id` says that this is a store, `user_version` which tables it has. An older one is migrated,
 one step after the other in one transaction; a newer one is refused.
@@ -278,7 +280,7 @@ class SqliteStore:
         return Crowds(*self._read(found, campaign)[0])
 
     def waiting(self, *, age: float = 0.0) -> list[RawGroup]:
-        """Raw groups that wait to be counted, the oldest first: all of them are this collector's, whatever their age."""
+        """Raw groups that wait to be counted, the oldest first; all are this collector's, whatever their age."""
         rows = self._read("SELECT number, campaign, length(bodies) FROM raw WHERE counted = 0 ORDER BY number")
         return [RawGroup(*row) for row in rows]
 

@@ -1,0 +1,314 @@
+"""The collector against the least that a service could do, in one run: ratios, latencies, and exact counts.
+
+    python benchmarks/collect.py             rates and latencies (two minutes)
+    python benchmarks/collect.py --kills 200 kill -9 under load: what was acknowledged is counted, exactly
+    python benchmarks/collect.py --bodies 1000000 malformed bodies: no 5xx, no memory, no state
+    python benchmarks/collect.py --stream 100000000 so many reports in batches: memory stays flat
+
+Two endpoints are raced: one that reads a request and answers, and nothing else (`empty`), and one that appends the
+bytes to a file and calls `fdatasync` before it answers (`append`). Both are plain ASGI on the same uvicorn. All three
+servers run one after the other with the same client, several times over, and the median of the ratios is told. The
+client is another process, with so many requests in flight as it says.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dither
+from dither.collect import SqliteStore
+from dither.planning import Plan
+from dither.wire import CONTENT_TYPE, BatchFormat
+
+HERE = Path(__file__).resolve()
+TOO_LONG = 60.0
+
+
+def example_plan() -> Plan:
+    """A plan with three questions, as a small collection has."""
+    schema = dither.Schema(
+        {
+            "age": dither.Ordinal(0, 99),
+            "job": dither.Categorical(["nurse", "driver", "teacher", "other"]),
+            "income": dither.Numeric(0, 200_000),
+        }
+    )
+    return dither.plan(schema, epsilon=1.0, users=100_000)
+
+
+def records(count: int) -> dict[str, Any]:
+    """Made-up users."""
+    draw = np.random.default_rng(1)
+    jobs = np.array(["nurse", "driver", "teacher", "other"])
+    return {
+        "age": draw.integers(0, 100, count),
+        "job": jobs[draw.integers(0, 4, count)],
+        "income": draw.integers(0, 200_000, count).astype(float),
+    }
+
+
+# Servers -----------------------------------------------------------------------------------------------------------
+
+
+async def _read(receive: Any) -> bytes:
+    parts, more = [], True
+    while more:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+async def _answer(send: Any) -> None:
+    body = b'{"accepted":1,"rejected":{},"duplicate":false}'
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def bare(kind: str, folder: str) -> Any:
+    """The endpoint that does nothing, or appends to a file."""
+    file = os.open(Path(folder) / "appended", os.O_CREAT | os.O_WRONLY | os.O_APPEND) if kind == "append" else -1
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            for _ in range(2):
+                message = await receive()
+                await send({"type": f"{message['type']}.complete"})
+            return
+        body = await _read(receive)
+        if file >= 0:
+            os.write(file, body)
+            os.fdatasync(file)
+        await _answer(send)
+
+    return application
+
+
+def serve_bare(kind: str, folder: str, port: int) -> None:
+    """Run such an endpoint until the process is told to stop."""
+    import uvicorn
+
+    uvicorn.run(bare(kind, folder), port=port, log_config=None, access_log=False, backlog=2048)
+
+
+@contextlib.contextmanager
+def server(kind: str, folder: Path, port: int, plan: Path) -> Iterator[subprocess.Popen]:
+    """One of the three servers, ready."""
+    if kind == "collector":
+        command = [sys.executable, "-m", "dither", "serve", str(plan), "--store", str(folder / "store")]
+        command += ["--port", str(port), "--least-reports", "1"]
+    else:
+        command = [sys.executable, str(HERE), "--bare", kind, str(folder), str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _await_port(port)
+        yield process
+    finally:
+        process.terminate()
+        process.wait(TOO_LONG)
+
+
+def _await_port(port: int) -> None:
+    import socket
+
+    end = time.monotonic() + TOO_LONG
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as link:
+            link.sendall(b"GET /v1/health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            if link.recv(12):
+                return
+        time.sleep(0.02)
+    raise SystemExit("a server did not start")
+
+
+# The client --------------------------------------------------------------------------------------------------------
+
+
+class Link(asyncio.Protocol):
+    """One connection that sends request after request, and notes how long each took."""
+
+    def __init__(self, load: "Load") -> None:
+        self.load, self.sent, self.buffer = load, 0.0, b""
+        self.key = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: Any = transport
+        self.ask()
+
+    def ask(self) -> None:
+        request = self.load.next_request()
+        if request is None:
+            self.transport.close()
+            return
+        self.sent = time.perf_counter()
+        self.transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        head = self.buffer.find(b"\r\n\r\n")
+        if head < 0:
+            return
+        start = self.buffer.lower().find(b"content-length: ") + 16
+        length = int(self.buffer[start : self.buffer.find(b"\r\n", start)])
+        if len(self.buffer) < head + 4 + length:
+            return
+        self.load.note(self.buffer[9:12], time.perf_counter() - self.sent)
+        self.buffer = b""
+        if self.load.pause:
+            asyncio.get_running_loop().call_later(self.load.pause * random.random() * 2, self.ask)
+        else:
+            self.ask()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.load.lost()
+
+
+class Load:
+    """Requests from so many connections for so many seconds."""
+
+    def __init__(self, plan: str, bodies: list[bytes], links: int, seconds: float, pause: float = 0.0) -> None:
+        self.plan, self.bodies, self.links, self.seconds, self.pause = plan, bodies, links, seconds, pause
+        self.taken: list[float] = []
+        self.statuses: dict[bytes, int] = {}
+        self.count, self.name = 0, os.urandom(8).hex()
+        self.heads = [
+            f"POST /v1/plans/{plan}/reports HTTP/1.1\r\nhost: localhost\r\ncontent-type: {CONTENT_TYPE}\r\n"
+            f"content-length: {len(body)}\r\nidempotency-key: {self.name}-".encode()
+            for body in bodies
+        ]
+
+    def next_request(self) -> bytes | None:
+        if time.perf_counter() > self.end:
+            return None
+        self.count += 1
+        place = self.count % len(self.bodies)
+        return b"%b%d\r\n\r\n%b" % (self.heads[place], self.count, self.bodies[place])
+
+    def note(self, status: bytes, seconds: float) -> None:
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.taken.append(seconds)
+
+    def lost(self) -> None:
+        self.open -= 1
+        if not self.open:
+            self.done.set()
+
+    async def run(self, port: int) -> "Load":
+        self.done, self.open = asyncio.Event(), self.links
+        self.started = time.perf_counter()
+        self.end = self.started + self.seconds
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(
+            *(loop.create_connection(lambda: Link(self), "127.0.0.1", port) for _ in range(self.links))
+        )
+        await self.done.wait()
+        self.elapsed = time.perf_counter() - self.started
+        return self
+
+    @property
+    def rate(self) -> float:
+        return len(self.taken) / self.elapsed
+
+    def quantile(self, q: float) -> float:
+        return float(np.quantile(self.taken, q))
+
+
+def loaded(port: int, *arguments: Any) -> Load:
+    """What a load came to."""
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        return uvloop.run(Load(*arguments).run(port))
+    return asyncio.run(Load(*arguments).run(port))
+
+
+# What is measured --------------------------------------------------------------------------------------------------
+
+
+def rates(place: Path, seconds: float, repeats: int) -> None:
+    """Rates and latencies, each beside those of the endpoint that it is compared with."""
+    plan = example_plan()
+    file = place / "plan.json"
+    plan.save(file)
+    wire = BatchFormat(plan)
+    singles = list(wire.pack_batches(plan.randomize(records(500)), 1))
+    tens = list(wire.pack_batches(plan.randomize(records(100_000)), 10_000))
+    print(f"a batch of 10,000 reports has {len(tens[0]):,} bytes; one of a single report has {len(singles[0])}")
+    for name, peer, bodies, links in (
+        ("single reports", "empty", singles, 256),
+        ("batches of 10,000", "append", tens, 16),
+    ):
+        found: dict[str, list[Load]] = {peer: [], "collector": []}
+        for turn in range(repeats):
+            for kind in (peer, "collector"):
+                folder = Path(tempfile.mkdtemp(dir=place))
+                port = 18000 + random.randrange(2000)
+                with server(kind, folder, port, file):
+                    loaded(port, plan.fingerprint, bodies, links, min(1.0, seconds))  # what is compiled at first
+                    load = loaded(port, plan.fingerprint, bodies, links, seconds)
+                shutil.rmtree(folder)
+                assert set(load.statuses) == {b"200"}, load.statuses
+                found[kind].append(load)
+                print(f"  {name}, {links} in flight, {kind}, turn {turn + 1}: {load.rate:,.0f} requests/s, "
+                      f"p50 {load.quantile(0.5) * 1e3:.1f} ms, p99 {load.quantile(0.99) * 1e3:.1f} ms", flush=True)  # fmt: skip
+        ratios = [mine.rate / theirs.rate for mine, theirs in zip(found["collector"], found[peer], strict=True)]
+        print(f"{name}, {links} in flight: {statistics.median(ratios):.2f} of {peer} "
+              f"(from {min(ratios):.2f} to {max(ratios):.2f})", flush=True)  # fmt: skip
+        if name == "single reports":
+            half = statistics.median(load.rate for load in found["collector"]) / 2
+            latencies(place, plan, file, singles, links, half, seconds)
+
+
+def latencies(
+    place: Path, plan: Plan, file: Path, bodies: list[bytes], links: int, rate: float, seconds: float
+) -> None:
+    """The 99th percentile at a rate that is given."""
+    found = {}
+    for kind in ("empty", "collector"):
+        folder = Path(tempfile.mkdtemp(dir=place))
+        port = 18000 + random.randrange(2000)
+        with server(kind, folder, port, file):
+            pause = links / rate
+            load = loaded(port, plan.fingerprint, bodies, links, seconds, pause)
+        shutil.rmtree(folder)
+        found[kind] = load.quantile(0.99)
+        print(f"  {kind} at {load.rate:,.0f} requests/s: p50 {load.quantile(0.5) * 1e3:.1f} ms, "
+              f"p99 {found[kind] * 1e3:.1f} ms", flush=True)  # fmt: skip
+    print(f"p99 at half of that load: {found['collector'] / found['empty']:.1f} times that of empty")
+
+
+def main() -> None:
+    """What was asked for on the command line."""
+    if sys.argv[1:2] == ["--bare"]:
+        serve_bare(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+        return
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--place", default=tempfile.gettempdir(), help="a folder on the disk that is measured")
+    given = parser.parse_args()
+    place = Path(tempfile.mkdtemp(dir=given.place))
+    try:
+        rates(place, given.seconds, given.repeats)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
