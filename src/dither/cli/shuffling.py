@@ -27,6 +27,7 @@ from dither.errors import ParameterError
 @click.option("--token-file", metavar="FILE", help="A token for the role shuffler, if the collector wants one.")
 @click.option("--tls-certificate", metavar="FILE", help="Serve HTTPS.")
 @click.option("--tls-key", metavar="FILE", help="The key of the certificate.")
+@click.option("--allow-http", is_flag=True, help="Forward over plain HTTP to another machine, too.")
 @click.option("--status", is_flag=True, help="Print how many messages wait and were forwarded, and end.")
 @json_option()
 def shuffle(
@@ -39,6 +40,7 @@ def shuffle(
     token_file: str | None,
     tls_certificate: str | None,
     tls_key: str | None,
+    allow_http: bool,
     status: bool,
     as_json: bool,
 ) -> None:
@@ -62,7 +64,9 @@ def shuffle(
     if to is None:
         raise click.UsageError("Name the collector with --to.")
     token = None if token_file is None else read_bytes(token_file, "token").decode("utf-8", "replace").strip()
-    options = ShufflerOptions(to, batch, host, port, origins, token, tls_certificate=tls_certificate, tls_key=tls_key)
+    options = ShufflerOptions(
+        to, batch, host, port, origins, token, tls_certificate=tls_certificate, tls_key=tls_key, allow_http=allow_http
+    )
 
     def ready(address: str) -> None:
         tell(f"batches of {batch:,} or more go to {to}")

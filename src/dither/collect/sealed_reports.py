@@ -37,6 +37,7 @@ follow the calendar, and groups are of attributes that are public.
 The keys are in `sealing_keys`, and what a collector does with a batch of messages is in `sealed_batches`.
 """
 
+import base64
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ from typing import Any, NamedTuple
 
 from dither.core.randomness import Stream
 from dither.core.reports import SIMULATED, Reports
-from dither.errors import MissingExtraError, ParameterError, ReportError, WireError
+from dither.errors import CollectorError, MissingExtraError, ParameterError, ReportError, WireError
 from dither.planning.plans import Plan
 from dither.wire import BatchFormat
 from dither.wire.frames import HEAD_BYTES as FRAME_BYTES
@@ -130,6 +131,20 @@ def split_messages(body: Any, size: int) -> list[bytes]:
 def key_id(public: bytes) -> bytes:
     """What a key is called in messages."""
     return sha256(public).digest()[:KEY_ID_BYTES]
+
+
+def public_key_of(document: Any) -> bytes:
+    """The key to seal to, from what a collector says about its keys (`GET /v1/plans/{hash}/keys`)."""
+    rows = document.get("keys") if isinstance(document, dict) else None
+    for row in rows if isinstance(rows, list) else ():
+        told = row if isinstance(row, dict) else {}
+        try:
+            key = base64.b64decode(str(told.get("public")), validate=True)
+        except ValueError:
+            continue
+        if len(key) == KEY_BYTES and key_id(key).hex() == told.get("id"):
+            return key
+    raise CollectorError("the collector has no key that reports could be sealed to; nothing was reported")
 
 
 def sealing_info(head: bytes, plan: bytes) -> bytes:

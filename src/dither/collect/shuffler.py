@@ -23,15 +23,14 @@ import asyncio
 import json
 import logging
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dither.collect import problems
+from dither.collect.client_http import Address, Connection, UnreachableError
 from dither.collect.problems import ProblemError
-from dither.collect.sealed_reports import CONTENT_TYPE, Head, read_head, split_messages
+from dither.collect.sealed_reports import CONTENT_TYPE, LEAST_BYTES, Head, read_head, split_messages
 from dither.collect.shuffler_store import Outgoing, PlanFacts, ShufflerStore
 from dither.collect.store import OPEN, StoreError
 from dither.errors import ParameterError, WireError, require
@@ -68,58 +67,48 @@ class ShufflerOptions:
     refreshed: float = 10.0  # seconds between questions whether campaigns are open, and which keys are in use
     tls_certificate: str | None = None
     tls_key: str | None = None
+    allow_http: bool = False  # to a collector on another machine
+
+    @property
+    def address(self) -> Address:
+        """The collector."""
+        return Address.of(self.to, self.allow_http)
 
     def __post_init__(self) -> None:
-        if not self.to.startswith(("http://", "https://")):
-            raise ParameterError("name the collector by its address, as in https://collect.example.org")
+        _ = self.address  # or why it is none
         if self.batch < LEAST_BATCH:
             raise ParameterError(
                 f"a batch has at least {LEAST_BATCH} messages; the more, the better they hide each other"
             )
 
 
-class CollectorError(Exception):
-    """The collector cannot be reached, or does not answer as one does; try again later."""
-
-
 class CollectorLink:
-    """What a shuffler asks of the collector. Every method blocks."""
+    """What a shuffler asks of the collector. Every method blocks, and raises `UnreachableError` if nobody answers."""
 
-    def __init__(self, address: str, token: str | None) -> None:
-        self._address, self._token = address.rstrip("/"), token
+    def __init__(self, options: ShufflerOptions) -> None:
+        self._connection = Connection(options.address, options.token, _TIMEOUT, None)
 
     def plan(self, plan: str) -> str | None:
         """What the collector says of a plan, as JSON; None if it does not know it."""
-        status, body = self._asked("GET", f"/v1/plans/{plan}/keys", {})
-        if status == 404:
+        answer = self._connection.get(f"/v1/plans/{plan}/keys")
+        if answer.status == 404:
             return None
         try:
-            text = body.decode("utf-8")
-            sound = status == 200 and PlanFacts.of(text).plan == plan and PlanFacts.of(text).size > 0
+            text = answer.body.decode("utf-8")
+            facts = PlanFacts.of(text) if answer.status == 200 else None
         except (ValueError, KeyError, TypeError):
-            text, sound = "", False
-        if not sound:
-            raise CollectorError("the collector does not answer as one does")
+            text, facts = "", None
+        if facts is None or facts.plan != plan or facts.size < LEAST_BYTES:
+            raise UnreachableError("the collector does not answer as one does")
         return text
 
     def forward(self, batch: Outgoing) -> int:
-        """Hand over a batch; the status."""
+        """Hand over a batch; the status. Only what says that it was counted is an answer of 200."""
         headers = {"Content-Type": CONTENT_TYPE, "Idempotency-Key": batch.key}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
-        return self._asked("POST", f"/v1/plans/{batch.plan}/sealed-batches", headers, batch.body)[0]
-
-    def _asked(self, method: str, path: str, headers: dict[str, str], body: bytes | None = None) -> tuple[int, bytes]:
-        request = urllib.request.Request(self._address + path, body, headers, method=method)  # noqa: S310 - checked
-        try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
-                return answer.status, answer.read(1 << 20)
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, b""
-        except (OSError, ValueError) as error:
-            failure = type(error).__name__
-        raise CollectorError(f"the collector cannot be reached ({failure})")
+        answer = self._connection.post(f"/v1/plans/{batch.plan}/sealed-batches", batch.body, headers)
+        told = answer.json()
+        counted = isinstance(told, dict) and type(told.get("accepted")) is int
+        return answer.status if answer.status != 200 or counted else 0
 
 
 class _Request(NamedTuple):
@@ -242,7 +231,7 @@ class Shuffler:
         self._arrived.set()
         users = sum(head.users for head, _ in messages)
         fresh = await answer
-        return json.dumps({"taken": users, "known": users - fresh}).encode()
+        return json.dumps({"accepted": users, "rejected": {}, "duplicate": fresh == 0}).encode()
 
     async def _facts(self, plan: str) -> PlanFacts:
         """What is known of a plan whose campaign is open."""
@@ -273,7 +262,7 @@ class Shuffler:
         async with self._asking:
             try:
                 document = await asyncio.to_thread(self.link.plan, plan)
-            except CollectorError:
+            except UnreachableError:
                 raise ProblemError("collector", "the collector does not answer: try again later") from None
             self._asked[plan] = time.monotonic()
             if document is None:
@@ -350,7 +339,7 @@ class Shuffler:
                 continue
             try:
                 status = await asyncio.to_thread(self.link.forward, batch)
-            except CollectorError as error:
+            except UnreachableError as error:
                 log.warning("%s; a batch waits", error)
                 return False
             if status == 200:
@@ -373,7 +362,7 @@ class Shuffler:
                         self._plans[plan] = await asyncio.to_thread(self.store.note_plan, plan, document)
                         if self._plans[plan].state != OPEN:
                             await asyncio.to_thread(self.store.close_plan, plan)
-                except (CollectorError, StoreError):  # another time
+                except (UnreachableError, StoreError):  # another time
                     continue
             await asyncio.sleep(self.options.refreshed)
 
@@ -403,7 +392,7 @@ def shuffle(store: ShufflerStore, options: ShufflerOptions, *, ready: Callable[[
 
     uvicorn = require("uvicorn", "serve")
     tls = ServerOptions(tls_certificate=options.tls_certificate, tls_key=options.tls_key).tls()
-    application = Shuffler(store, CollectorLink(options.to, options.token), options)
+    application = Shuffler(store, CollectorLink(options), options)
     config = uvicorn.Config(
         application,
         lifespan="on",
