@@ -20,9 +20,9 @@ the collector's Retry-After. What is left is for the next call. What the collect
 closed, a batch that it cannot read) is not sent again. When a device sends depends on when it is asked, and on the
 network; never on what its record holds.
 
-**Behind a shuffler.** With `shuffler`, reports are sealed to the collector's key and go to the shuffler instead, so that
-the collector does not see who sent them (docs/shuffler.md). What is on the disk is then the sealed message, and a retry
-has the same bytes. The key comes from the collector, and is kept for times without a network.
+**Behind a shuffler.** With `shuffler`, reports are sealed to the collector's key and go to the shuffler instead, so
+that the collector does not see who sent them (docs/shuffler.md). What is on the disk is then the sealed message, and a
+retry has the same bytes. The key comes from the collector, and is kept for times without a network.
 
 **What it costs to import**: the standard library, NumPy, and what a plan needs. No Numba, no pyarrow, no SciPy.
 """
@@ -84,8 +84,8 @@ class Client:
 
     `url` is the address of a collector, or that of a plan there (`https://.../v1/plans/HASH`), and `store` a folder of
     this user's own. `plan` pins the plan: its hash, or the plan itself. `epsilon` and `delta` are the budget of this
-    user, for all plans that are answered from this store; without them a pinned plan is answered once. `shuffler` is the
-    address of the shuffler that sealed reports go to, for a plan that counts on one.
+    user, for all plans that are answered from this store; without them a pinned plan is answered once. `shuffler` is
+    the address of the shuffler that sealed reports go to, for a plan that counts on one.
     """
 
     def __init__(

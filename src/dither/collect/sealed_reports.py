@@ -252,7 +252,10 @@ class SealedFormat:
         for place, name in enumerate(self.wire.names):
             own: Any = reports[name]
             mixed[name] = own[Stream.secure().order(len(own))] if place in parts else own[:0]
-        return self.wire.pack(mixed, period=period)
+        batch = self.wire.pack(mixed, period=period)
+        if self.wire.frame(batch).simulated:
+            raise ReportError("these reports are simulated from a seed, and protect nobody: they are not sealed")
+        return batch
 
     def _round(self, batch: bytes) -> int:
         return self.wire.frame(batch).round
