@@ -25,6 +25,13 @@ from dither.errors import ParameterError
 @click.option("--port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="0 takes a free one.")
 @click.option("--origin", "origins", multiple=True, metavar="URL", help="A page's origin whose scripts may send.")
 @click.option("--token-file", metavar="FILE", help="A token for the role shuffler, if the collector wants one.")
+@click.option(
+    "--refresh",
+    type=click.FloatRange(0.1, 3600),
+    default=10.0,
+    show_default=True,
+    help="Seconds between questions to the collector: whether campaigns are open, and which keys are in use.",
+)
 @click.option("--tls-certificate", metavar="FILE", help="Serve HTTPS.")
 @click.option("--tls-key", metavar="FILE", help="The key of the certificate.")
 @click.option("--allow-http", is_flag=True, help="Forward over plain HTTP to another machine, too.")
@@ -38,6 +45,7 @@ def shuffle(
     port: int,
     origins: tuple[str, ...],
     token_file: str | None,
+    refresh: float,
     tls_certificate: str | None,
     tls_key: str | None,
     allow_http: bool,
@@ -65,7 +73,16 @@ def shuffle(
         raise click.UsageError("Name the collector with --to.")
     token = None if token_file is None else read_bytes(token_file, "token").decode("utf-8", "replace").strip()
     options = ShufflerOptions(
-        to, batch, host, port, origins, token, tls_certificate=tls_certificate, tls_key=tls_key, allow_http=allow_http
+        to,
+        batch,
+        host,
+        port,
+        origins,
+        token,
+        refresh,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        allow_http=allow_http,
     )
 
     def ready(address: str) -> None:
