@@ -17,6 +17,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -222,6 +223,7 @@ class Service:
             if not length.isdigit():
                 raise ProblemError("bad-request", "the header Content-Length is no number")
             if int(length) > most:
+                await self._drained(receive, most)
                 raise _too_large(most)
             self.collector.refuse_busy(int(length))
         message = await receive()
@@ -246,11 +248,23 @@ class Service:
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     if size > most:
+                        parts.clear()
+                        await self._drained(receive, most)
                         raise _too_large(most)
                     more = message.get("more_body", False)
         except TimeoutError:
             raise ProblemError("timeout", "the request did not arrive in time: send it again") from None
         return b"".join(parts)
+
+    async def _drained(self, receive: Receive, most: int) -> None:
+        """Read a request that is too large to its end, if that is near: many clients listen only then."""
+        size, more = 0, True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.options.body_seconds):
+                while more and size <= 4 * most:
+                    message = await receive()
+                    size += len(message.get("body", b""))
+                    more = message.get("more_body", False)
 
     # What routes share -----------------------------------------------------------------------------------------
 

@@ -82,8 +82,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE query (
             time INTEGER NOT NULL, campaign INTEGER NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, token BLOB
         ) STRICT""",
-    ),
-    (
         """CREATE TABLE crowd (
             campaign INTEGER NOT NULL, key BLOB NOT NULL, users INTEGER NOT NULL, PRIMARY KEY (campaign, key)
         ) STRICT, WITHOUT ROWID""",
@@ -279,8 +277,8 @@ class SqliteStore:
         found = "SELECT count(*), coalesce(sum(users), 0), coalesce(min(users), 0) FROM crowd WHERE campaign = ?"
         return Crowds(*self._read(found, campaign)[0])
 
-    def waiting(self, *, age: float = 0.0) -> list[RawGroup]:
-        """Raw groups that wait to be counted, the oldest first; all are this collector's, whatever their age."""
+    def waiting(self) -> list[RawGroup]:
+        """Raw groups that wait to be counted, the oldest first; all are this collector's."""
         rows = self._read("SELECT number, campaign, length(bodies) FROM raw WHERE counted = 0 ORDER BY number")
         return [RawGroup(*row) for row in rows]
 
@@ -293,14 +291,14 @@ class SqliteStore:
         """Add raw groups to the tallies of their campaign, and scrub them unless they are kept."""
         still = f"counted = 0 AND campaign = ? AND number IN ({','.join('?' * len(groups))})"
         with self._transaction() as connection:
-            row = connection.execute("SELECT keep FROM campaign WHERE number = ?", (campaign,)).fetchone()
-            if row is None:  # it was deleted, and its groups with it
+            keep = connection.execute("SELECT keep FROM campaign WHERE number = ?", (campaign,)).fetchone()
+            found = f"SELECT count(*), sum(batches) FROM raw WHERE {still}"  # noqa: S608 - names from here
+            there, batches = connection.execute(found, (campaign, *groups)).fetchone()
+            if keep is None or there < len(groups):
                 return False
-            change = "UPDATE raw SET counted = 1" if row[0] else "DELETE FROM raw"
-            if connection.execute(f"{change} WHERE {still}", (campaign, *groups)).rowcount < len(groups):
-                connection.execute("ROLLBACK")
-                connection.execute("BEGIN IMMEDIATE")  # for the end of this block
-                return False
+            change = "UPDATE raw SET counted = 1" if keep[0] else "DELETE FROM raw"
+            connection.execute(f"{change} WHERE {still}", (campaign, *groups))
+            connection.execute("UPDATE campaign SET batches = batches + ? WHERE number = ?", (batches, campaign))
             for number, tally in added.items():
                 place = (campaign, number)
                 row = connection.execute(f"{_COUNTS} AND round = ?", place).fetchone()
@@ -320,7 +318,9 @@ class SqliteStore:
                 self._reader.execute("COMMIT")
         if batches is None:
             raise StoreError("this campaign was deleted from the store")
-        return Counted({number: PlanTally.from_bytes(counts) for number, counts in tallies}, waiting[0], batches[0])
+        return Counted(
+            {number: PlanTally.from_bytes(counts) for number, counts in tallies}, waiting[0], batches[0] + waiting[0]
+        )
 
     def scrub(self, now: float) -> int:
         """Remove raw batches that were counted and whose time is over, and what the log holds of them."""
@@ -385,7 +385,6 @@ def _inserted_groups(connection: sqlite3.Connection, new: Sequence[Submission]) 
         row = (campaign, int(time.time() // HOUR), len(some), packed_bodies(some))
         made = connection.execute("INSERT INTO raw (campaign, hour, batches, bodies) VALUES (?, ?, ?, ?)", row)
         numbers[campaign] = int(made.lastrowid or 0)
-        connection.execute("UPDATE campaign SET batches = batches + ? WHERE number = ?", (len(some), campaign))
     return numbers
 
 

@@ -29,7 +29,7 @@ from typing import Literal, NamedTuple, Protocol
 from dither.errors import DitherError
 from dither.planning.plan_tally import PlanTally
 
-VERSION = 2  # of the tables
+VERSION = 1  # of the tables
 
 OPEN, CLOSED = "open", "closed"
 NEW, DUPLICATE, CONFLICT = "new", "duplicate", "conflict"
@@ -155,8 +155,8 @@ class Store(Protocol):
         """The shuffled batches of a campaign."""
         ...
 
-    def waiting(self, *, age: float = 0.0) -> list[RawGroup]:
-        """Raw groups that wait to be counted, the oldest first; of those of other collectors, after so many seconds."""
+    def waiting(self) -> list[RawGroup]:
+        """Raw groups that wait to be counted, the oldest first: this collector's, and those of dead ones."""
         ...
 
     def bodies(self, number: int) -> list[bytes]:
