@@ -341,6 +341,31 @@ def test_a_folder_that_cannot_be_written(tmp_path):
         Client(f"http://127.0.0.1:1/v1/plans/{JOB.fingerprint}", tmp_path / "broken")
 
 
+FULL = """
+import resource, signal, sys
+from dither.collect import Client
+from dither.errors import WriteError
+client = Client(sys.argv[1], sys.argv[2])
+client.send({"job": "nurse"})
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    client.send_reports(client.plan.randomize({"job": ["nurse"] * 150_000}), most=1000)
+except WriteError as error:
+    assert "no space" in str(error), error
+    sys.exit(7)
+"""
+
+
+def test_a_full_disk(store):
+    """All of the reports are on the disk, or none, and then none is sent."""
+    with running(JOB) as stub:
+        done = subprocess.run([sys.executable, "-c", FULL, address(stub), str(store)], check=False)
+        assert done.returncode == 7
+        assert Client(address(stub), store).flush() == Delivery()
+        assert stub.reports() == 1
+
+
 def test_an_outbox_of_something_else(store):
     store.mkdir()
     with Ledger(store / "outbox.db", epsilon=1.0):
@@ -426,16 +451,20 @@ def test_a_budget_below_the_plan_s(store):
 
 def test_two_plans_from_one_store(store):
     with running(JOB, AGE) as stub:
-        with Ledger(_made(store) / "ledger.db", epsilon=3.0) as ledger:
-            ledger.reserve(JOB, changes=0)
         for of, record in ((JOB, {"job": "nurse"}), (AGE, {"age": 3})):
-            assert Client(address(stub, of), store).send(record).accepted == 1
+            assert Client(address(stub, of), store, epsilon=3.0).send(record).accepted == 1
+        with Ledger(store / "ledger.db") as ledger:
+            assert ledger.reserved.epsilon <= 3.0
         assert stub.reports() == 2
 
 
-def _made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
+def test_a_reservation_of_the_program_stays(store):
+    store.mkdir()
+    with Ledger(store / "ledger.db", epsilon=3.0) as ledger:
+        ledger.reserve(JOB, changes=1)
+        with running(JOB) as stub:
+            assert Client(address(stub), store).send({"job": "nurse"}).accepted == 1
+        assert ledger.guarantee(JOB).epsilon > 1.5
 
 
 def test_a_plan_that_is_given(store):

@@ -33,6 +33,7 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -179,6 +180,9 @@ class Client:
         if self._outbox.has(made.fingerprint, number):
             return
         with self._ledger() as ledger:
+            if not made.schedule.repeats:  # it is asked once: all else of the budget is left to other plans
+                with suppress(ParameterError):  # more is reserved already, and that is not changed
+                    ledger.reserve(made, changes=0)
             reports = ledger.report(made, record, period=period)
             if period is not None and any(map(len, reports.values())) and not ledger.keeps(made, period):
                 raise ParameterError("this period is over on this device: it has answered a later one")
