@@ -1,16 +1,12 @@
 """A shuffler forwards what it acknowledged once, in whole batches, in no order, and lets nothing else across."""
 
 import asyncio
-import http.client
 import json
 import random
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
-from collections import Counter
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,14 +15,13 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from collect.collectors import other_plan, serving, small_plan, started
+from collect.collectors import other_plan, serving, small_plan
 from collect.shufflers import (
-    ended,
     estimate_of,
     figures_of,
     handed_in,
+    killed,
     messages_of,
-    shuffler_started,
     shuffling,
     waited_for,
     with_key,
@@ -424,67 +419,11 @@ def test_a_plan_that_counts_on_a_shuffler_takes_nothing_directly(tmp_path: Path)
             assert figures_of(tmp_path / "shuffler", plan).waiting == 9  # the plan counts on 10,000
 
 
-def killed_at_random(tmp_path: Path, kills: int, seed: int) -> None:
-    """Send while processes die and come back: what is acknowledged is forwarded once, and counted once."""
-    plan, store, folder = other_plan(), tmp_path / "store", tmp_path / "shuffler"
-    key, chance, batch = with_key(store), random.Random(seed), 25
-    collector = started(store, plan)
-    shuffler = shuffler_started(folder, collector, batch)
-    ports = collector.port, shuffler.port
-    acknowledged, done = Counter[bytes](), threading.Event()
-
-    def sends(own: int) -> None:
-        """A device after the other: each sends the same bytes until it hears an answer."""
-        mine = random.Random(own)
-        while not done.is_set():
-            body = b"".join(messages_of(plan, key, mine.choice([1, 1, 7])))
-            while True:
-                with suppress(OSError, ValueError, http.client.HTTPException):
-                    status, _ = handed_in(shuffler, plan, body)
-                    if status == 200:
-                        acknowledged[body] += len(body) // SealedFormat(plan).size
-                        break
-                time.sleep(0.02)
-
-    threads = [threading.Thread(target=sends, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
-        for number in range(kills):
-            time.sleep(chance.uniform(0.05, 0.6))
-            if number % 3 < 2:
-                shuffler.kill()
-                ended(shuffler)
-                shuffler = shuffler_started(folder, collector, batch, ports[1])
-            else:
-                collector.kill()
-                ended(collector)
-                collector = started(store, options=("--port", str(ports[0])))
-        done.set()
-        for thread in threads:
-            thread.join(60.0)
-        assert not any(thread.is_alive() for thread in threads)
-        total = sum(acknowledged.values())
-        waited_for(lambda: figures_of(folder, plan).on_their_way == 0)
-        left = figures_of(folder, plan)
-        waited_for(lambda: estimate_of(collector, store, plan)["reports"] == left.forwarded)
-        print(f"{kills} kills: {total} acknowledged, {left.forwarded} forwarded, {left.waiting} waiting")
-        assert left.waiting < batch
-        assert left.taken == left.forwarded + left.waiting
-        assert total == left.taken
-        assert estimate_of(collector, store, plan)["shuffled"]["users"] == left.forwarded
-        assert estimate_of(collector, store, plan)["shuffled"]["smallest_batch"] >= batch
-    finally:
-        done.set()
-        for served in (shuffler, collector):
-            ended(served)
-
-
 def test_what_is_acknowledged_is_counted_once_though_processes_are_killed(tmp_path: Path):
-    killed_at_random(tmp_path, 3, 1)
+    print(killed(tmp_path, 3, 1))
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("seed", [2, 3])
-def test_many_kills(tmp_path: Path, seed: int):
-    killed_at_random(tmp_path, 15, seed)
+@pytest.mark.parametrize("collector_too", [True, False])
+def test_many_kills(tmp_path: Path, collector_too: bool):
+    print(killed(tmp_path, 15, 2, collector_too=collector_too))
