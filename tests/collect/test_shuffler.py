@@ -9,7 +9,7 @@ import sys
 import time
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -250,6 +250,50 @@ def test_a_batch_is_sent_with_the_same_bytes_and_key_until_it_is_settled(tmp_pat
         shuffler = Shuffler(store, link, ShufflerOptions("http://127.0.0.1", 2))
         assert asyncio.run(shuffler.forward_all())
         assert store.figures()[PLAN] == Figures(5, 0, 0, 2, 1, {"refused by the collector, 422": 3})
+
+
+def asked(shuffler: Shuffler, headers: dict[bytes, bytes], *pieces: bytes) -> tuple[int, dict[str, Any]]:
+    """The answer to a request that arrives in pieces."""
+    parts = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+    arriving = iter([*parts, {"type": "http.request", "body": b"", "more_body": False}])
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return next(arriving)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": f"/v1/plans/{PLAN}/sealed", "headers": [*headers.items()]}
+    asyncio.run(shuffler(scope, receive, send))
+    return sent[0]["status"], json.loads(sent[1]["body"])
+
+
+def test_what_there_is_no_room_for_is_turned_away_before_it_is_read(tmp_path: Path):
+    kind, link = {b"content-type": CONTENT_TYPE.encode()}, AnsweringLink()
+    options = ShufflerOptions("http://127.0.0.1", 2, peer_requests_per_second=1000.0)
+    with ShufflerStore(tmp_path, 2) as store:
+        shuffler = Shuffler(store, cast(Any, link), options)
+        shuffler._queued = (64 << 20) - 1000
+        for headers in ({b"content-length": b"2000"}, {}, {b"content-length": b"9" * 30}):
+            status, problem = asked(shuffler, {**kind, **headers})
+            assert (status, problem["title"]) == (503, "The service is busy")
+        assert asked(shuffler, {**kind, b"content-length": b"7"}, b"rubbish")[0] == 400
+        shuffler._queued = 0
+        status, problem = asked(shuffler, kind, *[bytes(1 << 20)] * 17)
+        assert (status, problem["title"]) == (413, "The request is too large")
+        assert shuffler._queued == 0
+        many = Shuffler(store, cast(Any, link), ShufflerOptions("http://127.0.0.1", 2, requests_per_second=1.0))
+        assert [asked(many, kind)[0] for _ in range(2)] == [400, 429]
+
+
+def test_a_plan_whose_batch_does_not_fit_is_refused(tmp_path: Path):
+    link = AnsweringLink()
+    link.plan = lambda plan: document(size=1 << 20, batch=10_000)
+    with ShufflerStore(tmp_path, 2) as store:
+        shuffler = Shuffler(store, cast(Any, link), ShufflerOptions("http://127.0.0.1", 2))
+        status, problem = asked(shuffler, {b"content-type": CONTENT_TYPE.encode(), b"content-length": b"7"}, b"DTHS...")
+        assert (status, "a smaller --batch" in problem["detail"]) == (422, True)
 
 
 # Real processes ------------------------------------------------------------------------------------------------------
