@@ -263,8 +263,9 @@ def rates(place: Path, seconds: float, repeats: int) -> None:
                 shutil.rmtree(folder)
                 assert set(load.statuses) == {b"200"}, load.statuses
                 found[kind].append(load)
+                middle, late = (load.quantile(share) * 1e3 for share in (0.5, 0.99))
                 print(f"  {name}, {links} in flight, {kind}, turn {turn + 1}: {load.rate:,.0f} requests/s, "
-                      f"p50 {load.quantile(0.5) * 1e3:.1f} ms, p99 {load.quantile(0.99) * 1e3:.1f} ms", flush=True)  # fmt: skip
+                      f"p50 {middle:.1f} ms, p99 {late:.1f} ms", flush=True)  # fmt: skip
         ratios = [mine.rate / theirs.rate for mine, theirs in zip(found["collector"], found[peer], strict=True)]
         print(f"{name}, {links} in flight: {statistics.median(ratios):.2f} of {peer} "
               f"(from {min(ratios):.2f} to {max(ratios):.2f})", flush=True)  # fmt: skip

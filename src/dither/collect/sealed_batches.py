@@ -136,7 +136,7 @@ class SealedBatches:
         self, service: "Service", running: "Running", key: bytes, headers: dict[bytes, bytes], receive: "Receive"
     ) -> Outcome:
         """The request of a shuffler: whether it is one, and what it brings."""
-        if service.tokens().needs(SHUFFLER, running.number):
+        if self._collector.tokens.needs(SHUFFLER, running.number):
             service.authorize(headers.get(b"authorization"), SHUFFLER, running.number)
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != _CONTENT_TYPE or headers.get(b"content-encoding", b"identity") != b"identity":
