@@ -43,7 +43,13 @@ _COMMANDS = {
         "rounds": "round_results",
         "query": "answering",
     },
-    "Over a network": {"serve": "serving", "campaign": "serving", "send": "sending"},
+    "Over a network": {
+        "serve": "serving",
+        "campaign": "serving",
+        "send": "sending",
+        "shuffle": "shuffling",
+        "keys": "shuffling",
+    },
     "Mechanisms, and what they promise": {
         "mechanisms": "mechanisms",
         "certify": "mechanisms",

@@ -94,10 +94,19 @@ class Running:
 class Batch:
     """A batch that waits for the writer."""
 
-    __slots__ = ("answer", "body", "key", "running")
+    __slots__ = ("answer", "body", "key", "rejected", "running", "sealed")
 
-    def __init__(self, running: Running, key: bytes, body: bytes, answer: "asyncio.Future[Outcome]") -> None:
+    def __init__(
+        self,
+        running: Running,
+        key: bytes,
+        body: bytes,
+        answer: "asyncio.Future[Outcome]",
+        sealed: bytes | None = None,
+        rejected: Mapping[str, int] | None = None,
+    ) -> None:
         self.running, self.key, self.body, self.answer = running, key, body, answer
+        self.sealed, self.rejected = sealed, rejected
 
 
 class _Uncounted(NamedTuple):
@@ -184,11 +193,23 @@ class Collector:
         if self.uncounted_bytes > limits.uncounted_bytes:
             raise BusyError("more batches were stored than are counted")
 
-    def submit(self, running: Running, key: bytes, body: bytes) -> "asyncio.Future[Outcome]":
-        """Store a batch under the idempotency key of its client. The answer comes when it is on the disk."""
+    def submit(
+        self,
+        running: Running,
+        key: bytes,
+        body: bytes,
+        *,
+        sealed: bytes | None = None,
+        rejected: Mapping[str, int] | None = None,
+    ) -> "asyncio.Future[Outcome]":
+        """Store a batch under the idempotency key of its client. The answer comes when it is on the disk.
+
+        Of a batch that a shuffler forwarded, `sealed` are the bytes that came, by which it is known again, and
+        `rejected` what did not open; it is stored whatever is in it (`sealed_batches`).
+        """
         self.refuse_busy(len(body))
         assert self._loop is not None, "start the collector first"
-        batch = Batch(running, key, body, self._loop.create_future())
+        batch = Batch(running, key, body, self._loop.create_future(), sealed, rejected)
         self.queued_bytes += len(body)
         with self._arrived:
             self._queue.append(batch)
@@ -228,11 +249,13 @@ class Collector:
         for place, (batch, verdict) in enumerate(zip(group, verdicts, strict=True)):
             if isinstance(verdict, WireError):
                 answers.append(RefusedError(verdict.reason, str(verdict)))
-            elif not verdict.accepted:
+            elif not verdict.accepted and batch.sealed is None:
                 answers.append(_refusal(verdict))
             else:
-                keys = key_hash(batch.running.plan.fingerprint, batch.key), body_digest(batch.key, batch.body)
-                found = batch.running.number, *keys, batch.body, verdict.accepted, verdict.rejected
+                known_by = batch.body if batch.sealed is None else batch.sealed
+                keys = key_hash(batch.running.plan.fingerprint, batch.key), body_digest(batch.key, known_by)
+                rejected = verdict.rejected if batch.rejected is None else {**batch.rejected, **verdict.rejected}
+                found = batch.running.number, *keys, batch.body, verdict.accepted, rejected
                 submissions.append(Submission(*found))
                 places.append(place)
                 answers.append(_PENDING)

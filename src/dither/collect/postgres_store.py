@@ -33,6 +33,7 @@ from dither.collect.store import (
     VERSION,
     Campaign,
     Counted,
+    Crowds,
     Outcome,
     RawGroup,
     StoreError,
@@ -73,6 +74,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE query (
             number BIGINT GENERATED ALWAYS AS IDENTITY, time BIGINT NOT NULL, campaign INTEGER NOT NULL,
             kind TEXT NOT NULL, detail TEXT NOT NULL, token BYTEA
+        )""",
+        """CREATE TABLE crowd (
+            campaign INTEGER NOT NULL, key BYTEA NOT NULL, users BIGINT NOT NULL, PRIMARY KEY (campaign, key)
         )""",
     ),
 )
@@ -209,7 +213,7 @@ class PostgresStore:
         """Remove all that is stored of a campaign. Its pages are cleared by the next VACUUM, its log by PostgreSQL."""
         with self._transaction() as connection:
             connection.execute("SELECT 1 FROM campaign WHERE number = %s FOR UPDATE", (number,))
-            for table in ("raw", "batch", "tally", "token", "query"):
+            for table in ("raw", "batch", "tally", "token", "query", "crowd"):
                 connection.execute(f"DELETE FROM {table} WHERE campaign = %s", (number,))  # noqa: S608 - names from here
             connection.execute("DELETE FROM campaign WHERE number = %s", (number,))
 
@@ -262,6 +266,17 @@ class PostgresStore:
         asked = [each.campaign for each in submissions], [each.key for each in submissions]
         rows = connection.execute(text, asked).fetchall()
         return {(row[0], bytes(row[1])): (bytes(row[2]), row[3], row[4]) for row in rows}
+
+    def note_crowd(self, campaign: int, key: bytes, users: int) -> None:
+        """Note of how many users a shuffled batch is, once."""
+        with self._transaction() as connection:
+            connection.execute("INSERT INTO crowd VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", (campaign, key, users))
+
+    def crowds(self, campaign: int) -> Crowds:
+        """The shuffled batches of a campaign."""
+        found = "SELECT count(*), coalesce(sum(users), 0), coalesce(min(users), 0) FROM crowd WHERE campaign = %s"
+        batches, users, smallest = self._read(found, campaign)[0]
+        return Crowds(int(batches), int(users), int(smallest))
 
     def waiting(self) -> list[RawGroup]:
         """Raw groups that wait to be counted: this collector's, and those of collectors that are gone."""

@@ -39,6 +39,7 @@ from dither.collect.store import (
     VERSION,
     Campaign,
     Counted,
+    Crowds,
     Outcome,
     RawGroup,
     StoreError,
@@ -81,6 +82,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE query (
             time INTEGER NOT NULL, campaign INTEGER NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, token BLOB
         ) STRICT""",
+        """CREATE TABLE crowd (
+            campaign INTEGER NOT NULL, key BLOB NOT NULL, users INTEGER NOT NULL, PRIMARY KEY (campaign, key)
+        ) STRICT, WITHOUT ROWID""",
     ),
 )
 
@@ -221,7 +225,7 @@ class SqliteStore:
     def delete_campaign(self, number: int) -> None:
         """Remove all that is stored of a campaign, from the disk and from the write-ahead log."""
         with self._transaction() as connection:
-            for table in ("raw", "batch", "tally", "token", "query"):
+            for table in ("raw", "batch", "tally", "token", "query", "crowd"):
                 connection.execute(f"DELETE FROM {table} WHERE campaign = ?", (number,))  # noqa: S608 - names from here
             connection.execute("DELETE FROM campaign WHERE number = ?", (number,))
         self.checkpoint(least=0)
@@ -264,6 +268,16 @@ class SqliteStore:
                     outcomes.append(repeated(each, *known))
             groups = _inserted_groups(connection, new)
         return outcomes, groups
+
+    def note_crowd(self, campaign: int, key: bytes, users: int) -> None:
+        """Note of how many users a shuffled batch is, once."""
+        with self._transaction() as connection:
+            connection.execute("INSERT OR IGNORE INTO crowd VALUES (?, ?, ?)", (campaign, key, users))
+
+    def crowds(self, campaign: int) -> Crowds:
+        """The shuffled batches of a campaign."""
+        found = "SELECT count(*), coalesce(sum(users), 0), coalesce(min(users), 0) FROM crowd WHERE campaign = ?"
+        return Crowds(*self._read(found, campaign)[0])
 
     def waiting(self) -> list[RawGroup]:
         """Raw groups that wait to be counted, the oldest first; all are this collector's."""
