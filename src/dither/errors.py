@@ -89,6 +89,10 @@ class WriteError(DitherError, OSError):
     """A file could not be written, as when the disk is full."""
 
 
+class CollectorError(DitherError, OSError):
+    """A collector that cannot be reached, or sent something else than it was asked for; nothing was reported."""
+
+
 class LedgerError(DitherError, OSError):
     """A ledger that cannot be read, trusted or written; no report was handed out."""
 

@@ -27,6 +27,7 @@ from dither.engines.report_rows import (
     unpack_rows,
 )
 from dither.errors import DitherError, InvalidReportError, ReportError
+from dither.wire.report_bytes import report_bytes
 from engines.cases import CHOICES, MIXED, made, reports, rows, table
 
 USERS = 400
@@ -298,7 +299,7 @@ def test_a_big_endian_machine_writes_and_reads_the_same_bytes(name):
         found = rows_module._gathered(chosen, there, True, own, None, offsets, data)
         assert found.dtype == there.mechanism.dtype
         assert same(np.asarray(found).astype(part.mechanism.dtype), np.asarray(reports(name, USERS)[part.name]))
-        assert np.asarray(found).astype(rows_module._portable(there)).tobytes() == b"".join(
+        assert report_bytes(there.mechanism, found) == b"".join(
             batch[REPORT][own.start : own.stop].to_pylist()
         )
 

@@ -28,6 +28,7 @@ from dither.errors import DitherError
 from dither.mechanisms import load
 from dither.planning import Plan, PlanTally, plan_files
 from dither.testing import examples
+from dither.wire import BatchFormat, read_frame
 from fuzz.mutations import mutated_bytes, mutated_tree
 
 MOST_MEMORY = 64 << 20
@@ -195,6 +196,70 @@ def _claims() -> Target:
             assert len(found) >= len(made.parts)
 
     return Target(seeds, PlanTally.from_bytes, accepted, (_signed,))
+
+
+# Batches -------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _batches() -> tuple[tuple[BatchFormat, bytes], ...]:
+    """Batches of these plans, as a device and as a server would send them."""
+    found = []
+    for made, _ in _collected():
+        wire = BatchFormat(made)
+        nothing = made.report({})
+        found += [(wire, wire.pack(nothing)), (wire, wire.pack(made.report({}, seed=1)))]
+        several = {name: np.concatenate([own, made.report({})[name]]) for name, own in nothing.items()}
+        found.append((wire, wire.pack(several)))
+    return tuple(found)
+
+
+def _numbers(data: bytes, random: Random) -> bytes:
+    """A batch with one of the numbers of its frame changed: to a small one, a near one, or a large one."""
+    place = 40 + 4 * random.randrange(min(len(data) - 40, 48) // 4)
+    value = int.from_bytes(data[place : place + 4], "little")
+    other = random.choice([0, 1, value + 1, value - 1, value * 2, random.randrange(40), 2**31, 2**32 - 1]) % 2**32
+    return data[:place] + other.to_bytes(4, "little") + data[place + 4 :]
+
+
+@target("BatchFormat.check", cases=450)
+def _checked_batch() -> Target:
+    """A batch of reports: whatever is accepted can be tallied, and what is sound is written as it was read."""
+    plans = {wire.plan.fingerprint: wire for wire, _ in _batches()}
+
+    def read(data: bytes) -> Any:
+        wire = plans.get(read_frame(data).plan.hex(), _batches()[0][0])
+        return wire, wire.check(data, allow_simulated=True)
+
+    def accepted(data: bytes, found: Any) -> None:
+        wire, batch = found
+        assert batch.accepted + sum(batch.rejected.values()) == batch.reports
+        assert wire.from_json(wire.to_json(data)) == data, "what was read is not what it writes"
+        tally = wire.tally([batch])
+        wire.plan.check_tally(tally)
+        assert (tally.reports, tally.rows) == (batch.accepted, batch.reports)
+        if not batch.rejected:
+            assert wire.pack(wire.unpack(data)) == data
+
+    return Target(tuple(data for _, data in _batches()), read, accepted, (mutated_bytes, _numbers, _numbers))
+
+
+@target("BatchFormat.from_json", cases=300)
+def _json_batch() -> Target:
+    """The same from JSON: what comes out is a batch whose frame is sound, and comes back the same."""
+    plans = {wire.plan.fingerprint: wire for wire, _ in _batches()}
+
+    def read(data: bytes) -> Any:
+        named = next((name for name in plans if name.encode() in data), _batches()[0][0].plan.fingerprint)
+        return plans[named], plans[named].from_json(data)
+
+    def accepted(data: bytes, found: Any) -> None:
+        wire, packed = found
+        wire.tally([wire.check(packed)])
+        assert wire.from_json(wire.to_json(packed)) == packed
+
+    seeds = tuple(wire.to_json(data).encode() for wire, data in _batches())
+    return Target(seeds, read, accepted, (mutated_bytes, _changed, _changed))
 
 
 # Plans ---------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 - `service`, `routes`, `problems`, `openapi`, `metrics`: the HTTP service, an ASGI application
 - `tokens`, `rate_limits`: who may do what, and how often
 - `server`: all of it on a port
+- `client`, `client_http`, `outbox`: the device that reports, what it asks and sends, and what it keeps until it arrived
 
 Nothing below this floor knows HTTP.
 """

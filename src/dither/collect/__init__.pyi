@@ -1,3 +1,5 @@
+from .client import Client as Client
+from .client import Delivery as Delivery
 from .collector import Collector as Collector
 from .collector import Limits as Limits
 from .server import ServerOptions as ServerOptions

@@ -370,7 +370,7 @@ class Plan(DevicePlan):
 
         return reports_of_rounds(self, tables, seed=seed, invalid=invalid, missing=missing)
 
-    def pack(self, reports: "Mapping[str, Reports]", *, period: str | int | None = None) -> bytes:
+    def pack(self, reports: Mapping[str, Any], *, period: str | int | None = None) -> bytes:
         """Reports of this plan as bytes for the wire: docs/wire-format.md. Of a plan with rounds, those of one period.
 
         >>> from dither import Categorical, plan
@@ -382,7 +382,7 @@ class Plan(DevicePlan):
         """
         return self._batch_format.pack(reports, period=period)
 
-    def unpack(self, data: bytes, *, period: str | int | None = None) -> "dict[str, Reports]":
+    def unpack(self, data: bytes | bytearray | memoryview, *, period: str | int | None = None) -> dict[str, Reports]:
         """The inverse of `pack`; refuses a batch of another plan or period, and one with any report that is invalid.
 
         A collector that keeps the others asks `dither.wire.BatchFormat(plan).check(data)`.

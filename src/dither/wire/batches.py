@@ -129,12 +129,12 @@ class BatchFormat:
 
     # Writing -------------------------------------------------------------------------------------------------------
 
-    def pack(self, reports: Mapping[str, Reports], *, period: str | int | None = None) -> bytes:
+    def pack(self, reports: Mapping[str, Any], *, period: str | int | None = None) -> bytes:
         """The batch with these reports of the plan. Of a plan with rounds, `period` says which they are of."""
         return self._packed({part: own for part, own in enumerate(self._own(reports)) if len(own)}, self._round(period))
 
     def pack_batches(
-        self, reports: Mapping[str, Reports], most: int = 10_000, *, period: str | int | None = None
+        self, reports: Mapping[str, Any], most: int = 10_000, *, period: str | int | None = None
     ) -> Iterator[bytes]:
         """Batches of at most so many reports, and of at most `MOST_BYTES`, that hold all of these together."""
         room = most = checked_count("most", most, 1, MOST_REPORTS)
@@ -165,7 +165,7 @@ class BatchFormat:
         frame = Frame(self._hash, number, kinds == {True}, sections)
         return frame_bytes(frame, (report_bytes(self._mechanisms[part], own) for part, own in some.items()))
 
-    def _own(self, reports: Mapping[str, Reports]) -> Iterator[Reports]:
+    def _own(self, reports: Mapping[str, Any]) -> Iterator[Reports]:
         for name, tag, mechanism in zip(self.names, self._tags, self._mechanisms, strict=True):
             yield own_reports(reports, name, tag, mechanism)
 
