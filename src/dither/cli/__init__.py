@@ -42,7 +42,7 @@ _COMMANDS = {
         "rounds": "round_results",
         "query": "answering",
     },
-    "Over a network": {"serve": "serving", "campaign": "serving"},
+    "Over a network": {"serve": "serving", "campaign": "serving", "export": "exporting"},
     "Mechanisms, and what they promise": {
         "mechanisms": "mechanisms",
         "certify": "mechanisms",
