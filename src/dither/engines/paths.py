@@ -63,6 +63,11 @@ class FilePlace:
             return require("pyarrow", "fast").memory_map(self.path)
         return self.filesystem.open_input_file(self.path)
 
+    def read(self) -> bytes:
+        """All of it."""
+        with self.open() as file:
+            return file.read()
+
     @property
     def version(self) -> tuple[int, int]:
         """How many bytes it has, and when it was changed, in nanoseconds."""
@@ -102,6 +107,10 @@ class FolderPlace:
         """A folder in it."""
         return FolderPlace(f"{self.name}/{folder}", f"{self.path}/{folder}", self.filesystem)
 
+    def file(self, name: str) -> FilePlace:
+        """A file in it."""
+        return FilePlace(f"{self.name}/{name}", f"{self.path}/{name}", self.filesystem)
+
     def there(self) -> bool:
         """Whether there is such a folder."""
         if self.filesystem is None:
@@ -117,11 +126,7 @@ class FolderPlace:
             with self._reached():
                 selector = require("pyarrow.fs", "fast").FileSelector(self.path, allow_not_found=True)
                 found = sorted(each.base_name for each in self.filesystem.get_file_info(selector))
-        return [
-            FilePlace(f"{self.name}/{each}", f"{self.path}/{each}", self.filesystem)
-            for each in found
-            if _is_meant((each,), endings)
-        ]
+        return [self.file(each) for each in found if _is_meant((each,), endings)]
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[Any]:
