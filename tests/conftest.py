@@ -29,12 +29,15 @@ INSTALL = {
     "numba": "dither[fast]",
     "pandas": "dither[pandas]",
     "polars": "dither[dev]",
+    "psycopg": "dither[postgres]",
     "pyarrow": "dither[fast]",
     "pyspark": "dither[spark]",
     "scipy": "dither[fast]",
     "sklearn": "dither[learn]",
     "sqlglot": "dither[query]",
+    "starlette": "dither[serve]",
     "torch": "dither[learn]",
+    "uvicorn": "dither[serve]",
 }
 
 

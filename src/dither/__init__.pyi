@@ -1,5 +1,6 @@
 # The public names: one line each, for type checkers, for `dither.<name>` and for the registry, which holds whatever is
 # taken from `.mechanisms` and `.ranges` here, in this order: of equally good ones the planner takes the first.
+from . import collect as collect
 from . import engines as engines
 from . import errors as errors
 from . import learn as learn

@@ -1,4 +1,4 @@
-"""What a store promises: a batch is there once it was committed, is counted once, and leaves nothing when it is gone."""
+"""What a store promises: a batch that was committed is there, is counted once, and leaves nothing when it is gone."""
 
 import os
 import sqlite3

@@ -42,7 +42,14 @@ _COMMANDS = {
         "rounds": "round_results",
         "query": "answering",
     },
-    "Over a network": {"serve": "serving", "campaign": "serving", "export": "exporting"},
+    "Over a network": {
+        "serve": "serving",
+        "campaign": "serving",
+        "send": "sending",
+        "shuffle": "shuffling",
+        "keys": "shuffling",
+        "export": "exporting",
+    },
     "Mechanisms, and what they promise": {
         "mechanisms": "mechanisms",
         "certify": "mechanisms",

@@ -57,6 +57,7 @@ def _hours(text: str | None, option: str) -> int | None:
 )
 @click.option("--tls-certificate", metavar="FILE", help="Serve HTTPS.")
 @click.option("--tls-key", metavar="FILE", help="The key of the certificate.")
+@click.option("--keys", metavar="FOLDER", help="Keys that open sealed reports; in the store, if it is a folder.")
 @click.option("--allow-dear", is_flag=True, help="Collect for plans that take very long to count, too.")
 def serve(
     plan_files: tuple[str, ...],
@@ -75,6 +76,7 @@ def serve(
     least_reports: int,
     tls_certificate: str | None,
     tls_key: str | None,
+    keys: str | None,
     allow_dear: bool,
 ) -> None:
     """Take reports over HTTP, store them durably, count each once, and serve live results.
@@ -87,6 +89,7 @@ def serve(
     curl -H "Authorization: Bearer $(cat store/analyst.token)" localhost:8080/v1/plans/HASH/estimate
     """
     from dither.collect.collector import Collector
+    from dither.collect.sealing_keys import key_folder
     from dither.collect.server import ServerOptions, first_token, open_store
     from dither.collect.server import serve as run
     from dither.collect.service import ServiceOptions
@@ -106,6 +109,7 @@ def serve(
             peer_requests_per_second=peer_rate,
             least_reports=least_reports,
             tls=tls_certificate is not None,
+            keys=keys or key_folder(place),
         ),
         tls_certificate=tls_certificate,
         tls_key=tls_key,
@@ -156,7 +160,11 @@ def _add_tokens(store: "Store", role: str, path: str | None) -> None:
 @click.argument("plan", metavar="[HASH]", required=False)
 @_store_option
 @click.option(
-    "--role", type=click.Choice(["analyst", "client"]), default="analyst", show_default=True, help="Of a token."
+    "--role",
+    type=click.Choice(["analyst", "client", "shuffler"]),
+    default="analyst",
+    show_default=True,
+    help="Of a token.",
 )
 @click.option("--expires-in", metavar="TIME", help="How long a token is good for: 12h, 30d, 4w.")
 @click.option("-o", "--output", metavar="FILE", help="Where a tally or a backup is written to.")

@@ -6,6 +6,8 @@
 - `service`, `routes`, `problems`, `openapi`, `metrics`: the HTTP service, an ASGI application
 - `tokens`, `rate_limits`: who may do what, and how often
 - `server`: all of it on a port
+- `sealed_reports`, `sealing_keys`, `sealed_batches`: what only the collector can open, its keys, and how it does
+- `shuffler`, `shuffler_store`: who carries them, without names and order, and what that keeps until it is forwarded
 - `client`, `client_http`, `outbox`: the device that reports, what it asks and sends, and what it keeps until it arrived
 
 Nothing below this floor knows HTTP.

@@ -20,6 +20,10 @@ the collector's Retry-After. What is left is for the next call. What the collect
 closed, a batch that it cannot read) is not sent again. When a device sends depends on when it is asked, and on the
 network; never on what its record holds.
 
+**Behind a shuffler.** With `shuffler`, reports are sealed to the collector's key and go to the shuffler instead, so
+that the collector does not see who sent them (docs/shuffler.md). What is on the disk is then the sealed message, and a
+retry has the same bytes. The key comes from the collector, and is kept for times without a network.
+
 **What it costs to import**: the standard library, NumPy, and what a plan needs. No Numba, no pyarrow, no SciPy.
 """
 
@@ -29,10 +33,11 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dither.collect.client_http import Address, Answer, Connection, UnreachableError
 from dither.collect.outbox import Outbox, Waiting
@@ -45,12 +50,16 @@ from dither.privacy.ledger import Ledger
 from dither.wire.batches import CONTENT_TYPE, BatchFormat
 from dither.wire.frames import read_frame
 
+if TYPE_CHECKING:
+    from dither.collect.sealed_reports import SealedFormat
+
 _LEDGER = "ledger.db"
 _CHOSEN = "plan"
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0  # seconds
 _PROBLEM_OF_ALL = frozenset({408, 425, 429})  # with 5xx and no answer: try again later, whatever is sent
 _PROBLEM_OF_ACCESS = frozenset({401, 403, 404})  # may be put right, and are no fault of the batch
 _HASH_LETTERS = 64
+_SEALED_MAGIC, _SEALED_TYPE = b"DTHS", "application/vnd.dither.sealed-reports"  # of `sealed_reports`
 
 
 @dataclass(frozen=True)
@@ -76,7 +85,8 @@ class Client:
 
     `url` is the address of a collector, or that of a plan there (`https://.../v1/plans/HASH`), and `store` a folder of
     this user's own. `plan` pins the plan: its hash, or the plan itself. `epsilon` and `delta` are the budget of this
-    user, for all plans that are answered from this store; without them a pinned plan is answered once.
+    user, for all plans that are answered from this store; without them a pinned plan is answered once. `shuffler` is
+    the address of the shuffler that sealed reports go to, for a plan that counts on one.
     """
 
     def __init__(
@@ -92,13 +102,18 @@ class Client:
         timeout: float = 30.0,
         allow_http: bool = False,
         context: ssl.SSLContext | None = None,
+        shuffler: str | None = None,
     ) -> None:
         address = Address.of(url, allow_http)
         self._pinned = _pinned(address.plan, plan)
         self._given = plan if isinstance(plan, Plan) else None
         self._budget = epsilon, delta
         self.patience = _seconds("patience", patience)
-        self._connection = Connection(address, _checked_token(token), _seconds("timeout", timeout) or 1e-3, context)
+        longest = _seconds("timeout", timeout) or 1e-3
+        self._connection = Connection(address, _checked_token(token), longest, context)
+        self._shuffler = None  # which gets no token: it would know the device again
+        if shuffler is not None:
+            self._shuffler = Connection(Address.of(shuffler, allow_http), None, longest, context)
         self._folder = Path(os.path.abspath(os.fspath(store)))
         self._outbox = Outbox(self._folder)
 
@@ -165,11 +180,14 @@ class Client:
         if self._outbox.has(made.fingerprint, number):
             return
         with self._ledger() as ledger:
+            if not made.schedule.repeats:  # it is asked once: all else of the budget is left to other plans
+                with suppress(ParameterError):  # more is reserved already, and that is not changed
+                    ledger.reserve(made, changes=0)
             reports = ledger.report(made, record, period=period)
             if period is not None and any(map(len, reports.values())) and not ledger.keeps(made, period):
                 raise ParameterError("this period is over on this device: it has answered a later one")
         if any(map(len, reports.values())):  # a device may have drawn another round to report in
-            self._outbox.add(made.fingerprint, self._format.pack(reports, period=period), number)
+            self._outbox.add(made.fingerprint, self._packed(reports, period), number)
 
     def send_reports(
         self,
@@ -181,6 +199,7 @@ class Client:
     ) -> Delivery:
         """Send reports of many users, as `client.plan.randomize` makes them, in batches of at most `most`.
 
+        Behind a shuffler they are sealed once for all, and hide among each other: `most` has no meaning then.
         Each call is another collection of these users, who are counted again: what could not be delivered is sent by
         `flush`. Simulated reports protect nobody, and are refused.
         """
@@ -196,6 +215,10 @@ class Client:
     ) -> int:
         """The same without sending: all of them are on the disk, or none. How many batches they are."""
         several: Any = [reports] if isinstance(reports, Mapping) else reports
+        if self._sealed is not None:
+            key, sealed = self._sealing_key(), self._sealed
+            bodies = (body for each in several for body in sealed.seal_many(each, key, period=period))
+            return self._outbox.add_all(self.plan.fingerprint, bodies)
         return self._outbox.add_all(self.plan.fingerprint, self._batches(several, period, most))
 
     def _batches(self, several: Iterable[Mapping[str, Any]], period: str | int | None, most: int) -> Iterator[bytes]:
@@ -208,6 +231,43 @@ class Client:
     @cached_property
     def _format(self) -> BatchFormat:
         return BatchFormat(self.plan)
+
+    # Behind a shuffler -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _sealed(self) -> "SealedFormat | None":
+        """The messages of the plan, if there is a shuffler; refused, if the plan counts on one and there is none."""
+        if self._shuffler is None:
+            if self.plan.crowd is not None:
+                raise ParameterError(
+                    "this plan counts on a shuffler, and its reports tell too much without: name it, shuffler=..."
+                )
+            return None
+        from dither.collect.sealed_reports import SealedFormat, hpke_suite
+
+        hpke_suite()  # or what to install
+        return SealedFormat(self.plan)
+
+    def _packed(self, reports: Mapping[str, Any], period: str | int | None) -> bytes:
+        """What is sent for one user."""
+        if self._sealed is None:
+            return self._format.pack(reports, period=period)
+        return b"".join(self._sealed.seal(reports, self._sealing_key(), period=period))
+
+    def _sealing_key(self) -> bytes:
+        """The public key of the collector: the one in use, or the last one that was, if it cannot be asked."""
+        from dither.collect.sealed_reports import public_key_of
+
+        name = f"key of {self.plan.fingerprint}"
+        try:
+            key = public_key_of(self._get(f"/v1/plans/{self.plan.fingerprint}/keys").json())
+        except CollectorError:
+            known = self._outbox.fact(name)
+            if known is None:
+                raise
+            return bytes.fromhex(known)
+        self._outbox.remember(name, key.hex())
+        return key
 
     def _round(self, period: str | int | None) -> int:
         schedule = self.plan.schedule
@@ -269,6 +329,11 @@ class Client:
     def _posted(self, batch: Waiting) -> tuple[Answer, str]:
         headers = {"Content-Type": CONTENT_TYPE, "Idempotency-Key": batch.key}
         try:
+            if batch.body.startswith(_SEALED_MAGIC):
+                if self._shuffler is None:
+                    return Answer(0, b""), "sealed reports wait for a shuffler: name it, shuffler=..."
+                kind = {"Content-Type": _SEALED_TYPE}
+                return self._shuffler.post(f"/v1/plans/{batch.plan}/sealed", batch.body, kind), ""
             return self._connection.post(f"/v1/plans/{batch.plan}/reports", batch.body, headers), ""
         except UnreachableError as error:
             return Answer(0, b""), str(error)

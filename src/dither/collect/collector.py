@@ -39,7 +39,7 @@ MOST_EVALUATIONS = 20_000  # of a report: a core counts some tens of thousands o
 _EVALUATIONS_AT_ONCE = 500_000_000  # of one step of the counter: seconds
 _GROUPS_AT_ONCE = 400
 _BYTES_AT_ONCE = 32 << 20
-_ADOPTED = 30.0  # seconds after which a group that nobody counts is taken for abandoned by another collector
+_ADOPTED = 5.0  # seconds between looks at the store for what a collector that died left uncounted
 _REST, _REST_RATIO = 0.1, 3.0  # the counter rests so many seconds, and so many times as long as its last step took
 _RELOADED = 1.0  # seconds between looks at the store for campaigns and tokens that others changed
 
@@ -86,10 +86,19 @@ class Running:
 class Batch:
     """A batch that waits for the writer."""
 
-    __slots__ = ("answer", "body", "key", "running")
+    __slots__ = ("answer", "body", "key", "rejected", "running", "sealed")
 
-    def __init__(self, running: Running, key: bytes, body: bytes, answer: "asyncio.Future[Outcome]") -> None:
+    def __init__(
+        self,
+        running: Running,
+        key: bytes,
+        body: bytes,
+        answer: "asyncio.Future[Outcome]",
+        sealed: bytes | None = None,
+        rejected: Mapping[str, int] | None = None,
+    ) -> None:
         self.running, self.key, self.body, self.answer = running, key, body, answer
+        self.sealed, self.rejected = sealed, rejected
 
 
 class _Uncounted(NamedTuple):
@@ -125,7 +134,7 @@ class Collector:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queue: list[Batch] = []
         self._arrived, self._counting = threading.Condition(), threading.Condition()
-        self._stopping = self._stopped = False
+        self._stopping, self._stopped = False, threading.Event()
         self._uncounted: deque[_Uncounted] = deque()
         self._known: set[int] = set()  # numbers of groups in the line above
         self._held = 0
@@ -174,11 +183,23 @@ class Collector:
         if self.uncounted_bytes > limits.uncounted_bytes:
             raise BusyError("more batches were stored than are counted")
 
-    def submit(self, running: Running, key: bytes, body: bytes) -> "asyncio.Future[Outcome]":
-        """Store a batch under the idempotency key of its client. The answer comes when it is on the disk."""
+    def submit(
+        self,
+        running: Running,
+        key: bytes,
+        body: bytes,
+        *,
+        sealed: bytes | None = None,
+        rejected: Mapping[str, int] | None = None,
+    ) -> "asyncio.Future[Outcome]":
+        """Store a batch under the idempotency key of its client. The answer comes when it is on the disk.
+
+        Of a batch that a shuffler forwarded, `sealed` are the bytes that came, by which it is known again, and
+        `rejected` what did not open; it is stored whatever is in it (`sealed_batches`).
+        """
         self.refuse_busy(len(body))
         assert self._loop is not None, "start the collector first"
-        batch = Batch(running, key, body, self._loop.create_future())
+        batch = Batch(running, key, body, self._loop.create_future(), sealed, rejected)
         self.queued_bytes += len(body)
         with self._arrived:
             self._queue.append(batch)
@@ -218,11 +239,13 @@ class Collector:
         for place, (batch, verdict) in enumerate(zip(group, verdicts, strict=True)):
             if isinstance(verdict, WireError):
                 answers.append(RefusedError(verdict.reason, str(verdict)))
-            elif not verdict.accepted:
+            elif not verdict.accepted and batch.sealed is None:
                 answers.append(_refusal(verdict))
             else:
-                keys = key_hash(batch.running.plan.fingerprint, batch.key), body_digest(batch.key, batch.body)
-                found = batch.running.number, *keys, batch.body, verdict.accepted, verdict.rejected
+                known_by = batch.body if batch.sealed is None else batch.sealed
+                keys = key_hash(batch.running.plan.fingerprint, batch.key), body_digest(batch.key, known_by)
+                rejected = verdict.rejected if batch.rejected is None else {**batch.rejected, **verdict.rejected}
+                found = batch.running.number, *keys, batch.body, verdict.accepted, rejected
                 submissions.append(Submission(*found))
                 places.append(place)
                 answers.append(_PENDING)
@@ -278,13 +301,13 @@ class Collector:
 
     def _count(self) -> None:
         """The counter: what an earlier life left, then what is committed, and some housekeeping."""
-        self._adopt(0.0)
+        self._adopt()
         adopted = reloaded = time.monotonic()
         while True:
             with self._counting:
-                if not self._uncounted and not self._stopped:
+                if not self._uncounted and not self._stopped.is_set():
                     self._counting.wait(_RELOADED)
-                stopped, waiting = self._stopped, bool(self._uncounted)
+                stopped, waiting = self._stopped.is_set(), bool(self._uncounted)
             started = time.monotonic()
             try:
                 if waiting:
@@ -297,21 +320,21 @@ class Collector:
                     self.store.checkpoint()
                     reloaded = time.monotonic()
                 if started - adopted > _ADOPTED:
-                    self._adopt(_ADOPTED)
+                    self._adopt()
                     adopted = time.monotonic()
+                rest = _REST + _REST_RATIO * (time.monotonic() - started)
             except Exception as error:  # a full disk, say: what waits stays in the store
                 self.figures.failures[type(error).__name__] += 1
                 log.error("counting failed, and is tried again: %s", type(error).__name__)
                 if stopped:
                     return
-                time.sleep(1.0)
-            if not stopped:
-                time.sleep(_REST + _REST_RATIO * (time.monotonic() - started) * waiting)
+                rest = _RELOADED
+            self._stopped.wait(rest)
 
-    def _adopt(self, age: float) -> None:
+    def _adopt(self) -> None:
         """Take over groups that wait in the store and that nobody here knows of."""
         try:
-            groups = self.store.waiting(age=age)
+            groups = self.store.waiting()
         except StoreError as error:  # another time
             self.figures.failures[type(error).__name__] += 1
             return
@@ -392,7 +415,7 @@ class Collector:
         for thread in writers:
             thread.join()
         with self._counting:
-            self._stopped = True
+            self._stopped.set()
             self._counting.notify()
         for thread in self._threads[1:]:
             thread.join(timeout=30.0)  # what is not counted by then is, after the next start

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dither.collect.collector import Running
+from dither.collect.sealed_batches import shuffled_facts
 from dither.collect.store import Campaign, Store
 from dither.errors import DitherError, EmptyError, ParameterError
 from dither.page.export import to_dict
@@ -76,6 +77,7 @@ class LiveEstimates:
         if self._document is None:
             shown = sum(each.reports for each in self._tallies.values())
             self._facts = {"state": self._running.campaign.state, "as_of": int(time.time()), "reports": shown}
+            self._facts |= shuffled_facts(self._store, self._running.number, self._running.plan)
 
     def _one_tally(self) -> PlanTally | None:
         if self._running.plan.schedule.repeats:

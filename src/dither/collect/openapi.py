@@ -5,6 +5,7 @@ from typing import Any
 from dither import __version__
 from dither.collect.problems import CONTENT_TYPE as PROBLEM
 from dither.collect.problems import PROBLEMS
+from dither.collect.sealed_reports import CONTENT_TYPE as SEALED
 from dither.wire import CONTENT_TYPE as BATCH
 
 KEY_LETTERS = 128  # of an idempotency key
@@ -80,6 +81,25 @@ def openapi_document() -> dict[str, Any]:
             **_problems(400, 401, 403, 404, 408, 409, 410, 413, 415, 422, 429, 503),
         },
     }
+    sealed = {
+        "operationId": "sendSealedBatch",
+        "summary": "Open and store a batch that a shuffler forwards. A retry with the same key is counted once.",
+        "parameters": [_KEY],
+        "security": [{}, {"shuffler": []}],
+        "requestBody": {"required": True, "content": {SEALED: {"schema": {"type": "string", "format": "binary"}}}},
+        "responses": reports["responses"],
+    }
+    key = _object(id=text, state={"const": "active"}, public=text)
+    keys = _object(
+        plan=text,
+        state={"enum": ["open", "closed"]},
+        suite={"type": "object"},
+        size=whole,
+        rounds=whole,
+        crowds=whole,
+        batch={"type": ["integer", "null"]},
+        keys={"type": "array", "items": key},
+    )
     batch = _object(
         format={"const": "dither reports 1"},
         plan=text,
@@ -144,6 +164,15 @@ def openapi_document() -> dict[str, Any]:
                     },
                 },
             },
+            "/v1/plans/{plan}/keys": {
+                "parameters": [_HASH],
+                "get": {
+                    "operationId": "getKeys",
+                    "summary": "The public keys that reports are sealed to, for plans whose reports are shuffled.",
+                    "responses": {"200": _answer("The keys.", _ref("Keys")), **_problems(404)},
+                },
+            },
+            "/v1/plans/{plan}/sealed-batches": {"parameters": [_HASH], "post": sealed},
             "/v1/health": {
                 "get": {
                     "operationId": "getHealth",
@@ -167,7 +196,7 @@ def openapi_document() -> dict[str, Any]:
             },
         },
         "components": {
-            "schemas": {"Accepted": accepted, "Campaign": campaign, "Problem": problem, "Reports": batch},
+            "schemas": {"Accepted": accepted, "Campaign": campaign, "Keys": keys, "Problem": problem, "Reports": batch},
             "securitySchemes": {
                 "client": {
                     "type": "http",
@@ -175,6 +204,7 @@ def openapi_document() -> dict[str, Any]:
                     "description": "Of a campaign that has clients' tokens.",
                 },
                 "analyst": {"type": "http", "scheme": "bearer"},
+                "shuffler": {"type": "http", "scheme": "bearer", "description": "Of a campaign that has such tokens."},
             },
         },
     }

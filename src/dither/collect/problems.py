@@ -41,9 +41,13 @@ PROBLEMS: Mapping[str, Problem] = {
     "truncated": Problem(422, "This batch is not whole"),
     "trailing-bytes": Problem(422, "This batch goes on behind its end"),
     "rejected": Problem(422, "No report of this batch is acceptable"),
+    "shuffler-needed": Problem(422, "Reports of this plan go through a shuffler"),
+    "unknown-key": Problem(422, "This report is sealed to a key that is not in use"),
+    "few-users": Problem(422, "A message of many users has too few of them"),
     "refused": Problem(422, "This cannot be answered"),
     "rate": Problem(429, "Too many requests"),
     "failure": Problem(500, "The service failed"),
+    "collector": Problem(503, "The collector does not answer"),
     "busy": Problem(503, "The service is busy"),
     "store": Problem(503, "Nothing can be stored at the moment"),
 }

@@ -51,12 +51,14 @@ def routed(service: "Service") -> Callable[..., Awaitable[None]]:
             ("/v1/plans/{plan}/estimate", "estimate", ["GET"]),
             ("/v1/plans/{plan}/query", "query", ["POST"]),
             ("/v1/plans/{plan}/statement", "statement", ["GET"]),
+            ("/v1/plans/{plan}/keys", "keys", ["GET"]),
             ("/v1/health", "health", ["GET"]),
             ("/metrics", "metrics", ["GET"]),
             ("/openapi.json", "openapi", ["GET"]),
         )
     ]
-    routes.append(routing.Route("/v1/plans/{plan}/reports", endpoints.named("reports"), methods=["POST"]))
+    for name in ("reports", "sealed-batches"):
+        routes.append(routing.Route(f"/v1/plans/{{plan}}/{name}", endpoints.named("reports"), methods=["POST"]))
     router = routing.Router(routes, redirect_slashes=False)
     refusal = require("starlette.exceptions", "serve").HTTPException
 
@@ -117,6 +119,11 @@ class Endpoints:
     async def reports(self, request: "Request") -> "Response":
         """Other methods than POST, which is answered before."""
         raise ProblemError("method", "reports are sent by POST")
+
+    async def keys(self, request: "Request") -> "Response":
+        """The public keys that reports of a plan are sealed to."""
+        found = await asyncio.to_thread(self._service.sealed.keys_document, self._running(request))
+        return self._responses.JSONResponse(found)
 
     async def estimate(self, request: "Request") -> "Response":
         """All estimates."""

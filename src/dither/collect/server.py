@@ -93,7 +93,7 @@ def serve(
         **options.tls(),
     )
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    with _listening(options.host, options.port) as listener:
+    with listening(options.host, options.port) as listener:
         host, port = listener.getsockname()[:2]
         name = f"[{host}]" if ":" in host else host
         if ready is not None:
@@ -101,7 +101,7 @@ def serve(
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int) -> socket.socket:
     """A socket that takes connections; port 0 is one that is free."""
     try:
         known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

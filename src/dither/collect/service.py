@@ -17,6 +17,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,8 @@ from dither.collect.openapi import KEY_LETTERS
 from dither.collect.problems import ProblemError
 from dither.collect.rate_limits import RateLimit
 from dither.collect.routes import routed
+from dither.collect.sealed_batches import SealedBatches
+from dither.collect.sealing_keys import KeyFolder
 from dither.collect.store import CLIENT, CONFLICT, DUPLICATE, OPEN, Outcome, StoreError
 from dither.collect.tokens import TokenBook
 from dither.errors import DitherError, WireError
@@ -46,7 +49,7 @@ SECURITY: Headers = [
     (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
     (b"referrer-policy", b"no-referrer"),
 ]
-PLANS, REPORTS = "/v1/plans/", "/reports"
+PLANS, REPORTS, SEALED = "/v1/plans/", "/reports", "/sealed-batches"
 
 _BATCH = BATCH.encode()
 _HASH_LETTERS = 64
@@ -69,6 +72,7 @@ class ServiceOptions:
     peer_requests_per_second: float | None = None
     least_reports: int = LEAST_REPORTS
     tls: bool = False
+    keys: str | None = None  # the folder of the keys that sealed reports are opened with
 
 
 class Service:
@@ -81,6 +85,8 @@ class Service:
         self._limit = RateLimit(self.options.requests_per_second, self.options.peer_requests_per_second)
         self._tokens, self._tokens_read = TokenBook(()), -_REFRESHED
         self._estimates: dict[str, LiveEstimates] = {}
+        keys = None if self.options.keys is None else KeyFolder(self.options.keys)
+        self.sealed = SealedBatches(collector, keys)
         self._origins = {origin.encode() for origin in self.options.origins}
         secure = [(b"strict-transport-security", b"max-age=31536000")] if self.options.tls else []
         self._headers: Headers = SECURITY + secure
@@ -94,8 +100,8 @@ class Service:
             await self._live(receive, send)
         elif kind == "http":
             path = scope["path"]
-            if path.startswith(PLANS) and path.endswith(REPORTS) and scope["method"] == "POST":
-                await self._guarded("reports", self._ingest, scope, receive, send)
+            if path.startswith(PLANS) and path.endswith((REPORTS, SEALED)) and scope["method"] == "POST":
+                await self._guarded(path.rpartition("/")[2], self._ingest, scope, receive, send)
             else:
                 await self._guarded("", self._routed, scope, receive, send)
 
@@ -143,9 +149,10 @@ class Service:
 
     async def _ingest(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
-        running = self.running(scope["path"][len(PLANS) : -len(REPORTS)])
+        plan, _, route = scope["path"][len(PLANS) :].rpartition("/")
+        running = self.running(plan)
         try:
-            outcome = await self._submitted(running, headers, receive)
+            outcome = await self._submitted(running, headers, receive, sealed=f"/{route}" == SEALED)
         except ProblemError as error:
             running.refused[error.kind] += 1
             raise
@@ -167,7 +174,7 @@ class Service:
                 outcome.accepted,
                 b"true" if duplicate else b"false",
             )
-        self.requests["reports", 200] += 1
+        self.requests[route, 200] += 1
         lines = [*self._ingested, (b"content-length", b"%d" % len(body))]
         origin = headers.get(b"origin")
         if origin is not None:
@@ -175,23 +182,26 @@ class Service:
         await send({"type": "http.response.start", "status": 200, "headers": lines})
         await send({"type": "http.response.body", "body": body})
 
-    async def _submitted(self, running: Running, headers: dict[bytes, bytes], receive: Receive) -> Outcome:
+    async def _submitted(
+        self, running: Running, headers: dict[bytes, bytes], receive: Receive, *, sealed: bool
+    ) -> Outcome:
         """What became of the batch in a request."""
         campaign, now = running.campaign, time.time()
         if campaign.state != OPEN or not campaign.is_open(now):
             raise ProblemError("closed", "this campaign is closed: send no more reports of this plan")
+        if sealed:
+            return await self.sealed.ingest(self, running, _key(headers), headers, receive)
+        if running.plan.crowd is not None:
+            raise ProblemError(
+                "shuffler-needed", "a report of this plan tells too much on its own: seal it, and send it to a shuffler"
+            )
         tokens = self.tokens()
         if tokens.needs_client(campaign.number):
             self.authorize(headers.get(b"authorization"), CLIENT, campaign.number)
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind not in (_BATCH, JSON) or headers.get(b"content-encoding", b"identity") != b"identity":
             raise ProblemError("content-type", f"send {BATCH}, which plan.pack(reports) makes, or application/json")
-        key = headers.get(b"idempotency-key", b"")
-        if not 0 < len(key) <= KEY_LETTERS or not _visible(key):
-            raise ProblemError(
-                "no-key",
-                f"send the header Idempotency-Key, up to {KEY_LETTERS} visible ASCII characters that name this batch",
-            )
+        key = _key(headers)
         body = await self.body(headers, receive, self.options.body_bytes if kind == _BATCH else _MOST_JSON)
         try:
             if kind == JSON:
@@ -213,6 +223,7 @@ class Service:
             if not length.isdigit():
                 raise ProblemError("bad-request", "the header Content-Length is no number")
             if int(length) > most:
+                await self._drained(receive, most)
                 raise _too_large(most)
             self.collector.refuse_busy(int(length))
         message = await receive()
@@ -237,11 +248,23 @@ class Service:
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     if size > most:
+                        parts.clear()
+                        await self._drained(receive, most)
                         raise _too_large(most)
                     more = message.get("more_body", False)
         except TimeoutError:
             raise ProblemError("timeout", "the request did not arrive in time: send it again") from None
         return b"".join(parts)
+
+    async def _drained(self, receive: Receive, most: int) -> None:
+        """Read a request that is too large to its end, if that is near: many clients listen only then."""
+        size, more = 0, True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.options.body_seconds):
+                while more and size <= 4 * most:
+                    message = await receive()
+                    size += len(message.get("body", b""))
+                    more = message.get("more_body", False)
 
     # What routes share -----------------------------------------------------------------------------------------
 
@@ -306,6 +329,17 @@ class Service:
         if refusal:
             raise ProblemError(refusal, f"send the header Authorization: Bearer with a token for the role {role}")
         return digest
+
+
+def _key(headers: dict[bytes, bytes]) -> bytes:
+    """The idempotency key of a batch."""
+    key = headers.get(b"idempotency-key", b"")
+    if not 0 < len(key) <= KEY_LETTERS or not _visible(key):
+        raise ProblemError(
+            "no-key",
+            f"send the header Idempotency-Key, up to {KEY_LETTERS} visible ASCII characters that name this batch",
+        )
+    return key
 
 
 def _visible(key: bytes) -> bool:

@@ -39,6 +39,7 @@ from dither.collect.store import (
     VERSION,
     Campaign,
     Counted,
+    Crowds,
     Outcome,
     RawGroup,
     StoreError,
@@ -82,6 +83,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE query (
             time INTEGER NOT NULL, campaign INTEGER NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, token BLOB
         ) STRICT""",
+        """CREATE TABLE crowd (
+            campaign INTEGER NOT NULL, key BLOB NOT NULL, users INTEGER NOT NULL, PRIMARY KEY (campaign, key)
+        ) STRICT, WITHOUT ROWID""",
     ),
 )
 
@@ -222,7 +226,7 @@ class SqliteStore:
     def delete_campaign(self, number: int) -> None:
         """Remove all that is stored of a campaign, from the disk and from the write-ahead log."""
         with self._transaction() as connection:
-            for table in ("raw", "batch", "tally", "token", "query"):
+            for table in ("raw", "batch", "tally", "token", "query", "crowd"):
                 connection.execute(f"DELETE FROM {table} WHERE campaign = ?", (number,))  # noqa: S608 - names from here
             connection.execute("DELETE FROM campaign WHERE number = ?", (number,))
         self.checkpoint(least=0)
@@ -264,8 +268,18 @@ class SqliteStore:
             groups = _inserted_groups(connection, new)
         return outcomes, groups
 
-    def waiting(self, *, age: float = 0.0) -> list[RawGroup]:
-        """Raw groups that wait to be counted, the oldest first; all are this collector's, whatever their age."""
+    def note_crowd(self, campaign: int, key: bytes, users: int) -> None:
+        """Note of how many users a shuffled batch is, once."""
+        with self._transaction() as connection:
+            connection.execute("INSERT OR IGNORE INTO crowd VALUES (?, ?, ?)", (campaign, key, users))
+
+    def crowds(self, campaign: int) -> Crowds:
+        """The shuffled batches of a campaign."""
+        found = "SELECT count(*), coalesce(sum(users), 0), coalesce(min(users), 0) FROM crowd WHERE campaign = ?"
+        return Crowds(*self._read(found, campaign)[0])
+
+    def waiting(self) -> list[RawGroup]:
+        """Raw groups that wait to be counted, the oldest first; all are this collector's."""
         rows = self._read("SELECT number, campaign, length(bodies) FROM raw WHERE counted = 0 ORDER BY number")
         return [RawGroup(*row) for row in rows]
 
@@ -291,14 +305,14 @@ class SqliteStore:
         """Add raw groups to the tallies of their campaign, and scrub them unless they are kept."""
         still = f"counted = 0 AND campaign = ? AND number IN ({','.join('?' * len(groups))})"
         with self._transaction() as connection:
-            row = connection.execute("SELECT keep FROM campaign WHERE number = ?", (campaign,)).fetchone()
-            if row is None:  # it was deleted, and its groups with it
+            keep = connection.execute("SELECT keep FROM campaign WHERE number = ?", (campaign,)).fetchone()
+            found = f"SELECT count(*), sum(batches) FROM raw WHERE {still}"  # noqa: S608 - names from here
+            there, batches = connection.execute(found, (campaign, *groups)).fetchone()
+            if keep is None or there < len(groups):
                 return False
-            change = "UPDATE raw SET counted = 1" if row[0] else "DELETE FROM raw"
-            if connection.execute(f"{change} WHERE {still}", (campaign, *groups)).rowcount < len(groups):
-                connection.execute("ROLLBACK")
-                connection.execute("BEGIN IMMEDIATE")  # for the end of this block
-                return False
+            change = "UPDATE raw SET counted = 1" if keep[0] else "DELETE FROM raw"
+            connection.execute(f"{change} WHERE {still}", (campaign, *groups))
+            connection.execute("UPDATE campaign SET batches = batches + ? WHERE number = ?", (batches, campaign))
             for number, tally in added.items():
                 place = (campaign, number)
                 row = connection.execute(f"{_COUNTS} AND round = ?", place).fetchone()
@@ -318,7 +332,9 @@ class SqliteStore:
                 self._reader.execute("COMMIT")
         if batches is None:
             raise StoreError("this campaign was deleted from the store")
-        return Counted({number: PlanTally.from_bytes(counts) for number, counts in tallies}, waiting[0], batches[0])
+        return Counted(
+            {number: PlanTally.from_bytes(counts) for number, counts in tallies}, waiting[0], batches[0] + waiting[0]
+        )
 
     def scrub(self, now: float) -> int:
         """Remove raw batches that were counted and whose time is over, and what the log holds of them."""
@@ -383,7 +399,6 @@ def _inserted_groups(connection: sqlite3.Connection, new: Sequence[Submission]) 
         row = (campaign, int(time.time() // HOUR), len(some), packed_bodies(some))
         made = connection.execute("INSERT INTO raw (campaign, hour, batches, bodies) VALUES (?, ?, ?, ?)", row)
         numbers[campaign] = int(made.lastrowid or 0)
-        connection.execute("UPDATE campaign SET batches = batches + ? WHERE number = ?", (len(some), campaign))
     return numbers
 
 

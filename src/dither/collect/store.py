@@ -33,7 +33,7 @@ VERSION = 1  # of the tables
 
 OPEN, CLOSED = "open", "closed"
 NEW, DUPLICATE, CONFLICT = "new", "duplicate", "conflict"
-CLIENT, ANALYST = "client", "analyst"
+CLIENT, ANALYST, SHUFFLER = "client", "analyst", "shuffler"
 
 _KEY_BYTES = 16
 
@@ -108,6 +108,14 @@ class Counted:
     batches: int = field(default=0)  # that were ever acknowledged
 
 
+class Crowds(NamedTuple):
+    """The batches that a shuffler forwarded: how many, of how many users, and how many the smallest has."""
+
+    batches: int = 0
+    users: int = 0
+    smallest: int = 0
+
+
 class Store(Protocol):
     """Batches, tallies, campaigns, tokens and the log of queries. Every method may be called from any thread."""
 
@@ -139,8 +147,16 @@ class Store(Protocol):
         """
         ...
 
-    def waiting(self, *, age: float = 0.0) -> list[RawGroup]:
-        """Raw groups that wait to be counted, the oldest first; of those of other collectors, after so many seconds."""
+    def note_crowd(self, campaign: int, key: bytes, users: int) -> None:
+        """Note, before it is committed, of how many users a shuffled batch is; under the hash of its key, once."""
+        ...
+
+    def crowds(self, campaign: int) -> Crowds:
+        """The shuffled batches of a campaign."""
+        ...
+
+    def waiting(self) -> list[RawGroup]:
+        """Raw groups that wait to be counted, the oldest first: this collector's, and those of dead ones."""
         ...
 
     def bodies(self, number: int) -> list[bytes]:

@@ -48,9 +48,13 @@ class TokenBook:
         """A book of these tokens."""
         return cls(tuple(tokens))
 
+    def needs(self, role: str, campaign: int) -> bool:
+        """Whether only those with a token for a role may do what it is for: as soon as there is such a token."""
+        return any(token.role == role and token.campaign in (None, campaign) for token in self.tokens)
+
     def needs_client(self, campaign: int) -> bool:
         """Whether only clients with a token may send reports."""
-        return any(token.role == CLIENT and token.campaign in (None, campaign) for token in self.tokens)
+        return self.needs(CLIENT, campaign)
 
     def refusal(self, authorization: bytes | None, role: str, campaign: int, now: float) -> tuple[str, bytes | None]:
         """Why a request with this header may not do it, as a kind of problem, or nothing; and whose token it is."""

@@ -80,13 +80,13 @@ class CheckedBatch:
         return REASONS[code - 1] if code else None
 
 
-class _Block(NamedTuple):
-    """The reports of a section: where they begin in the batch, in reports and in bytes."""
+class _Run(NamedTuple):
+    """Sections that lie behind each other and have the same mechanism: their reports are checked in one step."""
 
-    part: int
-    reports: int
-    place: int
-    offset: int
+    first: int  # the place of their first report in the batch
+    offset: int  # where its bytes are
+    parts: list[int]
+    ends: list[int]  # for each part the place behind its last report
 
 
 class BatchFormat:
@@ -200,41 +200,36 @@ class BatchFormat:
         """
         frame = self.frame(data, most_bytes=most_bytes)
         refused = SIMULATED if frame.simulated and not allow_simulated else ""
-        verdicts = np.zeros(sum(count for _, _, count in frame.sections), dtype=np.uint8)
-        blocks, place, offset = list[_Block](), 0, frame.rows
+        names, widths, kinds = self.names, self._widths, self._kinds
+        verdicts = np.zeros(frame.reports, dtype=np.uint8)
+        runs, kind, place, offset = list[_Run](), -1, 0, frame.rows
+        parts, ends = list[int](), list[int]()
         for part, width, count in frame.sections:
-            reason = ANOTHER_PLAN if part >= len(self.names) else WRONG_LENGTH if width != self._widths[part] else ""
-            if reason or refused:
-                verdicts[place : place + count] = _CODES[reason or refused]
+            reason = ANOTHER_PLAN if part >= len(names) else WRONG_LENGTH if width != widths[part] else refused
+            if reason:
+                verdicts[place : place + count] = _CODES[reason]
+                kind = -1
             else:
-                blocks.append(_Block(part, count, place, offset))
+                if kinds[part] != kind:
+                    kind = kinds[part]
+                    runs.append(_Run(place, offset, parts := [], ends := []))
+                parts.append(part)
+                ends.append(place + count)
             place, offset = place + count, offset + width * count
         rows: dict[str, NDArray[Any]] = {}
-        for run in self._runs(blocks):
-            start, last = run[0].place, run[-1]
-            mechanism, many = self._mechanisms[last.part], last.place + last.reports - start
-            reports = reports_of_bytes(mechanism, data, many, run[0].offset)
+        for first, start, parts, ends in runs:
+            mechanism = self._mechanisms[parts[0]]
+            reports = reports_of_bytes(mechanism, data, ends[-1] - first, start)
             valid = mechanism.valid(reports)
-            sound = bool(valid.all())
-            if not sound:
-                verdicts[start : start + many][~valid] = _CODES[OUT_OF_RANGE]
-            for block in run:
-                own = slice(block.place - start, block.place - start + block.reports)
-                rows[self.names[block.part]] = reports[own] if sound else reports[own][valid[own]]
+            stops = [end - first for end in ends]
+            if not valid.all():
+                verdicts[first : ends[-1]][~valid] = _CODES[OUT_OF_RANGE]
+                reports, stops = reports[valid], np.cumsum(valid)[np.array(stops) - 1].tolist()
+            begin = 0
+            for part, end in zip(parts, stops, strict=True):
+                rows[names[part]] = reports[begin:end]
+                begin = end
         return CheckedBatch(self.plan.fingerprint, frame.round, frame.simulated, rows, verdicts)
-
-    def _runs(self, blocks: Iterable[_Block]) -> Iterator[list[_Block]]:
-        """Blocks that lie behind each other and have the same mechanism, together."""
-        run: list[_Block] = []
-        for block in blocks:
-            if run and (
-                run[-1].place + run[-1].reports != block.place or self._kinds[run[-1].part] != self._kinds[block.part]
-            ):
-                yield run
-                run = []
-            run.append(block)
-        if run:
-            yield run
 
     def unpack(self, data: Any, *, period: str | int | None = None) -> dict[str, Reports]:
         """The inverse of `pack`: refuses a batch of another round, and any report that is invalid."""

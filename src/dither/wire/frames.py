@@ -24,6 +24,7 @@ allocated by a number that was not compared with the size of the batch.
 
 import struct
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from dither.core.reports import ANOTHER_PLAN
@@ -58,6 +59,9 @@ class Section(NamedTuple):
         return self.width * self.reports
 
 
+_section = partial(tuple.__new__, Section)  # what Section._make does, without a call in Python for each
+
+
 class Frame(NamedTuple):
     """What a batch says about its reports."""
 
@@ -65,6 +69,11 @@ class Frame(NamedTuple):
     round: int
     simulated: bool
     sections: tuple[Section, ...]
+
+    @property
+    def reports(self) -> int:
+        """How many there are."""
+        return sum([count for _, _, count in self.sections])
 
     @property
     def rows(self) -> int:
@@ -79,7 +88,7 @@ def frame_bytes(frame: Frame, reports: Iterable[bytes]) -> bytes:
     >>> len(batch), read_frame(batch).sections
     (70, (Section(part=1, width=2, reports=3),))
     """
-    counted = sum(count for _, _, count in frame.sections)
+    counted = frame.reports
     if counted > MOST_REPORTS:
         raise WireError(TOO_LARGE, f"a batch has at most {MOST_REPORTS:,} reports: {_FEWER}")
     size = frame.rows + sum(section.size for section in frame.sections)
@@ -119,7 +128,7 @@ def read_frame(
     if HEAD_BYTES + SECTION_BYTES * count > size:
         raise _truncated()
     table = memoryview(data)[HEAD_BYTES : HEAD_BYTES + SECTION_BYTES * count]
-    frame = Frame(hashed, number, flags == _SIMULATED, tuple(map(Section._make, _SECTION.iter_unpack(table))))
+    frame = Frame(hashed, number, flags == _SIMULATED, tuple(map(_section, _SECTION.iter_unpack(table))))
     end, counted, before = frame.rows, 0, (-1, 0)
     for part, width, own in frame.sections:
         if not (width and own) or (part, width) <= before:
