@@ -14,17 +14,16 @@ client is another process, with so many requests in flight as it says.
 import argparse
 import asyncio
 import contextlib
-import json
 import os
 import random
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -250,10 +249,8 @@ def rates(place: Path, seconds: float, repeats: int) -> None:
     singles = list(wire.pack_batches(plan.randomize(records(500)), 1))
     tens = list(wire.pack_batches(plan.randomize(records(100_000)), 10_000))
     print(f"a batch of 10,000 reports has {len(tens[0]):,} bytes; one of a single report has {len(singles[0])}")
-    for name, peer, bodies, links in (
-        ("single reports", "empty", singles, 256),
-        ("batches of 10,000", "append", tens, 16),
-    ):
+    races = ("single reports", "empty", singles, 256), ("batches of 10,000", "append", tens, 16)
+    for name, peer, bodies, links in races:
         found: dict[str, list[Load]] = {peer: [], "collector": []}
         for turn in range(repeats):
             for kind in (peer, "collector"):
@@ -293,19 +290,122 @@ def latencies(
     print(f"p99 at half of that load: {found['collector'] / found['empty']:.1f} times that of empty")
 
 
+def rss(process: int) -> int:
+    """The memory that a process has, in bytes."""
+    line = next(each for each in Path(f"/proc/{process}/status").read_text().splitlines() if each.startswith("VmRSS"))
+    return int(line.split()[1]) * 1024
+
+
+def state(store: Path) -> tuple[int, int]:
+    """Batches that were ever stored, and reports that are counted."""
+    with SqliteStore(store) as found:
+        counted = found.counted(found.campaigns()[0].number)
+    return counted.batches, sum(tally.reports for tally in counted.tallies.values())
+
+
+def kills(place: Path, count: int) -> None:
+    """Kill the collector under load, again and again, and compare what was acknowledged with what is counted."""
+    # What the tests do, more often. There, a folder has the name of this file.
+    sys.path[:] = [str(HERE.parents[1] / "tests"), *(each for each in sys.path if Path(each) != HERE.parent)]
+    collectors, crashes = import_module("collect.collectors"), import_module("collect.crashes")
+    plan = collectors.small_plan()
+    sources = collectors.batches(plan, 40, 5)
+    sent, tally, stored = crashes.killed(place / "store", plan, sources, count, seed=int(time.time()))
+    print(f"{count} kills under load of 6 clients: {crashes.compare(plan, sent, tally, stored)}: equal")
+
+
+def mutated(draw: random.Random, sources: list[bytes]) -> bytes:
+    """A body that is no good batch: damaged, cut, joined, or rubbish."""
+    body = bytearray(draw.choice(sources))
+    kind = draw.randrange(5)
+    if kind == 0:
+        body[draw.randrange(52)] ^= 1 << draw.randrange(8)  # in the frame
+    elif kind == 1:
+        del body[draw.randrange(len(body)) :]
+    elif kind == 2:
+        body += draw.randbytes(1 + draw.randrange(50))
+    elif kind == 3:
+        body = bytearray(draw.randbytes(draw.randrange(300)))
+    else:
+        body[44:52] = draw.randbytes(8)  # how many sections and reports there are
+    return bytes(body)
+
+
+def bodies(place: Path, count: int) -> None:
+    """Malformed bodies: no 5xx, no growth of memory, no change of state."""
+    plan = example_plan()
+    file, wire, draw = place / "plan.json", BatchFormat(plan), random.Random(1)
+    plan.save(file)
+    sources = list(wire.pack_batches(plan.randomize(records(100)), 10))
+    wrong: list[bytes] = []
+    while len(wrong) < 20_000:
+        body = mutated(draw, sources)
+        try:
+            wire.check(body)
+        except dither.errors.WireError:
+            wrong.append(body)
+    statuses: dict[bytes, int] = {}
+    sent, sizes = 0, []
+    with server("collector", place, 17999, file) as process:
+        loaded(17999, plan.fingerprint, sources, 8, 1.0)
+        time.sleep(2.0)
+        before = state(place / "store")
+        while sent < count:
+            load = loaded(17999, plan.fingerprint, wrong, 64, 10.0)
+            sent += len(load.taken)
+            for status, many in load.statuses.items():
+                statuses[status] = statuses.get(status, 0) + many
+            sizes.append(rss(process.pid))
+            draw.shuffle(wrong)
+    after = state(place / "store")
+    told = {status.decode(): many for status, many in sorted(statuses.items())}
+    print(f"{sent:,} malformed bodies, 64 in flight: {told}; state {before} before, {after} after; RSS "
+          f"{sizes[0] / 1e6:.1f} MB after the first ten seconds, {sizes[-1] / 1e6:.1f} MB at the end "
+          f"({sizes[-1] / sizes[0] - 1:+.1%})")  # fmt: skip
+
+
+def stream(place: Path, count: int) -> None:
+    """So many reports in batches of 10,000: memory, and whether all of them are counted."""
+    plan = example_plan()
+    file, wire = place / "plan.json", BatchFormat(plan)
+    plan.save(file)
+    sources = list(wire.pack_batches(plan.randomize(records(200_000)), 10_000))
+    sent, sizes, started = 0, [], time.monotonic()
+    with server("collector", place, 17998, file) as process:
+        while sent < count:
+            load = loaded(17998, plan.fingerprint, sources, 8, 5.0)
+            assert set(load.statuses) == {b"200"}, load.statuses
+            sent += 10_000 * len(load.taken)
+            sizes.append(rss(process.pid))
+    elapsed = time.monotonic() - started
+    size = sum(each.stat().st_size for each in (place / "store").iterdir())
+    counted = state(place / "store")[1]
+    print(f"{sent:,} reports in batches of 10,000, 8 in flight, in {elapsed:.0f} s: {counted:,} counted; "
+          f"RSS {sizes[0] / 1e6:.0f} MB after five seconds, at most {max(sizes) / 1e6:.0f}, {sizes[-1] / 1e6:.0f} "
+          f"at the end ({max(sizes) / sizes[0] - 1:+.1%}); the store has {size / 1e6:.1f} MB")  # fmt: skip
+
+
 def main() -> None:
     """What was asked for on the command line."""
     if sys.argv[1:2] == ["--bare"]:
         serve_bare(sys.argv[2], sys.argv[3], int(sys.argv[4]))
         return
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--place", default=tempfile.gettempdir(), help="a folder on the disk that is measured")
+    parser.add_argument("--kills", type=int, help="kill -9 so many times under load")
+    parser.add_argument("--bodies", type=int, help="send so many malformed bodies")
+    parser.add_argument("--stream", type=int, help="send so many reports")
     given = parser.parse_args()
     place = Path(tempfile.mkdtemp(dir=given.place))
     try:
-        rates(place, given.seconds, given.repeats)
+        asked = [(kills, given.kills), (bodies, given.bodies), (stream, given.stream)]
+        for measure, count in asked:
+            if count:
+                measure(place, count)
+        if not any(count for _, count in asked):
+            rates(place, given.seconds, given.repeats)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 

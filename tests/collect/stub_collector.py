@@ -5,7 +5,7 @@ What it counts is by idempotency key, as the real one does; every request is kep
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,7 +29,7 @@ class StubCollector:
     requests: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
     counted: dict[str, bytes] = field(default_factory=dict)
     url: str = ""
-    before_answer: Callable[[], None] | None = None
+    answers: list[int] = field(default_factory=list)
 
     @property
     def posts(self) -> list[tuple[str, bytes]]:
@@ -59,6 +59,7 @@ def running(*plans: Plan, port: int = 0) -> Iterator[StubCollector]:
             pass
 
         def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+            stub.answers.append(status)
             self.send_response(status)
             for name, value in (headers or {}).items():
                 self.send_header(name, value)

@@ -204,6 +204,25 @@ def test_it_tries_again_with_the_same_bytes(store, trouble):
         assert found.duplicates == 1  # as the stub counts keys
 
 
+@pytest.mark.parametrize("mutant", ["another key for each try", "another draw for each try"])
+def test_a_device_that_changes_what_it_sends_would_be_noticed(store, mutant, monkeypatch):
+    real = client_module.Outbox.next
+
+    def changed_next(self: Any, after: int = -1) -> Any:
+        batch = real(self, after)
+        if batch is None:
+            return None
+        key, body = os.urandom(16).hex(), JOB.pack(JOB.report({"job": "nurse"}))
+        return batch._replace(key=key) if "key" in mutant else batch._replace(body=body)
+
+    monkeypatch.setattr(client_module.Outbox, "next", changed_next)
+    with running(JOB) as stub:
+        stub.script = [DROP] * 20
+        Client(address(stub), store).send({"job": "nurse"})
+        assert len(set(stub.posts)) > 1
+        assert stub.reports() > 1 or any(status == 409 for status in stub.answers)
+
+
 def test_what_cannot_be_delivered_waits_for_the_next_call(store):
     with running(JOB) as stub:
         stub.script = [503] * 2

@@ -14,7 +14,7 @@ from collect.postgres import MISSING, Postgres, as_user, binaries
 from collect.test_store import campaign_of, fold_all, submitted
 from dither.collect.export import export_reports
 from dither.collect.postgres_store import PostgresStore
-from dither.collect.store import ANALYST, CLOSED, CONFLICT, DUPLICATE, NEW, Outcome, StoreError, Token
+from dither.collect.store import ANALYST, CLOSED, CONFLICT, DUPLICATE, NEW, Crowds, Outcome, StoreError, Token
 from dither.engines.local import Local
 from dither.wire import BatchFormat
 from marks import wide
@@ -40,6 +40,16 @@ def address(server: Postgres) -> str:
 def store(address: str) -> Iterator[PostgresStore]:
     with PostgresStore(address) as found:
         yield found
+
+
+def test_crowds_of_shuffled_batches_are_noted_once(store):
+    number = campaign_of(store)
+    assert store.crowds(number) == Crowds()
+    for key, users in ((b"a", 5000), (b"b", 1000), (b"b", 7)):
+        store.note_crowd(number, key, users)
+    assert store.crowds(number) == Crowds(2, 6000, 1000)
+    store.delete_campaign(number)
+    assert store.crowds(number) == Crowds()
 
 
 def test_a_batch_is_new_once_and_then_a_duplicate_with_the_first_answer(store):

@@ -78,7 +78,7 @@ def reports_of(plan: Plan) -> dict[str, Any]:
     return plan.fresh_report({"where": "south"} if plan.groups else {})
 
 
-def period_of(plan: Plan) -> str | None:
+def period_of(plan: Plan) -> str | int | None:
     """The last round."""
     return plan.schedule.periods[-1] if plan.schedule.repeats else None
 

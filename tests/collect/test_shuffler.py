@@ -31,6 +31,7 @@ from collect.shufflers import (
     waited_for,
     with_key,
 )
+from collect.test_sealing import crowd_plan
 from dither.collect import Client, SqliteStore
 from dither.collect.sealed_batches import guarantee_of_batches
 from dither.collect.sealed_reports import CONTENT_TYPE, LEAST_BYTES, Head, SealedFormat
@@ -396,6 +397,31 @@ def test_devices_report_through_a_shuffler(tmp_path: Path):
         collector.kill()
         assert late.send({"job": "nurse"}).accepted == 1
         assert figures_of(folder, plan).waiting == 1
+
+
+def test_a_plan_that_counts_on_a_shuffler_takes_nothing_directly(tmp_path: Path):
+    plan, store = crowd_plan(), tmp_path / "store"
+    key = with_key(store)
+    with serving(store, plan) as collector:
+        status, problem = collector.send(plan, plan.pack(plan.report({})), "a")
+        assert (status, problem["type"]) == (422, "tag:dither,2026:problem:shuffler-needed")
+        client = Client(f"http://127.0.0.1:{collector.port}", tmp_path / "device", plan=plan)
+        with pytest.raises(ParameterError, match="counts on a shuffler"):
+            client.send({})
+        # only shufflers with a token, once there is one
+        place = f"/v1/plans/{plan.fingerprint}/sealed-batches"
+        headers = {"content-type": CONTENT_TYPE, "idempotency-key": "a"}
+        made = [sys.executable, "-m", "dither", "campaign", "token", plan.fingerprint, "--store", str(store)]
+        token = subprocess.run([*made, "--role", "shuffler"], check=True, capture_output=True, text=True).stdout.strip()
+        body = b"".join(messages_of(plan, key, 2))
+        waited_for(lambda: collector.request("POST", place, b"rubbish", headers)[0] == 401)
+        assert collector.json("POST", place, body, headers)[0] == 401
+        (tmp_path / "token").write_text(token)
+        line = {**headers, "authorization": f"Bearer {token}"}
+        assert collector.json("POST", place, body, line)[1]["accepted"] == 2
+        with shuffling(tmp_path / "shuffler", collector, 2, "--token-file", str(tmp_path / "token")) as shuffler:
+            assert handed_in(shuffler, plan, b"".join(messages_of(plan, key, 9)))[0] == 200
+            assert figures_of(tmp_path / "shuffler", plan).waiting == 9  # the plan counts on 10,000
 
 
 def killed_at_random(tmp_path: Path, kills: int, seed: int) -> None:

@@ -24,6 +24,8 @@ import msgspec
 import numpy as np
 
 import dither
+from dither.collect.sealed_reports import Head, SealedFormat, key_id, read_head, split_messages
+from dither.collect.sealing_keys import new_key
 from dither.errors import DitherError
 from dither.mechanisms import load
 from dither.planning import Plan, PlanTally, plan_files
@@ -260,6 +262,50 @@ def _json_batch() -> Target:
 
     seeds = tuple(wire.to_json(data).encode() for wire, data in _batches())
     return Target(seeds, read, accepted, (mutated_bytes, _changed, _changed))
+
+
+@target("SealedFormat.opened", cases=300)
+def _sealed() -> Target:
+    """What is in a sealed message, whose sender sealed whatever they liked: what comes out agrees with the head."""
+    key, wire = new_key(), _batches()[0][0]
+    form = SealedFormat(wire.plan)
+    head = Head(key_id(key.public))
+    padded = (form.opened(message, key.opener()) for message in form.seal(wire.plan.report({}), key.public))
+
+    def read(data: bytes) -> Any:
+        return form.opened(form.sealed(head, data, key.public), key.opener())
+
+    def accepted(data: bytes, found: bytes) -> None:
+        (section,) = wire.frame(found).sections
+        assert (section.reports, section.part in form.crowds[0].parts) == (1, True)
+        assert data == (len(found).to_bytes(4, "little") + found).ljust(len(data), b"\0")
+        wire.check(found)
+
+    seeds = tuple((len(batch).to_bytes(4, "little") + batch).ljust(form.padded, b"\0") for batch in padded)
+    return Target(seeds, read, accepted, (mutated_bytes, _numbers))
+
+
+@target("sealed_reports.split_messages", cases=300)
+def _messages() -> Target:
+    """What a shuffler reads of a request."""
+    key, wire = new_key(), _batches()[0][0]
+    form = SealedFormat(wire.plan)
+    messages = [message for _ in range(3) for message in form.seal(wire.plan.report({}), key.public)]
+
+    def read(data: bytes) -> Any:
+        return [(read_head(message), message) for message in split_messages(data, form.size)]
+
+    def accepted(data: bytes, found: Any) -> None:
+        assert b"".join(message for _, message in found) == data
+        assert all(message.startswith(head.to_bytes()) for head, message in found)
+
+    return Target((messages[0], b"".join(messages)), read, accepted, (mutated_bytes, _head_numbers))
+
+
+def _head_numbers(data: bytes, random: Random) -> bytes:
+    """With one of the numbers of a head changed."""
+    place = 4 + 4 * random.randrange(6)
+    return data[:place] + random.choice([0, 1, 2, 2**32 - 1]).to_bytes(4, "little") + data[place + 4 :]
 
 
 # Plans ---------------------------------------------------------------------------------------------------------------

@@ -5,11 +5,12 @@ import json
 import struct
 from typing import Any
 
+import numpy as np
 import pytest
 
-from dither import Plan
+from dither import Mechanism, Plan
 from dither.errors import WireError
-from dither.wire import BATCH_REASONS, BatchFormat
+from dither.wire import BATCH_REASONS, BatchFormat, batches, frames
 from wire.vectors import PLANS, STORED, VECTORS, vectors
 
 
@@ -32,7 +33,11 @@ def test_the_vectors_have_every_reason():
 
 @pytest.mark.parametrize("name", PLANS)
 def test_the_library_finds_what_stands_there(name):
-    file = stored(name)
+    run_vectors(stored(name))
+
+
+def run_vectors(file: dict[str, Any]) -> None:
+    """Every batch is read as its vector says."""
     wire = BatchFormat(Plan.read(VECTORS / file["plan"]))
     for vector in file["batches"]:
         data = bytes.fromhex(vector["bytes"])
@@ -45,6 +50,40 @@ def test_the_library_finds_what_stands_there(name):
         with pytest.raises(WireError) as caught:
             wire.check(bytes.fromhex(vector["bytes"]))
         assert caught.value.reason == vector["reason"], vector["name"]
+
+
+# Mutants -----------------------------------------------------------------------------------------------------------
+
+
+def _everything(rows: Any) -> Any:
+    return np.ones(len(rows), dtype=bool)
+
+
+MUTANTS = {
+    "fields are not looked at": (Mechanism, "valid", lambda self, rows: _everything(rows)),
+    "another reason is told": (batches, "OUT_OF_RANGE", "wrong length"),
+    "big-endian sections": (frames, "_SECTION", struct.Struct(">III")),
+    "width and part exchanged": (frames, "_section", lambda each: frames.Section(each[1], each[0], each[2])),
+    "any version is read": (frames, "VERSION", 2),
+    "simulated reports are counted": (frames, "_SIMULATED", 2),
+    "short batches are told as long ones": (frames, "_truncated", lambda: WireError("trailing bytes", "")),
+    "more reports in a batch": (frames, "MOST_REPORTS", 1 << 32),
+    "another plan is not told apart": (frames, "ANOTHER_PLAN", "malformed"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_mutants_do_not_pass(mutant, monkeypatch):
+    monkeypatch.setattr(*MUTANTS[mutant])
+
+    def passed(name: str) -> bool:
+        try:
+            run_vectors(stored(name))
+        except (AssertionError, WireError, pytest.fail.Exception):
+            return False
+        return True
+
+    assert not all(map(passed, PLANS))
 
 
 # A second reader ------------------------------------------------------------------------------------------------------

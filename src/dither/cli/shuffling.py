@@ -32,6 +32,8 @@ from dither.errors import ParameterError
     show_default=True,
     help="Seconds between questions to the collector: whether campaigns are open, and which keys are in use.",
 )
+@click.option("--rate", type=float, help="Requests a second, of all together.")
+@click.option("--peer-rate", type=float, help="Requests a second of one peer; no address is kept.")
 @click.option("--tls-certificate", metavar="FILE", help="Serve HTTPS.")
 @click.option("--tls-key", metavar="FILE", help="The key of the certificate.")
 @click.option("--allow-http", is_flag=True, help="Forward over plain HTTP to another machine, too.")
@@ -46,6 +48,8 @@ def shuffle(
     origins: tuple[str, ...],
     token_file: str | None,
     refresh: float,
+    rate: float | None,
+    peer_rate: float | None,
     tls_certificate: str | None,
     tls_key: str | None,
     allow_http: bool,
@@ -83,6 +87,8 @@ def shuffle(
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         allow_http=allow_http,
+        requests_per_second=rate,
+        peer_requests_per_second=peer_rate,
     )
 
     def ready(address: str) -> None:

@@ -40,7 +40,7 @@ _EVALUATIONS_AT_ONCE = 500_000_000  # of one step of the counter: seconds
 _GROUPS_AT_ONCE = 400
 _BYTES_AT_ONCE = 32 << 20
 _ADOPTED = 5.0  # seconds between looks at the store for what a collector that died left uncounted
-_REST, _REST_RATIO = 0.1, 3.0  # the counter rests so many seconds, and so many times as long as its last step took
+_REST, _REST_RATIO, _LONGEST_REST = 0.1, 3.0, 1.0  # of the counter, in seconds: more if its last step took long
 _RELOADED = 1.0  # seconds between looks at the store for campaigns and tokens that others changed
 
 log = logging.getLogger("dither.collect")
@@ -322,7 +322,7 @@ class Collector:
                 if started - adopted > _ADOPTED:
                     self._adopt()
                     adopted = time.monotonic()
-                rest = _REST + _REST_RATIO * (time.monotonic() - started)
+                rest = min(_LONGEST_REST, _REST + _REST_RATIO * (time.monotonic() - started))
             except Exception as error:  # a full disk, say: what waits stays in the store
                 self.figures.failures[type(error).__name__] += 1
                 log.error("counting failed, and is tried again: %s", type(error).__name__)

@@ -223,7 +223,7 @@ class SealedFormat:
                 raise ReportError("seal the reports of one user at a time: what plan.report(record) gave")
             batch = self._batch(reports, set(own), period)
             padded = (_LENGTH.pack(len(batch)) + batch).ljust(self.padded, b"\0")
-            found.append(self._sealed(Head(key_id(public_key), self._round(batch), number), padded, public_key))
+            found.append(self.sealed(Head(key_id(public_key), self._round(batch), number), padded, public_key))
         return found
 
     def seal_many(
@@ -243,7 +243,7 @@ class SealedFormat:
             if count % crowd.reports:
                 raise ReportError("some of these users have sent fewer reports than the plan asks for")
             head = Head(key_id(public_key), self._round(batch), number, count // crowd.reports, many=True)
-            found.append(self._sealed(head, _LENGTH.pack(len(batch)) + batch, public_key))
+            found.append(self.sealed(head, _LENGTH.pack(len(batch)) + batch, public_key))
         return found
 
     def _batch(self, reports: Mapping[str, Reports], parts: set[int], period: str | int | None) -> bytes:
@@ -260,7 +260,8 @@ class SealedFormat:
     def _round(self, batch: bytes) -> int:
         return self.wire.frame(batch).round
 
-    def _sealed(self, head: Head, plaintext: bytes, public_key: bytes) -> bytes:
+    def sealed(self, head: Head, plaintext: bytes, public_key: bytes) -> bytes:
+        """One message, with whatever is in it."""
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
         if len(public_key) != KEY_BYTES:

@@ -4,9 +4,11 @@ The server stops at SIGTERM and SIGINT: it takes no new connections, answers the
 stored, and lets go of the store. A server that is killed loses nothing that it acknowledged; the next start counts it.
 """
 
+import gc
 import logging
 import os
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -98,7 +100,21 @@ def serve(
         name = f"[{host}]" if ":" in host else host
         if ready is not None:
             ready(f"http{'s' * bool(options.tls_certificate)}://{name}:{port}")
+        _settle_interpreter()
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _settle_interpreter() -> None:
+    """Settings of the interpreter for a process that does nothing but serve.
+
+    The garbage collector looks through all that lives every few hundred requests, which costs a third of the time of a
+    request. What is there at the start lives for ever, and is left out of it; the rest is looked at less often. Threads
+    hand over after half a millisecond, not five: the writer waits for the interpreter after each flush of the disk.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    sys.setswitchinterval(0.0005)
 
 
 def listening(host: str, port: int) -> socket.socket:

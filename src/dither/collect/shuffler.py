@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 from dither.collect import problems
 from dither.collect.client_http import Address, Connection, UnreachableError
 from dither.collect.problems import ProblemError
+from dither.collect.rate_limits import RateLimit
 from dither.collect.sealed_reports import CONTENT_TYPE, LEAST_BYTES, Head, read_head, split_messages
 from dither.collect.shuffler_store import Outgoing, PlanFacts, ShufflerStore
 from dither.collect.store import OPEN, StoreError
@@ -68,6 +69,8 @@ class ShufflerOptions:
     tls_certificate: str | None = None
     tls_key: str | None = None
     allow_http: bool = False  # to a collector on another machine
+    requests_per_second: float | None = None
+    peer_requests_per_second: float | None = None
 
     @property
     def address(self) -> Address:
@@ -130,6 +133,7 @@ class Shuffler:
         self._asking = asyncio.Semaphore(4)
         self._queue: list[_Request] = []
         self._queued = self._open = 0
+        self._limit = RateLimit(options.requests_per_second, options.peer_requests_per_second)
         self._arrived, self._outgoing = asyncio.Event(), asyncio.Event()
         self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -163,6 +167,8 @@ class Shuffler:
         try:
             if self._open > _OPEN_REQUESTS:
                 raise ProblemError("busy", "too many requests are open: try again later")
+            if not self._limit.allows((scope.get("client") or ("",))[0]):
+                raise ProblemError("rate", "too many requests come in: try again later")
             status, body = 200, await self._answer(scope, receive)
         except ProblemError as error:
             status, body = problems.document(error.kind, error.detail, **error.more)
