@@ -299,9 +299,7 @@ def test_a_big_endian_machine_writes_and_reads_the_same_bytes(name):
         found = rows_module._gathered(chosen, there, True, own, None, offsets, data)
         assert found.dtype == there.mechanism.dtype
         assert same(np.asarray(found).astype(part.mechanism.dtype), np.asarray(reports(name, USERS)[part.name]))
-        assert report_bytes(there.mechanism, found) == b"".join(
-            batch[REPORT][own.start : own.stop].to_pylist()
-        )
+        assert report_bytes(there.mechanism, found) == b"".join(batch[REPORT][own.start : own.stop].to_pylist())
 
 
 # Refused -----------------------------------------------------------------------------------------------------------

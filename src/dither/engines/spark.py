@@ -152,11 +152,12 @@ class Spark:
                 raise ParameterError(
                     "this DataFrame ends: tally(plan, frame) is for it. A stream is read with session.readStream"
                 )
-            kinds = {"bigint": require("pyarrow", "fast").int64(), "binary": require("pyarrow", "fast").binary()}
-            columns = [(name, kinds.get(kind, require("pyarrow", "fast").null())) for name, kind in frame.dtypes]
-            tally_rows(plan, _empty(require("pyarrow", "fast").schema(columns)))  # refuses other columns, and types
-            trigger = {"availableNow": True} if every is None else {"processingTime": every}
-            writer = _selected(frame, (TAG, REPORT)).writeStream.foreachBatch(work).trigger(**trigger)
+            arrow = require("pyarrow", "fast")
+            kinds = {"bigint": arrow.int64(), "binary": arrow.binary()}
+            columns = arrow.schema([(name, kinds.get(kind, arrow.null())) for name, kind in frame.dtypes])
+            tally_rows(plan, _empty(columns))  # refuses other columns, and other types
+            writer = _selected(frame, (TAG, REPORT)).writeStream.foreachBatch(work)
+            writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
             query = writer.option("checkpointLocation", places[1]).start()
         return TallyStream(plan, query, TallyFolder(places[0]), _explained)
 

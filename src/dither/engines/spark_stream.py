@@ -28,7 +28,7 @@ from dither.planning.tally_sums import merged_tallies
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 Tallied = Callable[[Plan, "DataFrame", str], tuple[PlanTally, ...]]
 
