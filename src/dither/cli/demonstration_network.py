@@ -193,9 +193,7 @@ def _asked(made: Plan, collector: str, reports: int) -> dict[str, Any]:
 def _beside(found: dict[str, Any], local: dict[str, Any]) -> TextTable:
     """A few numbers of the collector, and the same from the local tally."""
     asked = [(question, place) for question, most in _SHOWN.items() for place in range(most)]
-    rows = [
-        tuple(each["questions"][question]["numbers"][place] for each in (found, local)) for question, place in asked
-    ]
+    numbers = [[each["questions"][question]["numbers"][place] for each in (found, local)] for question, place in asked]
     return TextTable(
         {
             "question": [question for question, _ in asked],

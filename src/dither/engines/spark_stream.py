@@ -75,9 +75,7 @@ class TallyBatch:
             plan, folder = _loaded(self.plan), TallyFolder(self.folder)
             folder.claim(plan.fingerprint, _stream_of(frame))
             found = self.tallied(plan, frame, self.invalid_reports)
-            tally = merged_tallies(
-                found, invalid_reports=self.invalid_reports, allow_simulated=self.allow_simulated
-            )  # fmt: skip
+            tally = merged_tallies(found, invalid_reports=self.invalid_reports, allow_simulated=self.allow_simulated)
             folder.put(number, tally)
             return
         except DitherError as error:
