@@ -1,6 +1,7 @@
 """The example data, the demonstration that goes the whole way on them, and the program that follows the tutorial."""
 
 import importlib.util
+import io
 import re
 import sys
 from pathlib import Path
@@ -12,11 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 import dither
-from dither.cli import demonstration, main
+from dither.cli import demonstration, demonstration_network, main
 from dither.cli import example_data as example
-from dither.errors import MissingExtraError, WriteError
+from dither.errors import CollectorError, MissingExtraError, WriteError
+from dither.planning import Plan
+from marks import wide
 
 ROOT = Path(__file__).parents[2]
 FLIGHTS = (27004, 24951, 28834, 28330, 28796, 28243, 29425, 29327, 27574, 28889, 27268, 28135)  # as published, by month
@@ -269,6 +273,51 @@ def test_it_can_be_run_again_in_its_own_folder_and_nowhere_else(shown: tuple[Pat
     assert found.exit_code == 1
     assert "--output" in found.stderr
     assert (tmp_path / "plan.json").read_text() == "mine"
+
+
+def test_a_seed_has_no_part_over_a_network(shown: tuple[Path, str]):
+    assert "A collector refuses simulated reports" in shown[1]
+    found = run("demo", "--serve", "--seed", 5)
+    assert (found.exit_code, "leave --seed or --serve out" in found.stderr) == (2, True)
+
+
+def test_without_the_extra_the_network_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch, shown: tuple[Path, str]):
+    monkeypatch.setattr(demonstration_network, "find_spec", lambda name: None if name == "uvicorn" else True)
+    console = Console(file=io.StringIO(), width=200)
+    demonstration._network(demonstration._Show(console, None), Plan.read(shown[0] / "plan.json"), False)
+    assert "pip install 'dither[serve]'. This step is left out." in console.file.getvalue()  # type: ignore[attr-defined]
+    found = run("demo", "--serve")
+    assert (found.exit_code, "pip install 'dither[serve]'" in found.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("sealed", [True, wide(False)])
+def test_reports_go_over_a_network_and_come_back_to_the_bit(
+    sealed: bool, shown: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Real programs: a collector, and a shuffler unless sealing is not installed. The noise is secure."""
+    if not sealed:
+        monkeypatch.setattr(demonstration_network, "_can_seal", lambda: False)
+    plan, months = Plan.read(shown[0] / "plan.json"), str(shown[0] / "flights" / "private" / "2013-1*.parquet")
+    plan.save(tmp_path / "plan.json")
+    monkeypatch.chdir(tmp_path)
+    assert run("randomize", "plan.json", months, "-o", "autumn.parquet", "--invalid", "substitute").exit_code == 0
+    assert run("tally", "plan.json", "autumn.parquet", "-o", "autumn.tally").exit_code == 0
+    console = Console(file=io.StringIO(), width=200)
+    demonstration._network(demonstration._Show(console, None), plan, False)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "The collector's tally of 1,200 reports is the same to the bit as autumn.tally" in text
+    assert ("300 of them sealed through the shuffler" in text) is sealed
+    assert ("dither shuffle --to http://127.0.0.1:" in text) is sealed
+    rows = [line.split() for line in text.splitlines() if line.strip().startswith("mean(")]
+    assert [row[-2] == row[-1] for row in rows] == [True, True]
+    assert "No module" not in text
+
+
+def test_a_collector_that_does_not_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    starting = demonstration_network.program("serve", "none.json", "--store", "store", "--port", "0")
+    with pytest.raises(CollectorError, match=r"dither serve did not start: .*none\.json"), starting:
+        pass
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1", "nan"])

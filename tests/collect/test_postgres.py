@@ -12,8 +12,10 @@ from collect.collectors import batches, other_plan, serving, small_plan, started
 from collect.crashes import Clients, compare
 from collect.postgres import MISSING, Postgres, as_user, binaries
 from collect.test_store import campaign_of, fold_all, submitted
+from dither.collect.export import export_reports
 from dither.collect.postgres_store import PostgresStore
 from dither.collect.store import ANALYST, CLOSED, CONFLICT, DUPLICATE, NEW, Crowds, Outcome, StoreError, Token
+from dither.engines.local import Local
 from dither.wire import BatchFormat
 from marks import wide
 
@@ -233,3 +235,15 @@ def test_a_collector_serves_from_postgres(address, tmp_path):
                 break
             time.sleep(0.2)
         assert (status, found["reports"]) == (200, 5)
+
+
+def test_what_is_kept_is_exported_once(store, tmp_path):
+    number, plan = campaign_of(store), small_plan()
+    store.keep_reports(number, 24)
+    (campaign,) = store.campaigns()
+    for place, body in enumerate(batches(plan, 300, 100)):
+        store.commit([submitted(number, f"key {place}", body, 100)])
+    fold_all(store, number)
+    assert export_reports(store, campaign, str(tmp_path)).batches == 3
+    assert export_reports(store, campaign, str(tmp_path)).files == ()
+    assert Local().tally(plan, tmp_path) == store.counted(number).tallies[0]

@@ -49,6 +49,7 @@ _COMMANDS = {
         "send": "sending",
         "shuffle": "shuffling",
         "keys": "shuffling",
+        "export": "exporting",
     },
     "Mechanisms, and what they promise": {
         "mechanisms": "mechanisms",

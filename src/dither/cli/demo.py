@@ -33,15 +33,26 @@ def example(folder: str) -> None:
 @click.option("-o", "--output", default="dither-demo", show_default=True, help="The folder for everything it writes.")
 @seed_option
 @click.option("--most", type=click.IntRange(min=100), help="Take so many flights of each month; by default all.")
-def demo(epsilon: float, output: str, seed: int | None, most: int | None) -> None:
+@click.option("--serve", is_flag=True, help="Leave the collector of the last step running, and print its address.")
+def demo(epsilon: float, output: str, seed: int | None, most: int | None, serve: bool) -> None:
     """Go the whole way, from files of flights to a report, showing every command.
+
+    The last step sends a part of the reports to a collector on this machine, which ends with the demonstration.
 
     \b
     dither demo
     dither demo --epsilon 1 -o dither-demo-1
+    dither demo --serve
     """
     from rich.console import Console
 
     from dither.cli.demonstration import run
+    from dither.cli.demonstration_network import missing
+    from dither.errors import MissingExtraError
 
-    run(Console(), folder=output, epsilon=epsilon, seed=seed, most=most)
+    if serve and seed is not None:
+        raise click.UsageError("A collector refuses simulated reports: leave --seed or --serve out.")
+    lacking = missing()
+    if serve and lacking is not None:
+        raise MissingExtraError(lacking)
+    run(Console(), folder=output, epsilon=epsilon, seed=seed, most=most, serve=serve)

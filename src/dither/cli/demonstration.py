@@ -3,7 +3,8 @@
 The records are real: the flights of `dither.cli.example_data`. January is public, so the schema comes from it; the
 other eleven months are collected, in three parts whose tallies merge. One plan asks everything, so one epsilon covers
 all that a flight reports. Everything is done by `dither` commands, which are shown as they are run, in this process;
-what they write stays in a folder, so that one can go on from there. What is printed besides is read from their files,
+what they write stays in a folder, so that one can go on from there. The last step sends a part of the reports over a
+network (`demonstration_network`). What is printed besides is read from their files,
 and set beside the truth, which only a demonstration knows.
 """
 
@@ -22,6 +23,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dither.cli.common import shell_quoted
+from dither.cli.demonstration_network import STORE, compare, missing, over_network
 from dither.cli.example_data import PRIVATE, PUBLIC, write_example
 from dither.display.significant_digits import number, span
 from dither.display.table import TextTable
@@ -63,8 +65,12 @@ def run(
     epsilon: float = 2.0,
     seed: int | None = None,
     most: int | None = None,
+    serve: bool = False,
 ) -> Path:
-    """Go the whole way, print the way, and return where the report is. `most` flights of a month make it shorter."""
+    """Go the whole way, print the way, and return where the report is. `most` flights of a month make it shorter.
+
+    With `serve`, the collector of the last step stays up until the program is stopped.
+    """
     began, target = time.monotonic(), _own(Path(folder))
     show = _Show(console, seed)
     show.title("Flights from New York City in 2013, as if each were a device that reports once")
@@ -80,6 +86,7 @@ def run(
         _collect(show)
         _estimate(show, made)
         _query(show, made)
+        _network(show, made, serve)
     report = Path(folder) / REPORT
     show.title(f"The report, to open in a browser: {report}")
     show.note(
@@ -167,6 +174,34 @@ def _query(show: "_Show", made: Plan) -> None:
     with show.working():
         shares = _shares(made, f"{_FLIGHTS}/{PRIVATE}")
     show.note(f"The truth: {', '.join(f'{share:.4f}' for share in shares)}.")
+
+
+def _network(show: "_Show", made: Plan, serve: bool) -> None:
+    show.title("6. The same over a network: a collector, and a shuffler in front of it")
+    lacking, part = missing(), list(PARTS)[-1]
+    if lacking is not None:
+        show.note(f"{lacking}. This step is left out.")
+    elif show.seed is not None:
+        show.note("A collector refuses simulated reports, which promise nothing: this step is left out.")
+    else:
+        with contextlib.ExitStack() as programs:
+            address = over_network(show, made, part, programs)
+            if serve:
+                compare(show, made, part)
+                show.note(
+                    f"The collector stays up at {address}, and the shuffler with it: {address}/v1/plans lists its "
+                    f"campaign, and {Path(STORE, 'analyst.token').resolve()} has the token for estimates. Ctrl-C ends "
+                    f"both. The report is in {REPORT}, beside it."
+                )
+                _until_stopped()
+        if not serve:
+            compare(show, made, part)
+
+
+def _until_stopped() -> None:
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(1.0)
 
 
 # What is shown -------------------------------------------------------------------------------------------------------

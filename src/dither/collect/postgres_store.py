@@ -55,7 +55,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE campaign (
             number INTEGER GENERATED ALWAYS AS IDENTITY PRIMARY KEY, plan TEXT NOT NULL UNIQUE, document BYTEA NOT NULL,
-            state TEXT NOT NULL, closes BIGINT, keep INTEGER NOT NULL DEFAULT 0, batches BIGINT NOT NULL DEFAULT 0
+            state TEXT NOT NULL, closes BIGINT, keep INTEGER NOT NULL DEFAULT 0, batches BIGINT NOT NULL DEFAULT 0,
+            identity UUID NOT NULL DEFAULT gen_random_uuid()
         )""",
         """CREATE TABLE tally (
             campaign INTEGER NOT NULL, round INTEGER NOT NULL, counts BYTEA NOT NULL, PRIMARY KEY (campaign, round)
@@ -288,6 +289,18 @@ class PostgresStore:
         """The batches of a raw group; none if it is not there any more."""
         rows = self._read("SELECT bodies FROM raw WHERE number = %s", number)
         return [body for row in rows for body in unpacked_bodies(bytes(row[0]))]
+
+    def raw_groups(self, campaign: int) -> list[RawGroup]:
+        """All raw groups of a campaign that are there, whether they wait or are kept after they were counted."""
+        text = "SELECT number, campaign, length(bodies) FROM raw WHERE campaign = %s ORDER BY number"
+        return [RawGroup(*row) for row in self._read(text, campaign)]
+
+    def identity(self, campaign: int) -> str:
+        """A random name of a campaign in this store, the same for good."""
+        rows = self._read("SELECT identity FROM campaign WHERE number = %s", campaign)
+        if not rows:
+            raise StoreError("this campaign was deleted from the store")
+        return rows[0][0].hex
 
     def fold(self, campaign: int, groups: Sequence[int], added: Mapping[int, PlanTally]) -> bool:
         """Add raw groups to the tallies of their campaign, and scrub them unless they are kept."""

@@ -163,6 +163,14 @@ class Store(Protocol):
         """The batches of a raw group; none if it is not there any more."""
         ...
 
+    def raw_groups(self, campaign: int) -> list[RawGroup]:
+        """All raw groups of a campaign that are there, whether they wait or are kept after they were counted."""
+        ...
+
+    def identity(self, campaign: int) -> str:
+        """A random name of a campaign in this store, the same for good: numbers of groups mean something beside it."""
+        ...
+
     def fold(self, campaign: int, groups: Sequence[int], added: Mapping[int, PlanTally]) -> bool:
         """Add the tallies of raw groups, one for each round, to those of their campaign; scrub them unless kept.
 

@@ -7,6 +7,7 @@
 - `incremental_tally`: a stored tally to which new files are added, each once
 - `local`: this machine, all its cores
 - `spark`: a Spark session, classic or Connect
+- `spark_stream`, `tally_folder`: reports that keep coming, a tally for each batch, each counted once
 
 A plan says what is promised; an engine only how fast it is done. Whichever engine, and however reports are cut over
 files, threads and machines: a tally is a sum of integers, and comes out the same to the bit.

@@ -171,19 +171,8 @@ def _writer(plan: Plan, output: Any) -> Iterator[Callable[["pyarrow.RecordBatch"
             return
         name = str(output).lower()
         if name.endswith(PARQUET):
-            parquet = require("pyarrow.parquet", "fast")
             path = stack.enter_context(atomic_path(output))
-            writer = stack.enter_context(
-                parquet.ParquetWriter(
-                    path,
-                    layout,
-                    compression="zstd",
-                    use_dictionary=[TAG],
-                    write_statistics=False,
-                    write_page_checksum=True,  # costs nothing that can be measured
-                )
-            )
-            yield stack.enter_context(_grouped(writer))
+            yield stack.enter_context(parquet_writer(path, layout))
         elif name.endswith(ARROW):
             path = stack.enter_context(atomic_path(output))
             writer = stack.enter_context(arrow.ipc.new_file(str(path), layout))
@@ -193,6 +182,24 @@ def _writer(plan: Plan, output: Any) -> Iterator[Callable[["pyarrow.RecordBatch"
                 f"reports are written to a file with one of the endings {', '.join((PARQUET[0], *ARROW))}, "
                 'or with "-" to standard output'
             )
+
+
+@contextmanager
+def parquet_writer(where: Any, layout: "pyarrow.Schema") -> Iterator[Callable[["pyarrow.RecordBatch"], object]]:
+    """A function that adds rows to a new Parquet file of reports, at a path or in an open file."""
+    parquet = require("pyarrow.parquet", "fast")
+    with (
+        parquet.ParquetWriter(
+            where,
+            layout,
+            compression="zstd",
+            use_dictionary=[TAG],
+            write_statistics=False,
+            write_page_checksum=True,  # costs nothing that can be measured
+        ) as writer,
+        _grouped(writer) as write,
+    ):
+        yield write
 
 
 @contextmanager

@@ -14,12 +14,15 @@ import glob
 import io
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from dither.errors import ParameterError, require
+from dither.core.atomic_write import atomic_path, write_errors
+from dither.errors import DitherError, ParameterError, WriteError, require
 
 if TYPE_CHECKING:
     import pyarrow
@@ -60,6 +63,11 @@ class FilePlace:
             return require("pyarrow", "fast").memory_map(self.path)
         return self.filesystem.open_input_file(self.path)
 
+    def read(self) -> bytes:
+        """All of it."""
+        with self.open() as file:
+            return file.read()
+
     @property
     def version(self) -> tuple[int, int]:
         """How many bytes it has, and when it was changed, in nanoseconds."""
@@ -76,6 +84,80 @@ class FilePlace:
             found = os.stat(self.path)
             return f"{found.st_dev} {found.st_ino}"
         return f"{self.filesystem.type_name} {self.path}"
+
+
+@dataclass(frozen=True)
+class FolderPlace:
+    """A folder to write to, on this machine or on a filesystem of pyarrow. Files appear in it whole or not at all."""
+
+    name: str
+    path: str
+    filesystem: Any = field(default=None, compare=False)
+
+    @classmethod
+    def at(cls, text: str, filesystem: Any = None) -> "FolderPlace":
+        """The folder that a path or an address means, whether it is there or not."""
+        text = text.rstrip("/") or text
+        if filesystem is None and is_address(text):
+            filesystem, path = _filesystem(text)
+            return cls(shown_path(text), path, None if filesystem.type_name == "local" else filesystem)
+        return cls(shown_path(text), text, filesystem)
+
+    def inside(self, folder: str) -> "FolderPlace":
+        """A folder in it."""
+        return FolderPlace(f"{self.name}/{folder}", f"{self.path}/{folder}", self.filesystem)
+
+    def file(self, name: str) -> FilePlace:
+        """A file in it."""
+        return FilePlace(f"{self.name}/{name}", f"{self.path}/{name}", self.filesystem)
+
+    def there(self) -> bool:
+        """Whether there is such a folder."""
+        if self.filesystem is None:
+            return os.path.isdir(self.path)
+        with self._reached():
+            return self.filesystem.get_file_info(self.path).type == require("pyarrow.fs", "fast").FileType.Directory
+
+    def files(self, endings: tuple[str, ...]) -> list[FilePlace]:
+        """The files that are directly in it, with one of these endings; none if it is not there."""
+        if self.filesystem is None:
+            found = sorted(os.listdir(self.path)) if os.path.isdir(self.path) else []
+        else:
+            with self._reached():
+                selector = require("pyarrow.fs", "fast").FileSelector(self.path, allow_not_found=True)
+                found = sorted(each.base_name for each in self.filesystem.get_file_info(selector))
+        return [self.file(each) for each in found if _is_meant((each,), endings)]
+
+    @contextmanager
+    def new_file(self, name: str) -> Iterator[Any]:
+        """Where to write a file, a path or an open file: it has its name at the end of the block, unless that fails.
+
+        Elsewhere than on this machine its first name begins with an underscore, so that nobody takes it for a file of
+        data; a run that is killed may leave it, and the next one writes over it.
+        """
+        if self.filesystem is None:
+            with write_errors(self.path):
+                os.makedirs(self.path, exist_ok=True)
+            with atomic_path(f"{self.path}/{name}") as temporary:
+                yield str(temporary)
+            return
+        hidden = f"{self.path}/_{name}.part"
+        with self._reached():
+            self.filesystem.create_dir(self.path, recursive=True)
+            with self.filesystem.open_output_stream(hidden) as stream:
+                yield stream
+            self.filesystem.move(hidden, f"{self.path}/{name}")
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
+            return
+        except DitherError:
+            raise
+        except (OSError, require("pyarrow", "fast").ArrowException):  # which may quote keys
+            pass
+        raise WriteError(f"{self.name} {_UNREACHED}")
 
 
 def is_path(given: Any) -> TypeGuard[str | os.PathLike[str]]:

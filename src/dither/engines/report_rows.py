@@ -77,10 +77,10 @@ class Codes(NamedTuple):
         return np.where(self.tags[found] == tags, found, np.int32(-1))
 
 
-def rows_schema(plan: Plan) -> "pyarrow.Schema":
-    """The Arrow schema of a new file with reports of this plan."""
+def rows_schema(plan: Plan, facts: Mapping[bytes, bytes] | None = None) -> "pyarrow.Schema":
+    """The Arrow schema of a new file with reports of this plan; `facts` go to its metadata."""
     arrow = require("pyarrow", "fast")
-    facts = {PLAN: plan.fingerprint.encode(), FILE: token(16).encode()}
+    facts = {PLAN: plan.fingerprint.encode(), FILE: token(16).encode(), **(facts or {})}
     fields = [arrow.field(TAG, arrow.int64(), nullable=False), arrow.field(REPORT, arrow.binary(), nullable=False)]
     return arrow.schema(fields, metadata=facts)
 

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 
 from dither.core.atomic_write import atomic_folder
+from dither.core.checks import checked_count
 from dither.core.reports import drops
 from dither.engines import spark_session as sessions
 from dither.engines import spark_tasks as tasks
@@ -40,6 +41,8 @@ from dither.engines.record_sources import Source
 from dither.engines.records import RecordStream, open_records
 from dither.engines.report_files import report_files
 from dither.engines.report_rows import REPORT, TAG, codes, nothing, tally_rows
+from dither.engines.spark_stream import TallyBatch, TallyStream
+from dither.engines.tally_folder import TallyFolder
 from dither.errors import DitherError, MissingExtraError, ParameterError, WriteError, require
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
@@ -94,14 +97,9 @@ class Spark:
         with sessions.quiet():
             if _is_remote(source):
                 source = self._session().read.parquet(*one_or_more(source))
-            found = (self._tally_rows if _is_frame(source) else self._tally_files)(plan, source, invalid_reports)
+            found = (_tally_rows if _is_frame(source) else self._tally_files)(plan, source, invalid_reports)
         advance(progress, sum(tally.rows for tally in found))
         return merged_tallies(found, invalid_reports=invalid_reports, allow_simulated=allow_simulated)
-
-    def _tally_rows(self, plan: Plan, frame: "DataFrame", invalid_reports: str) -> tuple[PlanTally, ...]:
-        tally_rows(plan, _empty(_columns(frame, (TAG, REPORT))))  # refuses other columns, and other types
-        work = tasks.TallyRows(plan.to_json(), invalid_reports)
-        return _total(plan, _selected(frame, (TAG, REPORT)).mapInArrow(work, tasks.ANSWER), None)
 
     def _tally_files(self, plan: Plan, source: Any, invalid_reports: str) -> tuple[PlanTally, ...]:
         files = report_files(source, plan, invalid_reports=invalid_reports)
@@ -119,6 +117,59 @@ class Spark:
         for path, file in given.items():
             reason = reason.replace(path, file.path)  # as it was named; workers need all of it
         raise kind(reason)
+
+    def stream(
+        self,
+        plan: Plan,
+        source: Any,
+        sink: str | os.PathLike[str],
+        checkpoint: str | os.PathLike[str],
+        *,
+        every: str | None = None,
+        files_per_batch: int | None = None,
+        invalid_reports: str = "error",
+        allow_simulated: bool = False,
+    ) -> TallyStream:
+        """Tally reports that keep coming, each once, also if this process is killed at any moment.
+
+        `source` is a folder in which Parquet files of reports appear, or a streaming DataFrame with the columns `tag`
+        and `report`. `sink` is a folder for one tally a batch, `checkpoint` one in which Spark notes how far it is:
+        the two belong together. With `every`, as in "1 minute", it runs until it is stopped, a batch each time there
+        is something new; without, it takes what is there and ends. The same call goes on where the last one was.
+
+            stream = Spark().stream(plan, "reports", "tallies", "checkpoint")
+            stream.wait()
+            plan.estimate(stream.total())
+        """
+        drops(invalid_reports)
+        places = [_stream_place(path, what) for path, what in ((sink, "sink"), (checkpoint, "checkpoint"))]
+        if places[0] == places[1]:
+            raise ParameterError("the sink and the checkpoint are two folders: name another one for the checkpoint")
+        work = TallyBatch(plan.to_json(), places[0], invalid_reports, allow_simulated, _tally_rows)
+        with sessions.quiet():
+            frame = source if _is_frame(source) else self._watched(source, files_per_batch)
+            if not frame.isStreaming:
+                raise ParameterError(
+                    "this DataFrame ends: tally(plan, frame) is for it. A stream is read with session.readStream"
+                )
+            arrow = require("pyarrow", "fast")
+            kinds = {"bigint": arrow.int64(), "binary": arrow.binary()}
+            columns = arrow.schema([(name, kinds.get(kind, arrow.null())) for name, kind in frame.dtypes])
+            tally_rows(plan, _empty(columns))  # refuses other columns, and other types
+            writer = _selected(frame, (TAG, REPORT)).writeStream.foreachBatch(work)
+            writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
+            query = writer.option("checkpointLocation", places[1]).start()
+        return TallyStream(plan, query, TallyFolder(places[0]), _explained)
+
+    def _watched(self, folder: Any, files_per_batch: int | None) -> "DataFrame":
+        """The Parquet files of reports that appear in a folder, and in those inside of it."""
+        path = _stream_place(folder, "source")
+        if "://" not in path and not os.path.isdir(path):
+            raise ParameterError("a stream watches a folder, and there is none of this name: make it first")
+        reader = self._session().readStream.schema(_REPORTS).option("recursiveFileLookup", "true")
+        if files_per_batch is not None:
+            reader = reader.option("maxFilesPerTrigger", checked_count("files_per_batch", files_per_batch, 1, 1 << 31))
+        return reader.parquet(path)
 
     def randomize(
         self,
@@ -158,6 +209,12 @@ class Spark:
         return sessions.current() if self.session is None else self.session
 
 
+def _tally_rows(plan: Plan, frame: "DataFrame", invalid_reports: str) -> tuple[PlanTally, ...]:
+    tally_rows(plan, _empty(_columns(frame, (TAG, REPORT))))  # refuses other columns, and other types
+    work = tasks.TallyRows(plan.to_json(), invalid_reports)
+    return _total(plan, _selected(frame, (TAG, REPORT)).mapInArrow(work, tasks.ANSWER), None)
+
+
 def _users_behind(plan: Plan, rows: "DataFrame") -> int:
     """How many users sent these rows: budgets may answer different numbers of questions."""
     counted = {row[TAG]: row["count"] for row in rows.groupBy(TAG).count().collect()}
@@ -170,6 +227,14 @@ def _users_behind(plan: Plan, rows: "DataFrame") -> int:
 
 def _is_frame(source: Any) -> "TypeGuard[DataFrame]":
     return isinstance(source, require("pyspark.sql", "spark").DataFrame)
+
+
+def _stream_place(path: Any, what: str) -> str:
+    """A folder of a stream, with its whole path, since Spark may run elsewhere."""
+    if not is_path(path) or not os.fspath(path):
+        raise ParameterError(f"the {what} of a stream is a folder: name it")
+    text = os.fspath(path)
+    return text if "://" in text else os.path.abspath(text)
 
 
 def _is_remote(source: Any) -> bool:

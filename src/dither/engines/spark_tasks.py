@@ -39,6 +39,7 @@ ROWS_OF = "partition int, rows bigint"
 
 _MARKED = re.compile(r"\[dither (\w+)\](.*?)\[/dither\]", re.DOTALL)
 _REPORT_BYTES = 1 << 26  # of rows that are tallied at once
+_STREAM = "sql.streaming.queryId"  # a property of all jobs of a stream
 _CHANGED = (
     "the DataFrame gave other rows when it was read again, so that its rows have no numbers: a simulation needs them. "
     "Write it to files first, and randomize those"
@@ -94,6 +95,15 @@ class TallyRows:
         """The tallies of the rows of a partition, as rows; none if there are none."""
         plan, groups = _loaded(self.plan), _gathered(batches)
         yield from _answer(tally for batch in groups for tally in tallies_of_rows(plan, batch, self.invalid_reports))
+
+
+def stream_identity(batches: Iterable[Any]) -> Iterator[Any]:
+    """The identity of the stream that this task belongs to, as a row; none outside of a stream."""
+    arrow = require("pyarrow", "fast")
+    rows = sum(batch.num_rows for batch in batches)
+    context = require("pyspark", "spark").TaskContext.get()
+    found = None if context is None else context.getLocalProperty(_STREAM)
+    yield arrow.RecordBatch.from_arrays([arrow.array([found] * rows, arrow.string())], names=["stream"])
 
 
 def merge(batches: Iterable[Any]) -> Iterator[Any]:
