@@ -148,3 +148,14 @@ def serving(store: Path, *plans: Plan, options: tuple[str, ...] = (), **more: An
         for stream in (served.process.stdout, served.process.stderr):
             if stream is not None:
                 stream.close()
+
+
+def waited_for(happened: Any) -> None:
+    """Wait until something is true."""
+    end = time.monotonic() + TOO_LONG
+    while time.monotonic() < end:
+        with suppress(OSError, http.client.HTTPException):
+            if happened():
+                return
+        time.sleep(0.02)
+    raise AssertionError("it did not happen")

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from collect.collectors import TOO_LONG, Served, other_plan, started
+from collect.collectors import TOO_LONG, Served, other_plan, started, waited_for
 from dither.collect import SqliteStore
 from dither.collect.sealed_reports import CONTENT_TYPE, SealedFormat
 from dither.collect.sealing_keys import KeyFolder, SealingKey, new_key
@@ -76,17 +76,6 @@ def ended(served: Served) -> None:
     for stream in (served.process.stdout, served.process.stderr):
         if stream is not None:
             stream.close()
-
-
-def waited_for(happened: Any) -> None:
-    """Wait until something is true."""
-    end = time.monotonic() + TOO_LONG
-    while time.monotonic() < end:
-        with suppress(OSError, http.client.HTTPException):
-            if happened():
-                return
-        time.sleep(0.02)
-    raise AssertionError("it did not happen")
 
 
 def handed_in(shuffler: Served, plan: Plan, body: bytes, **headers: str) -> tuple[int, Any]:
