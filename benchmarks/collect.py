@@ -2,6 +2,7 @@
 
     python benchmarks/collect.py             rates and latencies (two minutes)
     python benchmarks/collect.py --kills 200 kill -9 under load: what was acknowledged is counted, exactly
+    python benchmarks/collect.py --shuffler-kills 200 the same of a shuffler
     python benchmarks/collect.py --bodies 1000000 malformed bodies: no 5xx, no memory, no state
     python benchmarks/collect.py --stream 100000000 so many reports in batches: memory stays flat
 
@@ -262,8 +263,9 @@ def rates(place: Path, seconds: float, repeats: int) -> None:
                 shutil.rmtree(folder)
                 assert set(load.statuses) == {b"200"}, load.statuses
                 found[kind].append(load)
+                middle, late = (load.quantile(share) * 1e3 for share in (0.5, 0.99))
                 print(f"  {name}, {links} in flight, {kind}, turn {turn + 1}: {load.rate:,.0f} requests/s, "
-                      f"p50 {load.quantile(0.5) * 1e3:.1f} ms, p99 {load.quantile(0.99) * 1e3:.1f} ms", flush=True)  # fmt: skip
+                      f"p50 {middle:.1f} ms, p99 {late:.1f} ms", flush=True)  # fmt: skip
         ratios = [mine.rate / theirs.rate for mine, theirs in zip(found["collector"], found[peer], strict=True)]
         print(f"{name}, {links} in flight: {statistics.median(ratios):.2f} of {peer} "
               f"(from {min(ratios):.2f} to {max(ratios):.2f})", flush=True)  # fmt: skip
@@ -312,6 +314,13 @@ def kills(place: Path, count: int) -> None:
     sources = collectors.batches(plan, 40, 5)
     sent, tally, stored = crashes.killed(place / "store", plan, sources, count, seed=int(time.time()))
     print(f"{count} kills under load of 6 clients: {crashes.compare(plan, sent, tally, stored)}: equal")
+
+
+def shuffler_kills(place: Path, count: int) -> None:
+    """Kill the shuffler while devices send: what was acknowledged is counted or waits, to the bit of the tally."""
+    sys.path[:] = [str(HERE.parents[1] / "tests"), *(each for each in sys.path if Path(each) != HERE.parent)]
+    shufflers = import_module("collect.shufflers")
+    print(shufflers.killed(place, count, int(time.time()), collector_too=False), flush=True)
 
 
 def mutated(draw: random.Random, sources: list[bytes]) -> bytes:
@@ -395,12 +404,18 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--place", default=tempfile.gettempdir(), help="a folder on the disk that is measured")
     parser.add_argument("--kills", type=int, help="kill -9 so many times under load")
+    parser.add_argument("--shuffler-kills", type=int, help="kill -9 a shuffler so many times under load")
     parser.add_argument("--bodies", type=int, help="send so many malformed bodies")
     parser.add_argument("--stream", type=int, help="send so many reports")
     given = parser.parse_args()
     place = Path(tempfile.mkdtemp(dir=given.place))
     try:
-        asked = [(kills, given.kills), (bodies, given.bodies), (stream, given.stream)]
+        asked = [
+            (kills, given.kills),
+            (shuffler_kills, given.shuffler_kills),
+            (bodies, given.bodies),
+            (stream, given.stream),
+        ]
         for measure, count in asked:
             if count:
                 measure(place, count)

@@ -36,7 +36,7 @@ def test_keys_are_made_listed_and_expired_and_never_shown(tmp_path: Path):
     for path in (tmp_path / "store" / "keys").iterdir():
         private = json.loads(path.read_text())["private"]
         assert private is None or private not in shown
-    assert (path.stat().st_mode & 0o777) == 0o600
+        assert (path.stat().st_mode & 0o777) == 0o600
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,8 @@ def test_campaigns_tokens_and_queries(store):
     assert store.campaigns() == store.tokens() == store.queries() == []
     with pytest.raises(StoreError, match="deleted"):
         store.counted(number)
+    with pytest.raises(StoreError, match="deleted"):
+        store.commit([submitted(number, "b", b"two")])
     with pytest.raises(StoreError, match="pg_dump"):
         store.backup("copy")
 

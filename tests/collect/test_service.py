@@ -127,7 +127,7 @@ def test_tokens_expire_and_are_for_one_role_and_one_campaign(served, place, anal
         store.add_token(Token(token_digest("expired"), ANALYST, None, int(time.time()) - 1))
         store.add_token(Token(token_digest("of-first"), ANALYST, numbers[first], None))
         store.add_token(Token(token_digest("sender"), CLIENT, numbers[second], None))
-    time.sleep(1.1)
+    time.sleep(2.5)
     for token, plan, expected in (
         ("expired", first, 401),
         ("of-first", first, 200),
@@ -379,3 +379,32 @@ def test_what_arrives_slowly_or_without_a_length(served):
         pass
     link.close()
     assert served.request("GET", "/v1/health")[0] == 200
+
+
+def test_a_request_that_never_comes_is_ended(tmp_path):
+    """A client that announces a body and sends none must not hold a place for ever."""
+    import asyncio
+
+    from dither.collect import Collector, Service, ServiceOptions
+
+    async def ask() -> list[Any]:
+        with SqliteStore(tmp_path) as store:
+            collector = Collector(store)
+            collector.add(small_plan().to_json().encode())
+            service = Service(collector, ServiceOptions(body_seconds=0.05))
+            told: list[Any] = []
+
+            async def receive() -> Any:
+                await asyncio.sleep(60)
+
+            async def send(message: Any) -> None:
+                told.append(message)
+
+            headers = [(b"content-type", CONTENT_TYPE.encode()), (b"idempotency-key", b"a"), (b"content-length", b"9")]
+            path = f"{PLANS}/{small_plan().fingerprint}/reports"
+            scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "client": None}
+            await service(scope, receive, send)
+            return told
+
+    start, body = asyncio.run(ask())
+    assert (start["status"], json.loads(body["body"])["title"]) == (408, PROBLEMS["timeout"].title)

@@ -1,32 +1,27 @@
 """A shuffler forwards what it acknowledged once, in whole batches, in no order, and lets nothing else across."""
 
 import asyncio
-import http.client
 import json
 import random
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
-from collections import Counter
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from collect.collectors import other_plan, serving, small_plan, started
+from collect.collectors import other_plan, serving, small_plan
 from collect.shufflers import (
-    ended,
     estimate_of,
     figures_of,
     handed_in,
+    killed,
     messages_of,
-    shuffler_started,
     shuffling,
     waited_for,
     with_key,
@@ -257,6 +252,50 @@ def test_a_batch_is_sent_with_the_same_bytes_and_key_until_it_is_settled(tmp_pat
         assert store.figures()[PLAN] == Figures(5, 0, 0, 2, 1, {"refused by the collector, 422": 3})
 
 
+def asked(shuffler: Shuffler, headers: dict[bytes, bytes], *pieces: bytes) -> tuple[int, dict[str, Any]]:
+    """The answer to a request that arrives in pieces."""
+    parts = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+    arriving = iter([*parts, {"type": "http.request", "body": b"", "more_body": False}])
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return next(arriving)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": f"/v1/plans/{PLAN}/sealed", "headers": [*headers.items()]}
+    asyncio.run(shuffler(scope, receive, send))
+    return sent[0]["status"], json.loads(sent[1]["body"])
+
+
+def test_what_there_is_no_room_for_is_turned_away_before_it_is_read(tmp_path: Path):
+    kind, link = {b"content-type": CONTENT_TYPE.encode()}, AnsweringLink()
+    options = ShufflerOptions("http://127.0.0.1", 2, peer_requests_per_second=1000.0)
+    with ShufflerStore(tmp_path, 2) as store:
+        shuffler = Shuffler(store, cast(Any, link), options)
+        shuffler._queued = (64 << 20) - 1000
+        for headers in ({b"content-length": b"2000"}, {}, {b"content-length": b"9" * 30}):
+            status, problem = asked(shuffler, {**kind, **headers})
+            assert (status, problem["title"]) == (503, "The service is busy")
+        assert asked(shuffler, {**kind, b"content-length": b"7"}, b"rubbish")[0] == 400
+        shuffler._queued = 0
+        status, problem = asked(shuffler, kind, *[bytes(1 << 20)] * 17)
+        assert (status, problem["title"]) == (413, "The request is too large")
+        assert shuffler._queued == 0
+        many = Shuffler(store, cast(Any, link), ShufflerOptions("http://127.0.0.1", 2, requests_per_second=1.0))
+        assert [asked(many, kind)[0] for _ in range(2)] == [400, 429]
+
+
+def test_a_plan_whose_batch_does_not_fit_is_refused(tmp_path: Path):
+    link = AnsweringLink()
+    link.plan = lambda plan: document(size=1 << 20, batch=10_000)
+    with ShufflerStore(tmp_path, 2) as store:
+        shuffler = Shuffler(store, cast(Any, link), ShufflerOptions("http://127.0.0.1", 2))
+        status, problem = asked(shuffler, {b"content-type": CONTENT_TYPE.encode(), b"content-length": b"7"}, b"DTHS...")
+        assert (status, "a smaller --batch" in problem["detail"]) == (422, True)
+
+
 # Real processes ------------------------------------------------------------------------------------------------------
 
 
@@ -424,67 +463,11 @@ def test_a_plan_that_counts_on_a_shuffler_takes_nothing_directly(tmp_path: Path)
             assert figures_of(tmp_path / "shuffler", plan).waiting == 9  # the plan counts on 10,000
 
 
-def killed_at_random(tmp_path: Path, kills: int, seed: int) -> None:
-    """Send while processes die and come back: what is acknowledged is forwarded once, and counted once."""
-    plan, store, folder = other_plan(), tmp_path / "store", tmp_path / "shuffler"
-    key, chance, batch = with_key(store), random.Random(seed), 25
-    collector = started(store, plan)
-    shuffler = shuffler_started(folder, collector, batch)
-    ports = collector.port, shuffler.port
-    acknowledged, done = Counter[bytes](), threading.Event()
-
-    def sends(own: int) -> None:
-        """A device after the other: each sends the same bytes until it hears an answer."""
-        mine = random.Random(own)
-        while not done.is_set():
-            body = b"".join(messages_of(plan, key, mine.choice([1, 1, 7])))
-            while True:
-                with suppress(OSError, ValueError, http.client.HTTPException):
-                    status, _ = handed_in(shuffler, plan, body)
-                    if status == 200:
-                        acknowledged[body] += len(body) // SealedFormat(plan).size
-                        break
-                time.sleep(0.02)
-
-    threads = [threading.Thread(target=sends, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
-        for number in range(kills):
-            time.sleep(chance.uniform(0.05, 0.6))
-            if number % 3 < 2:
-                shuffler.kill()
-                ended(shuffler)
-                shuffler = shuffler_started(folder, collector, batch, ports[1])
-            else:
-                collector.kill()
-                ended(collector)
-                collector = started(store, options=("--port", str(ports[0])))
-        done.set()
-        for thread in threads:
-            thread.join(60.0)
-        assert not any(thread.is_alive() for thread in threads)
-        total = sum(acknowledged.values())
-        waited_for(lambda: figures_of(folder, plan).on_their_way == 0)
-        left = figures_of(folder, plan)
-        waited_for(lambda: estimate_of(collector, store, plan)["reports"] == left.forwarded)
-        print(f"{kills} kills: {total} acknowledged, {left.forwarded} forwarded, {left.waiting} waiting")
-        assert left.waiting < batch
-        assert left.taken == left.forwarded + left.waiting
-        assert total == left.taken
-        assert estimate_of(collector, store, plan)["shuffled"]["users"] == left.forwarded
-        assert estimate_of(collector, store, plan)["shuffled"]["smallest_batch"] >= batch
-    finally:
-        done.set()
-        for served in (shuffler, collector):
-            ended(served)
-
-
 def test_what_is_acknowledged_is_counted_once_though_processes_are_killed(tmp_path: Path):
-    killed_at_random(tmp_path, 3, 1)
+    print(killed(tmp_path, 3, 1))
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("seed", [2, 3])
-def test_many_kills(tmp_path: Path, seed: int):
-    killed_at_random(tmp_path, 15, seed)
+@pytest.mark.parametrize("collector_too", [True, False])
+def test_many_kills(tmp_path: Path, collector_too: bool):
+    print(killed(tmp_path, 15, 2, collector_too=collector_too))

@@ -154,6 +154,9 @@ def test_a_campaign_is_deleted_with_all_that_it_has(store):
         store.counted(number)
     assert not any(b"W" * 100 in file.read_bytes() for file in store.folder.iterdir())
     assert not store.fold(number, [1], {})
+    with pytest.raises(StoreError, match="deleted"):
+        store.commit([submitted(number, "b", b"two"), submitted(other, "b", b"two")])
+    assert store.counted(other).batches == 1
 
 
 def test_campaigns_open_close_and_expire(store):

@@ -4,7 +4,7 @@
 that has arrived since its last commit: checks every field of every report, commits what is acceptable in one
 transaction, and only then answers all of them. So one `fsync` serves as many clients as happen to wait for it, and
 none waits for a timer. A second thread, the *counter*, adds up what was committed, several groups at a time
-(`store.Store.fold`).
+(`store.Store.fold`). A third, the *keeper*, looks at what others have changed in the store.
 
 **Never unbounded.** What waits for the writer is bounded in bytes and batches, and so are the bytes that are committed
 and not yet counted, which is what a mechanism that is dear to count piles up. Beyond that a batch is turned away
@@ -24,14 +24,17 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from dither.collect.joint_checks import Verdict, check_batches
 from dither.collect.store import NEW, Campaign, Outcome, Store, StoreError, Submission, body_digest, key_hash
+from dither.collect.tokens import TokenBook
 from dither.core.reports import REASONS
 from dither.errors import DitherError, ParameterError, WireError
 from dither.planning.plan_tally import PlanTally
 from dither.planning.plans import Plan
+from dither.planning.statement import Statement
 from dither.wire import BatchFormat, CheckedBatch
 
 MOST_EVALUATIONS = 20_000  # of a report: a core counts some tens of thousands of such reports a second, or fewer
@@ -76,6 +79,11 @@ class Running:
         self.rejected: Counter[str] = Counter()  # reports, by the reason
         self.refused: Counter[str] = Counter()  # batches, by the reason
         self.accepted = self.batches = self.duplicates = 0
+
+    @cached_property
+    def statement(self) -> Statement:
+        """What the people who are asked should know; made once, since it may take a while."""
+        return self.plan.statement()
 
     @property
     def number(self) -> int:
@@ -153,7 +161,8 @@ class Collector:
         return self.running[plan.fingerprint]
 
     def reload(self) -> None:
-        """Look at the store for campaigns that were added, changed or deleted by somebody else."""
+        """Look at the store for campaigns and tokens that were added, changed or deleted by somebody else."""
+        self.tokens = TokenBook.of(self.store.tokens())
         found = {campaign.plan: campaign for campaign in self.store.campaigns()}
         for plan in self.running.keys() - found.keys():
             del self.running[plan]
@@ -168,7 +177,8 @@ class Collector:
     def start(self) -> None:
         """Start the writer and the counter, in the loop that is running."""
         self._loop = asyncio.get_running_loop()
-        for work in (self._write, self._count):
+        self._adopt()
+        for work in (self._write, self._count, self._keep):
             thread = threading.Thread(target=work, name=f"dither {work.__name__}", daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -300,9 +310,7 @@ class Collector:
             self._counting.notify()
 
     def _count(self) -> None:
-        """The counter: what an earlier life left, then what is committed, and some housekeeping."""
-        self._adopt()
-        adopted = reloaded = time.monotonic()
+        """The counter: adds up what was committed, and keeps the log of the store short."""
         while True:
             with self._counting:
                 if not self._uncounted and not self._stopped.is_set():
@@ -314,14 +322,7 @@ class Collector:
                     self.count_some()
                 if stopped and not self._uncounted:
                     return
-                if started - reloaded > _RELOADED:
-                    self.reload()
-                    self.store.scrub(time.time())
-                    self.store.checkpoint()
-                    reloaded = time.monotonic()
-                if started - adopted > _ADOPTED:
-                    self._adopt()
-                    adopted = time.monotonic()
+                self.store.checkpoint()
                 rest = min(_LONGEST_REST, _REST + _REST_RATIO * (time.monotonic() - started))
             except Exception as error:  # a full disk, say: what waits stays in the store
                 self.figures.failures[type(error).__name__] += 1
@@ -331,14 +332,22 @@ class Collector:
                 rest = _RELOADED
             self._stopped.wait(rest)
 
+    def _keep(self) -> None:
+        """The keeper: looks at what others changed in the store, and scrubs what was kept for long enough."""
+        adopted = time.monotonic()
+        while not self._stopped.wait(_RELOADED):
+            try:
+                self.reload()
+                self.store.scrub(time.time())
+                if time.monotonic() - adopted > _ADOPTED:
+                    self._adopt()
+                    adopted = time.monotonic()
+            except Exception as error:  # another time
+                self.figures.failures[type(error).__name__] += 1
+
     def _adopt(self) -> None:
         """Take over groups that wait in the store and that nobody here knows of."""
-        try:
-            groups = self.store.waiting()
-        except StoreError as error:  # another time
-            self.figures.failures[type(error).__name__] += 1
-            return
-        self._uncount([_Uncounted(each.campaign, each.number, each.size, None) for each in groups])
+        self._uncount([_Uncounted(each.campaign, each.number, each.size, None) for each in self.store.waiting()])
 
     def count_some(self) -> None:
         """One step of the counter: some groups of one campaign become a part of its tallies."""

@@ -226,6 +226,10 @@ class PostgresStore:
         rejected = [json.dumps(dict(each.rejected)) if each.rejected else None for each in ordered]
         columns = [[each[place] for each in ordered] for place in (0, 1, 2, 4)]
         with self._transaction() as connection:
+            campaigns = {each.campaign for each in submissions}
+            there = "SELECT number FROM campaign WHERE number = ANY(%s) FOR KEY SHARE"  # nobody deletes it meanwhile
+            if len(connection.execute(there, (list(campaigns),)).fetchall()) < len(campaigns):
+                raise StoreError("a campaign was deleted from the store, so nothing was stored for it")
             inserted = connection.execute(_INSERT, (*columns, rejected)).fetchall()
             new = {(campaign, bytes(key)) for campaign, key in inserted}
             known = self._known(connection, [each for each in ordered if (each.campaign, each.key) not in new])
@@ -301,7 +305,7 @@ class PostgresStore:
     def fold(self, campaign: int, groups: Sequence[int], added: Mapping[int, PlanTally]) -> bool:
         """Add raw groups to the tallies of their campaign, and scrub them unless they are kept."""
         with self._transaction() as connection:
-            own = "SELECT keep FROM campaign WHERE number = %s FOR UPDATE"  # whoever counts does so alone
+            own = "SELECT keep FROM campaign WHERE number = %s FOR NO KEY UPDATE"  # who counts is alone
             keep = connection.execute(own, (campaign,)).fetchone()
             found = f"SELECT count(*), sum(batches) FROM raw WHERE {_STILL}"  # noqa: S608 - a constant
             there, batches = connection.execute(found, (campaign, list(groups))).fetchone()

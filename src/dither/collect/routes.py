@@ -108,7 +108,7 @@ class Endpoints:
                 "closes": running.campaign.closes,
                 "url": f"/v1/plans/{plan}",
             }
-            for plan, running in self._service.collector.running.items()
+            for plan, running in list(self._service.collector.running.items())
         ]
         return self._responses.JSONResponse(told)
 
@@ -161,7 +161,7 @@ class Endpoints:
     async def statement(self, request: "Request") -> "Response":
         """The statement of the plan: a page where HTML is accepted, or plain text."""
         running = self._running(request)
-        found = await asyncio.to_thread(running.plan.statement)
+        found = await asyncio.to_thread(lambda: running.statement)
         if "text/html" in request.headers.get("accept", ""):
             return self._responses.HTMLResponse(found.html())
         return self._responses.PlainTextResponse(found.text())

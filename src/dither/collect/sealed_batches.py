@@ -51,6 +51,7 @@ NAMESPACE = b"sealed "  # before a shuffler's idempotency keys: they are not tho
 
 _CONTENT_TYPE = CONTENT_TYPE.encode()
 _AT_ONCE = 2  # batches that are opened at the same time
+_MOST_REQUESTS = 6  # that are read, wait to be opened, or are opened
 
 
 class OpenedBatch(NamedTuple):
@@ -67,7 +68,7 @@ class SealedBatches:
     def __init__(self, collector: "Collector", keys: KeyFolder | None) -> None:
         self._collector, self._keys = collector, None if keys is None else OpeningKeys(keys)
         self._formats: dict[str, SealedFormat] = {}
-        self._opening = asyncio.Semaphore(_AT_ONCE)
+        self._opening, self._requests = asyncio.Semaphore(_AT_ONCE), 0
 
     def format(self, plan: Plan) -> SealedFormat:
         """The messages of a plan."""
@@ -135,16 +136,21 @@ class SealedBatches:
         self, service: "Service", running: "Running", key: bytes, headers: dict[bytes, bytes], receive: "Receive"
     ) -> Outcome:
         """The request of a shuffler: whether it is one, and what it brings."""
-        if service.tokens().needs(SHUFFLER, running.number):
+        if self._collector.tokens.needs(SHUFFLER, running.number):
             service.authorize(headers.get(b"authorization"), SHUFFLER, running.number)
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != _CONTENT_TYPE or headers.get(b"content-encoding", b"identity") != b"identity":
             raise ProblemError("content-type", f"send {CONTENT_TYPE}, as dither shuffle does")
-        body = await service.body(headers, receive, service.options.body_bytes)
+        if self._requests >= _MOST_REQUESTS:  # each may hold as many bytes as a request can have
+            raise ProblemError("busy", "other batches are being opened: try again later")
+        self._requests += 1
         try:
+            body = await service.body(headers, receive, service.options.body_bytes)
             return await self.submitted(running, key, body)
         except WireError as error:
             raise ProblemError(error.reason.replace(" ", "-"), str(error)) from None
+        finally:
+            self._requests -= 1
 
 
 # What it is worth ----------------------------------------------------------------------------------------------------

@@ -31,7 +31,6 @@ from dither.collect.routes import routed
 from dither.collect.sealed_batches import SealedBatches
 from dither.collect.sealing_keys import KeyFolder
 from dither.collect.store import CLIENT, CONFLICT, DUPLICATE, OPEN, Outcome, StoreError
-from dither.collect.tokens import TokenBook
 from dither.errors import DitherError, WireError
 from dither.wire import CONTENT_TYPE as BATCH
 from dither.wire import MOST_BYTES
@@ -53,7 +52,6 @@ PLANS, REPORTS, SEALED = "/v1/plans/", "/reports", "/sealed-batches"
 
 _BATCH = BATCH.encode()
 _HASH_LETTERS = 64
-_REFRESHED = 1.0  # seconds for which the tokens of the store are taken as known
 _RETRY = 2  # seconds that a client is asked to wait
 _MOST_JSON = 1 << 20  # bytes of a batch in JSON, which is read in the event loop
 
@@ -83,10 +81,9 @@ class Service:
         self.requests: Counter[tuple[str, int]] = Counter()
         self.open_requests = 0
         self._limit = RateLimit(self.options.requests_per_second, self.options.peer_requests_per_second)
-        self._tokens, self._tokens_read = TokenBook(()), -_REFRESHED
-        self._estimates: dict[str, LiveEstimates] = {}
         keys = None if self.options.keys is None else KeyFolder(self.options.keys)
         self.sealed = SealedBatches(collector, keys)
+        self._estimates: dict[str, tuple[Running, LiveEstimates]] = {}
         self._origins = {origin.encode() for origin in self.options.origins}
         secure = [(b"strict-transport-security", b"max-age=31536000")] if self.options.tls else []
         self._headers: Headers = SECURITY + secure
@@ -137,8 +134,8 @@ class Service:
             await self._problem(route, scope, send, ProblemError("store", "nothing was stored: try again later"))
         except DitherError as error:
             await self._problem(route, scope, send, ProblemError("refused", str(error)))
-        except (asyncio.CancelledError, ConnectionError):
-            raise
+        except ConnectionError:  # the client went away: there is nobody to answer
+            return
         except Exception as error:  # its words may quote what was sent
             log.error("a request failed: %s", type(error).__name__)
             await self._problem(route, scope, send, ProblemError("failure", "this is a fault of the service"))
@@ -195,8 +192,7 @@ class Service:
             raise ProblemError(
                 "shuffler-needed", "a report of this plan tells too much on its own: seal it, and send it to a shuffler"
             )
-        tokens = self.tokens()
-        if tokens.needs_client(campaign.number):
+        if self.collector.tokens.needs_client(campaign.number):
             self.authorize(headers.get(b"authorization"), CLIENT, campaign.number)
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind not in (_BATCH, JSON) or headers.get(b"content-encoding", b"identity") != b"identity":
@@ -226,35 +222,25 @@ class Service:
                 await self._drained(receive, most)
                 raise _too_large(most)
             self.collector.refuse_busy(int(length))
-        message = await receive()
-        body = message.get("body", b"")
-        if message.get("more_body", False):
-            body = await self._rest(body, receive, most)
-        elif message["type"] == "http.disconnect":
-            raise ConnectionError
-        if len(body) > most:
-            raise _too_large(most)
-        return body
-
-    async def _rest(self, first: bytes, receive: Receive, most: int) -> bytes:
-        parts, size = [first], len(first)
+        parts, size, more = [], 0, True
         try:
             async with asyncio.timeout(self.options.body_seconds):
-                more = True
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise ConnectionError
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
+                    part = message.get("body", b"")
+                    parts.append(part)
+                    size += len(part)
+                    more = message.get("more_body", False)
                     if size > most:
                         parts.clear()
-                        await self._drained(receive, most)
+                        if more:
+                            await self._drained(receive, most)
                         raise _too_large(most)
-                    more = message.get("more_body", False)
         except TimeoutError:
             raise ProblemError("timeout", "the request did not arrive in time: send it again") from None
-        return b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def _drained(self, receive: Receive, most: int) -> None:
         """Read a request that is too large to its end, if that is near: many clients listen only then."""
@@ -312,20 +298,15 @@ class Service:
     def estimates(self, running: Running) -> LiveEstimates:
         """The results of a campaign."""
         plan = running.plan.fingerprint
-        if plan not in self._estimates:
-            self._estimates[plan] = LiveEstimates(self.collector.store, running, self.options.least_reports)
-        return self._estimates[plan]
-
-    def tokens(self) -> TokenBook:
-        """The tokens in the store, as of a second ago."""
-        now = time.monotonic()
-        if now - self._tokens_read > _REFRESHED:
-            self._tokens, self._tokens_read = TokenBook.of(self.collector.store.tokens()), now
-        return self._tokens
+        known = self._estimates.get(plan)
+        if known is None or known[0] is not running:  # it was deleted, and is collected for anew
+            known = running, LiveEstimates(self.collector.store, running, self.options.least_reports)
+            self._estimates[plan] = known
+        return known[1]
 
     def authorize(self, authorization: bytes | None, role: str, campaign: int) -> bytes | None:
         """Refuse whoever may not do this; the digest of their token."""
-        refusal, digest = self.tokens().refusal(authorization, role, campaign, time.time())
+        refusal, digest = self.collector.tokens.refusal(authorization, role, campaign, time.time())
         if refusal:
             raise ProblemError(refusal, f"send the header Authorization: Bearer with a token for the role {role}")
         return digest

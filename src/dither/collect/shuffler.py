@@ -119,7 +119,6 @@ class _Request(NamedTuple):
 
     facts: PlanFacts
     messages: list[tuple[Head, bytes]]
-    size: int
     answer: "asyncio.Future[int]"
 
 
@@ -224,16 +223,23 @@ class Shuffler:
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != _CONTENT_TYPE or headers.get(b"content-encoding", b"identity") != b"identity":
             raise ProblemError("content-type", f"send {CONTENT_TYPE}")
-        length = headers.get(b"content-length", b"0")
-        if self._stopping or self._queued + (int(length) if length.isdigit() else 0) > _QUEUED:
+        length = headers.get(b"content-length", b"")
+        size = min(int(length), MOST_BYTES) if length.isdigit() and len(length) < 20 else MOST_BYTES
+        if self._stopping or self._queued + size > _QUEUED:
             raise ProblemError("busy", "more messages arrive than can be stored: try again later")
+        self._queued += size  # from before it is read until it is answered
+        try:
+            return await self._kept(plan, receive)
+        finally:
+            self._queued -= size
+
+    async def _kept(self, plan: str, receive: Any) -> bytes:
         facts = await self._facts(plan)
         body = await _body(receive)
         messages = [(read_head(message), message) for message in split_messages(body, facts.size)]
         facts = await self._checked(facts, [head for head, _ in messages])
         answer = asyncio.get_running_loop().create_future()
-        self._queue.append(_Request(facts, messages, len(body), answer))
-        self._queued += len(body)
+        self._queue.append(_Request(facts, messages, answer))
         self._arrived.set()
         users = sum(head.users for head, _ in messages)
         fresh = await answer
@@ -306,7 +312,6 @@ class Shuffler:
                 except Exception as error:  # nobody is told that it is stored, and the writer lives on
                     found = error if isinstance(error, StoreError) else StoreError("nothing was stored")
                 for place, each in enumerate(group):
-                    self._queued -= each.size
                     if each.answer.done():
                         continue
                     if isinstance(found, Exception):

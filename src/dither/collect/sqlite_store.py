@@ -243,6 +243,7 @@ class SqliteStore:
     def _all_new(self, submissions: Sequence[Submission]) -> tuple[list[Outcome], dict[int, int]] | None:
         """The usual case, in few statements; None, and nothing is stored, if a key is known."""
         with self._transaction() as connection:
+            _refuse_deleted(connection, submissions)
             before = connection.total_changes
             connection.executemany(_INSERT, map(_stored, submissions))
             if connection.total_changes - before < len(submissions):
@@ -257,6 +258,7 @@ class SqliteStore:
         outcomes: list[Outcome] = []
         new: list[Submission] = []
         with self._transaction() as connection:
+            _refuse_deleted(connection, submissions)
             for each in submissions:
                 known = connection.execute(_FIND, (each.campaign, each.key)).fetchone()
                 if known is None:
@@ -387,6 +389,13 @@ class SqliteStore:
         with self._reading, _told(self.folder), sqlite3.connect(path) as target:
             self._reader.backup(target)
         target.close()
+
+
+def _refuse_deleted(connection: sqlite3.Connection, submissions: Sequence[Submission]) -> None:
+    """Nothing is stored for a campaign that was deleted a moment ago."""
+    known = {row[0] for row in connection.execute("SELECT number FROM campaign")}
+    if not {each.campaign for each in submissions} <= known:
+        raise StoreError("a campaign was deleted from the store, so nothing was stored for it")
 
 
 def _inserted_groups(connection: sqlite3.Connection, new: Sequence[Submission]) -> dict[int, int]:
