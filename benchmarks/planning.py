@@ -232,7 +232,7 @@ def known(made: Plan, columns: Columns) -> dict[str, Any]:
         elif attribute.kind == "numeric":
             found[name] = np.clip(grouped(column, _PRIOR_POINTS), attribute.low, attribute.high)
         else:
-            shares = np.bincount(attribute.encode(column), minlength=attribute.k) / len(column)
+            shares = np.bincount(attribute.encode(column), minlength=attribute.k or 0) / len(column)
             found[name] = dict(zip(_values(attribute), shares.tolist(), strict=True))
     return found
 
