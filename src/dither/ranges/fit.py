@@ -25,8 +25,8 @@ from dither.estimation.simplex import onto_simplex
 from dither.mechanisms.window_evidence import window_evidence
 from dither.ranges.consistency import processed
 from dither.ranges.grid import equal_cuts
-from dither.ranges.inside_cells import bends
-from dither.ranges.interaction import Seen, SeenGrid, agreeing, correlations, over, rests, trusted, with_margins
+from dither.ranges.inside_cells import bends, bent_alike
+from dither.ranges.interaction import Seen, SeenGrid, agreeing, correlations, middle, over, rests, trusted, two_humps, with_margins
 from dither.ranges.model import Factors, Margin, Pair, Pairwise, White, common_cuts, sums
 from dither.ranges.response_matrix import block_ratio, spread
 from dither.ranges.user_groups import Collected
@@ -96,11 +96,14 @@ def copula(
     matrix = nearest(completed(matrix, known))
     bases = [pair.base(matrix[key]) for key, pair in seen.items()]
     blocks = [_blocks(j, size, collected) for j, size in enumerate(shape)]
+    slopes = [slope(*pair.scores, matrix[key]) for key, pair in seen.items()]
+    bases = bent_alike(list(seen.values()), bases, slopes)
     pairs, unexplained = {}, _unexplained_margins(margins, collected)
-    for key, rest, base, error in zip(seen, rests(list(seen.values()), bases), bases, found.stderr, strict=True):
+    left = rests(list(seen.values()), bases, [found.spread * each for each in slopes])
+    for key, rest, base, error, move in zip(seen, left, bases, found.stderr, slopes, strict=True):
         grid = cells[key]
-        open_ = np.concatenate([rest.factors, error * slope(*seen[key].scores, matrix[key])[None]])
-        trust = trusted(seen[key], base, rest.table)
+        open_ = np.concatenate([rest.factors, error * move[None]])
+        trust = trusted(seen[key], base, rest.table, rest.one)
         inside = _Inside(margins, key, blocks, grid, rest.table)
         ratio = inside.ratio(trust.value * matrix[key])
         reach = float(np.hypot(error, trust.stderr * matrix[key]))
@@ -170,7 +173,7 @@ def _margin(
     summed = [_summed(j, each, cuts) for each in about if each.value is not None]
     told = [*_pooled(summed), *(_beside(each, cuts) for each in beside)]
     single = len(cuts) - 1 == size  # a cell for each value: others share out a spike among theirs
-    found = smoothed(len(cuts) - 1, heard, told, ordered=ordered, spikes=single, temper=_TEMPER if ordered else 1.0)
+    found = smoothed(len(cuts) - 1, heard, told, ordered=ordered, spikes=single, temper=_TEMPER)
     return Margin(spread(found.value, cuts), cuts, found.covariance)
 
 
@@ -277,7 +280,10 @@ def _seen(
         assert each.value is not None
         down, across = (np.searchsorted(own, cuts) for own, cuts in zip(cells, each.grid.cuts, strict=True))
         grids.append(SeenGrid(each.value, each.spread, down, across))
-    return Seen(rows, columns, tuple(grids), ordered[j] and ordered[k])
+    apart = 1.0
+    for i, shares, cuts in zip((j, k), (rows, columns), cells, strict=True):
+        apart *= two_humps(margins[i].value, int(cuts[middle(shares) + 1]))
+    return Seen(rows, columns, tuple(grids), ordered[j] and ordered[k], apart)
 
 
 def _blocks(j: int, size: int, collected: Sequence[Collected]) -> Cuts:

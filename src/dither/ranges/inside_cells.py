@@ -22,7 +22,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.ranges.interaction import Seen, interaction_of
+from dither.ranges.interaction import Seen, interaction_of, with_margins
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -31,6 +31,8 @@ Places = NDArray[np.int64]
 # (`python benchmarks/constants.py ranges.inside_cells._BENT`).
 _BENT = 0.5
 _DEGREES = tuple(both for both in product((1, 2), repeat=2) if both != (1, 1))  # the correlation is the first
+_ALIKE = 0.1  # how likely it is beforehand that all pairs are bent alike
+_LEAST = 1e-2  # of what is in a cell stays there
 _TINY = 1e-12
 
 
@@ -79,3 +81,25 @@ def _summed(table: Floats, cells: Sequence[Places]) -> Floats:
 def _spread(summed: Floats, cells: Sequence[Places]) -> Floats:
     """The number of a cell at each of its blocks."""
     return np.repeat(np.repeat(summed, np.diff(cells[0]), axis=0), np.diff(cells[1]), axis=1)
+
+
+def bent_alike(pairs: Sequence[Seen], bases: Sequence[Floats], slopes: Sequence[Floats]) -> list[Floats]:
+    """Tables of all pairs on the cells of their grids, tilted by one number that they have in common.
+
+    It says how far users who are far from the middle of one attribute are far from the middles of the others. What a
+    correlation would do as well (`slopes`) is none of it.
+    """
+    told, pull, tilts = 1 / _BENT**2, 0.0, []
+    for pair, base, slope in zip(pairs, bases, slopes, strict=True):
+        tilt = np.outer(_polynomials(pair.rows)[1], _polynomials(pair.columns)[1])
+        moved = base * (tilt - float((base * tilt).sum()))
+        alike = pair.together(moved, slope) / max(pair.together(slope, slope), _TINY)
+        tilts.append(moved - alike * slope if pair.ordered else np.zeros_like(base))
+        told += pair.together(tilts[-1], tilts[-1])
+        pull += pair.seen_of(tilts[-1]) - pair.together(tilts[-1], base)
+    none = (1 / _ALIKE - 1) * _BENT * np.sqrt(told) * np.exp(-(pull**2) / told / 2)  # odds of no tilt
+    common = pull / told / (1 + none)
+    return [
+        with_margins(np.maximum(base + common * tilt, _LEAST * base), pair.rows, pair.columns)
+        for pair, base, tilt in zip(pairs, bases, tilts, strict=True)
+    ]

@@ -105,12 +105,16 @@ class SeenGrid:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A pair: the marginal shares of its rows and columns, and the grids that tell about its cells."""
+    """A pair: the marginal shares of its rows and columns, and the grids that tell about its cells.
+
+    `apart` says how far both attributes look like two clusters, from 0 to 1 (`two_humps`).
+    """
 
     rows: Floats
     columns: Floats
     grids: tuple[SeenGrid, ...]
     ordered: bool = True
+    apart: float = 1.0
 
     @classmethod
     def of_grid(cls, rows: Floats, columns: Floats, value: Floats, variance: float, ordered: bool = True) -> "Seen":
@@ -133,6 +137,19 @@ class Seen:
         """The grids about which somebody did."""
         return tuple(grid for grid in self.grids if grid.told)
 
+    def together(self, one: Floats, other: Floats) -> float:
+        """How much the grids tell of both of two tables of the pair's cells beyond margins: the product, by their noise."""
+        return sum(
+            float((interaction_of(grid.summed(one)) * grid.summed(other)).sum()) / grid.variance
+            for grid in self.answered
+        )
+
+    def seen_of(self, table: Floats) -> float:
+        """The same of a table and what was seen."""
+        return sum(
+            float((interaction_of(grid.summed(table)) * grid.value).sum()) / grid.variance for grid in self.answered
+        )
+
     def misfit(self, table: Floats) -> tuple[float, int]:
         """The squares of what a table does not explain, in standard errors; and of how many numbers."""
         told = self.answered
@@ -145,10 +162,11 @@ class Seen:
 
 
 class Correlations(NamedTuple):
-    """Of each pair, with a standard error."""
+    """Of each pair, with a standard error; and how far they lie from each other, as a standard deviation."""
 
     value: Floats
     stderr: Floats
+    spread: float = 0.0
 
 
 class Rest(NamedTuple):
@@ -161,6 +179,7 @@ class Rest(NamedTuple):
     table: Floats
     factors: Floats
     lean: Floats
+    one: float
 
 
 # One number a pair -----------------------------------------------------------------------------------------------
@@ -189,7 +208,8 @@ def correlations(pairs: Sequence[Seen]) -> Correlations:
     value[known] = (first * chance).sum(axis=(1, 2)) / chance.sum()
     apart = second - 2 * first * value[known, None, None] + value[known, None, None] ** 2
     stderr[known] = np.sqrt(np.maximum((apart * doubtful).sum(axis=(1, 2)) / doubtful.sum(), 0.0))
-    return Correlations(value, stderr)
+    spread = float(np.sqrt(np.minimum(_SPREADS**2, 1.0) @ chance.sum(axis=0) / chance.sum()))
+    return Correlations(value, stderr, spread)
 
 
 def _curve(pair: Seen) -> tuple[Floats, Floats, Floats]:
@@ -252,9 +272,13 @@ class _Ladder(NamedTuple):
     evidence: Floats
 
 
-def rests(pairs: Sequence[Seen], bases: Sequence[Floats]) -> list[Rest]:
-    """The tables of all pairs, from what the copula puts into their cells (`bases`) and what was seen."""
-    found = [_ladder(pair, base) for pair, base in zip(pairs, bases, strict=True)]
+def rests(pairs: Sequence[Seen], bases: Sequence[Floats], moves: Sequence[Floats]) -> list[Rest]:
+    """The tables of all pairs, from what the copula puts into their cells (`bases`) and what was seen.
+
+    `moves` is by how much the copula would move if its correlation were one standard deviation of all correlations
+    higher: it was chosen to fit, which is taken off the evidence for it.
+    """
+    found = [_ladder(*each) for each in zip(pairs, bases, moves, strict=True)]
     evidence = np.array([each.evidence for each in found])
     chance = np.exp(evidence - evidence.max(axis=1, keepdims=True))
     expected = np.repeat([1 - _CLUSTERED, _CLUSTERED], [len(_LADDER), len(_SPLIT_LADDER)])
@@ -275,7 +299,7 @@ def _tempered(evidence: Floats, mixture: Floats) -> Floats:
     return chance / chance.sum(axis=1, keepdims=True)
 
 
-def _ladder(pair: Seen, base: Floats) -> _Ladder:
+def _ladder(pair: Seen, base: Floats, move: Floats) -> _Ladder:
     """Around the copula anything; and around independence a difference of halves, and a little of anything."""
     sides = [_contrasts(size) for size in base.shape]
     coordinates = np.asarray(np.kron(*sides), dtype=np.float64)
@@ -285,11 +309,18 @@ def _ladder(pair: Seen, base: Floats) -> _Ladder:
     smooth = _climbed(pair, base, (_LADDER**2)[:, None, None] * anything)
     split = _climbed(pair, independent, np.outer(halves, halves) + (_SPLIT_LADDER**2)[:, None, None] * anything)
     beyond = coordinates.T @ np.ravel(independent - base)
+    smooth[2][:] -= _chosen(pair, coordinates.T @ np.ravel(move))
     means, covariances, evidence = (np.concatenate(both) for both in zip(smooth, split, strict=True))
     means[len(_LADDER) :] += beyond
-    if not (pair.ordered and pair.told):
-        evidence[len(_LADDER) :] = -np.inf  # there are no halves, or nobody spoke of them
+    possible = pair.apart if pair.ordered and pair.told else 0.0  # there are no halves, or nobody spoke of them
+    evidence[len(_LADDER) :] += np.log(possible) if possible else -np.inf
     return _Ladder(coordinates, means, covariances, evidence)
+
+
+def _chosen(pair: Seen, move: Floats) -> float:
+    """By how much the evidence is higher since a number of variance one, which moves the table so, was fitted."""
+    sharp = sum(float(((grid.contrasts @ move) ** 2).sum()) / grid.variance for grid in pair.answered)
+    return float(np.log1p(sharp)) / 2
 
 
 def _free(mass: Floats) -> Floats:
@@ -302,13 +333,35 @@ def _free(mass: Floats) -> Floats:
     return np.asarray(np.diag(weight) - held.T @ np.linalg.lstsq(held @ lines.T, held, rcond=None)[0])
 
 
+def middle(shares: Floats) -> int:
+    """The last cell below the cut that is nearest to the median."""
+    return int(np.abs(np.cumsum(shares)[:-1] - 0.5).argmin())
+
+
 def _halves(shares: Floats) -> Floats:
     """One number below the cut that is nearest to the median and one above it, with mean 0 and variance 1."""
-    below = np.cumsum(shares)[:-1]
-    cut = int(np.abs(below - 0.5).argmin())
+    below, cut = np.cumsum(shares)[:-1], middle(shares)
     low = min(max(float(below[cut]), _TINY), 1 - _TINY)
     upper = np.arange(len(shares)) > cut
     return np.where(upper, np.sqrt(low / (1 - low)), -np.sqrt((1 - low) / low))
+
+
+def two_humps(shares: Floats, cut: int) -> float:
+    """How far an attribute looks like two clusters, below a cut and from it on: from 0 to 1.
+
+    Inside the halves of users who are spread evenly is a quarter of their variance, of normal ones more than a third.
+    With two clusters it is less.
+    """
+    places, inside = np.arange(len(shares)), 0.0
+    for half in (slice(None, cut), slice(cut, None)):
+        inside += _variance(places[half], shares[half])
+    return max(0.0, 1 - 4 * inside / max(_variance(places, shares), _TINY))
+
+
+def _variance(places: Places, shares: Floats) -> float:
+    """Of places, times the shares in them."""
+    mass = float(shares.sum())
+    return float(shares @ (places - shares @ places / max(mass, _TINY)) ** 2)
 
 
 def _climbed(pair: Seen, start: Floats, prior: Floats) -> tuple[Floats, Floats, Floats]:
@@ -341,7 +394,7 @@ def _rest(pair: Seen, base: Floats, ladder: _Ladder, posterior: Floats, tempered
     lean = np.sqrt(_SCEPTICAL) * (ladder.coordinates @ apart[sceptic]).reshape(base.shape)
     table = base + (ladder.coordinates @ mean).reshape(base.shape)
     factors = (ladder.coordinates @ _root(covariance)).T.reshape(-1, *base.shape)
-    return Rest(with_margins(np.maximum(table, _LEAST * base), pair.rows, pair.columns), factors, lean)
+    return Rest(with_margins(np.maximum(table, _LEAST * base), pair.rows, pair.columns), factors, lean, float(posterior[: len(_LADDER)].sum()))
 
 
 def _root(covariance: Floats) -> Floats:
@@ -368,7 +421,7 @@ class Trust(NamedTuple):
     stderr: float
 
 
-def trusted(pair: Seen, base: Floats, table: Floats) -> Trust:
+def trusted(pair: Seen, base: Floats, table: Floats, one: float) -> Trust:
     """How far the copula is to be trusted inside the cells of a grid.
 
     The grid itself tells. Put together two by two, its cells make a coarser one; inside those the copula says one thing
@@ -376,7 +429,7 @@ def trusted(pair: Seen, base: Floats, table: Floats) -> Trust:
     far as it explains what lies between cells.
     """
     beyond, all_ = (float(np.abs(table - other).sum()) for other in (base, np.outer(pair.rows, pair.columns)))
-    prior = 1 - beyond / max(all_, beyond, _TINY)
+    prior = one * (1 - beyond / max(all_, beyond, _TINY))
     finest = max(pair.answered, key=lambda grid: grid.value.size, default=None)
     if finest is None or min(finest.value.shape) < _SPLIT:
         return Trust(prior, _BELIEF**0.5)
