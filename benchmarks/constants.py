@@ -175,6 +175,8 @@ CONSTANTS: dict[str, Callable[[int], Figures]] = {
     "ranges.interaction._HIDDEN": over_phases,
     "ranges.interaction._SCEPTICAL": over_phases,
     "ranges.inside_cells._BENT": over_phases,
+    "ranges.bends._BENT": over_phases,
+    "ranges.bends._ALIKE": over_phases,
     "ranges.fit._TEMPER": over_phases,
     "ranges.model._UNSEEN": over_phases,
     "ranges.quantile_places._EVEN": over_phases,

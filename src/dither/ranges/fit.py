@@ -23,10 +23,22 @@ from dither.estimation.normal_copula import LARGEST, completed, nearest, scores,
 from dither.estimation.output_counts import OutputCounts
 from dither.estimation.simplex import onto_simplex
 from dither.mechanisms.window_evidence import window_evidence
+from dither.ranges.bends import bent_alike
 from dither.ranges.consistency import processed
 from dither.ranges.grid import equal_cuts
-from dither.ranges.inside_cells import bends, bent_alike
-from dither.ranges.interaction import Seen, SeenGrid, agreeing, correlations, middle, over, rests, trusted, two_humps, with_margins
+from dither.ranges.inside_cells import bends
+from dither.ranges.interaction import (
+    Seen,
+    SeenGrid,
+    agreeing,
+    correlations,
+    middle,
+    over,
+    rests,
+    trusted,
+    two_humps,
+    with_margins,
+)
 from dither.ranges.model import Factors, Margin, Pair, Pairwise, White, common_cuts, sums
 from dither.ranges.response_matrix import block_ratio, spread
 from dither.ranges.user_groups import Collected
@@ -94,16 +106,15 @@ def copula(
         matrix[j, k] = matrix[k, j] = value
         known[j, k] = known[k, j] = True
     matrix = nearest(completed(matrix, known))
-    bases = [pair.base(matrix[key]) for key, pair in seen.items()]
-    blocks = [_blocks(j, size, collected) for j, size in enumerate(shape)]
     slopes = [slope(*pair.scores, matrix[key]) for key, pair in seen.items()]
-    bases = bent_alike(list(seen.values()), bases, slopes)
+    bases = bent_alike(list(seen.values()), [pair.base(matrix[key]) for key, pair in seen.items()], slopes)
+    blocks = [_blocks(j, size, collected) for j, size in enumerate(shape)]
     pairs, unexplained = {}, _unexplained_margins(margins, collected)
     left = rests(list(seen.values()), bases, [found.spread * each for each in slopes])
     for key, rest, base, error, move in zip(seen, left, bases, found.stderr, slopes, strict=True):
         grid = cells[key]
         open_ = np.concatenate([rest.factors, error * move[None]])
-        trust = trusted(seen[key], base, rest.table, rest.one)
+        trust = trusted(seen[key], base, rest)
         inside = _Inside(margins, key, blocks, grid, rest.table)
         ratio = inside.ratio(trust.value * matrix[key])
         reach = float(np.hypot(error, trust.stderr * matrix[key]))

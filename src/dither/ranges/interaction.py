@@ -15,7 +15,10 @@ support it (empirical Bayes):
    and variance 1, and a little left over. How large tau is, and which of both it is, is a mixture over a ladder that is
    fitted to all pairs (Laird 1978): pairs that are normal copulas keep nothing of their noise, pairs that are not keep
    what they have. Without the clusters a copula is taken for them, and inside of each it has a correlation that is not
-   there: errors of two clusters were 1.4 times as large (docs/decisions/0051-honest-ranges.md).
+   there. Both explain a grid of two clusters, and neither may have an advantage that it does not deserve: the
+   correlation was fitted, which is taken off its evidence; and two clusters need margins that have two humps
+   (`two_humps`). Errors of two clusters are half of what they were without it, in one phase and in two
+   (docs/decisions/0062-bent-and-split-pairs.md).
 
 Both steps state what they leave open, as the posterior does, and answers have it in their error bars. How large tau is,
 and how far correlations lie from each other, counts there by a root of its evidence (`_TEMPER`), since all pairs
@@ -137,17 +140,18 @@ class Seen:
         """The grids about which somebody did."""
         return tuple(grid for grid in self.grids if grid.told)
 
-    def together(self, one: Floats, other: Floats) -> float:
-        """How much the grids tell of both of two tables of the pair's cells beyond margins: the product, by their noise."""
+    def precision(self, one: Floats, other: Floats) -> float:
+        """Of what the grids tell, beyond margins, about two directions in which the table may move."""
         return sum(
             float((interaction_of(grid.summed(one)) * grid.summed(other)).sum()) / grid.variance
             for grid in self.answered
         )
 
-    def seen_of(self, table: Floats) -> float:
-        """The same of a table and what was seen."""
+    def pull(self, direction: Floats, base: Floats) -> float:
+        """How much they want the table to move from a base into a direction."""
         return sum(
-            float((interaction_of(grid.summed(table)) * grid.value).sum()) / grid.variance for grid in self.answered
+            float((interaction_of(grid.summed(direction)) * (grid.value - grid.summed(base))).sum()) / grid.variance
+            for grid in self.answered
         )
 
     def misfit(self, table: Floats) -> tuple[float, int]:
@@ -173,13 +177,13 @@ class Rest(NamedTuple):
     """A pair's table after both steps, and what is left open about it: tables with independent factors.
 
     `lean` is where the table would go if the pair departed from its copula as a sceptic takes it to: one number of
-    variance one says how far, and it is the same for all pairs.
+    variance one says how far, and it is the same for all pairs. `unsplit` is how likely it is not two clusters.
     """
 
     table: Floats
     factors: Floats
     lean: Floats
-    one: float
+    unsplit: float
 
 
 # One number a pair -----------------------------------------------------------------------------------------------
@@ -229,13 +233,9 @@ def _peak(pair: Seen, near: float) -> tuple[float, float]:
     """The most likely correlation, by Gauss-Newton steps from one near to it, and its standard error."""
     best, reach = near, 0.0
     for _ in range(_STEPS):
-        towards, base = slope(*pair.scores, best), pair.base(best)
-        sharp, pull = _TINY, 0.0
-        for grid in pair.answered:
-            direction = interaction_of(grid.summed(towards))
-            sharp += float((direction**2).sum()) / grid.variance
-            pull += float((direction * interaction_of(grid.value - grid.summed(base))).sum()) / grid.variance
-        reach, step = 1 / float(np.sqrt(sharp)), pull / sharp
+        towards = slope(*pair.scores, best)
+        sharp = _TINY + pair.precision(towards, towards)
+        reach, step = 1 / float(np.sqrt(sharp)), pair.pull(towards, pair.base(best)) / sharp
         if reach > _APART:  # the coarse ones are close enough
             break
         best = float(np.clip(best + step, max(near - _APART, -LARGEST), min(near + _APART, LARGEST)))
@@ -272,12 +272,13 @@ class _Ladder(NamedTuple):
     evidence: Floats
 
 
-def rests(pairs: Sequence[Seen], bases: Sequence[Floats], moves: Sequence[Floats]) -> list[Rest]:
+def rests(pairs: Sequence[Seen], bases: Sequence[Floats], moves: Sequence[Floats] | None = None) -> list[Rest]:
     """The tables of all pairs, from what the copula puts into their cells (`bases`) and what was seen.
 
-    `moves` is by how much the copula would move if its correlation were one standard deviation of all correlations
-    higher: it was chosen to fit, which is taken off the evidence for it.
+    `moves` is by how much the copula would move if its correlation were higher by as much as correlations differ; none
+    if it was given. It was chosen to fit, and this is taken off the evidence for it.
     """
+    moves = [np.zeros_like(base) for base in bases] if moves is None else moves
     found = [_ladder(*each) for each in zip(pairs, bases, moves, strict=True)]
     evidence = np.array([each.evidence for each in found])
     chance = np.exp(evidence - evidence.max(axis=1, keepdims=True))
@@ -309,18 +310,12 @@ def _ladder(pair: Seen, base: Floats, move: Floats) -> _Ladder:
     smooth = _climbed(pair, base, (_LADDER**2)[:, None, None] * anything)
     split = _climbed(pair, independent, np.outer(halves, halves) + (_SPLIT_LADDER**2)[:, None, None] * anything)
     beyond = coordinates.T @ np.ravel(independent - base)
-    smooth[2][:] -= _chosen(pair, coordinates.T @ np.ravel(move))
+    smooth[2][:] -= np.log1p(pair.precision(move, move)) / 2  # a number of variance one was fitted
     means, covariances, evidence = (np.concatenate(both) for both in zip(smooth, split, strict=True))
     means[len(_LADDER) :] += beyond
     possible = pair.apart if pair.ordered and pair.told else 0.0  # there are no halves, or nobody spoke of them
     evidence[len(_LADDER) :] += np.log(possible) if possible else -np.inf
     return _Ladder(coordinates, means, covariances, evidence)
-
-
-def _chosen(pair: Seen, move: Floats) -> float:
-    """By how much the evidence is higher since a number of variance one, which moves the table so, was fitted."""
-    sharp = sum(float(((grid.contrasts @ move) ** 2).sum()) / grid.variance for grid in pair.answered)
-    return float(np.log1p(sharp)) / 2
 
 
 def _free(mass: Floats) -> Floats:
@@ -394,7 +389,8 @@ def _rest(pair: Seen, base: Floats, ladder: _Ladder, posterior: Floats, tempered
     lean = np.sqrt(_SCEPTICAL) * (ladder.coordinates @ apart[sceptic]).reshape(base.shape)
     table = base + (ladder.coordinates @ mean).reshape(base.shape)
     factors = (ladder.coordinates @ _root(covariance)).T.reshape(-1, *base.shape)
-    return Rest(with_margins(np.maximum(table, _LEAST * base), pair.rows, pair.columns), factors, lean, float(posterior[: len(_LADDER)].sum()))
+    unsplit = float(posterior[: len(_LADDER)].sum())
+    return Rest(with_margins(np.maximum(table, _LEAST * base), pair.rows, pair.columns), factors, lean, unsplit)
 
 
 def _root(covariance: Floats) -> Floats:
@@ -421,15 +417,16 @@ class Trust(NamedTuple):
     stderr: float
 
 
-def trusted(pair: Seen, base: Floats, table: Floats, one: float) -> Trust:
+def trusted(pair: Seen, base: Floats, rest: Rest) -> Trust:
     """How far the copula is to be trusted inside the cells of a grid.
 
     The grid itself tells. Put together two by two, its cells make a coarser one; inside those the copula says one thing
     and independence another, and what was seen lies nearer to one of them. Where the noise hides it, it is trusted as
-    far as it explains what lies between cells.
+    far as it explains what lies between cells, and as it is likely that these are no two clusters.
     """
+    table = rest.table
     beyond, all_ = (float(np.abs(table - other).sum()) for other in (base, np.outer(pair.rows, pair.columns)))
-    prior = one * (1 - beyond / max(all_, beyond, _TINY))
+    prior = rest.unsplit * (1 - beyond / max(all_, beyond, _TINY))
     finest = max(pair.answered, key=lambda grid: grid.value.size, default=None)
     if finest is None or min(finest.value.shape) < _SPLIT:
         return Trust(prior, _BELIEF**0.5)
