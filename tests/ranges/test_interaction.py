@@ -3,10 +3,12 @@
 Noise is drawn with fixed seeds. Bounds were set from what these give, with room; their false alarm is not known.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from dither.estimation.normal_copula import scores, tables
+from dither.estimation.normal_copula import scores, slope, tables
 from dither.ranges import interaction
 from dither.ranges.interaction import Seen, correlations, over, rests, with_margins
 
@@ -164,6 +166,20 @@ def test_two_clusters_are_not_taken_for_a_copula(monkeypatch):
     assert apart < 0.3 * error
     monkeypatch.setattr(interaction, "_CLUSTERED", 0.0)
     assert apart < 0.5 * root_mean_square(rests(pairs, bases), table)
+
+
+def test_a_correlation_that_was_fitted_has_no_advantage():
+    """Two clusters in two of four cells: a correlation near one explains them as well, once it is fitted."""
+    low, error = np.array([0.01, 0.49, 0.0, 0.0]), 4e-2
+    table = (np.outer(low, low) + np.outer(low[::-1], low[::-1])) / 0.5
+    pairs = [seen(table, error, seed=pair) for pair in range(15)]
+    found = correlations(pairs)
+    bases = [pair.base(value) for pair, value in zip(pairs, found.value, strict=True)]
+    moves = [found.spread * slope(*pair.scores, value) for pair, value in zip(pairs, found.value, strict=True)]
+    assert np.mean([each.unsplit for each in rests(pairs, bases)]) > 0.95  # as if it had been known
+    assert np.mean([each.unsplit for each in rests(pairs, bases, moves)]) < 0.3
+    one_hump = [replace(pair, apart=0.0) for pair in pairs]
+    assert np.mean([each.unsplit for each in rests(one_hump, bases, moves)]) == pytest.approx(1)
 
 
 def test_a_copula_is_not_taken_for_two_clusters(monkeypatch):

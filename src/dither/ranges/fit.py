@@ -120,7 +120,9 @@ def copula(
         reach = float(np.hypot(error, trust.stderr * matrix[key]))
         hidden = Factors(inside.hidden(seen[key], ratio, trust.value * matrix[key], reach))
         departure = min(1.0, _LEAST_DEPARTURE + float(np.abs(rest.table - base).sum()))
-        pairs[key] = Pair((blocks[key[0]], blocks[key[1]]), ratio, grid, Factors(open_), departure, hidden, rest.lean)
+        cuts = blocks[key[0]], blocks[key[1]]
+        doubts = departure, hidden, rest.lean
+        pairs[key] = Pair(cuts, ratio, grid, Factors(open_), *doubts, clusters=1 - rest.unsplit)
         if _improbable(seen[key].misfit(rest.table), len(shape) + len(seen)):
             unexplained.append(key)
     return Pairwise(margins, pairs, given=matrix, unexplained=tuple(unexplained))

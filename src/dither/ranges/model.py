@@ -136,7 +136,7 @@ class Pair:
 
     `departure` says by which share of its mass a cell may differ, inside, from what margins and ratio tell. `inside` is
     what blocks may do while cells stay as they are (`inside_cells`), and `lean` where all pairs may go together
-    (`interaction.Rest`), on the cells of the grid.
+    (`interaction.Rest`), on the cells of the grid. `clusters` is how likely the pair is two clusters.
     """
 
     cuts: tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -146,6 +146,7 @@ class Pair:
     departure: float = 1.0
     inside: Noise = NOTHING
     lean: Floats | None = None
+    clusters: float = 0.0
 
 
 def sums(entries: Floats, cuts: NDArray[np.int64]) -> Floats:
@@ -265,7 +266,8 @@ class Pairwise(Model):
             cells = " x ".join(str(len(side) - 1) for side in pair.grid)
             beyond = f", and {pair.departure:.0%} of the users may be placed otherwise" if pair.departure < 1 else ""
             fullest = f"{cells} cells, of which the fullest holds {self._mass(j, k).max():.0%}"
-            found[j, k] = f"correlation {self.correlation[j, k]:+.2f}{beyond}; {fullest}"
+            shape = "two clusters" if pair.clusters > 0.5 else f"correlation {self.correlation[j, k]:+.2f}"
+            found[j, k] = f"{shape}{beyond}; {fullest}"
         return found
 
     def doubts(self) -> Mapping[str, Sequence[tuple[int, ...]]]:
