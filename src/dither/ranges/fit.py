@@ -62,6 +62,7 @@ _LEAST_DEPARTURE = 0.1
 # benchmarks/constants.py ranges.fit._TEMPER`).
 _TEMPER = 16.0
 _FALSE_ALARM, _ENOUGH = 1e-6, 5.0  # of the tests of the fit; and reports that a group of outputs needs for them
+_CLUSTERED = 0.75  # of the correlation of two clusters, in the copula that records are proposed from
 _LEAST_RATIO = 1e-6  # to independence, of what the copula puts anywhere
 _SCALINGS, _LAST_SCALINGS = 4, 10
 
@@ -125,7 +126,19 @@ def copula(
         pairs[key] = Pair(cuts, ratio, grid, Factors(open_), *doubts, clusters=1 - rest.unsplit)
         if _improbable(seen[key].misfit(rest.table), len(shape) + len(seen)):
             unexplained.append(key)
-    return Pairwise(margins, pairs, given=matrix, unexplained=tuple(unexplained))
+    return Pairwise(margins, pairs, given=_proposing(matrix, pairs), unexplained=tuple(unexplained))
+
+
+def _proposing(matrix: Floats, pairs: Mapping[tuple[int, int], Pair]) -> Floats:
+    """Correlations of the copula that records are proposed from, which are raked to the pairs.
+
+    Of two clusters a copula near 1 has hardly a record away from its diagonal inside of each, and one of 0 hardly one
+    that has all attributes in the same of them.
+    """
+    found = matrix.copy()
+    for (j, k), pair in pairs.items():
+        found[j, k] = found[k, j] = matrix[j, k] * (1 - (1 - _CLUSTERED) * pair.clusters)
+    return nearest(found)
 
 
 def _unexplained_margins(margins: Sequence[Margin], collected: Sequence[Collected]) -> list[tuple[int, ...]]:
