@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from dither.core.tally import Tally
 from dither.mechanisms import prefix_search
@@ -110,3 +110,101 @@ def test_the_ends_of_an_interval_are_the_truths_that_are_believed():
         assert high[0] == pytest.approx(believed.max(), abs=1e-5)
     some = intervals(0.02, 1e5, 10).of(np.array([0]))
     assert some.ends(0.05)[0].shape == (1,)
+
+
+# What keeps false discoveries few --------------------------------------------------------------------------------
+
+WORDS, TRUE, HANDED_OUT, LISTS = 400, 12, 5, 4_000
+
+
+def tested_by_chance(rng: np.random.Generator) -> list[prefix_search._Tested]:
+    """Some words that stand out with small shares, and many that nobody has, each with a share that is large."""
+    false = WORDS * rng.random(WORDS)  # as many others look as good: uniform, if nobody has them
+    shares = np.concatenate([rng.uniform(0.01, 0.02, TRUE), rng.uniform(0.1, 0.2, WORDS)])
+    numbers = np.concatenate([np.full(TRUE, 1e-9), false])
+    return [
+        prefix_search._Tested(float(number), prefix_search.Listed(str(place).encode(), float(share), 1.0, 1, 0.0))
+        for place, (number, share) in enumerate(zip(numbers, shares, strict=True))
+    ]
+
+
+def false_part(discoveries, count: int, fits=lambda word: True, seed: int = 3) -> float:
+    """The mean part of lists that is false."""
+    rng, parts = np.random.default_rng(seed), []
+    for _ in range(LISTS):
+        listed = discoveries(tested_by_chance(rng), count, fits)
+        parts.append(sum(int(each.word) >= TRUE for each in listed) / max(len(listed), 1))
+    return float(np.mean(parts))
+
+
+LIMIT = binom.isf(ALARM, LISTS, prefix_search.FALSE) / LISTS  # parts are from 0 to 1, so this is their worst law
+
+
+def unfit(word: bytes) -> bool:
+    """Two in three of the words that stand out are no texts."""
+    return int(word) >= TRUE or int(word) % 3 == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "fits"), [(WORDS, lambda word: True), (HANDED_OUT, lambda word: True), (WORDS, unfit)]
+)
+def test_a_list_that_is_cut_or_sifted_has_few_false_words(count, fits):
+    """With a false alarm of 1e-6; lists are not empty."""
+    assert 0.0 < false_part(prefix_search._discoveries, count, fits) < LIMIT
+
+
+def test_a_list_cut_or_sifted_afterwards_is_seen():
+    """The mutants: the longest list, of which the largest shares, or what fits, are taken."""
+
+    def cut(tested, count, fits):
+        longest = prefix_search._discoveries(tested, WORDS, lambda word: True)
+        return [each for each in longest if fits(each.word)][:count]
+
+    assert false_part(cut, HANDED_OUT) > LIMIT
+    assert false_part(cut, WORDS, unfit) > LIMIT
+
+
+def expected_false(
+    weights: np.ndarray, holders: np.ndarray, allowed: float, kept=prefix_search.false_candidates
+) -> float:
+    """How many are listed if each with at most `allowed` is, where holders[i] of the stated share has word i."""
+    stated, error = 0.01, 0.01 / 0.8
+    near = prefix_search.largest_weights(weights, len(weights), stated)
+    counts = np.linspace(-2.0, 12.0, 28_001)
+    false = kept(norm.sf(counts), norm.sf(counts - 0.8), len(weights), near, 0.8, allowed)
+    limits = counts[np.argmax(false[:, None] / weights <= allowed, axis=0)]
+    return float(norm.sf(limits - 0.8 * holders).sum())
+
+
+@pytest.mark.parametrize("allowed", [0.05, 0.4, 2.0])
+def test_weights_do_not_know_where_words_near_the_stated_share_are(allowed):
+    """The bound is exact, for any weights and for shares that are worst for them: no more than allowed are false."""
+    for weights in (np.ones(500), prefix_search.dictionary_weights(500), np.repeat([9.0, 0.5, 0.25], [25, 500, 100])):
+        weights = weights / weights.mean()
+        heavy = np.argsort(-weights)
+        for place in range(0, len(weights) - 100, 25):
+            holders = np.zeros(len(weights))
+            holders[heavy[place : place + 100]] = 1.0  # shares of .01 for 100 of them
+            assert expected_false(weights, holders, allowed) <= allowed * (1 + 1e-3)
+        assert expected_false(weights, np.zeros(len(weights)), allowed) <= allowed
+
+
+def test_weighing_both_alike_is_seen():
+    """The mutant: as many are near the stated share as without weights."""
+
+    def mutant(nobody, stated, number, near, shift, allowed):
+        return number * nobody + 100 * stated
+
+    weights = np.repeat([100.0, 0.01], [100, 9_900])
+    holders = np.repeat([1.0, 0.0], [100, 9_900])
+    assert expected_false(weights / weights.mean(), holders, 0.4) <= 0.4
+    assert expected_false(weights / weights.mean(), holders, 0.4, mutant) > 1.2 * 0.4
+
+
+def test_the_order_of_a_dictionary_is_evidence():
+    """Weights are one on average, so that all words have no more than their part of the error, and at least a half."""
+    for number in (1, 2, 50_000):
+        weights = prefix_search.dictionary_weights(number)
+        assert weights.mean() == pytest.approx(1.0)
+        assert weights.min() >= 0.5
+        assert (np.diff(weights) <= 0).all()

@@ -114,6 +114,14 @@ class TopWordsOf(Question[TopWords]):
         own: Any = mechanism
         return own.search(self.count, self.known, self.above, self.attribute.codes)
 
+    @property
+    def together(self) -> str:
+        """One collection answers for any number of words, above any share."""
+        return self.name
+
+    def select(self, own: TopWords, place: int, count: int) -> TopWords:
+        return own.as_many(self.count, self.above) if place else own
+
     # What it costs -----------------------------------------------------------------------------------------------
 
     def limit(self, weight: float) -> None:
@@ -181,13 +189,14 @@ class TopWordsOf(Question[TopWords]):
 
     def search_table(self, estimate: TopWords) -> TextTable | None:
         """Prefixes of which length, by whose reports; how many were looked at, and how many were worth extending."""
-        if estimate.search is None or estimate.evidence is None:
+        if estimate.searched is None:
             return None
-        lengths, candidates, kept = estimate.evidence.levels.lengths, estimate.search.candidates, estimate.search.kept
+        evidence, candidates, kept = estimate.searched.evidence, estimate.searched.candidates, estimate.searched.kept
+        lengths = evidence.levels.lengths
         return TextTable(
             {
                 f"first {self.attribute.codes.units}": list(lengths),
-                "reports": [estimate.evidence.n_at(level) for level in range(len(lengths))],
+                "reports": [evidence.n_at(level) for level in range(len(lengths))],
                 "looked at": [*candidates, *[0] * (len(lengths) - len(candidates))],
                 "extended": [*kept, *[0] * (len(lengths) - len(kept))],
             }
