@@ -65,6 +65,13 @@ def english_words(size: int = 50_000, longest: int = LONGEST) -> tuple[list[str]
     return [word for _, word in kept], shares / shares.sum()
 
 
+def dictionary(size: int = 50_000, longest: int = LONGEST) -> list[str]:
+    """Words of up to so many letters in the order of another corpus: symspellpy's list, after Google's books."""
+    path = import_module("importlib.resources").files("symspellpy") / "frequency_dictionary_en_82_765.txt"
+    words = (line.split()[0].lstrip("\ufeff") for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    return [word for word in words if re.fullmatch(f"[a-z]{{1,{longest}}}", word)][:size]
+
+
 def users(shares: NDArray[np.float64], n: int, seed: int) -> Counts:
     """How many of n users drawn from these shares hold each word."""
     return np.random.default_rng([seed, n]).multinomial(n, shares)

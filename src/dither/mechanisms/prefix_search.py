@@ -54,7 +54,7 @@ shares do. Frequent words have short intervals for that.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -482,6 +482,7 @@ def false_candidates(
     return np.maximum(number * nobody / (1 - part), near * stated / part)
 
 
+@lru_cache(1 << 12)
 def threshold(number: float, near: float, shift: float, allowed: float) -> float:
     """How many standard errors a word needs for so many candidates to have no more false ones than are allowed.
 
