@@ -138,11 +138,7 @@ def _peak() -> float:
 
 def main() -> None:
     """Print recall, F1 and false discoveries; or what the server and the client cost."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--users", type=int, nargs="+", default=[10**5, 10**6, 10**7])
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 2.0, 4.0])
-    parser.add_argument("--top", type=int, nargs="+", default=[20, 100])
-    parser.add_argument("--runs", type=int, default=5)
+    parser = rivals.parser_of_searches(main.__doc__)
     parser.add_argument("--server", action="store_true")
     parser.add_argument("--client", action="store_true")
     options = parser.parse_args()

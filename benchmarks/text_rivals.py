@@ -260,13 +260,19 @@ PUBLISHED: dict[str, Rival] = {"PEM": pem, "TreeHist": treehist, "known dictiona
 PEERS: dict[str, Rival] = {"pure-ldp PEM": pure_ldp_pem, "pure-ldp TreeHist": pure_ldp_treehist}
 
 
-def main() -> None:
-    """Print recall and F1 of the rivals."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
+def parser_of_searches(description: str | None) -> argparse.ArgumentParser:
+    """Options of a comparison: how many users, which epsilons, how long a list, how often."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--users", type=int, nargs="+", default=[10**5, 10**6, 10**7])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 2.0, 4.0])
     parser.add_argument("--top", type=int, nargs="+", default=[20, 100])
     parser.add_argument("--runs", type=int, default=5)
+    return parser
+
+
+def main() -> None:
+    """Print recall and F1 of the rivals."""
+    parser = parser_of_searches(main.__doc__)
     parser.add_argument("--peers", action="store_true", help="those of pure-ldp too: a minute for 10^6 users")
     options = parser.parse_args()
     words, shares = english_words()

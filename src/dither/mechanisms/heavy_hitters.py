@@ -69,7 +69,7 @@ from dither.mechanisms.prefix_search import (
     WordIntervals,
     number_of_endings,
 )
-from dither.mechanisms.projective_geometry import best_space
+from dither.mechanisms.projective_geometry import best_space, projective_law, support_of_others
 from dither.mechanisms.search_forecast import SearchForecast
 
 Floats = NDArray[np.float64]
@@ -167,24 +167,13 @@ class HeavyHitters(Mechanism["TopWords"]):
     def law(self) -> TwoLevel:
         """The integers and their meaning, as the sampler and the certificate read them."""
         space = self.levels.space
-        return TwoLevel.fit(
-            self.epsilon,
-            favoured=space.on_hyperplane,
-            outputs=space.size,
-            apart=space.on_hyperplane - space.on_two,
-            inputs=space.size,
-            members=lambda x: space.places(np.full(space.on_hyperplane, x), np.arange(space.on_hyperplane)).tolist(),
-            weights=self.weights,
-        )
+        return projective_law(space, space.size, self.epsilon, self.weights)
 
     @cached_property
     def support(self) -> tuple[Fraction, Fraction]:
         """How likely a report supports its own word, and another one: the latter over the choice of functions."""
-        space = self.levels.space
-        apart = Fraction(
-            space.on_two * self.law.high + (space.on_hyperplane - space.on_two) * self.law.low, self.law.total
-        )
-        return self.law.inside, apart + (self.law.inside - apart) / space.size
+        apart = support_of_others(self.levels.space, self.law)
+        return self.law.inside, apart + (self.law.inside - apart) / self.levels.space.size
 
     @cached_property
     def layout(self) -> HashedReports:

@@ -487,7 +487,7 @@ def threshold(number: float, near: float, shift: float, allowed: float) -> float
     """How many standard errors a word needs for so many candidates to have no more false ones than are allowed.
 
     >>> round(threshold(475_254, 0, 0.0, 0.05), 2)
-    5.18
+    5.19
     """
     low, high = 0.0, 60.0 + shift
     for _ in range(60):
