@@ -35,7 +35,9 @@ Floats = NDArray[np.float64]
 
 FALSE, PARTS, STATED = 0.05, 10, 0.25
 FIELDS = (2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 25)
+SPLIT, EXPECTED = 0.3, 20  # the part of the reports that weighs tests, for a list of so many words
 SURE = 5.5  # standard errors of the first phase
+MOST_ASKED = 3000  # candidates of the second phase
 FIRST = 4  # letters
 PREFIXES = 459  # that are extended
 SEARCHES = ((10**6, 1.0, 20), (10**5, 2.0, 20), (10**5, 4.0, 100), (10**6, 2.0, 100))
@@ -113,18 +115,34 @@ def in_two_phases(
     return places[listed], values[listed]
 
 
+def in_two_parts(truth: Floats, number: NDArray[np.int64], n: int, epsilon: float, rng: np.random.Generator):
+    """The same reports in two parts: three tenths of them say how the tests of the others are weighed."""
+    early, late = np.sqrt(variance(epsilon) / (SPLIT * n)), np.sqrt(variance(epsilon) / ((1 - SPLIT) * n))
+    z, again = (truth / error + rng.normal(size=len(truth)) for error in (early, late))
+    precision = 1 / early**2 + 1 / late**2
+    limit = -ndtri(FALSE * EXPECTED / PARTS / number) / np.sqrt(precision)
+    weights = ndtr(-late * (limit * precision - z / early))
+    listed = longest_list(ndtr(-again) * weights.sum() / np.maximum(weights, 1e-300))
+    return listed, ((z / early + again / late) / precision)[listed]
+
+
 def phases(options: argparse.Namespace) -> None:
     """Recall of one phase and of two."""
     truth, number = candidates_of(*rivals.english_words())
-    print("| users | epsilon | K | one phase | false | two: first 40%, 3,000 candidates | false | first 25% | false |")
-    print("|" + " ---: |" * 9)
+    print(
+        "| users | epsilon | K | one phase | false | in two parts | false | two phases: first 40% | false | first 25% | false |"
+    )
+    print("|" + " ---: |" * 11)
     for n, epsilon, most in SEARCHES:
         top, stated = np.argsort(-truth)[:most], STATED * np.sqrt(variance(epsilon) / n)
-        ways = [lambda rng, n=n, epsilon=epsilon: in_one_phase(truth, number, n, epsilon, rng)]
+        ways = [
+            lambda rng, n=n, epsilon=epsilon: in_one_phase(truth, number, n, epsilon, rng),
+            lambda rng, n=n, epsilon=epsilon: in_two_parts(truth, number, n, epsilon, rng),
+        ]
         for first in (0.4, 0.25):
             ways.append(
                 lambda rng, n=n, epsilon=epsilon, first=first: in_two_phases(
-                    truth, number, n, epsilon, rng, first, 3000
+                    truth, number, n, epsilon, rng, first, MOST_ASKED
                 )
             )
         cells = []

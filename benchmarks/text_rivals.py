@@ -18,6 +18,15 @@ end, and the letters) in 5 bits each. Bit strings that are no words take part in
 - **The dictionary bound**: everybody is asked about the known words, by `dither.ProjectiveGeometry`, whose error is the
   smallest known, less than 1% above the least possible here. Reports are really made and tallied.
 
+**What was checked, and what is from memory.** Of PEM, against the sample that its first author published (vvv214/
+LDP_Protocols, `pem/pem.py`) and against pure-ldp's: equal groups with prefixes that grow by equal steps, a local hash
+for each, the K best extended by all continuations, the list from the last group alone, and steps as large as
+computation allows. The sample begins with floor(log2 K) + 1 bits, and has a group for these: one group more than here,
+so that each has fewer users. That the paper's own rule is gamma = ceil(log2 K) and no group for it is from memory. Of
+TreeHist, against pure-ldp's: half of the budget for a random level and half for the word, a letter a level. That its
+authors used one sign of a Hadamard row, the theorem's constant 147, and 15 sqrt(n) at epsilon 2.22 are from memory of
+the paper, whose text was not at hand.
+
 **How PEM and TreeHist are drawn.** Not report by report. With a hash function of its own in every report, a candidate
 that c of a group's N users hold is supported by Bin(c, p) + Bin(N - c, q) reports, and the candidates independently, if
 hash values are independent: that law is drawn from. It is exact for PEM with OLH. For TreeHist it leaves out the
