@@ -129,10 +129,8 @@ def in_two_parts(truth: Floats, number: NDArray[np.int64], n: int, epsilon: floa
 def phases(options: argparse.Namespace) -> None:
     """Recall of one phase and of two."""
     truth, number = candidates_of(*rivals.english_words())
-    print(
-        "| users | epsilon | K | one phase | false | in two parts | false | two phases: first 40% | false | first 25% | false |"
-    )
-    print("|" + " ---: |" * 11)
+    heads = ["one phase", "in two parts", "two phases, 40% first", "25% first"]
+    print("| users | epsilon | K |", *(f"{head} | false |" for head in heads), "\n|" + " ---: |" * 11)
     for n, epsilon, most in SEARCHES:
         top, stated = np.argsort(-truth)[:most], STATED * np.sqrt(variance(epsilon) / n)
         ways = [
