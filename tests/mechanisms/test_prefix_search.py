@@ -1,5 +1,7 @@
 """The list of a search: false discoveries and intervals over repeated collections, and what breaks them."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
@@ -34,11 +36,11 @@ def collections(law: dict[bytes, float], n: int, seed: int):
         yield Tally(MECHANISM.fingerprint, int(counts.sum()), table)
 
 
-def errors(law: dict[bytes, float], seed: int) -> tuple[float, int, int]:
+def errors(law: dict[bytes, float], seed: int, known: tuple[bytes, ...] = ()) -> tuple[float, int, int]:
     """Over collections: the mean part of a list that is false, how many have an interval that misses, all listed."""
     false, missed, listed = [], 0, 0
     for tally in collections(law, 20_000, seed):
-        found = MECHANISM.estimate(tally)
+        found = MECHANISM.estimate(tally, MECHANISM.search(known=known))
         wrong = [word for word in found.words if law.get(word, 0.0) <= found.stated_share]
         false.append(len(wrong) / max(len(found.words), 1))
         low, high = found.interval(0.95) if found.words else ((), ())
@@ -55,6 +57,27 @@ def test_false_discoveries_and_intervals_over_collections():
     assert false < binom.isf(ALARM, COLLECTIONS, prefix_search.FALSE) / COLLECTIONS  # parts are from 0 to 1
     assert missed <= binom.isf(ALARM, COLLECTIONS, 0.05)
     assert listed > 3 * COLLECTIONS
+
+
+NOBODY_HAS = tuple(bytes(word) for word in itertools.product((3, 4), repeat=6))
+
+
+@pytest.mark.wide
+def test_a_dictionary_in_a_useless_order_makes_no_false_discoveries():
+    """First the words that nobody has: false discoveries and intervals are as without, with a false alarm of 1e-6."""
+    known = (*NOBODY_HAS, *(word for word in LAW if word))
+    false, missed, listed = errors(LAW, 4, known)
+    assert false < binom.isf(ALARM, COLLECTIONS, prefix_search.FALSE) / COLLECTIONS
+    assert missed <= binom.isf(ALARM, COLLECTIONS, 0.05)
+    assert listed > 3 * COLLECTIONS
+
+
+@pytest.mark.wide
+def test_a_dictionary_with_more_than_its_part_is_seen(monkeypatch):
+    """The mutant: known words have fifty times the error that is theirs."""
+    monkeypatch.setattr(prefix_search, "KNOWN_PARTS", 0.02)
+    false, _, _ = errors({b"": 1.0}, 2, NOBODY_HAS)
+    assert false > binom.isf(ALARM, COLLECTIONS, 0.05) / COLLECTIONS
 
 
 @pytest.mark.wide
