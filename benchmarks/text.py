@@ -1,6 +1,7 @@
 """Words that nobody listed: recall, F1 and false discoveries of `top(word, K)` against published searches.
 
     python benchmarks/text.py                      the table: 50,000 English words of up to ten letters (wordfreq)
+    python benchmarks/text.py --false --runs 120   false discoveries and intervals alone, over more collections
     python benchmarks/text.py --server             how long 10^7 reports take, from reports to the list
     python benchmarks/text.py --client             how long a report takes, from texts to reports
 
@@ -27,6 +28,7 @@ import text_rivals as rivals
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 MOST = 100
+_OTHER_SEEDS = 1000  # than those of the table
 
 
 def planned(n: int, epsilon: float, tops: Sequence[int], prior: Any = None, known: Sequence[str] = ()) -> dither.Plan:
@@ -89,6 +91,28 @@ def table(options: argparse.Namespace) -> None:
                 print("|", *(f"{cell} |" for cell in cells), flush=True)
 
 
+def false_discoveries(options: argparse.Namespace) -> None:
+    """The part of a list that is false and how many collections have an interval that misses, with other seeds."""
+    words, shares = rivals.english_words()
+    print("| users | epsilon | collections | words listed | false | its standard error | intervals missed |")
+    print("|" + " ---: |" * 7)
+    for n in options.users:
+        for epsilon in options.epsilon:
+            plan, false, missed, lengths = planned(n, epsilon, [MOST]), [], 0, []
+            for run in range(_OTHER_SEEDS, _OTHER_SEEDS + options.runs):
+                counts = rivals.users(shares, n, run)
+                truth = dict(zip(words, (counts / n).tolist(), strict=True))
+                (found,) = listed(plan, reports_of(plan, words, counts, run))
+                held = np.array([truth.get(word, 0.0) for word in found.labels])
+                false.append(float((held <= found.stated_share).mean()) if held.size else 0.0)
+                lengths.append(held.size)
+                low, high = found.interval(0.95) if held.size else (held, held)
+                missed += bool(((held < low) | (held > high)).any())
+            error = np.std(false, ddof=1) / np.sqrt(options.runs)
+            cells = [f"{n:,}", f"{epsilon:g}", options.runs, f"{np.mean(lengths):.1f}", f"{np.mean(false):.3f}"]
+            print("|", *(f"{cell} |" for cell in [*cells, f"{error:.3f}", missed]), flush=True)
+
+
 def server(options: argparse.Namespace) -> None:
     """From reports to the list."""
     words, shares = rivals.english_words()
@@ -139,10 +163,12 @@ def _peak() -> float:
 def main() -> None:
     """Print recall, F1 and false discoveries; or what the server and the client cost."""
     parser = rivals.parser_of_searches(main.__doc__)
+    parser.add_argument("--false", dest="false_discoveries", action="store_true")
     parser.add_argument("--server", action="store_true")
     parser.add_argument("--client", action="store_true")
     options = parser.parse_args()
-    (server if options.server else client if options.client else table)(options)
+    shown = {server: options.server, client: options.client, false_discoveries: options.false_discoveries}
+    next((show for show, asked in shown.items() if asked), table)(options)
 
 
 if __name__ == "__main__":
