@@ -18,6 +18,15 @@ end, and the letters) in 5 bits each. Bit strings that are no words take part in
 - **The dictionary bound**: everybody is asked about the known words, by `dither.ProjectiveGeometry`, whose error is the
   smallest known, less than 1% above the least possible here. Reports are really made and tallied.
 
+**What was checked, and what is from memory.** Of PEM, against the sample that its first author published (vvv214/
+LDP_Protocols, `pem/pem.py`) and against pure-ldp's: equal groups with prefixes that grow by equal steps, a local hash
+for each, the K best extended by all continuations, the list from the last group alone, and steps as large as
+computation allows. The sample begins with floor(log2 K) + 1 bits, and has a group for these: one group more than here,
+so that each has fewer users. That the paper's own rule is gamma = ceil(log2 K) and no group for it is from memory. Of
+TreeHist, against pure-ldp's: half of the budget for a random level and half for the word, a letter a level. That its
+authors used one sign of a Hadamard row, the theorem's constant 147, and 15 sqrt(n) at epsilon 2.22 are from memory of
+the paper, whose text was not at hand.
+
 **How PEM and TreeHist are drawn.** Not report by report. With a hash function of its own in every report, a candidate
 that c of a group's N users hold is supported by Bin(c, p) + Bin(N - c, q) reports, and the candidates independently, if
 hash values are independent: that law is drawn from. It is exact for PEM with OLH. For TreeHist it leaves out the
@@ -63,6 +72,13 @@ def english_words(size: int = 50_000, longest: int = LONGEST) -> tuple[list[str]
     kept = sorted((-share, word) for word, share in frequencies.items() if plain.fullmatch(word))[:size]
     shares = np.array([-share for share, _ in kept])
     return [word for _, word in kept], shares / shares.sum()
+
+
+def dictionary(size: int = 50_000, longest: int = LONGEST) -> list[str]:
+    """Words of up to so many letters in the order of another corpus: symspellpy's list, after Google's books."""
+    path = import_module("importlib.resources").files("symspellpy") / "frequency_dictionary_en_82_765.txt"
+    words = (line.split()[0].lstrip("\ufeff") for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    return [word for word in words if re.fullmatch(f"[a-z]{{1,{longest}}}", word)][:size]
 
 
 def users(shares: NDArray[np.float64], n: int, seed: int) -> Counts:
@@ -253,13 +269,19 @@ PUBLISHED: dict[str, Rival] = {"PEM": pem, "TreeHist": treehist, "known dictiona
 PEERS: dict[str, Rival] = {"pure-ldp PEM": pure_ldp_pem, "pure-ldp TreeHist": pure_ldp_treehist}
 
 
-def main() -> None:
-    """Print recall and F1 of the rivals."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
+def parser_of_searches(description: str | None) -> argparse.ArgumentParser:
+    """Options of a comparison: how many users, which epsilons, how long a list, how often."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--users", type=int, nargs="+", default=[10**5, 10**6, 10**7])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 2.0, 4.0])
     parser.add_argument("--top", type=int, nargs="+", default=[20, 100])
     parser.add_argument("--runs", type=int, default=5)
+    return parser
+
+
+def main() -> None:
+    """Print recall and F1 of the rivals."""
+    parser = parser_of_searches(main.__doc__)
     parser.add_argument("--peers", action="store_true", help="those of pure-ldp too: a minute for 10^6 users")
     options = parser.parse_args()
     words, shares = english_words()

@@ -594,7 +594,8 @@ class Text:
     """A text of up to `longest` characters of an `alphabet`, or (None) bytes of UTF-8, of which nobody has a list.
 
     Texts that differ in case only are one if `fold`, and spaces around them do not count if `trim`. `known` are words
-    that are looked for by name, beside those that nobody has thought of.
+    that are looked for by name, beside those that nobody has thought of; best in the order of how frequent they are
+    elsewhere, since the first ones are believed with less evidence.
 
     >>> words = Text(longest=8, alphabet="abcdefghijklmnopqrstuvwxyz")
     >>> words.decode(words.encode([" Dither", "privacy"])[0]), words.stand_in(["much too long"])

@@ -1,5 +1,7 @@
 """What a search will find, foreseen and measured."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -61,3 +63,24 @@ def test_recall_is_what_was_foreseen():
         found.append(len(set(MECHANISM.estimate(tally, MECHANISM.search(40)).words) & set(words.tolist())) / 40)
     assert foreseen.recall is not None
     assert abs(np.mean(found) - foreseen.recall) < 0.04
+
+
+def test_a_share_that_many_standard_errors_are_below_can_be_stated():
+    """A word has to be above it, however far that is from nothing."""
+    search = MECHANISM.search(10, above=0.5).forecast(10_000_000)
+    assert search.chance(0.49, 2) < 1e-6
+    assert search.chance(0.51, 2) > 0.999
+
+
+def test_words_that_come_first_in_a_dictionary_need_less_evidence():
+    """And the recall that is foreseen knows it."""
+    shares, n = 1 / np.arange(1, 201), 40_000
+    shares /= shares.sum()
+    different = ["".join(letters) for letters in itertools.product(LETTERS, repeat=4)][:200]
+    words = TEXT.encode(different)
+    known = tuple(words.tolist())
+    search = MECHANISM.search(40, known)
+    told, mixed = (search.forecast(n).of_words(words, shares, 40, each).recall for each in (known, known[::-1]))
+    assert told is not None
+    assert mixed is not None
+    assert told > mixed + 0.02

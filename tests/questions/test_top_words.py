@@ -204,3 +204,37 @@ def test_rounds_with_other_users():
     found = plan.estimate_rounds({p: plan.tally(each) for p, each in zip(plan.schedule.periods, rounds, strict=True)})
     assert found.interval() is not None
     assert all("abba" in (each.single("word").labels or ()) for each in found.values())
+
+
+def test_lists_of_any_length_share_one_collection():
+    """Two questions about one word do not split the users, and are what each would be alone."""
+    schema = Schema({"word": SCHEMA["word"]})
+    asked = ["top(word, 2)", "top(word, 8)", "top(word, 8, 0.2)"]
+    plan = dither.plan(schema, 4.0, users=20_000, ask=asked)
+    (part,) = plan.parts
+    assert [str(question) for question in part.questions] == asked
+    assert len(set(plan.predicted.values())) == 1
+    words = ["abba"] * 10_000 + ["deaf"] * 6_000 + ["bad"] * 3_000 + ["cabbed"] * 1_000
+    tally = plan.tally(plan.randomize({"word": words}, seed=1))
+    found = plan.estimate(tally)
+    assert found["top(word, 2)"].item_names == ("abba", "deaf")
+    assert found["top(word, 8)"].item_names == ("abba", "deaf", "bad", "cabbed")
+    assert found["top(word, 8, 0.2)"].item_names == ("abba", "deaf")
+    assert found.single("top(word, 8, 0.2)").notes[0].startswith("Listed are words that are significantly above 20%")
+    for text in asked:
+        alone = dither.plan(schema, 4.0, users=20_000, ask=[text])
+        (own,), question = alone.parts, alone.parts[0].questions[0]
+        assert own.mechanism == part.mechanism
+        single = own.mechanism.estimate(tally.parts[part.name], question.reading_of(own.mechanism))
+        assert single.value.tolist() == found[text].value.tolist()
+        assert np.array_equal(single.interval(0.95), found[text].interval(0.95))
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_names_with_commas():
+    schema = Schema({"a, b": Text(longest=3), "a": Text(longest=3)})
+    (both, one) = questions(schema, ["top(a, b, 5)", "top(a, 5)"])
+    assert (str(both), both.name, one.name) == ("top(a, b, 5)", "a, b", "a")
+    assert both.means("top( a, b , 5 )")
+    assert not one.means("top(a, b, 5)")
+    assert not one.means("top(a, 0)")

@@ -30,7 +30,7 @@ than about 5 e^(epsilon/2) / (e^epsilon - 1) * 2 sqrt(n) of them is found by any
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -62,13 +62,14 @@ from dither.mechanisms.prefix_search import (
     FALSE,
     PrefixLevels,
     PrefixSearch,
+    SearchedWords,
     SearchResult,
     Support,
     WordEvidence,
     WordIntervals,
     number_of_endings,
 )
-from dither.mechanisms.projective_geometry import best_space
+from dither.mechanisms.projective_geometry import best_space, projective_law, support_of_others
 from dither.mechanisms.search_forecast import SearchForecast
 
 Floats = NDArray[np.float64]
@@ -166,24 +167,13 @@ class HeavyHitters(Mechanism["TopWords"]):
     def law(self) -> TwoLevel:
         """The integers and their meaning, as the sampler and the certificate read them."""
         space = self.levels.space
-        return TwoLevel.fit(
-            self.epsilon,
-            favoured=space.on_hyperplane,
-            outputs=space.size,
-            apart=space.on_hyperplane - space.on_two,
-            inputs=space.size,
-            members=lambda x: space.places(np.full(space.on_hyperplane, x), np.arange(space.on_hyperplane)).tolist(),
-            weights=self.weights,
-        )
+        return projective_law(space, space.size, self.epsilon, self.weights)
 
     @cached_property
     def support(self) -> tuple[Fraction, Fraction]:
         """How likely a report supports its own word, and another one: the latter over the choice of functions."""
-        space = self.levels.space
-        apart = Fraction(
-            space.on_two * self.law.high + (space.on_hyperplane - space.on_two) * self.law.low, self.law.total
-        )
-        return self.law.inside, apart + (self.law.inside - apart) / space.size
+        apart = support_of_others(self.levels.space, self.law)
+        return self.law.inside, apart + (self.law.inside - apart) / self.levels.space.size
 
     @cached_property
     def layout(self) -> HashedReports:
@@ -239,8 +229,8 @@ class TopWords(Estimate):
 
     words: tuple[bytes, ...] = field(default=(), kw_only=True)
     search: SearchResult | None = field(default=None, kw_only=True, repr=False)
-    evidence: WordEvidence | None = field(default=None, kw_only=True, repr=False)
-    codes: TextCodes | None = field(default=None, kw_only=True, repr=False)
+    searched: SearchedWords | None = field(default=None, kw_only=True, repr=False)
+    reading: "WordSearch | None" = field(default=None, kw_only=True, repr=False)
     among: int | None = field(default=None, kw_only=True, repr=False)
 
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
@@ -252,12 +242,20 @@ class TopWords(Estimate):
         """The share above which a word is listed: at most 5% of the listed ones are not above it, on average."""
         return np.nan if self.search is None else self.search.stated
 
+    def as_many(self, count: int, above: float | None = None) -> "TopWords":
+        """Another list from the same search: so many words at most, that are significantly above a share."""
+        if self.searched is None or self.reading is None:
+            return self
+        reading = replace(self.reading, count=count, above=above)
+        return reading.listed(self.searched, self.n, self.guarantee, self.source, self.among)
+
     def share_of(self, words: Sequence[Any]) -> Estimate:
         """The shares of given words, listed or not, from the same reports; each interval holds for its own word."""
-        if self.evidence is None:
+        if self.searched is None or self.reading is None:
             raise ParameterError("there are no reports to read the shares of words from")
+        evidence, codes = self.searched.evidence, self.reading.codes
         texts = list(words)
-        encoded = [self.codes.word(text) if self.codes is not None else text for text in texts]
+        encoded = [codes.word(text) if codes is not None else text for text in texts]
         wrong = [place for place, word in enumerate(encoded) if not isinstance(word, bytes)]
         if wrong or not encoded:
             raise ParameterError(
@@ -266,16 +264,15 @@ class TopWords(Estimate):
                 if wrong
                 else "name at least one word"
             )
-        width = self.evidence.levels.longest
-        domain = Words(self.evidence.levels.symbols, width)
-        value, variance, told = self.evidence.share_of(domain.check(encoded))
+        domain = Words(evidence.levels.symbols, evidence.levels.longest)
+        value, variance, told = evidence.share_of(domain.check(encoded))
         return Estimate(
             value,
             np.sqrt(variance + _unasked(value, told, self.among or self.n)),
             self.n,
             self.guarantee,
             "share of words",
-            None if self.codes is None else tuple(str(self.codes.text(bytes(word))) for word in encoded),
+            None if codes is None else tuple(str(codes.text(bytes(word))) for word in encoded),
             self.source,
             (_SHARES_OF,),
             Bounds(0.0, 1.0),
@@ -307,18 +304,25 @@ class WordSearch:
     def estimate(self, tally: Tally, guarantee: Guarantee, source: str, among: int | None = None) -> TopWords:
         """The list; of the `among` users who might have been asked."""
         evidence = WordEvidence(self.mechanism.levels, self.support, tally.counts)
-        search = PrefixSearch(self.mechanism.levels, MOST_CANDIDATES, self.known, self.above)
-        result = search.run(evidence, self.count, self._fits)
+        searched = PrefixSearch(self.mechanism.levels, MOST_CANDIDATES, self.known).run(evidence)
+        return self.listed(searched, tally.n, guarantee, source, among)
+
+    def listed(
+        self, searched: SearchedWords, n: int, guarantee: Guarantee, source: str, among: int | None = None
+    ) -> TopWords:
+        """The list that is made of what a search came to."""
+        result = searched.listed(self.count, self.above, self._fits)
         listed = result.listed
         value = np.array([each.share for each in listed])
         told = np.array([each.n for each in listed], dtype=np.float64)
         noise = np.array([each.variance for each in listed])
-        extra = noise - self.support.variance(value) / np.maximum(told, 1) + _unasked(value, told, among or tally.n)
+        unasked = _unasked(value, told, among or n)
+        extra = noise - self.support.variance(value) / np.maximum(told, 1) + unasked
         floors = np.array([each.floor for each in listed])
         return TopWords(
             value,
-            np.sqrt(noise + _unasked(value, told, among or tally.n)),
-            tally.n,
+            np.sqrt(noise + unasked),
+            n,
             guarantee,
             "share of the most frequent words",
             source=source,
@@ -328,8 +332,8 @@ class WordSearch:
             rule=WordIntervals(value, told, np.maximum(extra, 0.0), floors, self.support) if listed else None,
             words=tuple(each.word for each in listed),
             search=result,
-            evidence=evidence,
-            codes=self.codes,
+            searched=searched,
+            reading=self,
             among=among,
         )
 

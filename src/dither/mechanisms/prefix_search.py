@@ -20,23 +20,41 @@ ones that collide stay as noise, whose variance is bounded and added.
 given the candidates, the reports of the level and of all after it are fresh, and testing each candidate is honest
 whatever the search did. Candidates are in families: the words of one length, and the words of a known dictionary. The
 latter has half of the error, and all lengths have the same part of it: a short word has few rivals, and needs less
-evidence. The list is that of Benjamini and Hochberg, with weights by the family and by the prefix that a word extends
-(Genovese, Roeder and Wasserman 2006): the longest one of which the expected part that is false is at most what was
-stated. It takes the counts of different words for independent. Those of any two are uncorrelated, as any two
-hyperplanes share as many points.
+evidence. Within a family evidence is weighed (Genovese, Roeder and Wasserman 2006), by what is known before the reports
+that test it: a word by the prefix that it extends, and one of a dictionary by its place in it (`dictionary_weights`).
 
-False is a word whose share is not above a *stated share* theta. As shares add up to one, at most 1/theta words can be
-near it, and the chance to be listed is convex in the share: so of m candidates at most m P(s | 0) + min(m, 1/theta)
-P(s | theta) false ones are expected to have a count of s or more. P is the binomial law of the reports.
+**False discoveries.** A candidate's *false* number v is the largest number of false ones that may be expected, in all
+families, to look as good. A list is *self-consistent* (Blanchard and Roquain 2008) if each word on it has v at most
+.05 times the length of the list *as it is handed out*. Then at most .05 of it are false on average: let R be its
+length with word i at its best, which the count of i does not move. Where i is listed, the list has that length. So
+
+    E[false / length] = sum over false i of E[ P(v_i <= .05 R) / R ] <= sum over families of .05 / parts <= .05.
+
+Benjamini and Hochberg's is the longest such list. At most `count` words are handed out, those with the largest shares,
+and they are no sample of the longest list: false words with large shares are long ones, about which few reports tell.
+So v is compared with the length of what is handed out, and what is no text in its one form (`fits`) is struck off
+before, not after. All of this takes counts of different words for independent. Those of any two are uncorrelated, as
+any two hyperplanes share as many points.
+
+False is a word whose share is not above a *stated share* theta. The chance to be listed is convex in the share: one
+with the share a theta has at most (1 - a) P(s | 0) + a P(s | theta) for a count of s or more, where P is the binomial
+law of the reports. Each a is at most 1 and, as shares add up to one, all of them to at most 1/theta. So for any of them
+the a times the weights add up to at most C, the sum of the 1/theta largest weights of the m candidates, and with
+
+    v = parts / weight * max( m P(s | 0) / (1 - b),  C P(s | theta) / b )
+
+at most (1 - b) V + b V = V false ones have v <= V, shared by all parts, whatever the weights and the shares are. The
+part b is fixed beforehand: what C has of both together where the weight is 1 and one word is listed.
 
 **Intervals** hold for all candidates at once, so for those that came out on top, too. A word with the share f is given
 a part f / 2 of the miss, and 1/(2 m) of that of its family besides: all of it adds up to at most the whole, because
 shares do. Frequent words have short intervals for that.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +79,8 @@ _FUNCTIONS = 24  # under which a candidate is looked at, without a smaller numbe
 _SETTLED = 0.01  # standard errors by which nothing moves any more
 STATED = 0.25  # standard errors of a share that all reports tell: the share above which a word is listed
 _GRID = 512  # truths that are tried for the lower end of an interval
+_LEAST_PART = 1e-9  # of a family's error, for words that nobody has, and for those at the stated share
+KNOWN_PARTS = 2  # of the error, of which a known dictionary has one
 
 
 @dataclass(frozen=True)
@@ -261,6 +281,17 @@ class _Tested(NamedTuple):
     listed: Listed
 
 
+class _Family(NamedTuple):
+    """Candidates that share a part of the error: so many, of which `own` of the contenders stood out; and weights."""
+
+    words: _Contenders
+    own: NDArray[np.intp]
+    number: int
+    parts: int
+    weights: Floats  # of `own`
+    every: Floats  # those of all candidates, which are 1 on average, each for equally many of them
+
+
 class SearchResult(NamedTuple):
     """What a search found, the largest share first; the stated share; how many candidates of each level there were."""
 
@@ -277,21 +308,19 @@ class PrefixSearch:
     levels: PrefixLevels
     most: int  # candidates of a level
     known: tuple[bytes, ...] = ()
-    above: float | None = None
 
-    def run(self, evidence: WordEvidence, count: int, fits: Callable[[bytes], bool]) -> SearchResult:
-        """The words that are significantly above the stated share, at most `count` of those that `fits` allows."""
-        levels, everything = self.levels, int(evidence.reports.sum())
-        stated = self.above
-        if stated is None:
-            stated = float(STATED * np.sqrt(evidence.support.variance(0.0) / max(everything, 1)))
+    def run(self, evidence: WordEvidence) -> "SearchedWords":
+        """Look for words in the evidence, from which the frequent ones are taken off on the way."""
+        levels = self.levels
         parts = parts_of_error(levels.longest, len(self.known))
-        groups = [_none(evidence), *self._known(evidence)]
-        families = [(each, np.arange(len(each.words)), len(self.known), 2) for each in groups[1:]]
-        for each in groups[1:]:
+        ranked = dictionary_weights(len(self.known))
+        dictionary, families, alike = self._known(evidence, ranked), [], np.ones(1)
+        groups = [_none(evidence), *(each for each, _ in dictionary)]
+        for each, weights in dictionary:
+            families.append(_Family(each, np.arange(len(each.words)), len(self.known), KNOWN_PARTS, weights, ranked))
             for length in range(1, levels.lengths[0] + 1):  # which are looked at in any case
                 own = np.flatnonzero([len(word) == length for word in each.words])
-                families.append((each, own, levels.symbols**length, parts))
+                families.append(_Family(each, own, levels.symbols**length, parts, np.ones(len(own)), alike))
         _settle(evidence, groups)
         starts, weights = np.array([START]), np.ones(1)
         begins: list[bytes] = [b""]
@@ -304,22 +333,19 @@ class PrefixSearch:
             candidates.append(sum(counted.values()))
             for steps, number in counted.items():
                 own = np.flatnonzero([len(word) == before + steps for word in words.words])
-                families.append((words, own, number, parts))
+                families.append(_Family(words, own, number, parts, words.weights[own], weights))
             groups += [words, prefixes]
             _settle(evidence, groups)
             begins, starts, weights = self._chosen(evidence, prefixes, level)
             kept.append(len(begins))
-        tested = [each for family in families for each in _tests(evidence, *family, stated)]
         for each in groups:
             whole = each.functions.stop is None  # and no prefix
             for place in np.flatnonzero(each.heavy).tolist() if whole else ():
                 evidence.heavy[each.words[place]] = float(each.taken[place])
-        found = sorted(_discoveries(tested), key=lambda each: (-each.share, each.word))
-        best = [each for each in found if fits(each.word)][:count]
-        return SearchResult(tuple(best), stated, tuple(candidates), tuple(kept))
+        return SearchedWords(evidence, tuple(families), tuple(candidates), tuple(kept))
 
-    def _known(self, evidence: WordEvidence) -> list[_Contenders]:
-        """The words of the dictionary, which nothing has to be found for, by the level at which they end."""
+    def _known(self, evidence: WordEvidence, weights: Floats) -> list[tuple[_Contenders, Floats]]:
+        """The words of the dictionary, which nothing has to be found for, by the level at which they end; weights."""
         words = np.array(self.known, dtype=f"S{self.levels.longest}") if self.known else np.zeros(0, dtype="S1")
         level_of = self.levels.level_of((codes_of(words) != 0).sum(axis=1)) if self.known else np.zeros(0)
         found = []
@@ -327,7 +353,8 @@ class PrefixSearch:
             own = words[level_of == level]
             functions = slice(self.levels.first_function(level), None)
             states = fingerprints(own, self.levels.longest)
-            found.append(_Contenders(level, functions, evidence.n_from(level), own.tolist(), states, np.ones(len(own))))
+            looked_up = _Contenders(level, functions, evidence.n_from(level), own.tolist(), states, np.ones(len(own)))
+            found.append((looked_up, weights[level_of == level]))
         return found
 
     def _extend(
@@ -399,10 +426,26 @@ def _none(evidence: WordEvidence) -> _Contenders:
     return _Contenders(0, slice(0, None), evidence.n_from(0), [b""], np.array([START]), np.ones(1))
 
 
-def _tests(
-    evidence: WordEvidence, words: _Contenders, own: NDArray[np.intp], number: int, parts: int, stated: float
-) -> list[_Tested]:
-    """The contenders among so many candidates of one family, each with what it would have to be listed with."""
+@dataclass(frozen=True, eq=False)
+class SearchedWords:
+    """What a search came to: the evidence without frequent words, and all candidates, from which lists are made."""
+
+    evidence: WordEvidence
+    families: tuple[_Family, ...]
+    candidates: tuple[int, ...]
+    kept: tuple[int, ...]
+
+    def listed(self, count: int, above: float | None, fits: Callable[[bytes], bool]) -> SearchResult:
+        """The words that are significantly above a share, at most `count` of those that `fits` allows."""
+        support, everything = self.evidence.support, int(self.evidence.reports.sum())
+        stated = float(STATED * np.sqrt(support.variance(0.0) / max(everything, 1))) if above is None else above
+        tested = [each for family in self.families for each in _tests(self.evidence, family, stated)]
+        return SearchResult(tuple(_discoveries(tested, count, fits)), stated, self.candidates, self.kept)
+
+
+def _tests(evidence: WordEvidence, family: _Family, stated: float) -> list[_Tested]:
+    """The contenders of one family, each with what it would have to be listed with."""
+    words, own, number, parts, weights, every = family
     if not own.size:
         return []
     special: Any = require("scipy.special", "fast")
@@ -414,33 +457,94 @@ def _tests(
         hits = np.clip(n * (support.q + (truth + (shares - truth) * wider) * support.gap), 0.5, n)
         return special.betainc(hits, n - hits + 1, support.q + truth * support.gap)
 
-    false = number * chance(0.0)
-    if stated > 0:
-        false += min(number, 1 / stated) * chance(stated)
+    near, shift = largest_weights(every, number, stated), stated / float(np.sqrt(noise))
+    false = parts / weights * false_candidates(chance(0.0), chance(stated), number, near, shift, FALSE / parts)
     variances = support.variance(shares) / n + collisions
     floor = 1 / (2 * parts * number)
     return [
         _Tested(each, Listed(words.words[place], float(share), float(variance), words.n, floor))
-        for place, share, variance, each in zip(
-            own.tolist(), shares, variances, (false * parts / words.weights[own]).tolist(), strict=True
-        )
+        for place, share, variance, each in zip(own.tolist(), shares, variances, false.tolist(), strict=True)
     ]
 
 
-def _discoveries(tested: Sequence[_Tested]) -> list[Listed]:
-    """The longest list of which at most the stated part is expected to be false; each word once."""
+def false_candidates(
+    nobody: Floats, stated: Floats, number: float, near: float, shift: float, allowed: float
+) -> Floats:
+    """How many false ones may look as good, given the chances of a word that nobody has and of one at the stated share.
+
+    There are so many candidates, of which `near` may be at the stated share, `shift` standard errors above nothing.
+    """
+    if not near:
+        return number * nobody
+    limit = threshold(number, near, shift, allowed)
+    expected = number * _upper(limit), near * _upper(limit - shift)
+    part = min(max(expected[1] / sum(expected), _LEAST_PART), 1 - _LEAST_PART)
+    return np.maximum(number * nobody / (1 - part), near * stated / part)
+
+
+@lru_cache(1 << 12)
+def threshold(number: float, near: float, shift: float, allowed: float) -> float:
+    """How many standard errors a word needs for so many candidates to have no more false ones than are allowed.
+
+    >>> round(threshold(475_254, 0, 0.0, 0.05), 2)
+    5.19
+    """
+    low, high = 0.0, 60.0 + shift
+    for _ in range(60):
+        middle = (low + high) / 2
+        false = number * _upper(middle) + near * _upper(middle - shift)
+        low, high = (low, middle) if false < allowed else (middle, high)
+    return high
+
+
+def largest_weights(every: Floats, number: int, stated: float) -> float:
+    """The sum of as many of the largest weights as words may have the stated share, of so many candidates.
+
+    >>> largest_weights(np.array([3.0, 0.5, 0.5, 0.0]), 8, 1 / 3), largest_weights(np.ones(1), 8, 0.0)
+    (6.5, 0.0)
+    """
+    if not stated or not len(every):
+        return 0.0
+    of_each, most = number / len(every), min(number, 1 / stated)
+    taken = np.clip(most - of_each * np.arange(len(every)), 0.0, of_each)
+    return float(taken @ -np.sort(-every))
+
+
+def _upper(x: float) -> float:
+    return math.erfc(x / math.sqrt(2)) / 2
+
+
+def _discoveries(tested: Sequence[_Tested], count: int, fits: Callable[[bytes], bool]) -> list[Listed]:
+    """The longest list, up to `count`, of which at most the stated part is expected to be false; each word once.
+
+    Of more that need no more evidence than its words, those with the largest shares are handed out.
+    """
     best: dict[bytes, _Tested] = {}
     for each in tested:
-        if each.listed.word not in best or each.false < best[each.listed.word].false:
+        if each.false <= FALSE * count and each.false < best.get(each.listed.word, _Tested(np.inf, each.listed)).false:
             best[each.listed.word] = each
-    ranked = sorted(best.values(), key=lambda each: each.false)
-    kept = [rank for rank, each in enumerate(ranked, 1) if each.false <= FALSE * rank]
-    return [each.listed for each in ranked[: kept[-1]]] if kept else []
+    ranked = sorted((each for each in best.values() if fits(each.listed.word)), key=lambda each: each.false)
+    length = max((rank for rank, each in enumerate(ranked[:count], 1) if each.false <= FALSE * rank), default=0)
+    enough = [each.listed for each in ranked if each.false <= FALSE * length]
+    return sorted(enough, key=lambda each: (-each.share, each.word))[:length]
+
+
+def dictionary_weights(number: int) -> Floats:
+    """Of the words of a known dictionary, by their places: half of all is shared alike, half as 1 / place.
+
+    Lists of words are mostly in the order of how frequent these are, elsewhere; and shares fall about as 1 / place
+    (Zipf's law). A list in any other order loses a factor of two at most, which is .16 standard errors.
+
+    >>> dictionary_weights(4).round(2)
+    array([1.46, 0.98, 0.82, 0.74])
+    """
+    places = 1 / np.arange(1, number + 1)
+    return (1 + places / max(places.mean(), 1e-300)) / 2 if number else np.zeros(0)
 
 
 def parts_of_error(longest: int, known: int) -> int:
     """Of how many equal parts of the error the words of one length have one: known words have half of it."""
-    return longest * (2 if known else 1)
+    return longest * (KNOWN_PARTS if known else 1)
 
 
 def kept_prefixes(levels: PrefixLevels, most: int, level: int) -> int:

@@ -95,21 +95,11 @@ class ProjectiveGeometry(Mechanism[Estimate]):
     @cached_property
     def law(self) -> TwoLevel:
         """The integers and their meaning, as the sampler and the certificate read them."""
-        space = self.space
-        return TwoLevel.fit(
-            self.epsilon,
-            favoured=space.on_hyperplane,
-            outputs=space.size,
-            apart=space.on_hyperplane - space.on_two,
-            inputs=self.k,
-            members=lambda x: space.places(np.full(space.on_hyperplane, x), np.arange(space.on_hyperplane)).tolist(),
-            weights=self.weights,
-        )
+        return projective_law(self.space, self.k, self.epsilon, self.weights)
 
     @cached_property
     def reading(self) -> Frequencies:
-        both, one = self.space.on_two, self.space.on_hyperplane - self.space.on_two
-        q = Fraction(both * self.law.high + one * self.law.low, self.law.total)
+        q = support_of_others(self.space, self.law)
         return Frequencies(self.k, self.law.inside, q, supports=self._supports, supported_by=self._supported_by)
 
     def report_worth(self) -> Worths:
@@ -135,6 +125,27 @@ class ProjectiveGeometry(Mechanism[Estimate]):
 
     def _fill(self, reports: NDArray, values: NDArray, tape: Tape, rows: Rows) -> None:
         reports["value"] = self.space.places(values, positions(self.law, tape, rows))
+
+
+def projective_law(
+    space: ProjectiveSpace, hyperplanes: int, epsilon: float, weights: tuple[int, ...] | None
+) -> TwoLevel:
+    """The points of a space, of which those on one of the first so many hyperplanes are favoured."""
+    return TwoLevel.fit(
+        epsilon,
+        favoured=space.on_hyperplane,
+        outputs=space.size,
+        apart=space.on_hyperplane - space.on_two,
+        inputs=hyperplanes,
+        members=lambda x: space.places(np.full(space.on_hyperplane, x), np.arange(space.on_hyperplane)).tolist(),
+        weights=weights,
+    )
+
+
+def support_of_others(space: ProjectiveSpace, law: TwoLevel) -> Fraction:
+    """How likely a report is on a hyperplane that is not its own."""
+    both, one = space.on_two, space.on_hyperplane - space.on_two
+    return Fraction(both * law.high + one * law.low, law.total)
 
 
 def best_space(k: int, epsilon: float) -> ProjectiveSpace:

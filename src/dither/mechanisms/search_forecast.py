@@ -27,12 +27,24 @@ from numpy.typing import NDArray
 
 from dither.core.confidence import beyond
 from dither.kernels.word_hashing import codes_of, fingerprints
-from dither.mechanisms.prefix_search import FALSE, STATED, PrefixLevels, Support, kept_prefixes, parts_of_error
+from dither.mechanisms.prefix_search import (
+    FALSE,
+    KNOWN_PARTS,
+    STATED,
+    PrefixLevels,
+    Support,
+    dictionary_weights,
+    kept_prefixes,
+    largest_weights,
+    parts_of_error,
+    threshold,
+)
 
 Floats = NDArray[np.float64]
 
 LIKELY, UNLIKELY = 0.9, 0.05
 _ROUNDS = 6  # of working out how many words stand out
+_WEIGHTS = 24  # of known words for which it is worked out, and between which it is interpolated
 
 
 class Forecast(NamedTuple):
@@ -85,22 +97,23 @@ class SearchForecast:
         """The reports about words that end at a level."""
         return self.reports * sum(self.levels.functions[level:]) / sum(self.levels.functions)
 
-    def _threshold(self, number: int, reports: float, listed: float, parts: int) -> float:
-        """The share from which on a word is listed, of so many candidates with a part of the error between them."""
+    def _threshold(self, number: int, reports: float, listed: float, weight: float | None = None) -> float:
+        """The share from which on a word is listed, of so many candidates of one length; known words have a weight."""
         error, stated = self._error / math.sqrt(reports), self.stated
-        near = min(number, 1 / stated) if stated > 0 else 0.0
-        allowed = FALSE / parts * max(listed, 1.0)
-        low, high = 0.0, 60.0
-        for _ in range(60):
-            t = (low + high) / 2
-            false = number * _upper(t) + near * _upper(t - stated / error)
-            low, high = (low, t) if false < allowed else (t, high)
-        return high * error
+        every = np.ones(1) if weight is None else dictionary_weights(number)
+        parts = parts_of_error(self.levels.longest, self.known) if weight is None else KNOWN_PARTS
+        allowed = FALSE / parts * max(listed, 1.0) * (1.0 if weight is None else weight)
+        return threshold(number, largest_weights(every, number, stated), stated / error, allowed) * error
 
-    def _significant(self, shares: Floats, number: int, reports: float, listed: float, known: bool = False) -> Floats:
-        error = np.sqrt(self.support.variance(shares) / reports)
-        parts = 2 if known else parts_of_error(self.levels.longest, self.known)
-        return _normal((shares - self._threshold(number, reports, listed, parts)) / error)
+    def _significant(self, shares: Floats, reports: float, limits: Floats | float) -> Floats:
+        return _normal((shares - limits) / np.sqrt(self.support.variance(shares) / reports))
+
+    def _known_thresholds(self, places: NDArray[np.intp], reports: float, listed: float) -> Floats:
+        """Of known words the shares from which on they are listed, by their places in the dictionary."""
+        weights = dictionary_weights(self.known)
+        grid = np.geomspace(weights.min(), weights.max(), _WEIGHTS)
+        limits = [self._threshold(self.known, reports, listed, weight) for weight in grid.tolist()]
+        return np.interp(np.log(weights[places]), np.log(grid), limits)
 
     def _reached(self, level: int, prefixes: Sequence[Floats]) -> Floats | float:
         """How likely all prefixes before a level are kept, which these shares of users have."""
@@ -118,7 +131,8 @@ class SearchForecast:
         """Of a word of this length, if nobody has another one that begins like it."""
         level = int(self.levels.level_of(np.array([length]))[0])
         own = np.array([share])
-        significant = self._significant(own, self._candidates(length), self._from(level), 1.0)
+        limit = self._threshold(self._candidates(length), self._from(level), 1.0)
+        significant = self._significant(own, self._from(level), limit)
         return float((significant * self._reached(level, [own] * level))[0])
 
     def _smallest(self, length: int, wanted: float) -> float:
@@ -133,9 +147,9 @@ class SearchForecast:
         return self._smallest(length, LIKELY)
 
     def smallest_known(self, level: int, number: int) -> float:
-        """The same of one of so many known words that ends at a level."""
+        """The same of one of so many known words that ends at a level, with the weight of an average one."""
         error = self._error / math.sqrt(self._from(level))
-        return self._threshold(number, self._from(level), 1.0, 2) + beyond(1 - LIKELY) * error
+        return self._threshold(number, self._from(level), 1.0, 1.0) + beyond(1 - LIKELY) * error
 
     def smallest(self) -> Forecast:
         """What is known whoever the users are."""
@@ -153,7 +167,8 @@ class SearchForecast:
         lengths = np.where(unknown, self.levels.longest, lengths)
         level_of = self.levels.level_of(lengths)
         behind = self._behind(words, shares, unknown, lengths)
-        looked_up = np.isin(words, np.array(known, dtype=words.dtype)) if len(known) else np.zeros(len(words), bool)
+        place_of = {word: place for place, word in enumerate(known)}
+        places = np.array([place_of.get(word, -1) for word in words.tolist()], dtype=np.intp)
         groups = [(length, lengths == length) for length in np.unique(lengths).tolist()]
         reached = {
             length: self._reached(int(level_of[own][0]), [each[own] for each in behind]) for length, own in groups
@@ -162,14 +177,13 @@ class SearchForecast:
         for _ in range(_ROUNDS):
             for length, own in groups:
                 reports = self._from(int(level_of[own][0]))
-                chances[own] = reached[length] * self._significant(
-                    shares[own], self._candidates(length), reports, listed
-                )
-            for level in np.unique(level_of[looked_up]).tolist():
-                own = looked_up & (level_of == level)
-                found = self._significant(shares[own], max(self.known, 1), self._from(level), listed, known=True)
-                chances[own] = np.maximum(chances[own], found)
-            listed = float(chances.sum())
+                limit = self._threshold(self._candidates(length), reports, listed)
+                chances[own] = reached[length] * self._significant(shares[own], reports, limit)
+            for level in np.unique(level_of[places >= 0]).tolist():
+                own, reports = (places >= 0) & (level_of == level), self._from(level)
+                limits = self._known_thresholds(places[own], reports, listed)
+                chances[own] = np.maximum(chances[own], self._significant(shares[own], reports, limits))
+            listed = min(float(chances.sum()), float(count))
         top = np.argsort(-shares, kind="stable")[:count]
         recall = float(chances[top].sum()) / len(top)
         return self.smallest()._replace(recall=recall, listed=min(float(count), listed))
@@ -187,10 +201,6 @@ class SearchForecast:
                 behind[on] = np.bincount(place, weights=shares[on])[place]
             found.append(behind)
         return found
-
-
-def _upper(x: float) -> float:
-    return math.erfc(x / math.sqrt(2)) / 2
 
 
 def _normal(x: Floats) -> Floats:

@@ -90,14 +90,13 @@ class Part(NamedTuple):
         if domain.kind == RECORDS:
             all_asked = domain.d == len(self.questions) > 1
             return domain.numeric and all_asked and asked == {UnitInterval()}
+        answered_together = asked == {domain} and len({question.together for question in self.questions}) == 1
         if domain.kind == SPARSE:
-            told = {question.needs for question in self.questions} <= set(reading.statistics)
-            return told and asked == {domain} and len({question.together for question in self.questions}) == 1
+            return answered_together and {question.needs for question in self.questions} <= set(reading.statistics)
         table = self.table
         if domain.kind == CATEGORIES and table is not None:
             return domain == table.domain and self.mechanism.along(table.shape, (0,)) is not None
-        told = self.forms[0].needs in self.mechanism.statistics
-        return told and asked == {domain} and len(self.questions) == 1
+        return answered_together and {form.needs for form in self.forms} <= set(self.mechanism.statistics)
 
     def encode(self, columns: Mapping[str, Any], users: int, invalid: str) -> NDArray:
         """What its mechanism takes, for each row of a table."""

@@ -18,6 +18,7 @@ from dither.errors import ParameterError
 from dither.questions.derived import Derived, Users
 from dither.questions.keys import PresenceOf, variances_of_keys
 from dither.questions.question import CollectedUsers, Expected, Floats, Question, Whole
+from dither.questions.ranking import means_the_same, name_and_numbers
 from dither.schema import Attribute, Schema
 
 USUAL = 10
@@ -72,22 +73,16 @@ class TopOf(Derived[Estimate]):
 
     @classmethod
     def read(cls, schema: Schema, inside: str) -> Self | None:
-        name, comma, number = (part.strip() for part in inside.rpartition(","))
-        if not comma:
-            name, number = number, str(USUAL)
+        name, numbers = name_and_numbers(schema, inside)
         if name not in schema or not cls.asks(schema[name]):
             return None
-        keys = schema[name].d  # type: ignore[union-attr]
+        keys, number = schema[name].d, ",".join(numbers) or str(USUAL)  # type: ignore[union-attr]
         if not (number.isascii() and number.isdigit() and 1 <= int(number) <= min(keys, MOST)):
             raise ParameterError(f"top asks for a number of keys from 1 to {min(keys, MOST)}, as in top({name}, 3)")
         return cls(name, schema[name], count=int(number))
 
     def means(self, text: str) -> bool:
-        """Spaces do not matter, and a missing number is the usual one."""
-        statistic, _, rest = text.strip().partition("(")
-        name, _, number = (part.strip() for part in rest.removesuffix(")").rpartition(","))
-        wanted = (name, number) if name else (number, str(USUAL))
-        return statistic.strip() == self.statistic and wanted == (self.name, str(self.count))
+        return means_the_same(self, text)
 
     @property
     def shape(self) -> tuple[int]:

@@ -24,14 +24,13 @@ from dither.errors import ParameterError
 from dither.mechanisms.heavy_hitters import TopWords, WordSearch, first_length
 from dither.mechanisms.prefix_search import FALSE
 from dither.questions.question import Floats, Question, Whole
+from dither.questions.ranking import means_the_same, name_and_numbers
 from dither.schema import Attribute, Schema
 from dither.utility.population import Population
 
 USUAL = 20
 MOST = 1000
-_INSIDE = re.compile(
-    r"(?P<name>.*?)\s*(?:,\s*(?P<count>[0-9]+)\s*(?:,\s*(?P<above>[0-9]*\.?[0-9]+(?:e-?[0-9]+)?))?\s*)?"
-)
+_NUMBERS = re.compile(r"(?:(?P<count>[0-9]{1,9})(?:,(?P<above>[0-9]*\.?[0-9]+(?:e-?[0-9]+)?))?)?")
 
 
 @dataclass(frozen=True)
@@ -72,15 +71,13 @@ class TopWordsOf(Question[TopWords]):
 
     @classmethod
     def read(cls, schema: Schema, inside: str) -> Self | None:
-        inside = inside.strip()
-        found = _INSIDE.fullmatch(inside)
-        name = inside if inside in schema or found is None else found["name"]
+        name, numbers = name_and_numbers(schema, inside)
         if name not in schema or not cls.asks(schema[name]):
             return None
-        said = {} if name == inside or found is None else found.groupdict()
-        count = int(said.get("count") or USUAL)
-        above = None if said.get("above") is None else float(said["above"])
-        if not 1 <= count <= MOST or (above is not None and not 0 <= above < 1):
+        found = _NUMBERS.fullmatch(",".join(numbers))
+        count = int((found and found["count"]) or USUAL)
+        above = float(found["above"]) if found and found["above"] else None
+        if found is None or not 1 <= count <= MOST or (above is not None and not 0 <= above < 1):
             raise ParameterError(
                 f"top asks for a number of words from 1 to {MOST}, and for a share from 0 to 1 that they are above, as "
                 f"in top({name}, 20) or top({name}, 20, 0.001)"
@@ -88,12 +85,7 @@ class TopWordsOf(Question[TopWords]):
         return cls(name, schema[name], count=count, above=above)
 
     def means(self, text: str) -> bool:
-        """Spaces do not matter, and a missing number is the usual one."""
-        statistic, _, rest = text.strip().partition("(")
-        if statistic.strip() != self.statistic or not rest.endswith(")"):
-            return False
-        asked = self.read(Schema({self.name: self.attribute}), rest.removesuffix(")"))
-        return asked is not None and str(asked) == str(self)
+        return means_the_same(self, text)
 
     # What a mechanism takes --------------------------------------------------------------------------------------
 
@@ -113,6 +105,14 @@ class TopWordsOf(Question[TopWords]):
     def reading_of(self, mechanism: Mechanism) -> WordSearch:
         own: Any = mechanism
         return own.search(self.count, self.known, self.above, self.attribute.codes)
+
+    @property
+    def together(self) -> str:
+        """One collection answers for any number of words, above any share."""
+        return self.name
+
+    def select(self, own: TopWords, place: int, count: int) -> TopWords:
+        return own.as_many(self.count, self.above) if place else own
 
     # What it costs -----------------------------------------------------------------------------------------------
 
@@ -181,13 +181,14 @@ class TopWordsOf(Question[TopWords]):
 
     def search_table(self, estimate: TopWords) -> TextTable | None:
         """Prefixes of which length, by whose reports; how many were looked at, and how many were worth extending."""
-        if estimate.search is None or estimate.evidence is None:
+        if estimate.searched is None:
             return None
-        lengths, candidates, kept = estimate.evidence.levels.lengths, estimate.search.candidates, estimate.search.kept
+        evidence, candidates, kept = estimate.searched.evidence, estimate.searched.candidates, estimate.searched.kept
+        lengths = evidence.levels.lengths
         return TextTable(
             {
                 f"first {self.attribute.codes.units}": list(lengths),
-                "reports": [estimate.evidence.n_at(level) for level in range(len(lengths))],
+                "reports": [evidence.n_at(level) for level in range(len(lengths))],
                 "looked at": [*candidates, *[0] * (len(lengths) - len(candidates))],
                 "extended": [*kept, *[0] * (len(lengths) - len(kept))],
             }
