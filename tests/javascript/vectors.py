@@ -23,6 +23,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ import numpy as np
 import dither
 from dither.collect.sealed_reports import HEAD_BYTES, Head, SealedFormat, key_id, sealing_info
 from dither.core.domains import CATEGORIES, NUMBERS, RECORDS, SPARSE, WORDS
+from dither.core.lattice import split
 from dither.core.mechanism import Mechanism
 from dither.core.sparse_domain import Sparse
 from dither.errors import DitherError
@@ -41,6 +43,7 @@ from dither.mechanisms import load
 from dither.planning import device_plan
 from dither.planning.plan_files import digest
 from dither.privacy.ledger.prompt import canonical
+from dither.testing.short_tapes import _words_that_matter, lanes, short_sparse, with_short_weights
 from dither.schema import Categorical, KeyValue, Numeric, Ordinal, Public, Schema, Text
 from dither.wire import BatchFormat
 
@@ -340,6 +343,107 @@ def kept_and_said(stored: dict[str, Any], value: Any, seed: int) -> list[str]:
     return [rows.astype(_little(mechanism)).tobytes().hex() for rows in (kept, said)]
 
 
+# The exact channel -------------------------------------------------------------------------------------------------------
+
+SHORT = 8  # bits of a word, where all tapes of such words are few enough
+MOST_TAPES = 16  # bits of a tape
+
+
+def channels() -> list[dict[str, Any]]:
+    """Small mechanisms with short weights, and the exact probability of each report, as the certificate states it.
+
+    The client's sampler runs over all tapes of short words, and must give these fractions. Where words do not matter
+    (signs that have nothing to round), `varied` says which do, as in the contract suite; all others are zero then.
+    """
+    return [row for stored in small_mechanisms() for row in _laws(stored)]
+
+
+def small_mechanisms() -> list[dict[str, Any]]:
+    names = {each["mechanism"] for each in mechanisms()} - {"HDG", "TDG", "CALM", "LHIO", "MSW", "Uniform"}
+    kinds = [(name, example) for name in sorted(names) for example in dither.registry[name].examples]
+    return [dither.registry[name](**example).to_dict() for name, example in kinds]
+
+
+def _laws(stored: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    mechanism = loaded(stored)
+    if "SquareWave" in str(stored.get("asked")):  # its row is stated for 64-bit words, whose rounding is finer
+        return
+    if mechanism.takes == SPARSE:
+        yield from _sparse_laws(mechanism)
+        return
+    short, bits = mechanism.shortened(1 << SHORT), SHORT
+    if short is None or sum(lanes(short, bits).values()) * bits > MOST_TAPES:
+        short, bits = with_short_weights(mechanism)
+    if short is None:
+        return
+    words = sum(lanes(short, bits).values()) * bits
+    inputs = short.inputs()
+    channel, domain = short.channel(), short.reading.domain
+    chosen = sorted({0, 1, len(inputs) - 1}) if words <= 12 else [len(inputs) - 1]
+    for x in chosen:
+        yield _channel(short, bits, inputs[x], None, _law(short, bits, lambda tag, x=x: channel.given(x, tag), lambda x=x: channel.row(x)))
+    window: Any = getattr(short, "window", None)
+    if domain.kind == NUMBERS and window is not None:  # between two lattice points, where the coin of the rounding falls
+        value = 0.3
+        lower, rest, digits = (int(np.ravel(each)[0]) for each in split(np.array([value]), window.steps, bits))
+        share = Fraction(rest, 1 << digits)
+        rows = window.law.row(lower), window.law.row(lower + 1)
+        law = {f"{y:0{2 * short.dtype.itemsize}x}": (1 - share) * a + share * b for y, (a, b) in enumerate(zip(*rows, strict=True))}
+        yield _channel(short, bits, value, None, law)
+
+
+def _sparse_laws(mechanism: Any) -> Iterator[dict[str, Any]]:
+    domain = mechanism.domain
+    for number in (0, domain.size - 1):
+        vector = {key: float(sign) for key, sign in domain.vector(number).items()}
+        short, bits, varied = _few_tapes(mechanism, vector)
+        if number == 0 and bits * sum(map(len, varied.values())) > 12:
+            continue
+        channel = short.channel()
+        law = _law(short, bits, lambda tag: channel.given(number, tag), lambda: channel.row(number))  # noqa: B023
+        yield _channel(short, bits, [[key, sign] for key, sign in vector.items()], varied, law)
+
+
+def _few_tapes(mechanism: Any, vector: dict[int, float]) -> tuple[Any, int, dict[Any, tuple[int, ...]]]:
+    """As `short_sparse`, with shorter words: each tape takes the client longer than NumPy, which runs all at once."""
+    for rejecting in (True, False):
+        for bits in range(SHORT, 1, -1):
+            small = mechanism.shortened(1 << bits, rejecting)
+            if small is not None:
+                varied = _words_that_matter(small, bits, vector)
+                if sum(map(len, varied.values())) * bits <= MOST_TAPES:
+                    return small, bits, varied
+    return short_sparse(mechanism, vector)
+
+
+def _law(mechanism: Any, bits: int, given: Callable[[int], list[Any]], row: Callable[[], list[Any]]) -> dict[str, Fraction]:
+    """The probability of each report, by its bytes."""
+    if "seed" not in (mechanism.dtype.names or ()):
+        reports = mechanism.outputs().astype(_little(mechanism))
+        return {report.tobytes().hex(): Fraction(odds) for report, odds in zip(reports, row(), strict=True)}
+    size = mechanism.dtype.itemsize - 8
+    return {
+        (seed.to_bytes(8, "little") + value.to_bytes(size, "little")).hex(): Fraction(odds) / (1 << bits)
+        for seed in range(1 << bits)
+        for value, odds in enumerate(given(seed))
+    }
+
+
+def _channel(mechanism: Mechanism, bits: int, value: Any, varied: Any, law: dict[str, Fraction]) -> dict[str, Any]:
+    kept = {report: odds for report, odds in law.items() if odds}
+    assert sum(kept.values()) == 1
+    whole = math.lcm(*(odds.denominator for odds in kept.values()))
+    return {
+        "mechanism": mechanism.to_dict(),
+        "bits": bits,
+        "tapes": bits * sum(map(len, varied.values()) if varied is not None else lanes(mechanism, bits).values()),
+        "value": np.asarray(value).tolist() if not isinstance(value, list | bytes) else list(value),
+        "varied": None if varied is None else {str(lane): list(columns) for lane, columns in varied.items()},
+        "law": {report: str(odds * whole) for report, odds in kept.items()},
+        "whole": str(whole),
+    }
+
+
 # Plans -----------------------------------------------------------------------------------------------------------------
 
 ODD = "größe \U0001f4a1"
@@ -618,6 +722,7 @@ def vectors() -> dict[str, Any]:
         "mechanisms": kinds,
         "draws": [vector for number, stored in enumerate(kinds) for vector in draws(stored, number)],
         "responses": [vector for number, stored in enumerate(kinds) for vector in responses(stored, number)],
+        "channels": channels(),
         "plans": {name: plan_text(name) for name in plan_names()},
         "reports": [vector for name in plan_names() for vector in plan_vectors(name)],
         "hashes": hashes(),

@@ -141,10 +141,17 @@ export class Ledger {
 /** What is sent of a book, which is changed: the rules of Python's ledger, within one transaction of the store. */
 export function answered(book, plan, record, { period, once = false } = {}) {
   const question = prompt(plan, record);
+  if (book.frozen?.includes(plan.hash)) return lastReports(book.answers[plan.hash]); // what is new could not be remembered
   const rounds = plan.schedule.periods !== null;
   const own = rounds ? inRound(book, plan, question, plan.roundOf(period)) : atAnyTime(book, plan, question, period, once);
   book.paid[plan.hash] = Math.max(book.paid[plan.hash] ?? 0, ...Object.values(book.answers[plan.hash]).map((answer) => answer.round));
   return own;
+}
+
+function lastReports(answers) {
+  const last = Math.max(...Object.values(answers).map((answer) => answer.number ?? 0));
+  const sent = Object.entries(answers).filter(([, answer]) => answer.report && (answer.number ?? 0) === last);
+  return new Map(sent.map(([number, { report }]) => [Number(number), report]));
 }
 
 function atAnyTime(book, plan, question, period, once) {

@@ -348,9 +348,8 @@ function hybrid(r, { epsilon }) {
   const [signHigh, signLow, high, low, width, steps, share] = r.weights(7);
   const coin = 1n << 32n;
   if (share > coin) throw wrong(`${r.what}: the share is out of range`);
-  const sign = makeWindow(r.what, [signHigh, signLow, 1n, 1n], { epsilon });
-  const wide = makeWindow(r.what, [high, low, width, steps], { epsilon });
-  const branches = [...(share < coin ? [sign] : []), ...(share ? [wide] : [])];
+  const laws = [...(share < coin ? [[signHigh, signLow, 1n, 1n]] : []), ...(share ? [[high, low, width, steps]] : [])];
+  const branches = laws.map((law) => makeWindow(r.what, law, { epsilon })); // what has no share is left out
   let [numerator, denominator] = [coin - share, coin];
   while (denominator > 1n && !(numerator & 1n)) [numerator, denominator] = [numerator >> 1n, denominator >> 1n];
   return {

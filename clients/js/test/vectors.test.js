@@ -1,0 +1,35 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { mechanism } from "../src/mechanisms.js";
+import { someChannels, vectors } from "./files.js";
+import { runChannels } from "./run_channels.js";
+import { runVectors } from "./run_vectors.js";
+
+const file = vectors();
+
+test("the shared vectors give the same bytes as in Python", async () => {
+  const { run, wrong } = await runVectors(file);
+  assert.deepEqual(wrong.slice(0, 5), []);
+  assert.ok(run >= 5000, `only ${run}`);
+});
+
+test("over all tapes of short words the sampler has the certified probabilities", () => {
+  const { run, wrong } = runChannels(someChannels(file.channels));
+  assert.deepEqual(wrong, []);
+  assert.ok(run >= 30);
+});
+
+test("a sampler that is off by one, or by one per cent, is noticed", async () => {
+  const few = file.channels.filter(({ mechanism: { mechanism: name }, tapes }) => name === "GRR" && tapes <= 8);
+  const shifted = (stored, where) => {
+    const made = mechanism(stored, where);
+    return { ...made, draw: (x, tape) => ({ value: made.draw(x, tape).value % (stored.k - 1) }) };
+  };
+  const changed = (stored, where) => {
+    const [a, b] = stored.weights.map(Number);
+    return mechanism({ ...stored, epsilon: 20, weights: [a + 1, b] }, where);
+  };
+  for (const mutant of [shifted, changed]) assert.equal(runChannels(few, mutant).wrong.length, few.length);
+  const broken = { ...file, draws: file.draws.map(([number, value, seed, overrides, report]) => [number, value, seed + 1, overrides, report]) };
+  assert.ok((await runVectors(broken)).wrong.length > 2000);
+});
