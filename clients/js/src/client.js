@@ -56,6 +56,7 @@ export class Client {
     this.plan = plan;
     this.store = store;
     this.network = network;
+    this.left = []; // what waits, as far as this page knows: a closing page cannot look into its store any more
   }
 
   /**
@@ -216,13 +217,15 @@ export class Client {
     await this.store.change((state) => {
       if (!has(state)) state.batches.push({ plan: plan.hash, round, key, body, sealed: !!this.network?.shuffler, refusal: null });
     });
+    await this.waiting();
   }
 
   // Sending -------------------------------------------------------------------------------------------------------------
 
   /** What is still to be sent, and can be from here. */
-  waiting() {
-    return this.store.change(({ batches }) => batches.filter(({ body, refusal }) => body && !refusal));
+  async waiting() {
+    this.left = await this.store.change(({ batches }) => batches.filter(({ body, refusal }) => body && !refusal));
+    return this.left;
   }
 
   /** How many batches are still to be sent. */
@@ -232,7 +235,7 @@ export class Client {
 
   /** Start requests for all that waits, as the page closes. Whether they arrived is known at the next start. */
   async beacon() {
-    await Promise.allSettled((await this.waiting()).map((batch) => this.post(batch)));
+    await Promise.allSettled(this.left.map((batch) => this.post(batch)));
   }
 
   /** Send what waits, for so many seconds at most; a first try is always made. */
@@ -242,7 +245,7 @@ export class Client {
     const told = { batches: 0, accepted: 0, rejected: {}, duplicates: 0, refused: 0, pending: 0, trouble: "" };
     const settle = (batch, change) => this.store.change(({ batches }) => void Object.assign(batches.find(({ key }) => key === batch.key) ?? {}, change));
     let failures = 0;
-    const left = await this.waiting();
+    const left = [...(await this.waiting())];
     while (left.length) {
       const [batch] = left;
       const answer = await this.post(batch);

@@ -285,3 +285,19 @@ test("public values that name no group are refused by name, and the value is not
   await assert.rejects(device.report({ budget: "s3cr3t" }), (error) => error instanceof ClientError && /budget/.test(error.message) && !/s3cr3t/.test(error.message));
   assert.match((await device.report({ budget: "open", job: "nurse" })).part, /\[budget=open\]$/);
 });
+
+test("the types name what there is", async () => {
+  const { readFileSync } = await import("node:fs");
+  const { at } = await import("./files.js");
+  const text = readFileSync(at("src/index.d.ts"), "utf8");
+  const inside = /export class Client \{(.*?)\n\}/s.exec(text)[1];
+  const methods = [...inside.matchAll(/^ {2}(\w+)\(/gm)].map(([, name]) => name);
+  assert.ok(methods.length >= 8);
+  for (const name of methods) assert.equal(typeof Client.prototype[name], "function", name);
+  const told = client(PLAN).explain();
+  const explained = /interface Explanation \{(.*?)\n\}/s.exec(text)[1];
+  assert.deepEqual([...explained.matchAll(/^ {2}(\w+)\??:/gm)].map(([, name]) => name).sort(), Object.keys(told).sort());
+  const report = await client(PLAN).report({});
+  const reported = /interface Report \{(.*?)\n\}/s.exec(text)[1];
+  assert.deepEqual([...reported.matchAll(/^ {2}(\w+)\??:/gm)].map(([, name]) => name).sort(), Object.keys(report).sort());
+});
