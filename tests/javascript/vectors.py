@@ -7,9 +7,9 @@
 lane, row, attempt and place. Both languages compute it, so that a vector need not list words. What it lists are the
 words that were put in the place of some: these make the cases that chance never meets.
 
-**Edges.** A report is a step function of each word. Between two words with different outcomes (another report, or a word
-rejected) there are two neighbours with different outcomes, which 64 halvings find, whatever the mechanism does with its
-words. So every threshold that a vector comes near is tested on both sides, and words are rejected once, twice and more.
+**Edges.** A report is a step function of each word. Between two words with different outcomes (another report, or a
+word rejected) there are two neighbours with different outcomes, which 64 halvings find, whatever a mechanism does with
+its words. So every threshold that a vector comes near is tested on both sides, and words are rejected once and again.
 
 **What is stored** is the input and the outcome; `recomputed` runs the inputs again, so a test can tell what is stale
 without looking for edges anew.
@@ -43,8 +43,8 @@ from dither.mechanisms import load
 from dither.planning import device_plan
 from dither.planning.plan_files import digest
 from dither.privacy.ledger.prompt import canonical
-from dither.testing.short_tapes import _words_that_matter, lanes, short_sparse, with_short_weights
 from dither.schema import Categorical, KeyValue, Numeric, Ordinal, Public, Schema, Text
+from dither.testing.short_tapes import _words_that_matter, lanes, short_sparse, with_short_weights
 from dither.wire import BatchFormat
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ ALL = (1 << 64) - 1
 Override = list[Any]  # labels of the tape, lane, row, attempt, place, and the word in hexadecimal digits
 
 
-# Words -----------------------------------------------------------------------------------------------------------------
+# Words --------------------------------------------------------------------------------------------------------------
 
 
 def word_at(address: str) -> int:
@@ -112,7 +112,7 @@ def unlisted(stored: list[list[str]]) -> dict[str, int]:
     return {address: int(word, 16) for address, word in stored}
 
 
-# Mechanisms ------------------------------------------------------------------------------------------------------------
+# Mechanisms ---------------------------------------------------------------------------------------------------------
 
 
 def mechanisms() -> list[dict[str, Any]]:
@@ -343,7 +343,7 @@ def kept_and_said(stored: dict[str, Any], value: Any, seed: int) -> list[str]:
     return [rows.astype(_little(mechanism)).tobytes().hex() for rows in (kept, said)]
 
 
-# The exact channel -------------------------------------------------------------------------------------------------------
+# The exact channel --------------------------------------------------------------------------------------------------
 
 SHORT = 8  # bits of a word, where all tapes of such words are few enough
 MOST_TAPES = 16  # bits of a tape
@@ -378,17 +378,29 @@ def _laws(stored: dict[str, Any]) -> Iterator[dict[str, Any]]:
         return
     words = sum(lanes(short, bits).values()) * bits
     inputs = short.inputs()
-    channel, domain = short.channel(), short.reading.domain
+    channel: Any = short.channel()
+    domain: Any = short.reading.domain
     chosen = sorted({0, 1, len(inputs) - 1}) if words <= 12 else [len(inputs) - 1]
     for x in chosen:
-        yield _channel(short, bits, inputs[x], None, _law(short, bits, lambda tag, x=x: channel.given(x, tag), lambda x=x: channel.row(x)))
+        yield _channel(
+            short,
+            bits,
+            inputs[x],
+            None,
+            _law(short, bits, lambda tag, x=x: channel.given(x, tag), lambda x=x: channel.row(x)),
+        )
     window: Any = getattr(short, "window", None)
-    if domain.kind == NUMBERS and window is not None:  # between two lattice points, where the coin of the rounding falls
+    if (
+        domain.kind == NUMBERS and window is not None
+    ):  # between two lattice points, where the coin of the rounding falls
         value = 0.3
         lower, rest, digits = (int(np.ravel(each)[0]) for each in split(np.array([value]), window.steps, bits))
         share = Fraction(rest, 1 << digits)
         rows = window.law.row(lower), window.law.row(lower + 1)
-        law = {f"{y:0{2 * short.dtype.itemsize}x}": (1 - share) * a + share * b for y, (a, b) in enumerate(zip(*rows, strict=True))}
+        law = {
+            f"{y:0{2 * short.dtype.itemsize}x}": (1 - share) * a + share * b
+            for y, (a, b) in enumerate(zip(*rows, strict=True))
+        }
         yield _channel(short, bits, value, None, law)
 
 
@@ -416,7 +428,9 @@ def _few_tapes(mechanism: Any, vector: dict[int, float]) -> tuple[Any, int, dict
     return short_sparse(mechanism, vector)
 
 
-def _law(mechanism: Any, bits: int, given: Callable[[int], list[Any]], row: Callable[[], list[Any]]) -> dict[str, Fraction]:
+def _law(
+    mechanism: Any, bits: int, given: Callable[[int], list[Any]], row: Callable[[], list[Any]]
+) -> dict[str, Fraction]:
     """The probability of each report, by its bytes."""
     if "seed" not in (mechanism.dtype.names or ()):
         reports = mechanism.outputs().astype(_little(mechanism))
@@ -444,7 +458,7 @@ def _channel(mechanism: Mechanism, bits: int, value: Any, varied: Any, law: dict
     }
 
 
-# Plans -----------------------------------------------------------------------------------------------------------------
+# Plans --------------------------------------------------------------------------------------------------------------
 
 ODD = "größe \U0001f4a1"
 
@@ -481,18 +495,24 @@ def new_plans() -> dict[str, dither.Plan]:
             "five": Ordinal(18, 99, lattice=5),
         }
     )
-    grouped = Schema({"job": people["job"], "income": people["income"], "country": Public(["DE", "FR", "other"], "other")})
+    grouped = Schema(
+        {"job": people["job"], "income": people["income"], "country": Public(["DE", "FR", "other"], "other")}
+    )
     plan = dither.plan
     return {
         "people-1": plan(people, 1.0, users=200_000, ask=asked),
         "people-4": plan(people, 4.0, users=200_000, ask=asked),
         "delta": plan(Schema({n: people[n] for n in ("age", "job", "sex")}), 0.5, users=100_000, delta=1e-6),
         "several": plan(
-            Schema({f"q{i}": Categorical([f"{i}{j}" for j in range(2 + i % 5)]) for i in range(40)}), 12.0, users=100_000
+            Schema({f"q{i}": Categorical([f"{i}{j}" for j in range(2 + i % 5)]) for i in range(40)}),
+            12.0,
+            users=100_000,
         ),
         "some": plan(Schema({f"n{i}": Numeric(0, 1 + i) for i in range(12)}), 10.0, users=100_000),
         "most": plan(Schema({f"n{i}": Numeric(-1 - i, 1) for i in range(6)}), 14.0, users=100_000),
-        "spaced": plan(spaced, 1.0, users=100_000, ask=[f"ranges({', '.join(spaced)})", *(f"mean({n})" for n in spaced)]),
+        "spaced": plan(
+            spaced, 1.0, users=100_000, ask=[f"ranges({', '.join(spaced)})", *(f"mean({n})" for n in spaced)]
+        ),
         "groups": plan(grouped, 1.0, users={"DE": 5000, "FR": 3000, "other": 2000}),
         "budgets": plan(
             Schema({"job": people["job"], "income": people["income"]}),
@@ -500,7 +520,9 @@ def new_plans() -> dict[str, dither.Plan]:
             users={"careful": 5000, "open": 8000},
             ask=["mean(income)", "histogram(job)"],
         ),
-        "kept": plan(Schema({"job": people["job"], "age": people["age"]}), 4.0, users=50_000, rounds=10, changes=1, first=1.0),
+        "kept": plan(
+            Schema({"job": people["job"], "age": people["age"]}), 4.0, users=50_000, rounds=10, changes=1, first=1.0
+        ),
         "rounds": plan(Schema({"job": people["job"]}), 1.0, users=50_000, rounds=["W1", "W2", "W3"]),
         "phases": plan(Schema({"income": people["income"], "free": Numeric()}), 1.0, users=50_000, phases=2),
         "crowd": plan(Schema({"job": people["job"], "sex": people["sex"]}), users=20_000, central=1.0, delta=1e-8),
@@ -532,7 +554,22 @@ def record_of(stored: Any) -> Any:
     return stored
 
 
-_NOTHING = [None, {"$": "NaN"}, {"$": "Infinity"}, {"$": "-Infinity"}, True, False, "", "x", -1, 10**15, 0.5, [], {}, [1]]
+_NOTHING = [
+    None,
+    {"$": "NaN"},
+    {"$": "Infinity"},
+    {"$": "-Infinity"},
+    True,
+    False,
+    "",
+    "x",
+    -1,
+    10**15,
+    0.5,
+    [],
+    {},
+    [1],
+]
 
 
 def odd_values(attribute: Any, chance: random.Random) -> list[Any]:
@@ -541,11 +578,31 @@ def odd_values(attribute: Any, chance: random.Random) -> list[Any]:
     if kind == "numeric":
         low, high = (-1e9, 1e9) if attribute.open else attribute.span
         inside = [chance.uniform(low, high) for _ in range(6)]
-        near = [math.nextafter(12345.6, 1e9), 12345.6, 50_000.0, 100_000, math.nextafter(1e5, 0), 10.0, 20.5, 0.125, 5e-324]
+        near = [
+            math.nextafter(12345.6, 1e9),
+            12345.6,
+            50_000.0,
+            100_000,
+            math.nextafter(1e5, 0),
+            10.0,
+            20.5,
+            0.125,
+            5e-324,
+        ]
         return [low, high, low - 1, high + 1, *inside, *near, *_NOTHING]
     if kind == "ordinal":
         low, high = attribute.low, attribute.high
-        return [low, high, low - 1, high + 1, high + 0.5, *(chance.randint(low, high) for _ in range(6)), 31, 30, *_NOTHING]
+        return [
+            low,
+            high,
+            low - 1,
+            high + 1,
+            high + 0.5,
+            *(chance.randint(low, high) for _ in range(6)),
+            31,
+            30,
+            *_NOTHING,
+        ]
     if kind in ("categorical", "public"):
         return [*attribute.labels[:6], *_NOTHING, "nurse ", "Nurse"]
     if kind == "keyvalue":
@@ -558,7 +615,19 @@ def odd_values(attribute: Any, chance: random.Random) -> list[Any]:
         odd = [[keys[0], {"$": "NaN"}], [keys[1], 99], [keys[0], 2], ["none", 1], [None, 1], [1.5, 1], [10**9, 1]]
         dense = [0 if place % 50 else 1 for place in range(len(keys))]
         return [*some, odd, dense, *_NOTHING, {str(keys[0]): 2} if names else None]
-    words = ["Straße", " STRASSE\n", "ΟΔΟΣ", "e\u0301", "coffee", "COFFEE ", "a" * 9, "\u0131", "\uab70", "\u1e9e", "\u0130"]
+    words = [
+        "Straße",
+        " STRASSE\n",
+        "ΟΔΟΣ",
+        "e\u0301",
+        "coffee",
+        "COFFEE ",
+        "a" * 9,
+        "\u0131",
+        "\uab70",
+        "\u1e9e",
+        "\u0130",
+    ]
     return [*words, "zo\u00eb", "\u3000tea\x1f", "n\u0000l", "\U0001f4a1", "ab", "x" * 70_000, *_NOTHING]
 
 
@@ -578,7 +647,7 @@ def records(name: str, chance: random.Random) -> Iterator[Any]:
 def reported(name: str, record: Any, seed: int, overrides: list[list[str]]) -> list[Any]:
     """What `fresh_report` makes of a record, by the number of the part; and the batch that is sent."""
     plan, tape = plan_of(name), KnownTape(seed, unlisted(overrides))
-    with mock.patch.object(device_plan.Stream, "secure", lambda: tape):
+    with mock.patch.object(device_plan.Stream, "secure", return_value=tape):
         reports = plan.fresh_report(record_of(record))
     period = plan.schedule.periods[-1] if plan.schedule.repeats else None
     found = {
@@ -612,7 +681,7 @@ def plan_vectors(name: str) -> Iterator[list[Any]]:
                     yield [name, record, seed, forced, *reported(name, record, seed, forced), subjects(name, record)]
 
 
-# Hashes, sealed reports, and what is refused ------------------------------------------------------------------------------
+# Hashes, sealed reports, and what is refused ------------------------------------------------------------------------
 
 HASHED = [
     '{"b":1.0,"a":[1e-07,1e16,0.0001,200000.0,0.1,-0.0,0,123456789012345678901234567890]}',
@@ -634,7 +703,11 @@ def buckets_of() -> list[list[Any]]:
     rng = random.Random(9)
     rows = []
     for _ in range(200):
-        seed, category, g = rng.getrandbits(64), rng.choice([0, 1, (1 << 32) - 1, rng.getrandbits(32)]), rng.randint(2, 65536)
+        seed, category, g = (
+            rng.getrandbits(64),
+            rng.choice([0, 1, (1 << 32) - 1, rng.getrandbits(32)]),
+            rng.randint(2, 65536),
+        )
         rows.append([f"{seed:x}", category, g, int(buckets(np.array([seed], np.uint64), np.array([category]), g)[0])])
     return rows
 
@@ -645,8 +718,9 @@ def seeds_of() -> list[str]:
 
 def sealed() -> list[list[str]]:
     """Messages to a fixed key with fixed ephemeral keys, by a second writer of HPKE."""
-    from collect.hpke_by_hand import sealed_by_hand
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    from collect.hpke_by_hand import sealed_by_hand
 
     public = X25519PrivateKey.from_private_bytes(bytes(range(100, 132))).public_key().public_bytes_raw()
     found = []
@@ -681,7 +755,9 @@ def refused() -> list[list[str]]:
     def forged(change: Callable[[dict[str, Any]], None]) -> str:
         plan = json.loads(text)
         change(plan)
-        own = {name: value for name, value in plan.items() if name not in ("hash", "version", "certificate", "prediction")}
+        own = {
+            name: value for name, value in plan.items() if name not in ("hash", "version", "certificate", "prediction")
+        }
         return json.dumps({**plan, "hash": digest(own)})
 
     def part(**fields: Any) -> Callable[[dict[str, Any]], None]:
@@ -713,7 +789,7 @@ def refused() -> list[list[str]]:
     ]
 
 
-# The file --------------------------------------------------------------------------------------------------------------
+# The file -----------------------------------------------------------------------------------------------------------
 
 
 def vectors() -> dict[str, Any]:
