@@ -163,7 +163,11 @@ export class Plan {
 
   /** What the mechanism of a part takes of a record; substitutes for what does not fit. */
   encoded(part, record) {
-    return part.encode((name) => valueOf(record, name));
+    try {
+      return part.encode((name) => valueOf(record, name));
+    } catch {
+      return part.encode(() => undefined); // that looking at a value goes wrong is a fact about its user
+    }
   }
 
   /** The bytes of a fresh report to each part that is drawn, by the number of the part. */

@@ -33,3 +33,11 @@ test("a sampler that is off by one, or by one per cent, is noticed", async () =>
   const broken = { ...file, draws: file.draws.map(([number, value, seed, overrides, report]) => [number, value, seed + 1, overrides, report]) };
   assert.ok((await runVectors(broken)).wrong.length > 2000);
 });
+
+test("every certificate is tight: a millionth less of epsilon, or of delta, is refused", () => {
+  for (const stored of file.mechanisms) {
+    const less = (name) => (stored[name] ? { ...stored, [name]: stored[name] * (1 - 1e-6) } : null);
+    for (const other of [less("epsilon"), less("delta"), less("first")].filter(Boolean))
+      assert.throws(() => mechanism(other, "forged"), /do not keep the declared guarantee/, JSON.stringify(other).slice(0, 200));
+  }
+});
