@@ -23,8 +23,9 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 FILL_IN = """
 import { chromium } from "playwright-core";
 const [path, url] = process.argv.slice(1);
-const browser = await chromium.launch({ executablePath: path, args: ["--no-sandbox"] });
+const browser = await chromium.launch({ executablePath: path, args: ["--no-sandbox"], timeout: 120_000 });
 const page = await (await browser.newContext()).newPage();
+page.setDefaultTimeout(60_000);
 const said = [];
 page.on("console", (message) => said.push(message.text()));
 page.on("pageerror", (error) => said.push(String(error)));
@@ -73,7 +74,7 @@ def test_the_page_of_the_documentation_works(tmp_path: Path):
         shown = page.group(1).replace("http://localhost:8080", address).replace("HASH", plan.fingerprint)
         (site / "index.html").write_text(shown, encoding="utf-8")
         words = [str(NODE), "--input-type=module", "--eval", FILL_IN, str(CHROMIUM), origin]
-        done = subprocess.run(words, cwd=CLIENT, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(words, cwd=CLIENT, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         first, again, said = json.loads(done.stdout)
         assert first.startswith("Thank you"), first

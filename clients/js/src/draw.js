@@ -18,7 +18,11 @@ export const ROUNDING = 1 << 17;
 /** Words of the browser's own source of randomness, the only one that protects anybody. */
 export const secureTape = {
   bits: 64,
-  words: (_lane, width = 1) => [...crypto.getRandomValues(new BigUint64Array(width))],
+  words(_lane, width = 1) {
+    const found = new BigUint64Array(width);
+    for (let at = 0; at < width; at += 4096) crypto.getRandomValues(found.subarray(at, at + 4096)); // 64 kB at most
+    return [...found];
+  },
   slots: () => secureTape,
   spawn: () => secureTape,
   row: () => secureTape,

@@ -15,6 +15,7 @@ import {
 } from "./draw.js";
 import { bucket, fingerprint, publicSeed, wordBucket } from "./hashing.js";
 import { projectiveSpace } from "./projective.js";
+import { join } from "./sha256.js";
 
 const SIDE = COINS + 128;
 const EMPTY = -1;
@@ -26,13 +27,8 @@ const value = (outputs) => ["value", bytesFor(Number(outputs) - 1), 1];
 
 /** The bytes of a report, of the numbers of its fields: little-endian, without gaps. */
 export function reportBytes({ fields }, report) {
-  const out = [];
-  for (const [name, size, count] of fields)
-    if (count === undefined) out.push(...report[name]);
-    else
-      for (const each of [report[name]].flat())
-        for (let i = 0n, x = BigInt(each); i < size; i++) out.push(Number((x >> (8n * i)) & 255n));
-  return Uint8Array.from(out);
+  const bytes = (x, size) => Uint8Array.from({ length: size }, (_, i) => Number((BigInt(x) >> BigInt(8 * i)) & 255n));
+  return join(...fields.flatMap(([name, size, count]) => (count === undefined ? report[name] : [report[name]].flat().map((x) => bytes(x, size)))));
 }
 
 /** The inverse: numbers beyond 2^53 as texts, packed bits as bytes. */

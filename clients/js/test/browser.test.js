@@ -25,7 +25,7 @@ test("vectors and exact channels in Chromium", { skip, timeout: 600_000 }, async
   }
 });
 
-test("the built file collects from a page: one report, also after the page was loaded again", { skip, timeout: 120_000 }, async () => {
+test("the built file collects from a page: one report, also after the page was loaded again", { skip, timeout: 300_000 }, async () => {
   const { page, url, hash, seen, said, failing, close } = await openPage();
   const send = () =>
     page.evaluate(async (plan) => {
@@ -51,7 +51,7 @@ test("the built file collects from a page: one report, also after the page was l
   }
 });
 
-test("a page that closes early hands its report over", { skip, timeout: 120_000 }, async () => {
+test("a page that closes early hands its report over", { skip, timeout: 300_000 }, async () => {
   const { page, hash, seen, close } = await openPage();
   try {
     await page.evaluate(async (plan) => {
@@ -69,7 +69,7 @@ test("a page that closes early hands its report over", { skip, timeout: 120_000 
   }
 });
 
-test("storage that is blocked, and two tabs at once", { skip, timeout: 120_000 }, async () => {
+test("storage that is blocked, and two tabs at once", { skip, timeout: 300_000 }, async () => {
   const { page, context, url, hash, seen, close } = await openPage();
   try {
     const blocked = await page.evaluate(async (plan) => {
@@ -96,7 +96,7 @@ test("storage that is blocked, and two tabs at once", { skip, timeout: 120_000 }
   }
 });
 
-test("sealed by the built file: WebCrypto's X25519 and the ladder agree", { skip, timeout: 120_000 }, async () => {
+test("sealed by the built file: WebCrypto's X25519 and the ladder agree", { skip, timeout: 300_000 }, async () => {
   const { page, close } = await openPage();
   try {
     const same = await page.evaluate(async () => {

@@ -39,8 +39,9 @@ export async function openPage(plan = "demonstration") {
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${server.address().port}`;
-  const browser = await launcher.launch({ executablePath: chromium, args: ["--no-sandbox"] });
+  const browser = await launcher.launch({ executablePath: chromium, args: ["--no-sandbox"], timeout: 120_000 });
   const context = await browser.newContext();
+  context.setDefaultTimeout(120_000); // a busy machine is no fault of the client
   const page = await context.newPage();
   const said = [];
   page.on("console", (message) => said.push(message.text()));

@@ -7,6 +7,8 @@ import { test } from "node:test";
 import { IDBFactory } from "fake-indexeddb";
 import { Client, ClientError, PlanError, client } from "../src/index.js";
 import { Ledger, answered, newBook } from "../src/ledger.js";
+import { secureTape } from "../src/draw.js";
+import { mechanism, reportBytes } from "../src/mechanisms.js";
 import { Plan } from "../src/plan.js";
 import { hex } from "../src/sha256.js";
 import { memoryStore } from "../src/store.js";
@@ -266,6 +268,16 @@ test("rounds: one of them is drawn; a kept response is kept; rounds go forward",
   const before = sent(answered(book, kept, {}, { period: 9 }));
   assert.equal(sent(answered(book, kept, { job: "other" }, { period: 9 })), before);
   assert.equal(sent(answered(book, kept, { job: "other" }, { period: 4 })), before); // an earlier round: what was sent last
+});
+
+test("large reports: more words than a browser gives at once, and thousands of bytes", () => {
+  const stored = vectors().mechanisms.find(({ mechanism: name }) => name === "Unary");
+  const by = mechanism({ ...stored, k: 600_000 }, "large");
+  const report = reportBytes(by, by.draw(599_999, secureTape));
+  assert.equal(report.length, 75_000);
+  const ones = report.reduce((sum, byte) => sum + byte.toString(2).replaceAll("0", "").length, 0) / 600_000;
+  const q = Number(BigInt(stored.weights[2])) / Number(BigInt(stored.weights[3]));
+  assert.ok(Math.abs(ones - q) < 6 * Math.sqrt((q * (1 - q)) / 600_000) + 1 / 600_000); // 6 standard errors: 2e-9
 });
 
 test("what is asked, in words that a page can show", () => {
