@@ -78,9 +78,17 @@ export class Plan {
    * @param {string} text @param {string} [hash]
    */
   static read(text, hash) {
+    try {
+      return Plan.checked(text, hash);
+    } catch (error) {
+      throw error instanceof ClientError ? error : wrong("a plan is what plan.to_json() wrote"); // whatever else goes wrong
+    }
+  }
+
+  static checked(text, hash) {
     if (typeof text !== "string") throw wrong("give the text of plan.json, as it is");
     const [document, , entries] = parse(text);
-    if (!entries || !("format" in document)) throw wrong("a plan is what plan.to_json() wrote");
+    if (!("format" in document)) throw wrong("it has no format");
     if (document.format !== FORMAT) {
       if (Number.isInteger(document.format) && document.format > FORMAT)
         throw new PlanError("this plan was written by a newer version of dither; take a newer client to answer it");

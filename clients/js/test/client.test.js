@@ -313,3 +313,36 @@ test("the types name what there is", async () => {
   const reported = /interface Report \{(.*?)\n\}/s.exec(text)[1];
   assert.deepEqual([...reported.matchAll(/^ {2}(\w+)\??:/gm)].map(([, name]) => name).sort(), Object.keys(report).sort());
 });
+
+test("forged plans with a right hash are refused as plans, or answered with one report", async () => {
+  const { canonical, parse } = await import("../src/json.js");
+  const { sha256, utf8 } = await import("../src/sha256.js");
+  let state = 77;
+  const chance = (below) => (state = (state * 48271) % 2147483647) % below;
+  const others = ["null", "[]", "{}", "-1", "0", "1", "3", "1.5", '"x"', "true", "1e300", "9007199254740993", '"123456789012345678901"', "[1,2]", "4294967296"];
+  let [refused, read] = [0, 0];
+  for (const name of ["people-1", "people-4", "groups", "budgets", "kept", "rounds", "spaced", "phases"]) {
+    const text = planText(name);
+    const end = text.indexOf('"hash"');
+    const tokens = [...text.slice(0, end).matchAll(/"(?:[^"\\]|\\.)*"(?!:)|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|\bnull\b|\btrue\b/g)];
+    for (let i = 0; i < 60; i++) {
+      const { 0: token, index } = tokens[chance(tokens.length)];
+      const changed = text.slice(0, index) + others[chance(others.length)] + text.slice(index + token.length);
+      const [, , entries] = parse(changed);
+      const hash = hex(sha256(utf8(canonical(entries.filter(([field]) => !["hash", "version", "certificate", "prediction"].includes(field))))));
+      const forged = changed.replace(/"hash": "[0-9a-f]{64}"/, `"hash": "${hash}"`);
+      let plan;
+      try {
+        plan = Plan.read(forged);
+      } catch (error) {
+        assert.ok(error instanceof PlanError, `${name}: ${error.stack}`);
+        refused++;
+        continue;
+      }
+      read++;
+      const record = Object.fromEntries(plan.public.map((field) => [field, plan.schema[field].labels[0]]));
+      for (const own of [record, { ...record, income: 1e9, job: 7, age: "x", films: [1], word: 5 }]) assert.ok(plan.report(own).size >= 1);
+    }
+  }
+  assert.ok(refused > 150 && read > 20, `${refused} and ${read}`);
+});
