@@ -204,23 +204,47 @@ const isTexts = (x, most) => Array.isArray(x) && x.length >= 1 && x.length <= mo
 const isReal = (x) => typeof x === "number" && Number.isFinite(x);
 const isWhole = (x) => Number.isSafeInteger(x);
 
+const isRising = (x, low, high) => Array.isArray(x) && x.every(isReal) && [low, ...x, high].every((each, i, all) => !i || each > all[i - 1]);
+const isHinted = ({ scale, cuts, lattice, low, high }) =>
+  (scale === undefined || (scale === "log" && low >= 0)) &&
+  (cuts === undefined || isRising(cuts, low, high)) &&
+  (lattice === undefined || (isReal(lattice) && lattice > 0 && lattice <= high - low));
+const isBetween = (x, low, high) => isReal(low) && isReal(high) && low < high && isReal(x) && x >= low && x <= high;
+
+/** For each kind of attribute whether the fields are such, and what is made of them. */
+const KINDS = {
+  numeric: [
+    (own) => (own.low === null && own.high === null) || (isBetween(own.missing, own.low, own.high) && isHinted(own)),
+    ({ low, high, missing, scale, cuts, lattice }) =>
+      low === null ? { kind: "open", missing: isReal(missing) ? missing : 0 } : { ...numeric(low, high, missing), scale, cuts, lattice },
+  ],
+  ordinal: [
+    (own) => [own.low, own.high, own.missing].every(isWhole) && isBetween(own.missing, own.low, own.high) && own.high - own.low < 2 ** 20 && isHinted({ ...own, scale: undefined, cuts: undefined }),
+    ordinal,
+  ],
+  categorical: [({ labels, other, missing = other }) => isTexts(labels, 2 ** 20) && labels.length > 1 && labels.includes(other) && labels.includes(missing), categorical],
+  keyvalue: [
+    ({ keys, size, low = -1, high = 1 }) => {
+      const d = isTexts(keys, 2 ** 20) ? keys.length : keys;
+      return isWhole(d) && d >= 2 && isWhole(size) && size >= 1 && size <= d && isBetween(low, low, high);
+    },
+    keyValue,
+  ],
+  text: [
+    ({ longest, alphabet, fold, trim }) =>
+      isWhole(longest) && longest >= 1 && longest <= 1024 && (alphabet === null || isText(alphabet)) && typeof fold === "boolean" && typeof trim === "boolean",
+    text,
+  ],
+  public: [({ labels, other }) => isTexts(labels, 4096) && (other === null || labels.includes(other)), publicLabels],
+};
+
 /** The attributes of a plan. @param {any} stored */
 export function readSchema(stored) {
-  const wrong = (name) => new PlanError(`schema: this client cannot read the attribute ${name}; take a newer one, or this is not a plan`);
   return Object.fromEntries(
     Object.entries(stored ?? {}).map(([name, own]) => {
-      const { kind } = own;
-      if (kind === "numeric") {
-        if (own.low === null && own.high === null) return [name, { kind: "open", missing: isReal(own.missing) ? own.missing : 0 }];
-        if (!(isReal(own.low) && isReal(own.high) && own.low < own.high && isReal(own.missing))) throw wrong(name);
-        return [name, { ...numeric(own.low, own.high, own.missing), scale: own.scale, cuts: own.cuts, lattice: own.lattice }];
-      }
-      if (kind === "ordinal" && [own.low, own.high, own.missing].every(isWhole) && own.low < own.high) return [name, ordinal(own)];
-      if (kind === "categorical" && isTexts(own.labels, 2 ** 20) && own.labels.includes(own.other)) return [name, categorical(own)];
-      if (kind === "keyvalue" && (isWhole(own.keys) || isTexts(own.keys, 2 ** 20)) && isWhole(own.size)) return [name, keyValue(own)];
-      if (kind === "text" && isWhole(own.longest) && (own.alphabet === null || isText(own.alphabet))) return [name, text(own)];
-      if (kind === "public" && isTexts(own.labels, 4096)) return [name, publicLabels(own, name)];
-      throw wrong(name);
+      const [fits, make] = (Object.hasOwn(KINDS, own?.kind) && KINDS[own.kind]) || [];
+      if (!fits?.(own)) throw new PlanError(`schema: this client cannot read the attribute ${name}; take a newer one, or this is not a plan`);
+      return [name, make(own, name)];
     }),
   );
 }

@@ -317,15 +317,15 @@ test("the types name what there is", async () => {
 test("forged plans with a right hash are refused as plans, or answered with one report", async () => {
   const { canonical, parse } = await import("../src/json.js");
   const { sha256, utf8 } = await import("../src/sha256.js");
-  let state = 77;
+  let state = 1;
   const chance = (below) => (state = (state * 48271) % 2147483647) % below;
   const others = ["null", "[]", "{}", "-1", "0", "1", "3", "1.5", '"x"', "true", "1e300", "9007199254740993", '"123456789012345678901"', "[1,2]", "4294967296"];
   let [refused, read] = [0, 0];
   for (const name of ["people-1", "people-4", "groups", "budgets", "kept", "rounds", "spaced", "phases"]) {
     const text = planText(name);
     const end = text.indexOf('"hash"');
-    const tokens = [...text.slice(0, end).matchAll(/"(?:[^"\\]|\\.)*"(?!:)|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|\bnull\b|\btrue\b/g)];
-    for (let i = 0; i < 60; i++) {
+    const tokens = [...text.slice(0, end).matchAll(/"(?:[^"\\]|\\.)*":?|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|\bnull\b|\btrue\b/g)].filter(([token]) => !token.endsWith(":"));
+    for (let i = 0; i < 100; i++) {
       const { 0: token, index } = tokens[chance(tokens.length)];
       const changed = text.slice(0, index) + others[chance(others.length)] + text.slice(index + token.length);
       const [, , entries] = parse(changed);
