@@ -15,7 +15,6 @@ import pytest
 import dither
 from dither.errors import DitherError, ParameterError
 from javascript import vectors as known
-from marks import wide
 
 CLIENT = known.ROOT / "clients" / "js"
 BROWSER = known.ROOT / "src" / "dither" / "collect" / "browser"
@@ -83,7 +82,7 @@ def test_hashes_sealed_reports_and_refusals_are_not_stale():
                 dither.Plan.from_json(text)
 
 
-@wide
+@pytest.mark.wide
 def test_channels_are_not_stale():
     assert json.loads(json.dumps(known.channels())) == FILE["channels"], STALE
 
@@ -158,7 +157,7 @@ def test_the_tests_in_javascript():
     assert int(re.findall(r"^# pass (\d+)$", told, re.M)[0]) >= 20
 
 
-@wide
+@pytest.mark.wide
 @needs_node
 def test_all_tapes_in_node_and_chromium():
     told = node("--test", "test/vectors.test.js", "test/browser.test.js", DITHER_WIDE="1")
