@@ -7,6 +7,3 @@ export const at = (path) => new URL(`../${path}`, import.meta.url);
 export const vectors = () => JSON.parse(gunzipSync(readFileSync(at("vectors/vectors.json.gz"))));
 export const planText = (name) => readFileSync(at(`vectors/plans/${name}.json`), "utf8");
 export const wide = !!process.env.DITHER_WIDE;
-
-/** The channels that are run on every change; all of them where there is time. */
-export const someChannels = (channels) => (wide ? channels : channels.filter(({ tapes }) => tapes <= 13));

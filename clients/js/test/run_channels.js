@@ -56,6 +56,14 @@ export function lawOf(sample, bits, varied) {
   return { ...explore([]), runs: () => runs };
 }
 
+/** Those that are run on every change: short ones. Where there is time, all of up to 16 bits, and one of each mechanism. */
+export function someChannels(channels, wide) {
+  const few = (most) => channels.filter(({ tapes }) => tapes <= most);
+  if (!wide) return few(13);
+  const names = new Set(few(16).map(({ mechanism: { mechanism: name } }) => name));
+  return channels.filter(({ tapes, mechanism: { mechanism: name } }) => tapes <= 16 || (!names.has(name) && names.add(name)));
+}
+
 /** @returns {{run: number, tapes: number, wrong: string[]}} */
 export function runChannels(channels, make = mechanism) {
   const wrong = [];
