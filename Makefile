@@ -37,6 +37,12 @@ $(VENV)/bench: $(VENV)/run pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fast,bench]'
 	@touch $@
 
+# The packages that the client in JavaScript is built and tested with, where node is there; its tests say so if it is not.
+NODE_PACKAGES := $(if $(shell command -v npm),clients/js/node_modules/stamp)
+clients/js/node_modules/stamp: clients/js/package.json clients/js/package-lock.json
+	@cd clients/js && npm ci --silent --ignore-scripts --no-audit --no-fund && touch node_modules/stamp || \
+	  echo "npm ci failed: the client in JavaScript is not tested"
+
 demo: $(VENV)/run
 	@$(BIN)/dither demo
 
@@ -51,17 +57,17 @@ tutorial:
 PYTEST := OMP_NUM_THREADS=1 MKL_CBWR=AUTO,STRICT PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadfile -rs
 
 # The checks take one core for two minutes; they run beside the tests, and say nothing but whether they passed.
-test: $(VENV)/dev
+test: $(VENV)/dev $(NODE_PACKAGES)
 	@$(MAKE) --no-print-directory -j2 checked narrow
 
 checked:
 	@$(MAKE) --no-print-directory check >$(VENV)/check.log 2>&1 || { cat $(VENV)/check.log; exit 1; }
 	@echo "make check: passed"
 
-narrow: $(VENV)/dev
+narrow: $(VENV)/dev $(NODE_PACKAGES)
 	@$(PYTEST) -m "not wide" tests
 
-test-wide: $(VENV)/dev
+test-wide: $(VENV)/dev $(NODE_PACKAGES)
 	$(BIN)/pyright
 	$(PYTEST) -m wide tests
 
@@ -95,4 +101,4 @@ reproduce: $(VENV)/dev
 	$(BIN)/dither reproduce all --quick --keep $(if $(DATA),--data $(DATA))
 
 clean:
-	rm -rf $(VENV) site dither-demo reproduced .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) clients/js/node_modules site dither-demo reproduced .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,2 @@
+export { Client, client } from "./client.js";
+export { ClientError, PlanError } from "./errors.js";

@@ -1,0 +1,2 @@
+// The same client with sealing for a shuffler.
+export * from "./index.js";
