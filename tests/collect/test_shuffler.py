@@ -275,14 +275,15 @@ def test_what_there_is_no_room_for_is_turned_away_before_it_is_read(tmp_path: Pa
     with ShufflerStore(tmp_path, 2) as store:
         shuffler = Shuffler(store, cast(Any, link), options)
         shuffler._queued = (64 << 20) - 1000
-        for headers in ({b"content-length": b"2000"}, {}, {b"content-length": b"9" * 30}):
-            status, problem = asked(shuffler, {**kind, **headers})
+        for headers, pieces in (({b"content-length": b"2000"}, []), ({}, [bytes(600)] * 2)):
+            status, problem = asked(shuffler, {**kind, **headers}, *pieces)
             assert (status, problem["title"]) == (503, "The service is busy")
+        assert asked(shuffler, {**kind, b"content-length": b"9" * 30})[0] == 413
         assert asked(shuffler, {**kind, b"content-length": b"7"}, b"rubbish")[0] == 400
         shuffler._queued = 0
         status, problem = asked(shuffler, kind, *[bytes(1 << 20)] * 17)
         assert (status, problem["title"]) == (413, "The request is too large")
-        assert shuffler._queued == 0
+        assert shuffler._queued == shuffler._bodies.arriving == 0
         many = Shuffler(store, cast(Any, link), ShufflerOptions("http://127.0.0.1", 2, requests_per_second=1.0))
         assert [asked(many, kind)[0] for _ in range(2)] == [400, 429]
 

@@ -89,8 +89,9 @@ def serve(
     curl -H "Authorization: Bearer $(cat store/analyst.token)" localhost:8080/v1/plans/HASH/estimate
     """
     from dither.collect.collector import Collector
+    from dither.collect.http_server import Endpoint
     from dither.collect.sealing_keys import key_folder
-    from dither.collect.server import ServerOptions, first_token, open_store
+    from dither.collect.server import first_token, open_store
     from dither.collect.server import serve as run
     from dither.collect.service import ServiceOptions
     from dither.collect.store import ANALYST, CLIENT
@@ -98,21 +99,15 @@ def serve(
 
     documents = [read_bytes(path, "plan", "; dither plan ... -o plan.json writes one") for path in plan_files]
     expiry, kept = _hours(closes_in, "--closes-in"), _hours(keep_reports, "--keep-reports")
-    options = ServerOptions(
-        host,
-        port,
-        ServiceOptions(
-            origins,
-            most_bytes or MOST_BYTES,
-            open_requests=most_open,
-            requests_per_second=rate,
-            peer_requests_per_second=peer_rate,
-            least_reports=least_reports,
-            tls=tls_certificate is not None,
-            keys=keys or key_folder(place),
-        ),
-        tls_certificate=tls_certificate,
-        tls_key=tls_key,
+    options = ServiceOptions(
+        origins,
+        most_bytes or MOST_BYTES,
+        open_requests=most_open,
+        requests_per_second=rate,
+        peer_requests_per_second=peer_rate,
+        least_reports=least_reports,
+        tls=tls_certificate is not None,
+        keys=keys or key_folder(place),
     )
     store = open_store(place, collects=True)
     try:
@@ -135,7 +130,7 @@ def serve(
                 tell(f"a token for analysts is in {written}: hand it over, and remove the file")
             say(address)
 
-        run(collector, options, ready=ready)
+        run(collector, Endpoint(host, port, tls_certificate, tls_key), options, ready=ready)
     except KeyboardInterrupt:
         tell("stopped: all that was acknowledged is stored")
     finally:

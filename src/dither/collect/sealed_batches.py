@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dither.collect.problems import ProblemError
+from dither.collect.request_bodies import Receive, Scope
 from dither.collect.sealed_reports import (
     CONTENT_TYPE,
     EXPIRED_KEY,
@@ -43,7 +44,7 @@ from dither.wire.frames import MALFORMED
 
 if TYPE_CHECKING:
     from dither.collect.collector import Collector, Running
-    from dither.collect.service import Receive, Service
+    from dither.collect.service import Service
 
 DELTA = 1e-6  # of the guarantee in the shuffled model, of plans that do not name one
 TRUST = "the shuffler and the collector must not work together: who has both sees whose report is whose"
@@ -133,7 +134,13 @@ class SealedBatches:
         return await self._collector.submit(running, key, found.batch, sealed=body, rejected=found.rejected)
 
     async def ingest(
-        self, service: "Service", running: "Running", key: bytes, headers: dict[bytes, bytes], receive: "Receive"
+        self,
+        service: "Service",
+        running: "Running",
+        key: bytes,
+        scope: Scope,
+        headers: dict[bytes, bytes],
+        receive: Receive,
     ) -> Outcome:
         """The request of a shuffler: whether it is one, and what it brings."""
         if self._collector.tokens.needs(SHUFFLER, running.number):
@@ -145,7 +152,7 @@ class SealedBatches:
             raise ProblemError("busy", "other batches are being opened: try again later")
         self._requests += 1
         try:
-            body = await service.body(headers, receive, service.options.body_bytes)
+            body = await service.body(scope, headers, receive, service.options.body_bytes)
             return await self.submitted(running, key, body)
         except WireError as error:
             raise ProblemError(error.reason.replace(" ", "-"), str(error)) from None
