@@ -187,7 +187,7 @@ class Service:
             raise ProblemError(
                 "shuffler-needed", "a report of this plan tells too much on its own: seal it, and send it to a shuffler"
             )
-        if self.collector.tokens.needs_client(campaign.number):
+        if self.collector.tokens.needs(CLIENT, campaign.number):
             self.authorize(headers.get(b"authorization"), CLIENT, campaign.number)
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind not in (_BATCH, JSON) or headers.get(b"content-encoding", b"identity") != b"identity":
