@@ -76,6 +76,7 @@ class Running:
 
     def __init__(self, campaign: Campaign, plan: Plan) -> None:
         self.campaign, self.plan, self.format = campaign, plan, BatchFormat(plan)
+        self.fingerprint = plan.fingerprint
         self.rejected: Counter[str] = Counter()  # reports, by the reason
         self.refused: Counter[str] = Counter()  # batches, by the reason
         self.accepted = self.batches = self.duplicates = 0
@@ -162,7 +163,7 @@ class Collector:
 
     def reload(self) -> None:
         """Look at the store for campaigns and tokens that were added, changed or deleted by somebody else."""
-        self.tokens = TokenBook.of(self.store.tokens())
+        self.tokens = TokenBook(self.store.tokens())
         found = {campaign.plan: campaign for campaign in self.store.campaigns()}
         for plan in self.running.keys() - found.keys():
             del self.running[plan]
@@ -253,7 +254,7 @@ class Collector:
                 answers.append(_refusal(verdict))
             else:
                 known_by = batch.body if batch.sealed is None else batch.sealed
-                keys = key_hash(batch.running.plan.fingerprint, batch.key), body_digest(batch.key, known_by)
+                keys = key_hash(batch.running.fingerprint, batch.key), body_digest(batch.key, known_by)
                 rejected = verdict.rejected if batch.rejected is None else {**batch.rejected, **verdict.rejected}
                 found = batch.running.number, *keys, batch.body, verdict.accepted, rejected
                 submissions.append(Submission(*found))

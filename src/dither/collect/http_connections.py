@@ -32,6 +32,7 @@ HEADER_SECONDS, KEEP_ALIVE_SECONDS, WRITE_SECONDS = 10.0, 30.0, 30.0
 HEADER_BYTES = 1 << 16
 
 _NEVER = math.inf
+_WHOLE: dict[str, dict[object, object]] = {WHOLE: {}}
 _REFUSAL = b"HTTP/1.1 %b\r\nretry-after: 2\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -101,13 +102,18 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The whole request is there."""
-        self.scope["extensions"] = {WHOLE: {}}
+        self.scope["extensions"] = _WHOLE
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """It was answered."""
-        super().on_response_complete()
-        if not self.pipeline:
+        """It was answered. As in uvicorn, but for its timer."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
             self.due = self.loop.time() + KEEP_ALIVE_SECONDS
 
     def pause_writing(self) -> None:

@@ -72,7 +72,7 @@ def run_server(application: Any, endpoint: Endpoint, ready: Callable[[str], None
     """Serve an application. `ready` is called with the address once the port is open."""
     uvicorn = require("uvicorn", "serve")
     require("httptools", "serve")
-    from dither.collect.http_connections import KEEP_ALIVE_SECONDS, LimitedProtocol, LimitedServer
+    from dither.collect.http_connections import LimitedProtocol, LimitedServer
 
     LimitedProtocol.most = _most_connections()
     config = uvicorn.Config(
@@ -85,7 +85,6 @@ def run_server(application: Any, endpoint: Endpoint, ready: Callable[[str], None
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
-        timeout_keep_alive=int(KEEP_ALIVE_SECONDS),
         **endpoint.tls(),
     )
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -14,6 +14,7 @@ second (`rate_limits`), and on what waits to be stored or counted (`collector`).
 import asyncio
 import json
 import logging
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -30,7 +31,7 @@ from dither.collect.request_bodies import SECONDS, Headers, Message, Receive, Re
 from dither.collect.routes import routed
 from dither.collect.sealed_batches import SealedBatches
 from dither.collect.sealing_keys import KeyFolder
-from dither.collect.store import CLIENT, CONFLICT, DUPLICATE, OPEN, Outcome, StoreError
+from dither.collect.store import CLIENT, CONFLICT, DUPLICATE, Outcome, StoreError
 from dither.errors import DitherError, WireError
 from dither.wire import CONTENT_TYPE as BATCH
 from dither.wire import MOST_BYTES
@@ -46,6 +47,7 @@ PLANS, REPORTS, SEALED = "/v1/plans/", "/reports", "/sealed-batches"
 
 _BATCH = BATCH.encode()
 _HASH_LETTERS = 64
+_VISIBLE = re.compile(rb"[!-~]{1,%d}" % KEY_LETTERS)
 _RETRY = 2  # seconds that a client is asked to wait
 _MOST_JSON = 1 << 20  # bytes of a batch in JSON, which is read in the event loop
 
@@ -82,7 +84,7 @@ class Service:
         self._origins = {origin.encode() for origin in self.options.origins}
         secure = [(b"strict-transport-security", b"max-age=31536000")] if self.options.tls else []
         self._headers: Headers = SECURITY + secure
-        self._ingested: Headers = [*self._headers, (b"content-type", JSON)]
+        self._ingested: Headers = [*SECURITY[:2], *secure, (b"content-type", JSON)]  # the rest is for pages
         self._routes = routed(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -178,8 +180,8 @@ class Service:
         self, running: Running, scope: Scope, headers: dict[bytes, bytes], receive: Receive, *, sealed: bool
     ) -> Outcome:
         """What became of the batch in a request."""
-        campaign, now = running.campaign, time.time()
-        if campaign.state != OPEN or not campaign.is_open(now):
+        campaign = running.campaign
+        if not campaign.is_open(time.time()):
             raise ProblemError("closed", "this campaign is closed: send no more reports of this plan")
         if sealed:
             return await self.sealed.ingest(self, running, _key(headers), scope, headers, receive)
@@ -189,7 +191,9 @@ class Service:
             )
         if self.collector.tokens.needs(CLIENT, campaign.number):
             self.authorize(headers.get(b"authorization"), CLIENT, campaign.number)
-        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        kind = headers.get(b"content-type", b"")
+        if kind != _BATCH:
+            kind = kind.partition(b";")[0].strip().lower()
         if kind not in (_BATCH, JSON) or headers.get(b"content-encoding", b"identity") != b"identity":
             raise ProblemError("content-type", f"send {BATCH}, which plan.pack(reports) makes, or application/json")
         key = _key(headers)
@@ -274,13 +278,9 @@ class Service:
 def _key(headers: dict[bytes, bytes]) -> bytes:
     """The idempotency key of a batch."""
     key = headers.get(b"idempotency-key", b"")
-    if not 0 < len(key) <= KEY_LETTERS or not _visible(key):
+    if _VISIBLE.fullmatch(key) is None:
         raise ProblemError(
             "no-key",
             f"send the header Idempotency-Key, up to {KEY_LETTERS} visible ASCII characters that name this batch",
         )
     return key
-
-
-def _visible(key: bytes) -> bool:
-    return key.isascii() and b" " not in key and key.decode("ascii").isprintable()

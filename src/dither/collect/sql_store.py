@@ -40,7 +40,8 @@ HOUR = 3600
 _MOST_ROWS = 512  # of one statement
 _CAMPAIGN = "SELECT number, plan, document, state, closes, keep FROM campaign"
 _INSERT = "INSERT INTO batch (campaign, key, digest, accepted, rejected) VALUES"
-_FIND = "SELECT campaign, key, digest, accepted, rejected FROM batch WHERE (campaign, key) IN (VALUES"
+_FIND = """SELECT campaign, key, digest, accepted, rejected FROM (VALUES {}) AS asked CROSS JOIN batch
+    WHERE campaign = column1 AND key = column2"""  # in this order: SQLite would look at every row otherwise
 _TABLES = ("raw", "batch", "tally", "token", "query", "crowd")  # with rows of campaigns
 
 Place = tuple[int, bytes]  # of a batch: its campaign, and the hash of its key
@@ -149,7 +150,7 @@ class SqlStore(ABC):
         found = {}
         for some in chunks(list(places)):
             values = [value for place in some for value in place]
-            rows = connection.execute(f"{_FIND} {_rows(len(some), 2)})", values).fetchall()
+            rows = connection.execute(_FIND.format(_rows(len(some), 2)), values).fetchall()
             found |= {(row[0], bytes(row[1])): (bytes(row[2]), row[3], row[4]) for row in rows}
         return found
 

@@ -12,7 +12,6 @@ Comparing takes the same time whatever was sent: every digest that is known is c
 import hashlib
 import hmac
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from dither.collect.store import REVOKED, Token
 from dither.core.randomness import token as random_text
@@ -44,20 +43,16 @@ def checked_token(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True)
 class TokenBook:
     """The tokens that are known at this time."""
 
-    tokens: tuple[Token, ...]
-
-    @classmethod
-    def of(cls, tokens: Iterable[Token]) -> "TokenBook":
-        """A book of these tokens."""
-        return cls(tuple(tokens))
+    def __init__(self, tokens: Iterable[Token] = ()) -> None:
+        self.tokens = tuple(tokens)
+        self._needed = {(token.role, token.campaign) for token in self.tokens}
 
     def needs(self, role: str, campaign: int) -> bool:
         """Whether only those with a token for a role may do what it is for: as soon as there is such a token."""
-        return any(token.role == role and token.campaign in (None, campaign) for token in self.tokens)
+        return (role, campaign) in self._needed or (role, None) in self._needed
 
     def refusal(self, authorization: bytes | None, role: str, campaign: int, now: float) -> tuple[str, bytes | None]:
         """Why a request with this header may not do it, as a kind of problem, or nothing; and whose token it is."""
