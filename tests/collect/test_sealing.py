@@ -3,7 +3,9 @@
 import json
 import pickle
 import sys
+import threading
 import time
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from collect.collectors import other_plan, records, small_plan
 from collect.hpke_by_hand import sealed_by_hand
 from dither.collect import sealed_reports
 from dither.collect.collector import Collector
-from dither.collect.sealed_batches import SealedBatches, guarantee_of_batches, shuffled_facts
+from dither.collect.sealed_batches import BatchGuarantees, SealedBatches, guarantee_of_batches, shuffled_facts
 from dither.collect.sealed_reports import (
     EXPIRED_KEY,
     HEAD_BYTES,
@@ -38,6 +40,7 @@ from dither.collect.sealed_reports import (
 from dither.collect.sealing_keys import EXPIRED, PENDING, KeyFileError, KeyFolder, OpeningKeys, new_key
 from dither.collect.sqlite_store import SqliteStore
 from dither.collect.store import Crowds
+from dither.core.guarantee import Guarantee
 from dither.errors import CollectorError, MissingExtraError, ParameterError, ReportError, WireError
 from dither.planning import Plan
 
@@ -442,17 +445,49 @@ def test_the_smallest_batch_is_what_counts(tmp_path: Path):
     plan = small_plan()
     with SqliteStore(tmp_path) as store:
         number = store.add_campaign(plan.fingerprint, b"").number
-        assert shuffled_facts(store, number, plan) == {}
+        guarantees = BatchGuarantees(plan)
+        assert shuffled_facts(store, number, plan, guarantees) == {}
         for key, users in ((b"a", 5000), (b"b", 1000), (b"b", 7), (b"c", 2000)):
             store.note_crowd(number, key, users)
         assert store.crowds(number) == Crowds(3, 8000, 1000)
-        told = shuffled_facts(store, number, plan)["shuffled"]
+        first = shuffled_facts(store, number, plan, guarantees)["shuffled"]
+        assert not first["pending"] or first["guarantee"] == plan.guarantee.to_dict()
+        guarantees.wait()
+        told = shuffled_facts(store, number, plan, guarantees)["shuffled"]
+        assert not told["pending"]
         assert told["smallest_batch"] == 1000
         assert told["guarantee"] == guarantee_of_batches(plan, 1000).to_dict()
         assert told["guarantee"]["model"] == "shuffled"
         assert "must not work together" in told["trust"]
         store.delete_campaign(number)
         assert store.crowds(number) == Crowds()
+
+
+def test_until_a_guarantee_is_computed_one_is_told_that_holds(monkeypatch: pytest.MonkeyPatch):
+    plan, computed, go_on = small_plan(), list[int](), threading.Event()
+
+    def slow(plan: Plan, smallest: int) -> Guarantee:
+        computed.append(smallest)
+        assert go_on.wait(60)
+        if smallest == 3:
+            raise ParameterError("not known")
+        return replace(plan.guarantee, epsilon=1 / smallest, model="shuffled", established="bound")
+
+    monkeypatch.setattr("dither.collect.sealed_batches.guarantee_of_batches", slow)
+    guarantees = BatchGuarantees(plan)
+    assert [guarantees.found(1000) for _ in range(3)] == [(plan.guarantee, False)] * 3
+    go_on.set()
+    guarantees.wait()
+    assert computed == [1000]  # once, however often it is asked for
+    found, final = guarantees.found(1000)
+    assert (found.epsilon, final) == (1 / 1000, True)  # type: ignore[union-attr]
+    assert guarantees.found(2000) == (found, False)
+    guarantees.wait()
+    assert guarantees.found(500) == (plan.guarantee, False)  # what larger batches promise does not hold
+    guarantees.wait()
+    assert guarantees.found(3)[1] is False
+    guarantees.wait()
+    assert str(guarantees.found(3)[0]) == "not known"
 
 
 def test_the_guarantee_of_batches_is_that_of_the_plan():

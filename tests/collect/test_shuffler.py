@@ -321,6 +321,7 @@ def test_from_devices_through_a_shuffler_to_the_estimate(tmp_path: Path):
         assert handed_in(shuffler, plan, b"".join(messages[190:]))[0] == 200
         waited_for(lambda: figures_of(folder, plan).forwarded == 251)
         waited_for(lambda: estimate_of(collector, store, plan)["reports"] == 250)
+        waited_for(lambda: not estimate_of(collector, store, plan)["shuffled"]["pending"])
         told = estimate_of(collector, store, plan)["shuffled"]
         assert (told["batches"], told["users"], told["smallest_batch"]) == (1, 250, 250)
         assert told["guarantee"] == guarantee_of_batches(plan, 250).to_dict()
