@@ -35,7 +35,7 @@ from dither.collect.shuffler import Shuffler, ShufflerOptions
 from dither.collect.shuffler_store import DATABASE, Figures, PlanFacts, ShufflerStore
 from dither.collect.store import StoreError
 from dither.core.randomness import Stream
-from dither.errors import ParameterError
+from dither.errors import CollectorError, ParameterError
 
 FALSE_ALARM = 1e-6
 PLAN = "ab" * 32
@@ -429,12 +429,20 @@ def test_devices_report_through_a_shuffler(tmp_path: Path):
             assert client.send({"job": "nurse"}).accepted == 1
             assert client.send({"job": "nurse"}).batches == 0  # once
         waited_for(lambda: figures_of(folder, plan).forwarded == 3)
+        # sealed again it would be another message, and counted twice: what was lost is not sent
+        (tmp_path / "0" / "outbox.db").unlink()
+        lost = Client(addresses[0], tmp_path / "0", plan=plan.fingerprint, shuffler=addresses[1])
+        with pytest.raises(CollectorError, match="counted twice; nothing is sent"):
+            lost.send({"job": "nurse"})
         many = Client(addresses[0], tmp_path / "many", plan=plan, shuffler=addresses[1])
         assert many.send_reports(plan.randomize({"job": ["nurse"] * 9})).accepted == 9
         waited_for(lambda: estimate_of(collector, store, plan)["reports"] == 12)
         # a device that is offline seals to the key that it knows, and one that never knew one does not report
         late = Client(addresses[0], tmp_path / "late", plan=plan, shuffler=addresses[1], patience=0.0)
         late._sealing_key()
+        late._outbox.begin(plan.fingerprint, 0)
+        with late._ledger() as ledger:
+            ledger.report(plan, {"job": "nurse"})  # and then it crashed: what was begun is finished
         collector.kill()
         assert late.send({"job": "nurse"}).accepted == 1
         assert figures_of(folder, plan).waiting == 1

@@ -10,7 +10,8 @@ told, in no message and by no silence. `client.plan.check(record)` is for tests 
 values name no group of the plan is refused: they are public.
 
 **One user, once.** A store belongs to one user. What is sent is drawn once and kept (`Ledger`), and a round of a plan
-has one batch with one idempotency key (`outbox`). So a program may call `send` at every start, and is counted once.
+has one batch with one idempotency key, which the ledger makes (`outbox`). So a program may call `send` at every start,
+and is counted once.
 Servers that report for many users of their own randomize with the plan, and hand over `send_reports`.
 
 **Until it has arrived.** A batch is on the disk before it is sent. Whatever goes wrong then, a lost answer, a full
@@ -180,14 +181,28 @@ class Client:
         if self._outbox.has(made.fingerprint, number):
             return
         with self._ledger() as ledger:
+            if self._sealed is not None:
+                self._refuse_lost(ledger, period, number)
             if not made.schedule.repeats:  # it is asked once: all else of the budget is left to other plans
                 with suppress(ParameterError):  # more is reserved already, and that is not changed
                     ledger.reserve(made, changes=0)
             reports = ledger.report(made, record, period=period)
             if period is not None and any(map(len, reports.values())) and not ledger.keeps(made, period):
                 raise ParameterError("this period is over on this device: it has answered a later one")
+            key = ledger.name_of_round(made, number)
         if any(map(len, reports.values())):  # a device may have drawn another round to report in
-            self._outbox.add(made.fingerprint, self._packed(reports, period), number)
+            self._outbox.add(made.fingerprint, self._packed(reports, period), number, key)
+
+    def _refuse_lost(self, ledger: Ledger, period: str | int | None, number: int) -> None:
+        """Behind a shuffler a user would be counted twice whose outbox was lost after it was sent from."""
+        if not self._outbox.has_begun(self.plan.fingerprint, number):
+            if ledger.has_answered(self.plan, period=period):
+                raise CollectorError(
+                    f"the ledger in {self._folder} has a report to this plan, and the outbox beside it knows of none: "
+                    "it was lost. What it held may have arrived, and would be counted twice; nothing is sent. Put the "
+                    "outbox back, or leave this user out of this round"
+                )
+            self._outbox.begin(self.plan.fingerprint, number)
 
     def send_reports(
         self,
