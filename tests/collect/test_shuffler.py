@@ -15,15 +15,14 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from collect.collectors import other_plan, serving, small_plan
+from collect.collectors import other_plan, serving, small_plan, waited_for
+from collect.crashes import killed_shuffler
 from collect.shufflers import (
     estimate_of,
     figures_of,
     handed_in,
-    killed,
     messages_of,
     shuffling,
-    waited_for,
     with_key,
 )
 from collect.test_sealing import crowd_plan
@@ -474,10 +473,10 @@ def test_a_plan_that_counts_on_a_shuffler_takes_nothing_directly(tmp_path: Path)
 
 
 def test_what_is_acknowledged_is_counted_once_though_processes_are_killed(tmp_path: Path):
-    print(killed(tmp_path, 3, 1))
+    print(killed_shuffler(tmp_path, 3, 1))
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("collector_too", [True, False])
 def test_many_kills(tmp_path: Path, collector_too: bool):
-    print(killed(tmp_path, 15, 2, collector_too=collector_too))
+    print(killed_shuffler(tmp_path, 40, 2, collector_too=collector_too))
