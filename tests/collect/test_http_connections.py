@@ -1,6 +1,7 @@
 """Connections that dawdle, on a real server: each is ended in time, and those that do not are served meanwhile."""
 
 import asyncio
+import logging
 import os
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
+from dither.collect.http_server import SeldomFilter
 from dither.collect.problems import ProblemError
 from dither.collect.request_bodies import RequestBodies
 from interrupts import hears_interrupts
@@ -147,6 +149,22 @@ def test_head_and_body_of_answers_arrive_whole(pieces):
             assert (found[:12], found[-6:]) == (b"HTTP/1.1 200", b"\r\n\r\n10")
         link.sendall(request * 3 + request.replace(b"host: x", b"connection: close"))
         assert until_closed(link).count(b"\r\n\r\n10") == 4
+
+
+def test_a_line_that_is_logged_again_and_again_is_written_seldom():
+    seldom, said = SeldomFilter(lasts=0.05), list[str]()
+
+    def say(text: str) -> None:
+        record = logging.makeLogRecord({"msg": "%s", "args": (text,)})
+        if seldom.filter(record):
+            said.append(record.getMessage())
+
+    for _ in range(500):
+        say("the disk is full")
+    say("another")
+    time.sleep(0.06)
+    say("the disk is full")
+    assert said == ["the disk is full", "another", "the disk is full (499 more times)"]
 
 
 def test_bytes_that_arrive_are_counted_before_more_is_read():

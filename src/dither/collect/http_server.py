@@ -6,9 +6,11 @@ them. Connections are limited in time and in number (`http_connections`).
 
 import gc
 import logging
+import math
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,9 +19,11 @@ from typing import Any
 from dither.errors import ParameterError, require
 
 MOST_CONNECTIONS = 8192
+LOGGERS = ("dither.collect", "dither.shuffle")
 
 _WAITING = 2048  # connections that wait to be accepted
 _GRACE = 20  # seconds for open requests when the server stops
+_REPEATED, _MOST_SAID = 10.0, 1000  # seconds after which the same line is logged again; lines that are remembered
 _OTHER_FILES = 64  # that a process has open beside its connections
 
 
@@ -88,6 +92,9 @@ def run_server(application: Any, endpoint: Endpoint, ready: Callable[[str], None
         **endpoint.tls(),
     )
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    seldom = SeldomFilter()
+    for name in LOGGERS:
+        logging.getLogger(name).addFilter(seldom)
     with endpoint.listening() as listener:
         host, port = listener.getsockname()[:2]
         if ready is not None:
@@ -95,6 +102,38 @@ def run_server(application: Any, endpoint: Endpoint, ready: Callable[[str], None
             ready(f"{scheme}://{name}:{port}")
         _settle_interpreter()
         LimitedServer(config).run(sockets=[listener])
+
+
+class SeldomFilter(logging.Filter):
+    """Lets the same words pass once in some seconds, and says how often they were held back.
+
+    A store that fails does so with every request. Nobody reads a thousand lines a second, a disk may fill with them,
+    and a pipe that nobody empties would stop the server in the middle of a line.
+
+    >>> seldom = SeldomFilter(lasts=60.0)
+    >>> record = logging.makeLogRecord({"msg": "the disk is full"})
+    >>> [seldom.filter(record) for _ in range(3)]
+    [True, False, False]
+    """
+
+    def __init__(self, lasts: float = _REPEATED) -> None:
+        super().__init__()
+        self._lasts = lasts
+        self._said: dict[str, tuple[float, int]] = {}  # when, and how often since
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a line is written."""
+        text, now = record.getMessage(), time.monotonic()
+        when, often = self._said.get(text, (-math.inf, 0))
+        if now - when < self._lasts:
+            self._said[text] = when, often + 1
+            return False
+        if len(self._said) > _MOST_SAID:
+            self._said.clear()
+        self._said[text] = now, 0
+        if often:
+            record.msg, record.args = f"{text} ({often:,} more times)", None
+        return True
 
 
 def _most_connections() -> int:
