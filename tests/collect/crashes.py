@@ -24,7 +24,7 @@ from collect.postgres import Postgres
 from collect.shufflers import estimate_of, figures_of, messages_of, shuffler_started, with_key
 from dither.collect import SqliteStore
 from dither.collect.sealed_reports import CONTENT_TYPE as SEALED
-from dither.collect.sealed_reports import SealedFormat
+from dither.collect.sealed_reports import SealedReportFormat
 from dither.collect.sealing_keys import SealingKey
 from dither.collect.shuffler_store import DATABASE
 from dither.collect.store import Counted
@@ -115,7 +115,7 @@ class Devices(Senders):
     def __init__(self, plan: Plan, key: SealingKey, port: int, threads: int, seed: int) -> None:
         super().__init__(threads, seed)
         self.plan, self.key, self.port, self.acknowledged = plan, key, port, list[bytes]()
-        self.size = SealedFormat(plan).size
+        self.size = SealedReportFormat(plan).size
 
     def send(self, draw: random.Random, key: str) -> None:
         body, path = b"".join(messages_of(self.plan, self.key, draw.choice([1, 1, 7]))), self.plan.fingerprint
@@ -215,7 +215,7 @@ def killed_shuffler(place: Path, kills: int, seed: int, *, batch: int = 25, coll
         waiting = [row[0] for row in database.execute("SELECT message FROM waiting")]
     with SqliteStore(store) as opened:
         (counted,) = opened.counted(1).tallies.values()
-    form, opener = SealedFormat(plan), key.opener()
+    form, opener = SealedReportFormat(plan), key.opener()
 
     def tallied(messages: Sequence[Any]) -> PlanTally:
         return form.wire.tally([form.wire.check(form.opened(message, opener)) for message in messages])

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from collect.collectors import Served, ended, launched
-from dither.collect.sealed_reports import CONTENT_TYPE, SealedFormat
+from dither.collect.sealed_reports import CONTENT_TYPE, SealedReportFormat
 from dither.collect.sealing_keys import KeyFolder, SealingKey, new_key
-from dither.collect.shuffler_store import Figures, read_figures
+from dither.collect.shuffler_store import ShufflerFigures, read_figures
 from dither.planning import Plan
 
 
@@ -20,7 +20,7 @@ def with_key(store: Path) -> SealingKey:
 
 def messages_of(plan: Plan, key: SealingKey, count: int) -> list[bytes]:
     """Sealed reports of so many users, each with one."""
-    form = SealedFormat(plan)
+    form = SealedReportFormat(plan)
     return [message for _ in range(count) for message in form.seal(plan.report({}), key.public)]
 
 
@@ -46,7 +46,7 @@ def handed_in(shuffler: Served, plan: Plan, body: bytes, **headers: str) -> tupl
     return shuffler.json("POST", f"/v1/plans/{plan.fingerprint}/sealed", body, lines)
 
 
-def figures_of(folder: Path, plan: Plan) -> Figures:
+def figures_of(folder: Path, plan: Plan) -> ShufflerFigures:
     """The counts of a shuffler."""
     return read_figures(folder)[plan.fingerprint]
 

@@ -582,13 +582,13 @@ def test_what_a_collector_says_is_not_obeyed(store):
         stub.script = [410]
         client = Client(address(stub), store)
         client.send({})
-    from dither.collect.client_http import Answer
+    from dither.collect.client_http import HttpAnswer
 
-    told = Answer(410, json.dumps({"detail": "\x1b[2J" + "x" * 999}).encode()).in_words()
+    told = HttpAnswer(410, json.dumps({"detail": "\x1b[2J" + "x" * 999}).encode()).in_words()
     assert "\x1b" not in told
     assert len(told) < 250
     for body in (b"", b"[", b"[1]", b'{"detail": 5}', b"[" * 100_000, b"\xff"):
-        assert Answer(500, body).in_words() == "500"
+        assert HttpAnswer(500, body).in_words() == "500"
 
 
 def test_a_device_s_imports_are_light(tmp_path):

@@ -68,12 +68,11 @@ def counted(place: Path) -> list[int]:
 def test_answers_are_as_described_whatever_is_sent(served: Served, place: Path, label: str, examples: int):
     token = f"Bearer {(place / 'analyst.token').read_text().strip()}"
     operation, before = OPERATIONS[label], counted(place)
-    requests = st.one_of(operation.as_strategy(generation_mode=mode) for mode in GenerationMode)
+    requests = st.one_of([operation.as_strategy(generation_mode=mode) for mode in GenerationMode])
+    slow: Any = list(HealthCheck)
     plans = st.sampled_from([small_plan().fingerprint, ranges_plan().fingerprint, None])
 
-    @settings(
-        max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-    )
+    @settings(max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=slow)
     @given(requests, plans, st.booleans())
     def answered(case: Any, plan: str | None, known: bool) -> None:
         if plan is not None and case.path_parameters:

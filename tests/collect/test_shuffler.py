@@ -28,10 +28,10 @@ from collect.shufflers import (
 from collect.test_sealing import crowd_plan
 from dither.collect import Client, SqliteStore
 from dither.collect.sealed_batches import guarantee_of_batches
-from dither.collect.sealed_reports import CONTENT_TYPE, LEAST_BYTES, Head, SealedFormat
+from dither.collect.sealed_reports import CONTENT_TYPE, LEAST_BYTES, Head, SealedReportFormat
 from dither.collect.sealing_keys import KeyFolder, new_key
 from dither.collect.shuffler import Shuffler, ShufflerOptions
-from dither.collect.shuffler_store import DATABASE, Figures, PlanFacts, ShufflerStore
+from dither.collect.shuffler_store import DATABASE, PlanFacts, ShufflerFigures, ShufflerStore
 from dither.collect.store import StoreError
 from dither.core.randomness import Stream
 from dither.errors import CollectorError, ParameterError
@@ -127,12 +127,12 @@ def test_no_batch_is_smaller_and_what_is_left_waits(tmp_path: Path):
         assert batch.users == 10
         assert store.take([(facts, [letter(4)])]) == [0]  # long gone, and still known
         store.take([(facts, [letter(20)])])
-        assert store.figures()[PLAN] == Figures(11, 1, 10, 0, 0, {})
+        assert store.figures()[PLAN] == ShufflerFigures(11, 1, 10, 0, 0, {})
         store.forwarded(batch)
         store.forwarded(batch)
-        assert store.figures()[PLAN] == Figures(11, 1, 0, 10, 1, {})
+        assert store.figures()[PLAN] == ShufflerFigures(11, 1, 0, 10, 1, {})
         assert store.close_plan(PLAN) == 1
-        assert store.figures()[PLAN] == Figures(11, 0, 0, 10, 1, {"campaign closed": 1})
+        assert store.figures()[PLAN] == ShufflerFigures(11, 0, 0, 10, 1, {"campaign closed": 1})
 
 
 def test_crowds_rounds_and_keys_are_not_mixed(tmp_path: Path):
@@ -244,11 +244,11 @@ def test_a_batch_is_sent_with_the_same_bytes_and_key_until_it_is_settled(tmp_pat
         store.take([(facts, [letter(0), letter(1)])])
         assert asyncio.run(forwarded()) == [False, False, False, False, True]
         assert len(set(link.seen)) == 1
-        assert store.figures()[PLAN] == Figures(2, 0, 0, 2, 1, {})
+        assert store.figures()[PLAN] == ShufflerFigures(2, 0, 0, 2, 1, {})
         store.take([(facts, [letter(2), letter(3), letter(4)])])
         shuffler = Shuffler(store, link, ShufflerOptions("http://127.0.0.1", 2))
         assert asyncio.run(shuffler.forward_all())
-        assert store.figures()[PLAN] == Figures(5, 0, 0, 2, 1, {"refused by the collector, 422": 3})
+        assert store.figures()[PLAN] == ShufflerFigures(5, 0, 0, 2, 1, {"refused by the collector, 422": 3})
 
 
 def asked(shuffler: Shuffler, headers: dict[bytes, bytes], *pieces: bytes) -> tuple[int, dict[str, Any]]:
@@ -327,7 +327,7 @@ def test_from_devices_through_a_shuffler_to_the_estimate(tmp_path: Path):
         metrics = collector.request("GET", "/metrics")[2].decode()
         assert f'reports_rejected_total{{plan="{plan.fingerprint}",reason="not opened"}} 1' in metrics
         # one seal over many, of a server that reports for its own users
-        form = SealedFormat(plan)
+        form = SealedReportFormat(plan)
         columns = {name: [None] * 300 for name in ("age", "job", "income")}
         (many,) = form.seal_many(plan.randomize(columns), key.public)
         assert handed_in(shuffler, plan, many)[1]["accepted"] == 300
@@ -344,7 +344,7 @@ def test_from_devices_through_a_shuffler_to_the_estimate(tmp_path: Path):
         )
         waited_for(lambda: figures_of(folder, plan).dropped == {"campaign closed": 7})
         assert handed_in(shuffler, plan, waiting[0])[0] == 410
-        assert figures_of(folder, plan) == Figures(558, 0, 0, 551, 2, {"campaign closed": 7})
+        assert figures_of(folder, plan) == ShufflerFigures(558, 0, 0, 551, 2, {"campaign closed": 7})
         code, errors = shuffler.stop()
         assert code in (0, -15, 130, 143)
         assert "192.0.2.7" not in errors
@@ -379,7 +379,7 @@ def test_what_is_wrong_gets_a_problem_and_changes_nothing(tmp_path: Path):
         ):
             found, told = shuffler.json(method, place, body, headers)
             assert (found, told["type"].rpartition(":")[2]) == (status, problem), (method, place, problem)
-        assert figures_of(folder, plan) == Figures(0, 0, 0, 0, 0, {})
+        assert figures_of(folder, plan) == ShufflerFigures(0, 0, 0, 0, 0, {})
         # the collector's side
         place = f"/v1/plans/{plan.fingerprint}/sealed-batches"
         for body, headers, status, problem in (

@@ -29,7 +29,7 @@ from dither.collect.sealed_reports import (
     SUITE,
     UNKNOWN_KEY,
     Head,
-    SealedFormat,
+    SealedReportFormat,
     merged,
     read_head,
     split_messages,
@@ -69,13 +69,13 @@ class SealedBatches:
 
     def __init__(self, collector: "Collector", keys: KeyFolder | None) -> None:
         self._collector, self._keys = collector, None if keys is None else OpeningKeys(keys)
-        self._formats: dict[str, SealedFormat] = {}
+        self._formats: dict[str, SealedReportFormat] = {}
         self._opening, self._requests = asyncio.Semaphore(_AT_ONCE), 0
 
-    def format(self, plan: Plan) -> SealedFormat:
+    def format(self, plan: Plan) -> SealedReportFormat:
         """The messages of a plan."""
         if plan.fingerprint not in self._formats:
-            self._formats[plan.fingerprint] = SealedFormat(plan)
+            self._formats[plan.fingerprint] = SealedReportFormat(plan)
         return self._formats[plan.fingerprint]
 
     def keys_document(self, running: "Running") -> dict[str, Any]:

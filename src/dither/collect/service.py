@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dither.collect import problems
-from dither.collect.collector import BusyError, Collector, RefusedError, Running
+from dither.collect.collector import BusyError, Collector, RefusedBatchError, Running
 from dither.collect.live_estimates import LEAST_REPORTS, LiveEstimates
 from dither.collect.openapi import KEY_LETTERS
 from dither.collect.problems import ProblemError
@@ -204,7 +204,7 @@ class Service:
             return await self.collector.submit(running, key, body)
         except WireError as error:
             raise ProblemError(error.reason.replace(" ", "-"), str(error)) from None
-        except RefusedError as error:
+        except RefusedBatchError as error:
             running.rejected.update(error.rejected)
             kind = error.reason.replace(" ", "-")
             if error.rejected or kind not in problems.PROBLEMS:
