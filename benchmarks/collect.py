@@ -188,6 +188,7 @@ class Load:
     def __init__(self, plan: str, bodies: list[bytes], links: int, seconds: float, pause: float = 0.0) -> None:
         self.plan, self.bodies, self.links, self.seconds, self.pause = plan, bodies, links, seconds, pause
         self.taken: list[float] = []
+        self.cost = 0.0  # of a request, in seconds of the server's CPU
         self.statuses: dict[bytes, int] = {}
         self.count, self.name = 0, os.urandom(8).hex()
         self.heads = [
@@ -260,18 +261,24 @@ def rates(place: Path, seconds: float, repeats: int) -> None:
             for kind in (peer, "collector"):
                 folder = Path(tempfile.mkdtemp(dir=place))
                 port = 18000 + random.randrange(2000)
-                with server(kind, folder, port, file):
+                with server(kind, folder, port, file) as process:
                     loaded(port, plan.fingerprint, bodies, links, min(1.0, seconds))  # what is compiled at first
+                    before = cpu_seconds(process.pid)
                     load = loaded(port, plan.fingerprint, bodies, links, seconds)
+                    load.cost = (cpu_seconds(process.pid) - before) / len(load.taken)
                 shutil.rmtree(folder)
                 assert set(load.statuses) == {b"200"}, load.statuses
                 found[kind].append(load)
                 middle, late = (load.quantile(share) * 1e3 for share in (0.5, 0.99))
                 print(f"  {name}, {links} in flight, {kind}, turn {turn + 1}: {load.rate:,.0f} requests/s, "
-                      f"p50 {middle:.1f} ms, p99 {late:.1f} ms", flush=True)  # fmt: skip
-        ratios = [mine.rate / theirs.rate for mine, theirs in zip(found["collector"], found[peer], strict=True)]
+                      f"p50 {middle:.1f} ms, p99 {late:.1f} ms, "
+                      f"{load.cost * 1e6:.0f} us of CPU each", flush=True)  # fmt: skip
+        pairs = list(zip(found["collector"], found[peer], strict=True))
+        ratios = [mine.rate / theirs.rate for mine, theirs in pairs]
+        costs = [mine.cost / theirs.cost for mine, theirs in pairs]
         print(f"{name}, {links} in flight: {statistics.median(ratios):.2f} of {peer} "
-              f"(from {min(ratios):.2f} to {max(ratios):.2f})", flush=True)  # fmt: skip
+              f"(from {min(ratios):.2f} to {max(ratios):.2f}), "
+              f"at {statistics.median(costs):.2f} times its CPU", flush=True)  # fmt: skip
         if name == "single reports":
             half = statistics.median(load.rate for load in found["collector"]) / 2
             latencies(place, plan, file, singles, links, half, seconds)
@@ -293,6 +300,12 @@ def latencies(
         print(f"  {kind} at {load.rate:,.0f} requests/s: p50 {load.quantile(0.5) * 1e3:.1f} ms, "
               f"p99 {found[kind] * 1e3:.1f} ms", flush=True)  # fmt: skip
     print(f"p99 at half of that load: {found['collector'] / found['empty']:.1f} times that of empty")
+
+
+def cpu_seconds(process: int) -> float:
+    """What a process has used of all cores, in programs and in the kernel."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def rss(process: int) -> int:
@@ -390,9 +403,9 @@ def long_load(place: Path, plan: Plan, sources: list[bytes], wanted: list[bytes]
     plan.save(file)
     port = 17000 + random.randrange(900)
     with server("collector", place, port, file) as process:
-        loaded(port, plan.fingerprint, sources, links, 3.0)
-        time.sleep(2.5)
-        before, turn = state(place / "store"), max(2.0, min(10.0, count / 40_000))
+        loaded(port, plan.fingerprint, sources, links, 3.0 if count > 10_000 else 0.5)
+        time.sleep(2.5)  # until all of it is counted
+        before, turn = state(place / "store"), max(0.5, min(10.0, count / 40_000))
         while sent < count:
             load = loaded(port, plan.fingerprint, wanted, links, turn)
             sent += len(load.taken)

@@ -12,8 +12,8 @@ which moves with what it has achieved, and never with a mere byte:
 | has its answer | `KEEP_ALIVE_SECONDS` until the next request begins |
 | does not take what it is sent | `WRITE_SECONDS` |
 
-All connections are looked at once a second (`LimitedServer.on_tick`): that costs a request nothing, where a timer of
-its own would cost a tenth of it. While a request is answered nothing is due, so an answer may go on for hours.
+All connections are looked at once a second (`LimitedServer.on_tick`), so a request needs no timer of its own
+(docs/decisions/0059). While a request is answered nothing is due, so an answer may go on for hours.
 
 The head and the body of an answer are sent in one write: uvicorn's two are two system calls for the server, and two
 packets for the client to wake up for.
