@@ -262,7 +262,7 @@ def rates(place: Path, seconds: float, repeats: int) -> None:
                 folder = Path(tempfile.mkdtemp(dir=place))
                 port = 18000 + random.randrange(2000)
                 with server(kind, folder, port, file) as process:
-                    loaded(port, plan.fingerprint, bodies, links, min(1.0, seconds))  # what is compiled at first
+                    loaded(port, plan.fingerprint, bodies, links, min(3.0, seconds))  # what is loaded at first
                     before = cpu_seconds(process.pid)
                     load = loaded(port, plan.fingerprint, bodies, links, seconds)
                     load.cost = (cpu_seconds(process.pid) - before) / len(load.taken)

@@ -312,6 +312,8 @@ class Collector:
 
     def _count(self) -> None:
         """The counter: adds up what was committed, and keeps the log of the store short."""
+        for running in list(self.running.values()):
+            running.format.tally([])  # loads compiled loops, which takes a second: now, while nobody waits for it
         while True:
             with self._counting:
                 if not self._uncounted and not self._stopped.is_set():
