@@ -315,9 +315,12 @@ def rss(process: int) -> int:
 
 
 def state(store: Path) -> tuple[int, int]:
-    """Batches that were ever stored, and reports that are counted."""
+    """Batches that were ever stored, and reports that are counted, when none waits."""
+    end = time.monotonic() + TOO_LONG
     with SqliteStore(store) as found:
-        counted = found.counted(found.campaigns()[0].number)
+        number = found.campaigns()[0].number
+        while (counted := found.counted(number)).waiting and time.monotonic() < end:
+            time.sleep(0.1)
     return counted.batches, sum(tally.reports for tally in counted.tallies.values())
 
 
@@ -385,15 +388,16 @@ class Told(NamedTuple):
 
     @property
     def growth(self) -> float:
-        """Of the memory, from the first of the measurements to the largest."""
-        return max(self.sizes) / self.sizes[0] - 1
+        """Of the memory, from a tenth of the requests on, when all that is used was used once, to its largest."""
+        return max(self.sizes) / self.sizes[min(1, len(self.sizes) - 1)] - 1
 
     def memory(self) -> str:
         """In words."""
-        first, most, last = (each / 1e6 for each in (self.sizes[0], max(self.sizes), self.sizes[-1]))
+        first, warm = self.sizes[0] / 1e6, self.sizes[min(1, len(self.sizes) - 1)] / 1e6
+        most = max(self.sizes) / 1e6
         return (
-            f"RSS {first:.1f} MB at first, at most {most:.1f} ({self.growth:+.1%}), {last:.1f} at the end "
-            f"({last / first - 1:+.1%})"
+            f"RSS {first:.1f} MB after the first requests, {warm:.1f} after a tenth of them, then at most {most:.1f} "
+            f"({self.growth:+.1%}; {most / first - 1:+.1%} of the first)"
         )
 
 
@@ -404,13 +408,13 @@ def long_load(place: Path, plan: Plan, sources: list[bytes], wanted: list[bytes]
     port = 17000 + random.randrange(900)
     with server("collector", place, port, file) as process:
         loaded(port, plan.fingerprint, sources, links, 3.0 if count > 10_000 else 0.5)
-        time.sleep(2.5)  # until all of it is counted
         before, turn = state(place / "store"), max(0.5, min(10.0, count / 40_000))
         while sent < count:
             load = loaded(port, plan.fingerprint, wanted, links, turn)
             sent += len(load.taken)
             statuses.update({status.decode(): many for status, many in load.statuses.items()})
-            sizes.append(rss(process.pid))
+            if sent >= count / 10 or not sizes:
+                sizes.append(rss(process.pid))
     return Told(sent, dict(sorted(statuses.items())), before, state(place / "store"), sizes)
 
 
