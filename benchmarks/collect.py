@@ -3,8 +3,10 @@
     python benchmarks/collect.py             rates and latencies (two minutes)
     python benchmarks/collect.py --kills 200 kill -9 under load: what was acknowledged is counted, exactly
     python benchmarks/collect.py --shuffler-kills 200 the same of a shuffler
+    python benchmarks/collect.py --postgres-kills 200 of PostgreSQL, and of one of two collectors on it
     python benchmarks/collect.py --bodies 1000000 malformed bodies: no 5xx, no memory, no state
     python benchmarks/collect.py --stream 100000000 so many reports in batches: memory stays flat
+    python benchmarks/collect.py --starts 10 how long it takes until it is ready
 
 Two endpoints are raced: one that reads a request and answers, and nothing else (`empty`), and one that appends the
 bytes to a file and calls `fdatasync` before it answers (`append`). Both are plain ASGI on the same uvicorn. All three
@@ -23,10 +25,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -185,6 +188,7 @@ class Load:
     def __init__(self, plan: str, bodies: list[bytes], links: int, seconds: float, pause: float = 0.0) -> None:
         self.plan, self.bodies, self.links, self.seconds, self.pause = plan, bodies, links, seconds, pause
         self.taken: list[float] = []
+        self.cost = 0.0  # of a request, in seconds of the server's CPU
         self.statuses: dict[bytes, int] = {}
         self.count, self.name = 0, os.urandom(8).hex()
         self.heads = [
@@ -257,18 +261,24 @@ def rates(place: Path, seconds: float, repeats: int) -> None:
             for kind in (peer, "collector"):
                 folder = Path(tempfile.mkdtemp(dir=place))
                 port = 18000 + random.randrange(2000)
-                with server(kind, folder, port, file):
-                    loaded(port, plan.fingerprint, bodies, links, min(1.0, seconds))  # what is compiled at first
+                with server(kind, folder, port, file) as process:
+                    loaded(port, plan.fingerprint, bodies, links, min(3.0, seconds))  # what is loaded at first
+                    before = cpu_seconds(process.pid)
                     load = loaded(port, plan.fingerprint, bodies, links, seconds)
+                    load.cost = (cpu_seconds(process.pid) - before) / len(load.taken)
                 shutil.rmtree(folder)
                 assert set(load.statuses) == {b"200"}, load.statuses
                 found[kind].append(load)
                 middle, late = (load.quantile(share) * 1e3 for share in (0.5, 0.99))
                 print(f"  {name}, {links} in flight, {kind}, turn {turn + 1}: {load.rate:,.0f} requests/s, "
-                      f"p50 {middle:.1f} ms, p99 {late:.1f} ms", flush=True)  # fmt: skip
-        ratios = [mine.rate / theirs.rate for mine, theirs in zip(found["collector"], found[peer], strict=True)]
+                      f"p50 {middle:.1f} ms, p99 {late:.1f} ms, "
+                      f"{load.cost * 1e6:.0f} us of CPU each", flush=True)  # fmt: skip
+        pairs = list(zip(found["collector"], found[peer], strict=True))
+        ratios = [mine.rate / theirs.rate for mine, theirs in pairs]
+        costs = [mine.cost / theirs.cost for mine, theirs in pairs]
         print(f"{name}, {links} in flight: {statistics.median(ratios):.2f} of {peer} "
-              f"(from {min(ratios):.2f} to {max(ratios):.2f})", flush=True)  # fmt: skip
+              f"(from {min(ratios):.2f} to {max(ratios):.2f}), "
+              f"at {statistics.median(costs):.2f} times its CPU", flush=True)  # fmt: skip
         if name == "single reports":
             half = statistics.median(load.rate for load in found["collector"]) / 2
             latencies(place, plan, file, singles, links, half, seconds)
@@ -292,6 +302,12 @@ def latencies(
     print(f"p99 at half of that load: {found['collector'] / found['empty']:.1f} times that of empty")
 
 
+def cpu_seconds(process: int) -> float:
+    """What a process has used of all cores, in programs and in the kernel."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def rss(process: int) -> int:
     """The memory that a process has, in bytes."""
     line = next(each for each in Path(f"/proc/{process}/status").read_text().splitlines() if each.startswith("VmRSS"))
@@ -299,28 +315,49 @@ def rss(process: int) -> int:
 
 
 def state(store: Path) -> tuple[int, int]:
-    """Batches that were ever stored, and reports that are counted."""
+    """Batches that were ever stored, and reports that are counted, when none waits."""
+    end = time.monotonic() + TOO_LONG
     with SqliteStore(store) as found:
-        counted = found.counted(found.campaigns()[0].number)
+        number = found.campaigns()[0].number
+        while (counted := found.counted(number)).waiting and time.monotonic() < end:
+            time.sleep(0.1)
     return counted.batches, sum(tally.reports for tally in counted.tallies.values())
+
+
+def crashes() -> Any:
+    """What the tests do, here more often."""
+    # There, a folder has the name of this file.
+    sys.path[:] = [str(HERE.parents[1] / "tests"), *(each for each in sys.path if Path(each) != HERE.parent)]
+    return import_module("collect.crashes"), import_module("collect.collectors")
 
 
 def kills(place: Path, count: int) -> None:
     """Kill the collector under load, again and again, and compare what was acknowledged with what is counted."""
-    # What the tests do, more often. There, a folder has the name of this file.
-    sys.path[:] = [str(HERE.parents[1] / "tests"), *(each for each in sys.path if Path(each) != HERE.parent)]
-    collectors, crashes = import_module("collect.collectors"), import_module("collect.crashes")
+    found, collectors = crashes()
     plan = collectors.small_plan()
     sources = collectors.batches(plan, 40, 5)
-    sent, tally, stored = crashes.killed(place / "store", plan, sources, count, seed=int(time.time()))
-    print(f"{count} kills under load of 6 clients: {crashes.compare(plan, sent, tally, stored)}: equal")
+    sent, tally, stored = found.killed(place / "store", plan, sources, count, seed=int(time.time()))
+    print(f"{count} kills under load of 6 clients: {found.compare(plan, sent, tally, stored)}: equal")
 
 
 def shuffler_kills(place: Path, count: int) -> None:
     """Kill the shuffler while devices send: what was acknowledged is counted or waits, to the bit of the tally."""
-    sys.path[:] = [str(HERE.parents[1] / "tests"), *(each for each in sys.path if Path(each) != HERE.parent)]
-    shufflers = import_module("collect.shufflers")
-    print(shufflers.killed(place, count, int(time.time()), collector_too=False), flush=True)
+    print(crashes()[0].killed_shuffler(place, count, int(time.time()), collector_too=False), flush=True)
+
+
+def postgres_kills(place: Path, count: int) -> None:
+    """Kill PostgreSQL, and then one of two collectors on it, under load."""
+    found, collectors = crashes()
+    plan = collectors.small_plan()
+    sources = collectors.batches(plan, 40, 5)
+    database = import_module("collect.postgres").Postgres()
+    try:
+        for kind in ("database", "collector"):
+            database.empty()
+            told = found.killed_on_postgres(database, place, plan, sources, count, kind, seed=int(time.time()))
+            print(f"{count} kills of a {kind} under load of 6 clients: {found.compare(plan, *told)}: equal", flush=True)
+    finally:
+        database.remove()
 
 
 def mutated(draw: random.Random, sources: list[bytes]) -> bytes:
@@ -340,58 +377,94 @@ def mutated(draw: random.Random, sources: list[bytes]) -> bytes:
     return bytes(body)
 
 
-def bodies(place: Path, count: int) -> None:
-    """Malformed bodies: no 5xx, no growth of memory, no change of state."""
-    plan = example_plan()
-    file, wire, draw = place / "plan.json", BatchFormat(plan), random.Random(1)
+class Told(NamedTuple):
+    """What a long load left: answers by status, batches and reports in the store before and after, and memory."""
+
+    sent: int
+    statuses: dict[str, int]
+    before: tuple[int, int]
+    after: tuple[int, int]
+    sizes: list[int]
+
+    @property
+    def growth(self) -> float:
+        """Of the memory, from a tenth of the requests on, when all that is used was used once, to its largest."""
+        return max(self.sizes) / self.sizes[min(1, len(self.sizes) - 1)] - 1
+
+    def memory(self) -> str:
+        """In words."""
+        first, warm = self.sizes[0] / 1e6, self.sizes[min(1, len(self.sizes) - 1)] / 1e6
+        most = max(self.sizes) / 1e6
+        return (
+            f"RSS {first:.1f} MB after the first requests, {warm:.1f} after a tenth of them, then at most {most:.1f} "
+            f"({self.growth:+.1%}; {most / first - 1:+.1%} of the first)"
+        )
+
+
+def long_load(place: Path, plan: Plan, sources: list[bytes], wanted: list[bytes], count: int, links: int) -> Told:
+    """Send so many requests to a collector, after some good ones, in turns after which its memory is measured."""
+    file, statuses, sizes, sent = place / "plan.json", Counter[str](), list[int](), 0
     plan.save(file)
-    sources = list(wire.pack_batches(plan.randomize(records(100)), 10))
-    wrong: list[bytes] = []
+    port = 17000 + random.randrange(900)
+    with server("collector", place, port, file) as process:
+        loaded(port, plan.fingerprint, sources, links, 3.0 if count > 10_000 else 0.5)
+        before, turn = state(place / "store"), max(0.5, min(10.0, count / 40_000))
+        while sent < count:
+            load = loaded(port, plan.fingerprint, wanted, links, turn)
+            sent += len(load.taken)
+            statuses.update({status.decode(): many for status, many in load.statuses.items()})
+            if sent >= count / 10 or not sizes:
+                sizes.append(rss(process.pid))
+    return Told(sent, dict(sorted(statuses.items())), before, state(place / "store"), sizes)
+
+
+def malformed_bodies(place: Path, count: int) -> Told:
+    """Malformed bodies."""
+    plan, draw = example_plan(), random.Random(1)
+    wire = BatchFormat(plan)
+    sources, wrong = list(wire.pack_batches(plan.randomize(records(100)), 10)), list[bytes]()
     while len(wrong) < 20_000:
         body = mutated(draw, sources)
         try:
             wire.check(body)
         except dither.errors.WireError:
             wrong.append(body)
-    statuses: dict[bytes, int] = {}
-    sent, sizes = 0, []
-    with server("collector", place, 17999, file) as process:
-        loaded(17999, plan.fingerprint, sources, 8, 1.0)
-        time.sleep(2.0)
-        before = state(place / "store")
-        while sent < count:
-            load = loaded(17999, plan.fingerprint, wrong, 64, 10.0)
-            sent += len(load.taken)
-            for status, many in load.statuses.items():
-                statuses[status] = statuses.get(status, 0) + many
-            sizes.append(rss(process.pid))
-            draw.shuffle(wrong)
-    after = state(place / "store")
-    told = {status.decode(): many for status, many in sorted(statuses.items())}
-    print(f"{sent:,} malformed bodies, 64 in flight: {told}; state {before} before, {after} after; RSS "
-          f"{sizes[0] / 1e6:.1f} MB after the first ten seconds, {sizes[-1] / 1e6:.1f} MB at the end "
-          f"({sizes[-1] / sizes[0] - 1:+.1%})")  # fmt: skip
+    return long_load(place, plan, sources, wrong, count, 64)
+
+
+def bodies(place: Path, count: int) -> None:
+    """Malformed bodies: no 5xx, no growth of memory, no change of state."""
+    told = malformed_bodies(place, count)
+    print(f"{told.sent:,} malformed bodies, 64 in flight: {told.statuses}; state {told.before} before, {told.after} "
+          f"after; {told.memory()}")  # fmt: skip
+
+
+def streamed(place: Path, count: int) -> Told:
+    """So many reports in batches of 10,000."""
+    plan = example_plan()
+    sources = list(BatchFormat(plan).pack_batches(plan.randomize(records(200_000)), 10_000))
+    return long_load(place, plan, sources, sources, count // 10_000, 8)
 
 
 def stream(place: Path, count: int) -> None:
     """So many reports in batches of 10,000: memory, and whether all of them are counted."""
-    plan = example_plan()
-    file, wire = place / "plan.json", BatchFormat(plan)
-    plan.save(file)
-    sources = list(wire.pack_batches(plan.randomize(records(200_000)), 10_000))
-    sent, sizes, started = 0, [], time.monotonic()
-    with server("collector", place, 17998, file) as process:
-        while sent < count:
-            load = loaded(17998, plan.fingerprint, sources, 8, 5.0)
-            assert set(load.statuses) == {b"200"}, load.statuses
-            sent += 10_000 * len(load.taken)
-            sizes.append(rss(process.pid))
-    elapsed = time.monotonic() - started
+    started = time.monotonic()
+    told = streamed(place, count)
+    elapsed, counted = time.monotonic() - started, told.after[1] - told.before[1]
     size = sum(each.stat().st_size for each in (place / "store").iterdir())
-    counted = state(place / "store")[1]
-    print(f"{sent:,} reports in batches of 10,000, 8 in flight, in {elapsed:.0f} s: {counted:,} counted; "
-          f"RSS {sizes[0] / 1e6:.0f} MB after five seconds, at most {max(sizes) / 1e6:.0f}, {sizes[-1] / 1e6:.0f} "
-          f"at the end ({max(sizes) / sizes[0] - 1:+.1%}); the store has {size / 1e6:.1f} MB")  # fmt: skip
+    print(f"{10_000 * told.sent:,} reports in batches of 10,000, 8 in flight, in {elapsed:.0f} s: {counted:,} counted; "
+          f"{told.memory()}; the store has {size / 1e6:.1f} MB")  # fmt: skip
+
+
+def starts(place: Path, count: int) -> None:
+    """How long a collector takes from the command to the first answer, with an empty store."""
+    example_plan().save(place / "plan.json")
+    taken = list[float]()
+    for _ in range(count):
+        began = time.perf_counter()
+        with server("collector", Path(tempfile.mkdtemp(dir=place)), 17000 + random.randrange(900), place / "plan.json"):
+            taken.append(time.perf_counter() - began)
+    print(f"{count} starts: ready after {statistics.median(taken):.2f} s (from {min(taken):.2f} to {max(taken):.2f})")
 
 
 def main() -> None:
@@ -405,6 +478,8 @@ def main() -> None:
     parser.add_argument("--place", default=tempfile.gettempdir(), help="a folder on the disk that is measured")
     parser.add_argument("--kills", type=int, help="kill -9 so many times under load")
     parser.add_argument("--shuffler-kills", type=int, help="kill -9 a shuffler so many times under load")
+    parser.add_argument("--postgres-kills", type=int, help="kill -9 PostgreSQL, and a collector on it, so many times")
+    parser.add_argument("--starts", type=int, help="start a collector so many times")
     parser.add_argument("--bodies", type=int, help="send so many malformed bodies")
     parser.add_argument("--stream", type=int, help="send so many reports")
     given = parser.parse_args()
@@ -413,8 +488,10 @@ def main() -> None:
         asked = [
             (kills, given.kills),
             (shuffler_kills, given.shuffler_kills),
+            (postgres_kills, given.postgres_kills),
             (bodies, given.bodies),
             (stream, given.stream),
+            (starts, given.starts),
         ]
         for measure, count in asked:
             if count:

@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import pyarrow
 import pytest
 
 from cli.cases import MARKER, done, facts, refused, run
 from collect.stub_collector import DROP, running
-from dither import Plan
+from dither import Categorical, Plan, Schema, plan
+from dither.cli.sending import _crowds
 from dither.wire import BatchFormat
 
 
@@ -89,3 +91,23 @@ def test_what_is_not_understood(plan, people):
     assert run("send", plan, people, "--sql", "select 1", "--to", "http://localhost").exit_code == 2
     assert "plain HTTP to another machine" in refused("send", plan, people, "--to", "http://collect.example.org")
     assert json.loads(Path(plan).read_text())
+
+
+def test_a_plan_with_rounds_says_who_can_send_it(people, tmp_path):
+    schema = Schema({"job": Categorical(["nurse", "driver", "teacher", "other"])})
+    plan(schema, 2.0, users=1000, rounds=3).save(tmp_path / "rounds.json")
+    text = refused("send", tmp_path / "rounds.json", people, "--to", "http://localhost")
+    assert "Client(url, store=...).send(record, period=...)" in text
+    assert "plan.randomize_rounds" in text
+
+
+@pytest.mark.parametrize(
+    ("sizes", "crowds"),
+    [([3, 3, 3, 3, 1], [6, 7]), ([1], [1]), ([], []), ([5], [5]), ([9, 1, 1], [11]), ([5, 5, 5], [5, 5, 5])],
+)
+def test_records_behind_a_shuffler_are_sealed_in_crowds(sizes, crowds):
+    numbers = iter(range(100))
+    batches = [pyarrow.RecordBatch.from_pydict({"n": [next(numbers) for _ in range(size)]}) for size in sizes]
+    tables = list(_crowds(batches, 5))
+    assert [table.num_rows for table in tables] == crowds
+    assert [n for table in tables for n in table["n"].to_pylist()] == list(range(sum(sizes)))

@@ -59,7 +59,7 @@ def batches(plan: Plan, count: int, most: int) -> list[bytes]:
 
 
 class Served:
-    """A collector in a process of its own."""
+    """A collector or a shuffler in a process of its own."""
 
     def __init__(self, process: subprocess.Popen[str], address: str) -> None:
         self.process, self.port = process, int(address.rpartition(":")[2])
@@ -68,6 +68,7 @@ class Served:
         """As a power failure would, for this process."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(TOO_LONG)
+        ended(self)
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         """Its exit code, and what it said."""
@@ -100,17 +101,10 @@ class Served:
         return self.json("POST", f"/v1/plans/{plan.fingerprint}/reports", body, lines)
 
 
-def started(store: Path, *plans: Plan, options: tuple[str, ...] = (), **more: Any) -> Served:
-    """A collector that is ready."""
-    files = []
-    for plan in plans:
-        file = store.with_name(f"{plan.fingerprint[:12]}.json")
-        plan.save(file)
-        files.append(str(file))
-    place = more.pop("place", str(store))
-    command = [sys.executable, "-m", "dither", "serve", *files, "--store", place, "--port", "0"]
+def launched(*arguments: str, **more: Any) -> Served:
+    """A service of the command `dither` that is ready."""
     process = subprocess.Popen(
-        [*command, "--least-reports", "1", *options],
+        [sys.executable, "-m", "dither", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -123,13 +117,32 @@ def started(store: Path, *plans: Plan, options: tuple[str, ...] = (), **more: An
         _, errors = process.communicate(timeout=TOO_LONG)
         raise AssertionError(errors)
     served = Served(process, address)
-    end = time.monotonic() + TOO_LONG
-    while time.monotonic() < end:
-        with suppress(OSError, http.client.HTTPException):
-            if served.request("GET", "/v1/health")[0] == 200:
-                return served
-        time.sleep(0.01)
-    raise AssertionError("the collector is not well")
+    waited_for(lambda: served.request("GET", "/v1/health")[0] == 200)
+    return served
+
+
+def ended(served: Served) -> None:
+    """Stop a process, if it runs."""
+    if served.process.poll() is None:
+        served.process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            served.process.communicate(timeout=TOO_LONG)
+        if served.process.poll() is None:
+            served.process.kill()
+    for stream in (served.process.stdout, served.process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def started(store: Path, *plans: Plan, options: tuple[str, ...] = (), **more: Any) -> Served:
+    """A collector that is ready."""
+    files = []
+    for plan in plans:
+        file = store.with_name(f"{plan.fingerprint[:12]}.json")
+        plan.save(file)
+        files.append(str(file))
+    place = more.pop("place", str(store))
+    return launched("serve", *files, "--store", place, "--port", "0", "--least-reports", "1", *options, **more)
 
 
 @contextmanager
@@ -139,15 +152,7 @@ def serving(store: Path, *plans: Plan, options: tuple[str, ...] = (), **more: An
     try:
         yield served
     finally:
-        if served.process.poll() is None:
-            served.process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                served.process.communicate(timeout=TOO_LONG)
-            if served.process.poll() is None:
-                served.process.kill()
-        for stream in (served.process.stdout, served.process.stderr):
-            if stream is not None:
-                stream.close()
+        ended(served)
 
 
 def waited_for(happened: Any) -> None:

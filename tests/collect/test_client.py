@@ -77,6 +77,32 @@ def test_asked_again_it_is_counted_once(store):
     assert Client(address(stub), store).plan == JOB  # without a network
 
 
+@pytest.mark.parametrize("made", [JOB, ROUNDS], ids=["once", "rounds"])
+def test_a_lost_outbox_is_made_again_with_the_same_key_and_bytes(store, made):
+    """What was sent from it is known again by the collector, as long as the ledger is there."""
+    with running(made) as stub:
+        periods = [None] if made is JOB else ["W47", "W48", "W49"]
+        for period in periods:
+            for _ in range(3):
+                Client(address(stub, made), store).send({"job": "nurse", "mood": "good"}, period=period)
+                (store / "outbox.db").unlink()
+        assert len(stub.posts) == 3  # of the rounds a user draws one
+        assert len(set(stub.posts)) == stub.reports() == 1
+
+
+def test_names_of_rounds_are_of_one_ledger_plan_and_round(store, tmp_path):
+    tmp_path.mkdir(exist_ok=True)
+    with Ledger(tmp_path / "one.db", 4.0) as one, Ledger(tmp_path / "two.db", 4.0) as two:
+        names = [
+            ledger.name_of_round(made, number) for ledger in (one, two) for made in (JOB, ROUNDS) for number in (0, 1)
+        ]
+        assert len(set(names)) == 8
+        assert [one.name_of_round(JOB, number) for number in (0, 1)] == names[:2]
+        assert not one.has_answered(JOB)
+        one.report(JOB, {"job": "nurse"})
+        assert [ledger.has_answered(JOB) for ledger in (one, two)] == [True, False]
+
+
 @pytest.mark.parametrize(
     "record", [{}, None, {"job": SECRET}, {"job": float("nan")}, [SECRET], SECRET, {"job": {1: 2}}]
 )
@@ -556,13 +582,13 @@ def test_what_a_collector_says_is_not_obeyed(store):
         stub.script = [410]
         client = Client(address(stub), store)
         client.send({})
-    from dither.collect.client_http import Answer
+    from dither.collect.client_http import HttpAnswer
 
-    told = Answer(410, json.dumps({"detail": "\x1b[2J" + "x" * 999}).encode()).in_words()
+    told = HttpAnswer(410, json.dumps({"detail": "\x1b[2J" + "x" * 999}).encode()).in_words()
     assert "\x1b" not in told
     assert len(told) < 250
     for body in (b"", b"[", b"[1]", b'{"detail": 5}', b"[" * 100_000, b"\xff"):
-        assert Answer(500, body).in_words() == "500"
+        assert HttpAnswer(500, body).in_words() == "500"
 
 
 def test_a_device_s_imports_are_light(tmp_path):

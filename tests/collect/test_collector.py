@@ -14,8 +14,15 @@ from hypothesis import strategies as st
 
 import dither
 from collect.collectors import batches, other_plan, small_plan
-from dither.collect.collector import MOST_EVALUATIONS, BusyError, Collector, Limits, RefusedError, refuse_dear
-from dither.collect.joint_checks import Verdict, check_batches
+from dither.collect.collector import (
+    MOST_EVALUATIONS,
+    BusyError,
+    Collector,
+    CollectorLimits,
+    RefusedBatchError,
+    refuse_dear,
+)
+from dither.collect.joint_checks import BatchVerdict, check_batches
 from dither.collect.sqlite_store import SqliteStore
 from dither.collect.store import CONFLICT, DUPLICATE, NEW, Outcome, StoreError
 from dither.core.reports import REASONS
@@ -24,7 +31,10 @@ from dither.wire import BatchFormat
 
 
 def collected(
-    folder: Path, work: Callable[[Collector], Coroutine[Any, Any, Any]], limits: Limits | None = None, **options: Any
+    folder: Path,
+    work: Callable[[Collector], Coroutine[Any, Any, Any]],
+    limits: CollectorLimits | None = None,
+    **options: Any,
 ) -> Any:
     """What some work with a collector gives; then it is stopped."""
 
@@ -95,7 +105,7 @@ def test_one_bad_report_does_not_taint_the_others_and_bad_batches_leave_nothing(
         answers = await sent(collector, plan, [*good, *bad, mixed])
         assert [answer.status for answer in answers[:50]] == [NEW] * 50
         assert [answer.reason for answer in answers[50:-1]] == reasons
-        assert all(isinstance(answer, RefusedError) for answer in answers[50:-1])
+        assert all(isinstance(answer, RefusedBatchError) for answer in answers[50:-1])
         assert answers[-1] == Outcome(NEW, 3, {"out of range": 1})
         assert (await sent(collector, plan, [bad[0]], "again"))[0].rejected == {"out of range": 1}
 
@@ -137,13 +147,15 @@ def test_what_an_earlier_life_stored_and_did_not_count_is_counted(tmp_path, monk
 
 def test_what_is_too_much_for_the_memory_is_read_back_from_the_store(tmp_path):
     plan, bodies = small_plan(), batches(small_plan(), 300, 10)
-    collected(tmp_path, lambda collector: sent(collector, plan, bodies), Limits(held_bytes=0))
+    collected(tmp_path, lambda collector: sent(collector, plan, bodies), CollectorLimits(held_bytes=0))
     form = BatchFormat(plan)
     assert counted(tmp_path, plan).to_bytes() == form.tally(map(form.check, bodies)).to_bytes()
 
 
 @pytest.mark.parametrize(
-    "limits", [Limits(queued_bytes=1000), Limits(queued_batches=5), Limits(uncounted_bytes=-1)], ids=str
+    "limits",
+    [CollectorLimits(queued_bytes=1000), CollectorLimits(queued_batches=5), CollectorLimits(uncounted_bytes=-1)],
+    ids=str,
 )
 def test_more_than_there_is_room_for_is_turned_away(tmp_path, limits):
     plan, bodies = small_plan(), batches(small_plan(), 100, 1)
@@ -222,7 +234,7 @@ def test_plans_that_are_too_dear_to_count_are_refused_with_advice():
 # Batches that are checked together ---------------------------------------------------------------------------------
 
 
-def same(one: Verdict | WireError, other: Verdict | WireError) -> bool:
+def same(one: BatchVerdict | WireError, other: BatchVerdict | WireError) -> bool:
     if isinstance(one, WireError) or isinstance(other, WireError):
         return repr(one) == repr(other)
     return (one.accepted, one.rejected) == (other.accepted, other.rejected)
@@ -248,8 +260,8 @@ def test_batches_that_are_checked_together_get_the_verdicts_that_they_get_alone(
         bodies[place] = bytes(body)
     together, alone = check_batches(form, bodies), [check_batches(form, [body])[0] for body in bodies]
     assert all(map(same, together, alone))
-    found = {id(each.joint): each.joint for each in together if isinstance(each, Verdict)}
-    assert form.tally(found.values()) == form.tally(each.joint for each in alone if isinstance(each, Verdict))
+    found = {id(each.joint): each.joint for each in together if isinstance(each, BatchVerdict)}
+    assert form.tally(found.values()) == form.tally(each.joint for each in alone if isinstance(each, BatchVerdict))
 
 
 def test_batches_of_several_sections_are_joined_section_by_section():

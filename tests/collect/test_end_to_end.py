@@ -6,7 +6,8 @@ import time
 import pytest
 
 from cli.cases import facts
-from collect.collectors import JOBS, other_plan, serving, started
+from collect.collectors import JOBS, other_plan, serving, started, waited_for
+from collect.shufflers import estimate_of, figures_of, shuffling, with_key
 from dither.collect import Client, SqliteStore
 from dither.wire import BatchFormat, read_frame
 
@@ -40,6 +41,20 @@ def test_devices_and_the_command(tmp_path):
         assert Client(url, tmp_path / "unpinned", epsilon=1.0).send({"job": "nurse"}).accepted == 1
         served.stop()
     assert counted(store, plan).reports == 904
+
+
+def test_the_command_through_a_shuffler(tmp_path):
+    plan, store = other_plan(), tmp_path / "store"
+    with_key(store)
+    plan.save(tmp_path / "plan.json")
+    (tmp_path / "people.csv").write_text("job\n" + "\n".join(JOBS[i % 4] for i in range(500)) + "\n")
+    with serving(store, plan) as served, shuffling(tmp_path / "shuffler", served, 300) as shuffler:
+        sent = ["send", tmp_path / "plan.json", tmp_path / "people.csv", "--to", f"http://127.0.0.1:{served.port}"]
+        found = facts(*sent, "--shuffler", f"http://127.0.0.1:{shuffler.port}", "--batch", 400)
+        assert (found["accepted"], found["batches"], found["pending"]) == (500, 1, 0)
+        waited_for(lambda: figures_of(tmp_path / "shuffler", plan).forwarded == 500)
+        waited_for(lambda: estimate_of(served, store, plan).get("reports") == 500)
+        assert estimate_of(served, store, plan)["shuffled"]["smallest_batch"] == 500
 
 
 def test_the_real_collector_knows_a_retry(tmp_path, monkeypatch):

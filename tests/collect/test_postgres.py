@@ -1,6 +1,5 @@
 """The store in PostgreSQL, against a real server that is started here; several collectors on one database."""
 
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -8,8 +7,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from collect.collectors import batches, other_plan, serving, small_plan, started
-from collect.crashes import Clients, compare
+from collect.collectors import batches, other_plan, serving, small_plan
+from collect.crashes import compare, killed_on_postgres
 from collect.postgres import MISSING, Postgres, as_user, binaries
 from collect.test_store import campaign_of, fold_all, submitted
 from dither.collect.export import export_reports
@@ -179,46 +178,14 @@ def test_a_store_of_a_newer_version_and_a_server_that_loses_are_refused(server, 
 
 
 @pytest.mark.parametrize(
-    ("kills", "kind"), [(1, "collector"), wide(2, "server"), wide(30, "collector"), wide(15, "server")]
+    ("kills", "kind"), [(1, "collector"), wide(2, "database"), wide(40, "collector"), wide(40, "database")]
 )
 def test_what_was_acknowledged_is_counted_once_whoever_is_killed(server, address, tmp_path, kills, kind, capsys):
     """Two collectors on one database; one of them, or the database, is killed again and again."""
     plan, sources = small_plan(), batches(small_plan(), 40, 5)
-    first = started(tmp_path / "one", plan, place=address, cwd=tmp_path)
-    second = started(tmp_path / "two", plan, place=address, cwd=tmp_path)
-    ports = [first.port, second.port]
-    with Clients(plan, sources, lambda: ports, 6, seed=kills) as clients:
-        for _ in range(kills):
-            time.sleep(0.4)
-            if kind == "server":
-                server.kill()
-                server.start()
-            else:
-                first.kill()
-                _closed(first.process)
-                first = started(tmp_path / "one", place=address, cwd=tmp_path, options=("--port", str(ports[0])))
-        time.sleep(0.5)
-    first.kill()  # what it has stored and not counted is for the other one
-    _closed(first.process)
-    with PostgresStore(address) as store:
-        number = store.campaigns()[0].number
-        for _ in range(300):
-            if not store.counted(number).waiting:
-                break
-            time.sleep(0.1)
-        found = store.counted(number)
-    code, errors = second.stop()
-    assert code == 0, errors
-    _closed(second.process)
-    assert found.waiting == 0
+    found = killed_on_postgres(server, tmp_path, plan, sources, kills, kind, seed=kills)
     with capsys.disabled():
-        print(f"\n{kills} kills of a {kind}: {compare(plan, clients.sent, found.tallies[0], found.batches)}")
-
-
-def _closed(process: subprocess.Popen[str]) -> None:
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
+        print(f"\n{kills} kills of a {kind}: {compare(plan, *found)}")
 
 
 def test_a_collector_serves_from_postgres(address, tmp_path):

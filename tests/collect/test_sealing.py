@@ -3,7 +3,9 @@
 import json
 import pickle
 import sys
+import threading
 import time
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from collect.collectors import other_plan, records, small_plan
 from collect.hpke_by_hand import sealed_by_hand
 from dither.collect import sealed_reports
 from dither.collect.collector import Collector
-from dither.collect.sealed_batches import SealedBatches, guarantee_of_batches, shuffled_facts
+from dither.collect.sealed_batches import BatchGuarantees, SealedBatches, guarantee_of_batches, shuffled_facts
 from dither.collect.sealed_reports import (
     EXPIRED_KEY,
     HEAD_BYTES,
@@ -27,7 +29,7 @@ from dither.collect.sealed_reports import (
     NOT_OPENED,
     UNKNOWN_KEY,
     Head,
-    SealedFormat,
+    SealedReportFormat,
     crowds_of,
     key_id,
     merged,
@@ -38,6 +40,7 @@ from dither.collect.sealed_reports import (
 from dither.collect.sealing_keys import EXPIRED, PENDING, KeyFileError, KeyFolder, OpeningKeys, new_key
 from dither.collect.sqlite_store import SqliteStore
 from dither.collect.store import Crowds
+from dither.core.guarantee import Guarantee
 from dither.errors import CollectorError, MissingExtraError, ParameterError, ReportError, WireError
 from dither.planning import Plan
 
@@ -107,7 +110,7 @@ def test_the_sender_by_hand_is_the_one_of_the_rfc():
 @pytest.mark.parametrize("name", PLANS)
 def test_what_is_sealed_opens_to_the_same_reports(name: str):
     plan = PLANS[name]()
-    form = SealedFormat(plan)
+    form = SealedReportFormat(plan)
     reports, period = reports_of(plan), period_of(plan)
     messages = form.seal(reports, KEY.public, period=period)
     assert {read_head(each).round for each in messages} == {plan.schedule.rounds - 1}
@@ -118,7 +121,7 @@ def test_what_is_sealed_opens_to_the_same_reports(name: str):
 @pytest.mark.parametrize("name", PLANS)
 def test_all_messages_of_a_plan_have_one_size(name: str):
     plan = PLANS[name]()
-    form = SealedFormat(plan)
+    form = SealedReportFormat(plan)
     drawn, sizes = set[str](), set[int]()
     for _ in range(40):
         reports = reports_of(plan)
@@ -137,13 +140,13 @@ def test_crowds_are_who_hides_whom():
     groups = crowds_of(grouped_plan())
     assert len(groups) == 2
     assert not groups[0].parts & groups[1].parts
-    (message,) = SealedFormat(grouped_plan()).seal(grouped_plan().report({"where": "south"}), KEY.public)
+    (message,) = SealedReportFormat(grouped_plan()).seal(grouped_plan().report({"where": "south"}), KEY.public)
     assert read_head(message).crowd == 1
 
 
 @pytest.mark.parametrize("place", range(LEAST_BYTES))
 def test_a_changed_message_does_not_open(place: int):
-    form = SealedFormat(other_plan())
+    form = SealedReportFormat(other_plan())
     (message,) = form.seal(other_plan().report({}), KEY.public)
     changed = message[:place] + bytes([message[place] ^ 1]) + message[place + 1 :]
     with pytest.raises(WireError) as told:
@@ -153,11 +156,11 @@ def test_a_changed_message_does_not_open(place: int):
 
 
 def test_a_message_opens_for_its_plan_and_key_alone():
-    (message,) = SealedFormat(small_plan()).seal(small_plan().report({}), KEY.public)
+    (message,) = SealedReportFormat(small_plan()).seal(small_plan().report({}), KEY.public)
     with pytest.raises(WireError, match="another plan"):
-        SealedFormat(other_plan()).opened(message, KEY.opener())
+        SealedReportFormat(other_plan()).opened(message, KEY.opener())
     with pytest.raises(WireError, match="does not open"):
-        SealedFormat(small_plan()).opened(message, new_key().opener())
+        SealedReportFormat(small_plan()).opened(message, new_key().opener())
 
 
 def by_hand(plan: Plan, head: Head, plaintext: bytes, ephemeral: bytes = bytes(range(32))) -> bytes:
@@ -173,7 +176,7 @@ def padded(batch: bytes, size: int) -> bytes:
 
 def test_what_contradicts_its_head_is_mislabelled():
     plan, name = small_plan(), key_id(KEY.public)
-    form = SealedFormat(plan)
+    form = SealedReportFormat(plan)
     one = plan.pack(plan.report({}))
     two = plan.pack(plan.randomize({key: column[:2] for key, column in records(2).items()}))
     assert form.opened(by_hand(plan, Head(name), padded(one, form.padded)), KEY.opener()) == one
@@ -192,13 +195,13 @@ def test_what_contradicts_its_head_is_mislabelled():
 def test_what_is_no_batch_is_malformed(plaintext: bytes):
     plan = small_plan()
     with pytest.raises(WireError) as told:
-        SealedFormat(plan).opened(by_hand(plan, Head(key_id(KEY.public)), plaintext), KEY.opener())
+        SealedReportFormat(plan).opened(by_hand(plan, Head(key_id(KEY.public)), plaintext), KEY.opener())
     assert told.value.reason in ("malformed", "truncated")
 
 
 def test_padding_is_zeros():
     plan = small_plan()
-    form, batch = SealedFormat(plan), plan.pack(plan.report({}))
+    form, batch = SealedReportFormat(plan), plan.pack(plan.report({}))
     plaintext = padded(batch, form.padded + 1)[:-1] + b"\1"
     with pytest.raises(WireError, match="does not end where it says"):
         form.opened(by_hand(plan, Head(key_id(KEY.public)), plaintext), KEY.opener())
@@ -206,7 +209,7 @@ def test_padding_is_zeros():
 
 def test_simulated_reports_are_not_sealed_and_not_opened():
     plan = small_plan()
-    form, simulated = SealedFormat(plan), plan.report({}, seed=1)
+    form, simulated = SealedReportFormat(plan), plan.report({}, seed=1)
     with pytest.raises(ReportError, match="simulated"):
         form.seal(simulated, KEY.public)
     with pytest.raises(ReportError, match="simulated"):
@@ -219,12 +222,12 @@ def test_simulated_reports_are_not_sealed_and_not_opened():
 
 def test_a_user_is_sealed_alone():
     with pytest.raises(ReportError, match="one user at a time"):
-        SealedFormat(small_plan()).seal(small_plan().randomize(records(9)), KEY.public)
+        SealedReportFormat(small_plan()).seal(small_plan().randomize(records(9)), KEY.public)
 
 
 def test_one_seal_over_many_mixes_them():
     plan = other_plan()
-    form = SealedFormat(plan)
+    form = SealedReportFormat(plan)
     reports = plan.randomize({"job": ["nurse"] * 500 + ["driver"] * 500})
     (message,) = form.seal_many(reports, KEY.public)
     assert read_head(message) == Head(key_id(KEY.public), users=1000, many=True)
@@ -235,7 +238,7 @@ def test_one_seal_over_many_mixes_them():
 
 
 def test_bodies_are_cut_into_messages():
-    form = SealedFormat(small_plan())
+    form = SealedReportFormat(small_plan())
     (message,) = form.seal(small_plan().report({}), KEY.public)
     assert split_messages(message * 3, form.size) == [message] * 3
     for bad in (b"", b"DTHW", message[:-1], message + b"DTHS", message[:30]):
@@ -246,7 +249,7 @@ def test_bodies_are_cut_into_messages():
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=200), st.booleans())
 def test_whatever_strangers_send_is_refused_by_a_word(data: bytes, begun: bool):
-    form = SealedFormat(small_plan())
+    form = SealedReportFormat(small_plan())
     body = (Head(key_id(KEY.public)).to_bytes() if begun else b"") + data
     try:
         messages = split_messages(body, form.size)
@@ -271,7 +274,7 @@ def vectors() -> dict[str, Any]:
     private = bytes(range(100, 132))
     public = sealed_public(private)
     plan = Plan.read(STORED / "plan-first.json")
-    form, rows = SealedFormat(plan), []
+    form, rows = SealedReportFormat(plan), []
     for number in range(4):
         reports = plan.report({}, seed=number)
         batch = bytearray(plan.pack(reports))
@@ -318,7 +321,7 @@ def test_stored_messages_are_made_and_opened_as_ever():
     plan = Plan.read(Path(__file__).parents[2] / stored["plan_file"])
     opener = X25519PrivateKey.from_private_bytes(bytes.fromhex(stored["private_key"]))
     for row in stored["messages"]:
-        assert SealedFormat(plan).opened(bytes.fromhex(row["message"]), opener).hex() == row["batch"]
+        assert SealedReportFormat(plan).opened(bytes.fromhex(row["message"]), opener).hex() == row["batch"]
 
 
 # Keys ----------------------------------------------------------------------------------------------------------------
@@ -406,14 +409,14 @@ def opening(tmp_path: Path, *keys: Any) -> SealedBatches:
 
 def test_what_does_not_open_is_counted_and_taints_nobody(tmp_path: Path):
     plan, old = small_plan(), new_key()
-    form, batches = SealedFormat(plan), opening(tmp_path, KEY, old)
+    form, batches = SealedReportFormat(plan), opening(tmp_path, KEY, old)
     fine = [message for _ in range(5) for message in form.seal(plan.report({}), KEY.public)]
     changed = fine[0][:-1] + bytes([fine[0][-1] ^ 1])
     rubbish = by_hand(plan, Head(key_id(KEY.public)), b"\xff" * form.padded)
     found = batches.opened(plan, b"".join([*fine, changed, rubbish]))
     assert (found.users, dict(found.rejected)) == (5, {NOT_OPENED: 1, "malformed": 1})
     assert form.wire.check(found.batch).accepted == 5
-    elsewhere = SealedFormat(other_plan()).seal(other_plan().report({}), KEY.public)
+    elsewhere = SealedReportFormat(other_plan()).seal(other_plan().report({}), KEY.public)
     resized = [message.ljust(form.size, b"\0") for message in elsewhere]
     assert dict(batches.opened(plan, b"".join([*resized, *fine])).rejected) == {NOT_OPENED: 1}
     stranger = form.seal(plan.report({}), new_key().public)
@@ -429,7 +432,7 @@ def test_what_does_not_open_is_counted_and_taints_nobody(tmp_path: Path):
 
 def test_reports_that_no_honest_device_sends_hide_nobody(tmp_path: Path):
     plan = other_plan()
-    form, batches = SealedFormat(plan), opening(tmp_path, KEY)
+    form, batches = SealedReportFormat(plan), opening(tmp_path, KEY)
     fine = [message for _ in range(3) for message in form.seal(plan.report({}), KEY.public)]
     batch = plan.pack(plan.report({}))
     strange = by_hand(plan, Head(key_id(KEY.public)), padded(batch[:-1] + b"\xff", form.padded))
@@ -442,17 +445,49 @@ def test_the_smallest_batch_is_what_counts(tmp_path: Path):
     plan = small_plan()
     with SqliteStore(tmp_path) as store:
         number = store.add_campaign(plan.fingerprint, b"").number
-        assert shuffled_facts(store, number, plan) == {}
+        guarantees = BatchGuarantees(plan)
+        assert shuffled_facts(store, number, plan, guarantees) == {}
         for key, users in ((b"a", 5000), (b"b", 1000), (b"b", 7), (b"c", 2000)):
             store.note_crowd(number, key, users)
         assert store.crowds(number) == Crowds(3, 8000, 1000)
-        told = shuffled_facts(store, number, plan)["shuffled"]
+        first = shuffled_facts(store, number, plan, guarantees)["shuffled"]
+        assert not first["pending"] or first["guarantee"] == plan.guarantee.to_dict()
+        guarantees.wait()
+        told = shuffled_facts(store, number, plan, guarantees)["shuffled"]
+        assert not told["pending"]
         assert told["smallest_batch"] == 1000
         assert told["guarantee"] == guarantee_of_batches(plan, 1000).to_dict()
         assert told["guarantee"]["model"] == "shuffled"
         assert "must not work together" in told["trust"]
         store.delete_campaign(number)
         assert store.crowds(number) == Crowds()
+
+
+def test_until_a_guarantee_is_computed_one_is_told_that_holds(monkeypatch: pytest.MonkeyPatch):
+    plan, computed, go_on = small_plan(), list[int](), threading.Event()
+
+    def slow(plan: Plan, smallest: int) -> Guarantee:
+        computed.append(smallest)
+        assert go_on.wait(60)
+        if smallest == 3:
+            raise ParameterError("not known")
+        return replace(plan.guarantee, epsilon=1 / smallest, model="shuffled", established="bound")
+
+    monkeypatch.setattr("dither.collect.sealed_batches.guarantee_of_batches", slow)
+    guarantees = BatchGuarantees(plan)
+    assert [guarantees.found(1000) for _ in range(3)] == [(plan.guarantee, False)] * 3
+    go_on.set()
+    guarantees.wait()
+    assert computed == [1000]  # once, however often it is asked for
+    found, final = guarantees.found(1000)
+    assert (found.epsilon, final) == (1 / 1000, True)  # type: ignore[union-attr]
+    assert guarantees.found(2000) == (found, False)
+    guarantees.wait()
+    assert guarantees.found(500) == (plan.guarantee, False)  # what larger batches promise does not hold
+    guarantees.wait()
+    assert guarantees.found(3)[1] is False
+    guarantees.wait()
+    assert str(guarantees.found(3)[0]) == "not known"
 
 
 def test_the_guarantee_of_batches_is_that_of_the_plan():

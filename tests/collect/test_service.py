@@ -153,6 +153,33 @@ def test_tokens_expire_and_are_for_one_role_and_one_campaign(served, place, anal
     assert served.send(small_plan(), batches(small_plan(), 1, 1)[0], "open")[0] == 200  # which needs none
 
 
+def test_a_token_that_is_revoked_opens_nothing_and_leaves_the_door_shut(served, place, analyst):
+    """Also where it was the last one: a campaign that asked its clients for tokens goes on asking."""
+    from dither.collect.store import CLIENT, Token
+
+    plan, body = other_plan(), batches(other_plan(), 1, 1)[0]
+    with SqliteStore(place) as store:
+        number = next(each.number for each in store.campaigns() if each.plan == plan.fingerprint)
+        store.add_token(Token(token_digest("a-client-of-mine"), CLIENT, number, None))
+    analysts = done("campaign", "token", "--store", str(place)).stdout.strip()
+    sender, reader = ({"authorization": f"Bearer {token}"} for token in ("a-client-of-mine", analysts))
+    waited_for(lambda: served.request("GET", f"{PLANS}/{plan.fingerprint}/estimate", None, reader)[0] == 200)
+    assert served.send(plan, body, "before", **sender)[0] == 200
+    for token in ("a-client-of-mine", analysts):
+        done("campaign", "revoke", token_digest(token).hex()[:12], "--store", str(place))
+    waited_for(lambda: served.send(plan, body, "before", **sender)[0] == 401)
+    assert served.send(plan, body, "before", **sender)[1]["title"] == PROBLEMS["revoked-token"].title
+    waited_for(lambda: served.request("GET", f"{PLANS}/{plan.fingerprint}/estimate", None, reader)[0] == 401)
+    assert served.send(plan, body, "without")[0] == 401
+    assert served.request("GET", f"{PLANS}/{plan.fingerprint}/estimate", None, analyst)[0] == 200
+    with SqliteStore(place) as store:
+        store.add_token(Token(token_digest(analysts), "analyst", None, None))  # as a file of tokens at the next start
+    states = {row["token"]: row["state"] for row in facts("campaign", "tokens", "--store", str(place), "--json")}
+    assert [states[token_digest(token).hex()[:12]] for token in ("a-client-of-mine", analysts)] == ["revoked"] * 2
+    assert states[token_digest(analyst["authorization"][7:]).hex()[:12]] == "good"
+    assert "0 tokens" in refused("campaign", "revoke", "xyz", "--store", str(place))
+
+
 def damaged() -> dict[str, tuple[bytes, dict[str, str], str]]:
     """What may be wrong with a batch: its bytes, headers, and the kind of problem."""
     plan = small_plan()

@@ -15,27 +15,26 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from collect.collectors import other_plan, serving, small_plan
+from collect.collectors import other_plan, serving, small_plan, waited_for
+from collect.crashes import killed_shuffler
 from collect.shufflers import (
     estimate_of,
     figures_of,
     handed_in,
-    killed,
     messages_of,
     shuffling,
-    waited_for,
     with_key,
 )
 from collect.test_sealing import crowd_plan
 from dither.collect import Client, SqliteStore
 from dither.collect.sealed_batches import guarantee_of_batches
-from dither.collect.sealed_reports import CONTENT_TYPE, LEAST_BYTES, Head, SealedFormat
+from dither.collect.sealed_reports import CONTENT_TYPE, LEAST_BYTES, Head, SealedReportFormat
 from dither.collect.sealing_keys import KeyFolder, new_key
 from dither.collect.shuffler import Shuffler, ShufflerOptions
-from dither.collect.shuffler_store import DATABASE, Figures, PlanFacts, ShufflerStore
+from dither.collect.shuffler_store import DATABASE, PlanFacts, ShufflerFigures, ShufflerStore
 from dither.collect.store import StoreError
 from dither.core.randomness import Stream
-from dither.errors import ParameterError
+from dither.errors import CollectorError, ParameterError
 
 FALSE_ALARM = 1e-6
 PLAN = "ab" * 32
@@ -128,12 +127,12 @@ def test_no_batch_is_smaller_and_what_is_left_waits(tmp_path: Path):
         assert batch.users == 10
         assert store.take([(facts, [letter(4)])]) == [0]  # long gone, and still known
         store.take([(facts, [letter(20)])])
-        assert store.figures()[PLAN] == Figures(11, 1, 10, 0, 0, {})
+        assert store.figures()[PLAN] == ShufflerFigures(11, 1, 10, 0, 0, {})
         store.forwarded(batch)
         store.forwarded(batch)
-        assert store.figures()[PLAN] == Figures(11, 1, 0, 10, 1, {})
+        assert store.figures()[PLAN] == ShufflerFigures(11, 1, 0, 10, 1, {})
         assert store.close_plan(PLAN) == 1
-        assert store.figures()[PLAN] == Figures(11, 0, 0, 10, 1, {"campaign closed": 1})
+        assert store.figures()[PLAN] == ShufflerFigures(11, 0, 0, 10, 1, {"campaign closed": 1})
 
 
 def test_crowds_rounds_and_keys_are_not_mixed(tmp_path: Path):
@@ -245,11 +244,11 @@ def test_a_batch_is_sent_with_the_same_bytes_and_key_until_it_is_settled(tmp_pat
         store.take([(facts, [letter(0), letter(1)])])
         assert asyncio.run(forwarded()) == [False, False, False, False, True]
         assert len(set(link.seen)) == 1
-        assert store.figures()[PLAN] == Figures(2, 0, 0, 2, 1, {})
+        assert store.figures()[PLAN] == ShufflerFigures(2, 0, 0, 2, 1, {})
         store.take([(facts, [letter(2), letter(3), letter(4)])])
         shuffler = Shuffler(store, link, ShufflerOptions("http://127.0.0.1", 2))
         assert asyncio.run(shuffler.forward_all())
-        assert store.figures()[PLAN] == Figures(5, 0, 0, 2, 1, {"refused by the collector, 422": 3})
+        assert store.figures()[PLAN] == ShufflerFigures(5, 0, 0, 2, 1, {"refused by the collector, 422": 3})
 
 
 def asked(shuffler: Shuffler, headers: dict[bytes, bytes], *pieces: bytes) -> tuple[int, dict[str, Any]]:
@@ -275,14 +274,15 @@ def test_what_there_is_no_room_for_is_turned_away_before_it_is_read(tmp_path: Pa
     with ShufflerStore(tmp_path, 2) as store:
         shuffler = Shuffler(store, cast(Any, link), options)
         shuffler._queued = (64 << 20) - 1000
-        for headers in ({b"content-length": b"2000"}, {}, {b"content-length": b"9" * 30}):
-            status, problem = asked(shuffler, {**kind, **headers})
+        for headers, pieces in (({b"content-length": b"2000"}, []), ({}, [bytes(600)] * 2)):
+            status, problem = asked(shuffler, {**kind, **headers}, *pieces)
             assert (status, problem["title"]) == (503, "The service is busy")
+        assert asked(shuffler, {**kind, b"content-length": b"9" * 30})[0] == 413
         assert asked(shuffler, {**kind, b"content-length": b"7"}, b"rubbish")[0] == 400
         shuffler._queued = 0
         status, problem = asked(shuffler, kind, *[bytes(1 << 20)] * 17)
         assert (status, problem["title"]) == (413, "The request is too large")
-        assert shuffler._queued == 0
+        assert shuffler._queued == shuffler._bodies.arriving == 0
         many = Shuffler(store, cast(Any, link), ShufflerOptions("http://127.0.0.1", 2, requests_per_second=1.0))
         assert [asked(many, kind)[0] for _ in range(2)] == [400, 429]
 
@@ -320,13 +320,14 @@ def test_from_devices_through_a_shuffler_to_the_estimate(tmp_path: Path):
         assert handed_in(shuffler, plan, b"".join(messages[190:]))[0] == 200
         waited_for(lambda: figures_of(folder, plan).forwarded == 251)
         waited_for(lambda: estimate_of(collector, store, plan)["reports"] == 250)
+        waited_for(lambda: not estimate_of(collector, store, plan)["shuffled"]["pending"])
         told = estimate_of(collector, store, plan)["shuffled"]
         assert (told["batches"], told["users"], told["smallest_batch"]) == (1, 250, 250)
         assert told["guarantee"] == guarantee_of_batches(plan, 250).to_dict()
         metrics = collector.request("GET", "/metrics")[2].decode()
         assert f'reports_rejected_total{{plan="{plan.fingerprint}",reason="not opened"}} 1' in metrics
         # one seal over many, of a server that reports for its own users
-        form = SealedFormat(plan)
+        form = SealedReportFormat(plan)
         columns = {name: [None] * 300 for name in ("age", "job", "income")}
         (many,) = form.seal_many(plan.randomize(columns), key.public)
         assert handed_in(shuffler, plan, many)[1]["accepted"] == 300
@@ -343,7 +344,7 @@ def test_from_devices_through_a_shuffler_to_the_estimate(tmp_path: Path):
         )
         waited_for(lambda: figures_of(folder, plan).dropped == {"campaign closed": 7})
         assert handed_in(shuffler, plan, waiting[0])[0] == 410
-        assert figures_of(folder, plan) == Figures(558, 0, 0, 551, 2, {"campaign closed": 7})
+        assert figures_of(folder, plan) == ShufflerFigures(558, 0, 0, 551, 2, {"campaign closed": 7})
         code, errors = shuffler.stop()
         assert code in (0, -15, 130, 143)
         assert "192.0.2.7" not in errors
@@ -378,7 +379,7 @@ def test_what_is_wrong_gets_a_problem_and_changes_nothing(tmp_path: Path):
         ):
             found, told = shuffler.json(method, place, body, headers)
             assert (found, told["type"].rpartition(":")[2]) == (status, problem), (method, place, problem)
-        assert figures_of(folder, plan) == Figures(0, 0, 0, 0, 0, {})
+        assert figures_of(folder, plan) == ShufflerFigures(0, 0, 0, 0, 0, {})
         # the collector's side
         place = f"/v1/plans/{plan.fingerprint}/sealed-batches"
         for body, headers, status, problem in (
@@ -427,12 +428,20 @@ def test_devices_report_through_a_shuffler(tmp_path: Path):
             assert client.send({"job": "nurse"}).accepted == 1
             assert client.send({"job": "nurse"}).batches == 0  # once
         waited_for(lambda: figures_of(folder, plan).forwarded == 3)
+        # sealed again it would be another message, and counted twice: what was lost is not sent
+        (tmp_path / "0" / "outbox.db").unlink()
+        lost = Client(addresses[0], tmp_path / "0", plan=plan.fingerprint, shuffler=addresses[1])
+        with pytest.raises(CollectorError, match="counted twice; nothing is sent"):
+            lost.send({"job": "nurse"})
         many = Client(addresses[0], tmp_path / "many", plan=plan, shuffler=addresses[1])
         assert many.send_reports(plan.randomize({"job": ["nurse"] * 9})).accepted == 9
         waited_for(lambda: estimate_of(collector, store, plan)["reports"] == 12)
         # a device that is offline seals to the key that it knows, and one that never knew one does not report
         late = Client(addresses[0], tmp_path / "late", plan=plan, shuffler=addresses[1], patience=0.0)
         late._sealing_key()
+        late._outbox.begin(plan.fingerprint, 0)
+        with late._ledger() as ledger:
+            ledger.report(plan, {"job": "nurse"})  # and then it crashed: what was begun is finished
         collector.kill()
         assert late.send({"job": "nurse"}).accepted == 1
         assert figures_of(folder, plan).waiting == 1
@@ -464,10 +473,10 @@ def test_a_plan_that_counts_on_a_shuffler_takes_nothing_directly(tmp_path: Path)
 
 
 def test_what_is_acknowledged_is_counted_once_though_processes_are_killed(tmp_path: Path):
-    print(killed(tmp_path, 3, 1))
+    print(killed_shuffler(tmp_path, 3, 1))
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("collector_too", [True, False])
 def test_many_kills(tmp_path: Path, collector_too: bool):
-    print(killed(tmp_path, 15, 2, collector_too=collector_too))
+    print(killed_shuffler(tmp_path, 40, 2, collector_too=collector_too))

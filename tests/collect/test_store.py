@@ -71,6 +71,31 @@ def test_a_group_may_hold_new_known_and_repeated_batches(store):
     assert store.bodies(groups[number]) == [b"two", b"three"]
 
 
+def test_keys_are_searched_for_and_not_read_one_after_the_other(store):
+    """SQLite would look at every batch that was ever stored, in every commit, if it were asked in other words."""
+    number = campaign_of(store)
+    seen = list[str]()
+    with store._transaction() as connection:
+        connection.set_trace_callback(seen.append)
+        store._known(connection, [(number, b"a"), (number, b"b")])
+        connection.set_trace_callback(None)
+    (text,) = seen
+    steps = [row[3] for row in store._read(f"EXPLAIN QUERY PLAN {text}")]
+    assert "SEARCH batch USING PRIMARY KEY (campaign=? AND key=?)" in steps
+
+
+def test_many_batches_are_few_statements(store):
+    """Each statement gives the interpreter away once: of 1,000 batches there are few."""
+    number = campaign_of(store)
+    seen = list[str]()
+    store._writer.set_trace_callback(seen.append)
+    outcomes, groups = store.commit([submitted(number, str(key), b"one") for key in range(1000)])
+    store._writer.set_trace_callback(None)
+    assert [outcome.status for outcome in outcomes] == [NEW] * 1000
+    assert len(store.bodies(groups[number])) == 1000
+    assert len(seen) < 25
+
+
 def test_the_same_key_in_two_campaigns_is_two_keys(store):
     first = campaign_of(store)
     second = store.add_campaign(other_plan().fingerprint, b"{}").number

@@ -1,9 +1,12 @@
 """One tally a batch: what is written again counts once, what is missing is missed."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from dither.engines import tally_folder
+from dither.engines.paths import FolderPlace
 from dither.engines.tally_folder import TallyFolder
 from dither.errors import ParameterError, TallyError
 from engines.cases import made, table
@@ -34,6 +37,66 @@ def test_a_batch_that_is_missing_is_missed(tmp_path: Path) -> None:
     (tmp_path / "batch-000000000001.tally").unlink()
     with pytest.raises(TallyError, match="no tally of batch 1"):
         folder.total(PLAN)
+
+
+def test_batches_are_added_up_and_the_total_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally_folder, "COMPACTED", 4)
+    folder, parts = TallyFolder(str(tmp_path)), [tally(users) for users in range(1, 12)]
+    for number, part in enumerate(parts):
+        folder.put(number, part)
+        folder.put(number, part)  # computed again
+        assert folder.total(PLAN) == sum(parts[1 : number + 1], start=parts[0])
+        assert folder.batches() == list(range(number + 1))
+    names = sorted(file.name for file in tmp_path.iterdir())
+    assert names == [f"batch-00000000{number:04d}.tally" for number in (8, 9, 10)] + ["sum-000000000007.tally"]
+    (tmp_path / names[1]).unlink()
+    with pytest.raises(TallyError, match="no tally of batch 9"):
+        folder.total(PLAN)
+
+
+@pytest.mark.parametrize("point", range(7))
+def test_who_dies_while_batches_are_added_up_counts_none_twice(
+    tmp_path: Path, point: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before each of its changes to the folder: the sum, or the removal of one of five files."""
+    folder, parts = TallyFolder(str(tmp_path)), [tally(users) for users in (10, 20, 30, 40, 50, 60)]
+    for number, part in enumerate(parts):
+        folder.put(number, part)
+    changes = iter(range(100))
+
+    def dying(change):
+        def changed(*arguments):
+            if next(changes) == point:
+                raise KeyboardInterrupt
+            return change(*arguments)
+
+        return changed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TallyFolder, "_write", dying(TallyFolder._write))
+        patched.setattr(FolderPlace, "remove", dying(FolderPlace.remove))
+        with suppress(KeyboardInterrupt):
+            folder.compact(5)
+    assert len(list(tmp_path.iterdir())) == (6 if point == 0 else 8 - point if point < 7 else 2)
+    assert folder.total(PLAN).reports == 210
+    folder.compact(5)
+    assert folder.total(PLAN).reports == 210
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_reader_beside_a_compaction_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = TallyFolder(str(tmp_path))
+    for number in range(5):
+        folder.put(number, tally(10))
+    whole = TallyFolder._whole
+
+    def meanwhile(self: TallyFolder):
+        found = whole(self)
+        self.compact(4)
+        return found
+
+    monkeypatch.setattr(TallyFolder, "_whole", meanwhile)
+    assert folder.total(PLAN).reports == 50
 
 
 def test_damage_is_named(tmp_path: Path) -> None:

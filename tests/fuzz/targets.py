@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 import dither
-from dither.collect.sealed_reports import Head, SealedFormat, key_id, read_head, split_messages
+from dither.collect.sealed_reports import Head, SealedReportFormat, key_id, read_head, split_messages
 from dither.collect.sealing_keys import new_key
 from dither.errors import DitherError
 from dither.mechanisms import load
@@ -264,11 +264,11 @@ def _json_batch() -> Target:
     return Target(seeds, read, accepted, (mutated_bytes, _changed, _changed))
 
 
-@target("SealedFormat.opened", cases=300)
+@target("SealedReportFormat.opened", cases=300)
 def _sealed() -> Target:
     """What is in a sealed message, whose sender sealed whatever they liked: what comes out agrees with the head."""
     key, wire = new_key(), _batches()[0][0]
-    form = SealedFormat(wire.plan)
+    form = SealedReportFormat(wire.plan)
     head = Head(key_id(key.public))
     padded = (form.opened(message, key.opener()) for message in form.seal(wire.plan.report({}), key.public))
 
@@ -289,7 +289,7 @@ def _sealed() -> Target:
 def _messages() -> Target:
     """What a shuffler reads of a request."""
     key, wire = new_key(), _batches()[0][0]
-    form = SealedFormat(wire.plan)
+    form = SealedReportFormat(wire.plan)
     messages = [message for _ in range(3) for message in form.seal(wire.plan.report({}), key.public)]
 
     def read(data: bytes) -> Any:

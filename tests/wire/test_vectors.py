@@ -63,7 +63,7 @@ MUTANTS = {
     "fields are not looked at": (Mechanism, "valid", lambda self, rows: _everything(rows)),
     "another reason is told": (batches, "OUT_OF_RANGE", "wrong length"),
     "big-endian sections": (frames, "_SECTION", struct.Struct(">III")),
-    "width and part exchanged": (frames, "_section", lambda each: frames.Section(each[1], each[0], each[2])),
+    "width and part exchanged": (frames, "_section", lambda each: frames.FrameSection(each[1], each[0], each[2])),
     "any version is read": (frames, "VERSION", 2),
     "simulated reports are counted": (frames, "_SIMULATED", 2),
     "short batches are told as long ones": (frames, "_truncated", lambda: WireError("trailing bytes", "")),

@@ -17,6 +17,8 @@ _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
 _DURATION = re.compile(r"([0-9]+) ?([hdw])")
 _STORE = "A folder, which is made if it is not there, or postgresql://host/database."
 
+_ACTIONS = ("list", "open", "close", "delete", "token", "tokens", "revoke", "queries", "tally", "backup")
+
 
 def _store_option(command: Any) -> Any:
     return click.option("--store", "place", metavar="PLACE", default="./store", show_default=True, help=_STORE)(command)
@@ -89,8 +91,9 @@ def serve(
     curl -H "Authorization: Bearer $(cat store/analyst.token)" localhost:8080/v1/plans/HASH/estimate
     """
     from dither.collect.collector import Collector
+    from dither.collect.http_server import Endpoint
     from dither.collect.sealing_keys import key_folder
-    from dither.collect.server import ServerOptions, first_token, open_store
+    from dither.collect.server import first_token, open_store
     from dither.collect.server import serve as run
     from dither.collect.service import ServiceOptions
     from dither.collect.store import ANALYST, CLIENT
@@ -98,21 +101,15 @@ def serve(
 
     documents = [read_bytes(path, "plan", "; dither plan ... -o plan.json writes one") for path in plan_files]
     expiry, kept = _hours(closes_in, "--closes-in"), _hours(keep_reports, "--keep-reports")
-    options = ServerOptions(
-        host,
-        port,
-        ServiceOptions(
-            origins,
-            most_bytes or MOST_BYTES,
-            open_requests=most_open,
-            requests_per_second=rate,
-            peer_requests_per_second=peer_rate,
-            least_reports=least_reports,
-            tls=tls_certificate is not None,
-            keys=keys or key_folder(place),
-        ),
-        tls_certificate=tls_certificate,
-        tls_key=tls_key,
+    options = ServiceOptions(
+        origins,
+        most_bytes or MOST_BYTES,
+        open_requests=most_open,
+        requests_per_second=rate,
+        peer_requests_per_second=peer_rate,
+        least_reports=least_reports,
+        tls=tls_certificate is not None,
+        keys=keys or key_folder(place),
     )
     store = open_store(place, collects=True)
     try:
@@ -135,7 +132,7 @@ def serve(
                 tell(f"a token for analysts is in {written}: hand it over, and remove the file")
             say(address)
 
-        run(collector, options, ready=ready)
+        run(collector, Endpoint(host, port, tls_certificate, tls_key), options, ready=ready)
     except KeyboardInterrupt:
         tell("stopped: all that was acknowledged is stored")
     finally:
@@ -156,7 +153,7 @@ def _add_tokens(store: "Store", role: str, path: str | None) -> None:
 
 
 @click.command()
-@click.argument("action", type=click.Choice(["list", "open", "close", "delete", "token", "queries", "tally", "backup"]))
+@click.argument("action", type=click.Choice(_ACTIONS))
 @click.argument("plan", metavar="[HASH]", required=False)
 @_store_option
 @click.option(
@@ -180,14 +177,17 @@ def campaign(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Look after the campaigns in a store: list, open, close or delete them, make tokens.
+    """Look after the campaigns in a store: list, open, close or delete them, make and revoke tokens.
 
-    HASH is that of the plan, or its first letters. A collector that runs on the store notices within a second.
+    HASH is that of the plan, or its first letters; to revoke, that of the token, which tokens lists. A collector that
+    runs on the store notices within a second.
 
     \b
     dither campaign list --store ./store
     dither campaign close 9c56 --store ./store
     dither campaign token 9c56 --role client --expires-in 30d
+    dither campaign tokens
+    dither campaign revoke 5f0c2a9e81d4
     dither campaign tally 9c56 -o all.tally
     dither campaign backup -o copy.db
     """
@@ -205,6 +205,10 @@ def campaign(
             _queries(store, None if plan is None else _named(store, plan).number, as_json)
         elif action == "token":
             _token(store, plan, role, _hours(expires_in, "--expires-in"))
+        elif action == "tokens":
+            _tokens(store, None if plan is None else _named(store, plan).number, as_json)
+        elif action == "revoke":
+            _revoke(store, plan)
         else:
             chosen = _named(store, plan)
             if action in ("open", "close"):
@@ -248,16 +252,21 @@ def _list(store: "Store", as_json: bool) -> None:
         reports = sum(tally.reports for tally in counted.tallies.values())
         state = "open" if each.is_open(time.time()) else "closed"
         rows.append((each.plan if as_json else each.plan[:12], state, counted.batches, reports, counted.waiting))
-    names = ("plan", "state", "batches", "reports counted", "batches waiting")
+    _show_rows(("plan", "state", "batches", "reports counted", "batches waiting"), rows, as_json)
+    if not rows and not as_json:
+        tell("there are no campaigns in this store; dither serve plan.json begins one")
+
+
+def _show_rows(names: tuple[str, ...], rows: list[tuple], as_json: bool) -> None:
     if as_json:
         facts([dict(zip((name.replace(" ", "_") for name in names), row, strict=True)) for row in rows])
     elif rows:
         show(TextTable(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))))
-    else:
-        tell("there are no campaigns in this store; dither serve plan.json begins one")
 
 
 def _queries(store: "Store", number: int | None, as_json: bool) -> None:
+    from dither.collect.tokens import token_name
+
     plans = {each.number: each.plan for each in store.campaigns()}
     rows = [
         (
@@ -265,28 +274,55 @@ def _queries(store: "Store", number: int | None, as_json: bool) -> None:
             plans.get(each, "")[:12],
             kind,
             detail,
-            (token or b"").hex()[:12],
+            token_name(token or b""),
         )
         for moment, each, kind, detail, token in store.queries(number)
     ]
-    names = ("time", "plan", "kind", "detail", "token")
-    if as_json:
-        facts([dict(zip(names, row, strict=True)) for row in rows])
-    elif rows:
-        show(TextTable(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))))
+    _show_rows(("time", "plan", "kind", "detail", "token"), rows, as_json)
 
 
 def _token(store: "Store", plan: str | None, role: str, hours: int | None) -> None:
     from dither.collect.store import Token
-    from dither.collect.tokens import new_token, token_digest
+    from dither.collect.tokens import new_token, token_digest, token_name
 
     number = None if plan is None else _named(store, plan).number
     secret = new_token()
-    store.add_token(
-        Token(token_digest(secret), role, number, None if hours is None else int(time.time()) + 3600 * hours)
-    )
+    digest = token_digest(secret)
+    store.add_token(Token(digest, role, number, None if hours is None else int(time.time()) + 3600 * hours))
     say(secret)
-    tell("this is shown once: the store has only its hash")
+    tell(f"this is shown once: the store has only its hash. dither campaign revoke {token_name(digest)} takes it back")
+
+
+def _tokens(store: "Store", number: int | None, as_json: bool) -> None:
+    from dither.collect.store import REVOKED
+    from dither.collect.tokens import token_name
+
+    plans, now, rows = {each.number: each.plan for each in store.campaigns()}, time.time(), list[tuple]()
+    for each in store.tokens():
+        if number is not None and each.campaign not in (None, number):
+            continue
+        state = "good" if each.expires is None or now < each.expires else "expired"
+        until = "" if not each.expires else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(each.expires))
+        plan = "all" if each.campaign is None else plans.get(each.campaign, "")[:12]
+        rows.append((token_name(each.digest), each.role, plan, "revoked" if each.expires == REVOKED else state, until))
+    _show_rows(("token", "role", "plan", "state", "expires"), rows, as_json)
+
+
+def _revoke(store: "Store", name: str | None) -> None:
+    from dither.collect.tokens import token_name
+
+    if not name:
+        raise click.UsageError("Name a token: dither campaign tokens has them.")
+    found = [each for each in store.tokens() if each.digest.hex().startswith(name.lower())]
+    if len(found) != 1:
+        raise ParameterError(
+            f"{several(len(found), 'token')} in this store begin so: dither campaign tokens has all of them"
+        )
+    store.revoke_token(found[0].digest)
+    left = [each for each in store.tokens() if each.role == found[0].role and each.expires is None]
+    tell(f"token {token_name(found[0].digest)} is revoked")
+    if not left:
+        tell(f"note: no token for the role {found[0].role} is good for ever; dither campaign token makes one")
 
 
 def _tally(store: "Store", chosen: "Campaign", output: str) -> None:

@@ -66,6 +66,7 @@ def shuffle(
     dither shuffle --to https://collect.example.org --batch 10000
     dither shuffle --status --store ./shuffler
     """
+    from dither.collect.http_server import Endpoint
     from dither.collect.shuffler import ShufflerOptions
     from dither.collect.shuffler import shuffle as run
     from dither.collect.shuffler_store import ShufflerStore
@@ -79,13 +80,10 @@ def shuffle(
     options = ShufflerOptions(
         to,
         batch,
-        host,
-        port,
+        Endpoint(host, port, tls_certificate, tls_key),
         origins,
         token,
         refresh,
-        tls_certificate=tls_certificate,
-        tls_key=tls_key,
         allow_http=allow_http,
         requests_per_second=rate,
         peer_requests_per_second=peer_rate,

@@ -1,8 +1,8 @@
 from .client import Client as Client
 from .client import Delivery as Delivery
 from .collector import Collector as Collector
-from .collector import Limits as Limits
-from .server import ServerOptions as ServerOptions
+from .collector import CollectorLimits as CollectorLimits
+from .http_server import Endpoint as Endpoint
 from .server import open_store as open_store
 from .server import serve as serve
 from .service import Service as Service

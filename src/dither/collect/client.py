@@ -10,7 +10,8 @@ told, in no message and by no silence. `client.plan.check(record)` is for tests 
 values name no group of the plan is refused: they are public.
 
 **One user, once.** A store belongs to one user. What is sent is drawn once and kept (`Ledger`), and a round of a plan
-has one batch with one idempotency key (`outbox`). So a program may call `send` at every start, and is counted once.
+has one batch with one idempotency key, which the ledger makes (`outbox`). So a program may call `send` at every start,
+and is counted once.
 Servers that report for many users of their own randomize with the plan, and hand over `send_reports`.
 
 **Until it has arrived.** A batch is on the disk before it is sent. Whatever goes wrong then, a lost answer, a full
@@ -39,7 +40,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dither.collect.client_http import Address, Answer, Connection, UnreachableError
+from dither.collect.client_http import Address, Connection, HttpAnswer, UnreachableError
 from dither.collect.outbox import Outbox, Waiting
 from dither.core.atomic_write import write_bytes
 from dither.core.checks import checked_real, is_string
@@ -51,7 +52,7 @@ from dither.wire.batches import CONTENT_TYPE, BatchFormat
 from dither.wire.frames import read_frame
 
 if TYPE_CHECKING:
-    from dither.collect.sealed_reports import SealedFormat
+    from dither.collect.sealed_reports import SealedReportFormat
 
 _LEDGER = "ledger.db"
 _CHOSEN = "plan"
@@ -152,12 +153,12 @@ class Client:
             raise CollectorError(f"the collector has {len(plans):,} open plans: name one of them by its hash, plan=...")
         return plans[0]
 
-    def _get(self, path: str) -> Answer:
+    def _get(self, path: str) -> HttpAnswer:
         reason = ""
         try:
             answer = self._connection.get(path)
         except UnreachableError as error:
-            answer, reason = Answer(0, b""), str(error)
+            answer, reason = HttpAnswer(0, b""), str(error)
         if answer.status != 200:
             raise CollectorError(
                 f"the plan cannot be fetched: {reason or answer.in_words()}. Nothing was reported; try again later"
@@ -180,14 +181,28 @@ class Client:
         if self._outbox.has(made.fingerprint, number):
             return
         with self._ledger() as ledger:
+            if self._sealed is not None:
+                self._refuse_lost(ledger, period, number)
             if not made.schedule.repeats:  # it is asked once: all else of the budget is left to other plans
                 with suppress(ParameterError):  # more is reserved already, and that is not changed
                     ledger.reserve(made, changes=0)
             reports = ledger.report(made, record, period=period)
             if period is not None and any(map(len, reports.values())) and not ledger.keeps(made, period):
                 raise ParameterError("this period is over on this device: it has answered a later one")
+            key = ledger.name_of_round(made, number)
         if any(map(len, reports.values())):  # a device may have drawn another round to report in
-            self._outbox.add(made.fingerprint, self._packed(reports, period), number)
+            self._outbox.add(made.fingerprint, self._packed(reports, period), number, key)
+
+    def _refuse_lost(self, ledger: Ledger, period: str | int | None, number: int) -> None:
+        """Behind a shuffler a user would be counted twice whose outbox was lost after it was sent from."""
+        if not self._outbox.has_begun(self.plan.fingerprint, number):
+            if ledger.has_answered(self.plan, period=period):
+                raise CollectorError(
+                    f"the ledger in {self._folder} has a report to this plan, and the outbox beside it knows of none: "
+                    "it was lost. What it held may have arrived, and would be counted twice; nothing is sent. Put the "
+                    "outbox back, or leave this user out of this round"
+                )
+            self._outbox.begin(self.plan.fingerprint, number)
 
     def send_reports(
         self,
@@ -235,7 +250,7 @@ class Client:
     # Behind a shuffler -----------------------------------------------------------------------------------------
 
     @cached_property
-    def _sealed(self) -> "SealedFormat | None":
+    def _sealed(self) -> "SealedReportFormat | None":
         """The messages of the plan, if there is a shuffler; refused, if the plan counts on one and there is none."""
         if self._shuffler is None:
             if self.plan.crowd is not None:
@@ -243,10 +258,10 @@ class Client:
                     "this plan counts on a shuffler, and its reports tell too much without: name it, shuffler=..."
                 )
             return None
-        from dither.collect.sealed_reports import SealedFormat, hpke_suite
+        from dither.collect.sealed_reports import SealedReportFormat, hpke_suite
 
         hpke_suite()  # or what to install
-        return SealedFormat(self.plan)
+        return SealedReportFormat(self.plan)
 
     def _packed(self, reports: Mapping[str, Any], period: str | int | None) -> bytes:
         """What is sent for one user."""
@@ -326,17 +341,17 @@ class Client:
             trouble if pending else "",
         )
 
-    def _posted(self, batch: Waiting) -> tuple[Answer, str]:
+    def _posted(self, batch: Waiting) -> tuple[HttpAnswer, str]:
         headers = {"Content-Type": CONTENT_TYPE, "Idempotency-Key": batch.key}
         try:
             if batch.body.startswith(_SEALED_MAGIC):
                 if self._shuffler is None:
-                    return Answer(0, b""), "sealed reports wait for a shuffler: name it, shuffler=..."
+                    return HttpAnswer(0, b""), "sealed reports wait for a shuffler: name it, shuffler=..."
                 kind = {"Content-Type": _SEALED_TYPE}
                 return self._shuffler.post(f"/v1/plans/{batch.plan}/sealed", batch.body, kind), ""
             return self._connection.post(f"/v1/plans/{batch.plan}/reports", batch.body, headers), ""
         except UnreachableError as error:
-            return Answer(0, b""), str(error)
+            return HttpAnswer(0, b""), str(error)
 
     @property
     def refusals(self) -> dict[str, int]:
@@ -368,7 +383,7 @@ class Client:
         return f"Client(store={str(self._folder)!r})"
 
 
-def _counts(answer: Answer) -> Delivery | None:
+def _counts(answer: HttpAnswer) -> Delivery | None:
     """What a collector says that it counted; None if it is not a collector who says so, as in a hotel's network."""
     found = answer.json()
     told = found if isinstance(found, dict) else {}

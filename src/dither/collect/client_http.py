@@ -33,7 +33,7 @@ class UnreachableError(Exception):
     """There was no answer, or none that could be read. Nothing is known about what the collector did."""
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What a collector answered."""
 
     status: int
@@ -112,11 +112,11 @@ class Connection:
             handlers.append(urllib.request.HTTPSHandler(context=context or ssl.create_default_context()))
         self._opener = urllib.request.build_opener(*handlers)
 
-    def get(self, path: str) -> Answer:
+    def get(self, path: str) -> HttpAnswer:
         """Ask for something."""
         return self._answer(urllib.request.Request(self._collector + path, headers=self._headers))  # noqa: S310
 
-    def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         """Send something."""
         return self._answer(
             urllib.request.Request(  # noqa: S310  # `Address.of` lets http and https pass
@@ -124,14 +124,14 @@ class Connection:
             )
         )
 
-    def _answer(self, request: urllib.request.Request) -> Answer:
+    def _answer(self, request: urllib.request.Request) -> HttpAnswer:
         try:
             try:
                 answer: Any = self._opener.open(request, timeout=self._timeout)
             except urllib.error.HTTPError as error:  # which is an answer, too
                 answer = error
             with answer:
-                return Answer(answer.status, self._read(answer), _seconds(answer.headers.get("Retry-After")))
+                return HttpAnswer(answer.status, self._read(answer), _seconds(answer.headers.get("Retry-After")))
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None)
             kind = type(reason if isinstance(reason, Exception) else error).__name__

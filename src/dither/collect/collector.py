@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from dither.collect.joint_checks import Verdict, check_batches
+from dither.collect.joint_checks import BatchVerdict, check_batches
 from dither.collect.store import NEW, Campaign, Outcome, Store, StoreError, Submission, body_digest, key_hash
 from dither.collect.tokens import TokenBook
 from dither.core.reports import REASONS
@@ -53,7 +53,7 @@ class BusyError(DitherError):
     """More has arrived than can be stored or counted at the moment; try again later."""
 
 
-class RefusedError(DitherError):
+class RefusedBatchError(DitherError):
     """A batch of which nothing can be counted: `reason` is one word for counters, `rejected` has verdicts if any."""
 
     def __init__(self, reason: str, message: str, rejected: Mapping[str, int] | None = None) -> None:
@@ -62,7 +62,7 @@ class RefusedError(DitherError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class CollectorLimits:
     """What a collector takes on at a time."""
 
     queued_bytes: int = 64 << 20  # that wait for the writer
@@ -76,6 +76,7 @@ class Running:
 
     def __init__(self, campaign: Campaign, plan: Plan) -> None:
         self.campaign, self.plan, self.format = campaign, plan, BatchFormat(plan)
+        self.fingerprint = plan.fingerprint
         self.rejected: Counter[str] = Counter()  # reports, by the reason
         self.refused: Counter[str] = Counter()  # batches, by the reason
         self.accepted = self.batches = self.duplicates = 0
@@ -119,7 +120,7 @@ class _Uncounted(NamedTuple):
 
 
 @dataclass
-class Figures:
+class CollectorFigures:
     """What the writer and the counter have done since the start."""
 
     commits: int = 0
@@ -135,8 +136,8 @@ class Collector:
     `start` and `submit` are called in an event loop; `stop` ends both threads when all that was submitted is answered.
     """
 
-    def __init__(self, store: Store, limits: Limits | None = None) -> None:
-        self.store, self.limits, self.figures = store, limits or Limits(), Figures()
+    def __init__(self, store: Store, limits: CollectorLimits | None = None) -> None:
+        self.store, self.limits, self.figures = store, limits or CollectorLimits(), CollectorFigures()
         self.running: dict[str, Running] = {}
         self.queued_bytes = self.uncounted_bytes = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -162,7 +163,7 @@ class Collector:
 
     def reload(self) -> None:
         """Look at the store for campaigns and tokens that were added, changed or deleted by somebody else."""
-        self.tokens = TokenBook.of(self.store.tokens())
+        self.tokens = TokenBook(self.store.tokens())
         found = {campaign.plan: campaign for campaign in self.store.campaigns()}
         for plan in self.running.keys() - found.keys():
             del self.running[plan]
@@ -248,12 +249,12 @@ class Collector:
         submissions: list[Submission] = []
         for place, (batch, verdict) in enumerate(zip(group, verdicts, strict=True)):
             if isinstance(verdict, WireError):
-                answers.append(RefusedError(verdict.reason, str(verdict)))
+                answers.append(RefusedBatchError(verdict.reason, str(verdict)))
             elif not verdict.accepted and batch.sealed is None:
                 answers.append(_refusal(verdict))
             else:
                 known_by = batch.body if batch.sealed is None else batch.sealed
-                keys = key_hash(batch.running.plan.fingerprint, batch.key), body_digest(batch.key, known_by)
+                keys = key_hash(batch.running.fingerprint, batch.key), body_digest(batch.key, known_by)
                 rejected = verdict.rejected if batch.rejected is None else {**batch.rejected, **verdict.rejected}
                 found = batch.running.number, *keys, batch.body, verdict.accepted, rejected
                 submissions.append(Submission(*found))
@@ -270,7 +271,7 @@ class Collector:
         self._uncount(_uncounted(group, verdicts, new, groups))
         return answers
 
-    def _verdicts(self, group: Sequence[Batch]) -> "list[Verdict | WireError]":
+    def _verdicts(self, group: Sequence[Batch]) -> "list[BatchVerdict | WireError]":
         """What is to be said about each batch; those of one campaign are looked at together."""
         first = group[0].running
         if all(batch.running is first for batch in group):
@@ -311,6 +312,8 @@ class Collector:
 
     def _count(self) -> None:
         """The counter: adds up what was committed, and keeps the log of the store short."""
+        for running in list(self.running.values()):
+            running.format.tally([])  # loads compiled loops, which takes a second: now, while nobody waits for it
         while True:
             with self._counting:
                 if not self._uncounted and not self._stopped.is_set():
@@ -433,21 +436,21 @@ class Collector:
 _PENDING = Outcome(NEW, 0, {})
 
 
-def _refusal(verdict: Verdict) -> RefusedError:
+def _refusal(verdict: BatchVerdict) -> RefusedBatchError:
     """Why a batch of which nothing is acceptable is refused."""
     reasons = ", ".join(verdict.rejected) or "there are no reports in it"
     reason = next((each for each in REASONS if each in verdict.rejected), "empty")
-    return RefusedError(reason, f"no report of this batch is acceptable: {reasons}", verdict.rejected)
+    return RefusedBatchError(reason, f"no report of this batch is acceptable: {reasons}", verdict.rejected)
 
 
 def _uncounted(
-    group: Sequence[Batch], verdicts: Sequence[Verdict | WireError], new: Sequence[int], numbers: Mapping[int, int]
+    group: Sequence[Batch], verdicts: Sequence[BatchVerdict | WireError], new: Sequence[int], numbers: Mapping[int, int]
 ) -> list[_Uncounted]:
     """The raw groups that were made of the batches at `new`, with these as they were checked.
 
     What was checked together is counted together, if all of it is new; otherwise the new ones are checked again, alone.
     """
-    members = Counter(id(verdict.joint) for verdict in verdicts if isinstance(verdict, Verdict))
+    members = Counter(id(verdict.joint) for verdict in verdicts if isinstance(verdict, BatchVerdict))
     fresh: dict[int, list[int]] = {}
     for place in new:
         fresh.setdefault(id(verdicts[place].joint), []).append(place)  # type: ignore[union-attr]

@@ -14,14 +14,14 @@ import numpy as np
 from dither.core.reports import REASONS
 from dither.errors import WireError
 from dither.wire import BatchFormat, CheckedBatch
-from dither.wire.frames import HEAD_BYTES, SECTION_BYTES, Section, frame_bytes, read_frame
+from dither.wire.frames import HEAD_BYTES, SECTION_BYTES, FrameSection, frame_bytes, read_frame
 
 _FEW = 4  # batches that are not worth joining
 _SMALL = 2048  # bytes of a batch that is
 _SECTIONS = slice(44, 48)  # where a frame says how many it has
 
 
-class Verdict(NamedTuple):
+class BatchVerdict(NamedTuple):
     """What was found out about a batch; `joint` holds its reports, perhaps with those of others."""
 
     joint: CheckedBatch
@@ -29,9 +29,9 @@ class Verdict(NamedTuple):
     rejected: dict[str, int]
 
 
-def check_batches(form: BatchFormat, bodies: Sequence[bytes]) -> list[Verdict | WireError]:
+def check_batches(form: BatchFormat, bodies: Sequence[bytes]) -> list[BatchVerdict | WireError]:
     """For each batch the verdicts on its reports, or why it cannot be read; in the same order."""
-    found: list[Verdict | WireError | None] = [None] * len(bodies)
+    found: list[BatchVerdict | WireError | None] = [None] * len(bodies)
     alike: dict[tuple[bytes, int], list[int]] = {}
     if len(bodies) > _FEW:
         for place, body in enumerate(bodies):
@@ -46,15 +46,15 @@ def check_batches(form: BatchFormat, bodies: Sequence[bytes]) -> list[Verdict | 
     return [_alone(form, body) if known is None else known for body, known in zip(bodies, found, strict=True)]
 
 
-def _alone(form: BatchFormat, body: bytes) -> Verdict | WireError:
+def _alone(form: BatchFormat, body: bytes) -> BatchVerdict | WireError:
     try:
         batch = form.check(body)
     except WireError as error:
         return error
-    return Verdict(batch, batch.accepted, batch.rejected)
+    return BatchVerdict(batch, batch.accepted, batch.rejected)
 
 
-def _check_joint(form: BatchFormat, bodies: Sequence[bytes]) -> Sequence[Verdict | WireError]:
+def _check_joint(form: BatchFormat, bodies: Sequence[bytes]) -> Sequence[BatchVerdict | WireError]:
     """Batches of the same length with the same frame: what is true of the first one's is true of all."""
     try:
         frame = read_frame(bodies[0], bytes.fromhex(form.plan.fingerprint), len(form.names))
@@ -64,18 +64,18 @@ def _check_joint(form: BatchFormat, bodies: Sequence[bytes]) -> Sequence[Verdict
         for section in frame.sections:
             blocks.append(table[:, offset : offset + section.size].tobytes())
             offset += section.size
-        sections = tuple(Section(part, width, count * many) for part, width, count in frame.sections)
+        sections = tuple(FrameSection(part, width, count * many) for part, width, count in frame.sections)
         joint = form.check(frame_bytes(frame._replace(sections=sections), blocks))
     except WireError:  # of all of them; or they are too large together
         return [_alone(form, body) for body in bodies]
     if joint.accepted == joint.reports:
-        return [Verdict(joint, joint.accepted // many, {})] * many
+        return [BatchVerdict(joint, joint.accepted // many, {})] * many
     counts, first = np.zeros((many, 1 + len(REASONS)), dtype=np.int64), 0
     for _, _, count in frame.sections:
         codes = joint.verdicts[first : first + count * many].reshape(many, count)
         np.add.at(counts, (np.arange(many)[:, None], codes), 1)
         first += count * many
     return [
-        Verdict(joint, fine, {reason: some for reason, some in zip(REASONS, bad, strict=True) if some})
+        BatchVerdict(joint, fine, {reason: some for reason, some in zip(REASONS, bad, strict=True) if some})
         for fine, *bad in counts.tolist()
     ]

@@ -5,6 +5,9 @@ one is made when somebody asks, at least a second has passed (and several times 
 enough new reports have been counted. `least` reports are enough: results that differ by one report would show that
 report, and whoever reads results is not to see single ones. Each of them is protected by itself, since it was
 randomized on its device; this is a second wall, and it starts anew with the process.
+
+What shuffled batches promise may take many seconds to compute, and is computed beside (`sealed_batches`): until it is
+there, results state a bound that is not as close, and say so (`pending`).
 """
 
 import json
@@ -14,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dither.collect.collector import Running
-from dither.collect.sealed_batches import shuffled_facts
+from dither.collect.sealed_batches import BatchGuarantees, shuffled_facts
 from dither.collect.store import Campaign, Store
 from dither.errors import DitherError, EmptyError, ParameterError
 from dither.page.export import to_dict
@@ -33,7 +36,7 @@ class LiveEstimates:
 
     def __init__(self, store: Store, running: Running, least: int = LEAST_REPORTS) -> None:
         self._store, self._running, self._least = store, running, least
-        self._lock = threading.Lock()
+        self._lock, self._guarantees = threading.Lock(), BatchGuarantees(running.plan)
         self._tallies: Tallies = {}
         self._earlier: list[PlanTally] = []
         self._facts: dict[str, Any] = {}
@@ -74,10 +77,12 @@ class LiveEstimates:
         if reports - before >= self._least:
             self._tallies, self._document = counted.tallies, None
             self._earlier = earlier_tallies(self._store, self._running.plan)
+        if self._facts.get("shuffled", {}).get("pending"):
+            self._document = None
         if self._document is None:
             shown = sum(each.reports for each in self._tallies.values())
             self._facts = {"state": self._running.campaign.state, "as_of": int(time.time()), "reports": shown}
-            self._facts |= shuffled_facts(self._store, self._running.number, self._running.plan)
+            self._facts |= shuffled_facts(self._store, self._running.number, self._running.plan, self._guarantees)
 
     def _one_tally(self) -> PlanTally | None:
         if self._running.plan.schedule.repeats:

@@ -7,6 +7,11 @@ same key, and the collector counts it once.
 **Once for each round.** A device sends one batch for a round of a plan. Its row stays when the batch has been
 delivered, without its bytes: whoever asks again does not send another, which would count this device twice.
 
+**If this file is lost.** The idempotency key of a round is made from the ledger's secret, and the ledger repeats its
+report: the same bytes under the same key, which the collector knows. A message for a shuffler cannot be made anew,
+since sealing draws fresh bits. So it is noted here that one will be made, before the ledger makes the report (`begin`):
+a ledger that has one while nothing is noted has outlived its outbox, and `Client` sends nothing.
+
 **Waits for the disk.** Every change is a transaction that ends when it is on the disk (`synchronous=EXTRA`). What was
 delivered is overwritten (`secure_delete`).
 
@@ -70,20 +75,28 @@ class Outbox:
             elif (application, version) != (APPLICATION, VERSION):
                 raise ParameterError(f"{self.path} is no outbox of this version of dither; choose another folder")
 
-    def add(self, plan: str, body: bytes, number: int) -> None:
-        """Keep the batch of a round of a plan, unless there is one already."""
+    def add(self, plan: str, body: bytes, number: int, key: str) -> None:
+        """Keep the batch of a round of a plan under its idempotency key, unless there is one already."""
         with self._transaction() as run:
-            _insert(run, plan, body, number)
+            _insert(run, plan, body, number, key)
 
     def add_all(self, plan: str, bodies: Iterable[bytes]) -> int:
         """Keep batches that are of no single device, all or none; how many there are."""
         with self._transaction() as run:
-            return sum(_insert(run, plan, body, None) for body in bodies)
+            return sum(_insert(run, plan, body, None, token(_KEY_BYTES)) for body in bodies)
 
     def has(self, plan: str, number: int) -> bool:
         """Whether there is, or was, a batch for a round of a plan."""
         with self._transaction() as run:
             return bool(run("SELECT 1 FROM batches WHERE plan = ? AND round = ?", (plan, number)).fetchall())
+
+    def begin(self, plan: str, number: int) -> None:
+        """Note that a batch for a round of a plan will be made."""
+        self.remember(_begun(plan, number), "")
+
+    def has_begun(self, plan: str, number: int) -> bool:
+        """Whether that was noted."""
+        return self.fact(_begun(plan, number)) is not None
 
     def next(self, after: int = -1) -> Waiting | None:
         """The first batch that is not delivered, behind one with this number."""
@@ -115,10 +128,6 @@ class Outbox:
             return dict(
                 run("SELECT refusal, count(*) FROM batches WHERE refusal IS NOT NULL GROUP BY refusal").fetchall()
             )
-
-    def _count(self, condition: str) -> int:
-        with self._transaction() as run:
-            return run(f"SELECT count(*) FROM batches WHERE {condition}").fetchone()[0]  # noqa: S608  # our own words
 
     def fact(self, name: str) -> str | None:
         """Something that was remembered."""
@@ -154,6 +163,10 @@ class Outbox:
             )
 
 
-def _insert(run, plan: str, body: bytes, number: int | None) -> int:
-    row = (plan, number, token(_KEY_BYTES), body)
+def _begun(plan: str, number: int) -> str:
+    return f"begun {number} of {plan}"
+
+
+def _insert(run, plan: str, body: bytes, number: int | None, key: str) -> int:
+    row = (plan, number, key, body)
     return run("INSERT OR IGNORE INTO batches (plan, round, key, body) VALUES (?, ?, ?, ?)", row).rowcount

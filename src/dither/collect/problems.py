@@ -26,6 +26,7 @@ PROBLEMS: Mapping[str, Problem] = {
     "no-token": Problem(401, "A token is needed"),
     "bad-token": Problem(401, "This token is not known here"),
     "expired-token": Problem(401, "This token has expired"),
+    "revoked-token": Problem(401, "This token was revoked"),
     "wrong-role": Problem(403, "This token is for something else"),
     "unknown-plan": Problem(404, "No such plan is collected here"),
     "not-found": Problem(404, "There is nothing here"),

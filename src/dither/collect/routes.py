@@ -139,7 +139,7 @@ class Endpoints:
         if kind != "application/json":
             raise ProblemError("content-type", "send application/json")
         headers = dict(request.scope["headers"])
-        body = await self._service.body(headers, request.receive, _MOST_QUERY)
+        body = await self._service.body(request.scope, headers, request.receive, _MOST_QUERY)
         try:
             asked = msgspec.json.decode(body, type=QueryFormat)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -14,6 +14,7 @@ Reports that were sent to the collector directly have no crowd.
 """
 
 import asyncio
+import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -21,13 +22,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dither.collect.problems import ProblemError
+from dither.collect.request_bodies import Receive, Scope
 from dither.collect.sealed_reports import (
     CONTENT_TYPE,
     EXPIRED_KEY,
     SUITE,
     UNKNOWN_KEY,
     Head,
-    SealedFormat,
+    SealedReportFormat,
     merged,
     read_head,
     split_messages,
@@ -43,7 +45,7 @@ from dither.wire.frames import MALFORMED
 
 if TYPE_CHECKING:
     from dither.collect.collector import Collector, Running
-    from dither.collect.service import Receive, Service
+    from dither.collect.service import Service
 
 DELTA = 1e-6  # of the guarantee in the shuffled model, of plans that do not name one
 TRUST = "the shuffler and the collector must not work together: who has both sees whose report is whose"
@@ -67,13 +69,13 @@ class SealedBatches:
 
     def __init__(self, collector: "Collector", keys: KeyFolder | None) -> None:
         self._collector, self._keys = collector, None if keys is None else OpeningKeys(keys)
-        self._formats: dict[str, SealedFormat] = {}
+        self._formats: dict[str, SealedReportFormat] = {}
         self._opening, self._requests = asyncio.Semaphore(_AT_ONCE), 0
 
-    def format(self, plan: Plan) -> SealedFormat:
+    def format(self, plan: Plan) -> SealedReportFormat:
         """The messages of a plan."""
         if plan.fingerprint not in self._formats:
-            self._formats[plan.fingerprint] = SealedFormat(plan)
+            self._formats[plan.fingerprint] = SealedReportFormat(plan)
         return self._formats[plan.fingerprint]
 
     def keys_document(self, running: "Running") -> dict[str, Any]:
@@ -133,7 +135,13 @@ class SealedBatches:
         return await self._collector.submit(running, key, found.batch, sealed=body, rejected=found.rejected)
 
     async def ingest(
-        self, service: "Service", running: "Running", key: bytes, headers: dict[bytes, bytes], receive: "Receive"
+        self,
+        service: "Service",
+        running: "Running",
+        key: bytes,
+        scope: Scope,
+        headers: dict[bytes, bytes],
+        receive: Receive,
     ) -> Outcome:
         """The request of a shuffler: whether it is one, and what it brings."""
         if self._collector.tokens.needs(SHUFFLER, running.number):
@@ -145,7 +153,7 @@ class SealedBatches:
             raise ProblemError("busy", "other batches are being opened: try again later")
         self._requests += 1
         try:
-            body = await service.body(headers, receive, service.options.body_bytes)
+            body = await service.body(scope, headers, receive, service.options.body_bytes)
             return await self.submitted(running, key, body)
         except WireError as error:
             raise ProblemError(error.reason.replace(" ", "-"), str(error)) from None
@@ -156,7 +164,7 @@ class SealedBatches:
 # What it is worth ----------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=32)  # it may take seconds, and is asked for with every new estimate
+@lru_cache(maxsize=32)
 def guarantee_of_batches(plan: Plan, smallest: int, delta: float = DELTA) -> Guarantee:
     """What batches of at least so many users promise; by those who are asked most, in a plan with several budgets."""
     if smallest < 2:
@@ -168,7 +176,42 @@ def guarantee_of_batches(plan: Plan, smallest: int, delta: float = DELTA) -> Gua
     return max(found, key=lambda each: (each.epsilon, each.delta))
 
 
-def shuffled_facts(store: Store, campaign: int, plan: Plan) -> dict[str, Any]:
+class BatchGuarantees:
+    """What batches of a plan promise, computed beside everything else: of some plans it takes many seconds.
+
+    Until the bound for the smallest batch is there, `found` tells one that holds as well: that of a smaller batch, or
+    that of a report on its own.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self._lock = plan, threading.Lock()
+        self._known: dict[int, Guarantee | DitherError] = {0: plan.guarantee}
+        self._computing: threading.Thread | None = None
+
+    def found(self, smallest: int) -> tuple[Guarantee | DitherError, bool]:
+        """What batches of so many users or more promise, or why that is not known; whether it is the last word."""
+        with self._lock:
+            if smallest not in self._known and self._computing is None:
+                self._computing = threading.Thread(target=self._compute, args=(smallest,), daemon=True)
+                self._computing.start()
+            return self._known[max(users for users in self._known if users <= smallest)], smallest in self._known
+
+    def _compute(self, smallest: int) -> None:
+        try:
+            found: Guarantee | DitherError = guarantee_of_batches(self._plan, smallest)
+        except DitherError as error:  # responses that are kept, for instance
+            found = error
+        with self._lock:
+            self._known[smallest], self._computing = found, None
+
+    def wait(self) -> None:
+        """Until what is computed now is there."""
+        computing = self._computing
+        if computing is not None:
+            computing.join()
+
+
+def shuffled_facts(store: Store, campaign: int, plan: Plan, guarantees: BatchGuarantees) -> dict[str, Any]:
     """What the estimates of a campaign say about its shuffler; nothing if none has forwarded a batch."""
     crowds = store.crowds(campaign)
     if not crowds.batches:
@@ -176,8 +219,8 @@ def shuffled_facts(store: Store, campaign: int, plan: Plan) -> dict[str, Any]:
     told: dict[str, Any] = {"batches": crowds.batches, "users": crowds.users, "smallest_batch": crowds.smallest}
     if plan.crowd is not None:
         told["planned_batch"] = plan.crowd.batch
-    try:
-        found = guarantee_of_batches(plan, crowds.smallest)
-    except DitherError as error:  # responses that are kept, for instance
-        return {"shuffled": {**told, "guarantee": None, "why": str(error)}}
-    return {"shuffled": {**told, "guarantee": found.to_dict(), "in_words": str(found), "trust": TRUST}}
+    found, final = guarantees.found(crowds.smallest)
+    if isinstance(found, DitherError):
+        return {"shuffled": {**told, "guarantee": None, "why": str(found), "pending": not final}}
+    told |= {"guarantee": found.to_dict(), "in_words": str(found), "trust": TRUST, "pending": not final}
+    return {"shuffled": told}

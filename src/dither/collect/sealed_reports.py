@@ -59,7 +59,7 @@ from dither.wire.frames import (
     TRUNCATED,
     UNKNOWN_VERSION,
     Frame,
-    Section,
+    FrameSection,
     frame_bytes,
 )
 
@@ -193,7 +193,7 @@ def crowds_of(plan: Plan) -> tuple[CrowdOfPlan, ...]:
     return tuple(crowds)
 
 
-class SealedFormat:
+class SealedReportFormat:
     """The sealed reports of one plan. Make it once for each plan."""
 
     def __init__(self, plan: Plan) -> None:
@@ -323,6 +323,6 @@ def merged(batches: Sequence[bytes], wire: BatchFormat) -> bytes:
             blocks.setdefault((section.part, section.width), []).append(batch[offset : offset + section.size])
             offset += section.size
     ordered = [(part, width, b"".join(rows)) for (part, width), rows in sorted(blocks.items())]
-    sections = tuple(Section(part, width, len(rows) // width) for part, width, rows in ordered)
+    sections = tuple(FrameSection(part, width, len(rows) // width) for part, width, rows in ordered)
     frame = Frame(bytes.fromhex(wire.plan.fingerprint), number, False, sections)
     return frame_bytes(frame, [rows for _, _, rows in ordered])

@@ -14,32 +14,27 @@ second (`rate_limits`), and on what waits to be stored or counted (`collector`).
 import asyncio
 import json
 import logging
+import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from dither.collect import problems
-from dither.collect.collector import BusyError, Collector, RefusedError, Running
+from dither.collect.collector import BusyError, Collector, RefusedBatchError, Running
 from dither.collect.live_estimates import LEAST_REPORTS, LiveEstimates
 from dither.collect.openapi import KEY_LETTERS
 from dither.collect.problems import ProblemError
 from dither.collect.rate_limits import RateLimit
+from dither.collect.request_bodies import SECONDS, Headers, Message, Receive, RequestBodies, Scope, Send
 from dither.collect.routes import routed
 from dither.collect.sealed_batches import SealedBatches
 from dither.collect.sealing_keys import KeyFolder
-from dither.collect.store import CLIENT, CONFLICT, DUPLICATE, OPEN, Outcome, StoreError
+from dither.collect.store import CLIENT, CONFLICT, DUPLICATE, Outcome, StoreError
 from dither.errors import DitherError, WireError
 from dither.wire import CONTENT_TYPE as BATCH
 from dither.wire import MOST_BYTES
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Headers = list[tuple[bytes, bytes]]
 
 JSON = b"application/json"
 SECURITY: Headers = [
@@ -52,6 +47,7 @@ PLANS, REPORTS, SEALED = "/v1/plans/", "/reports", "/sealed-batches"
 
 _BATCH = BATCH.encode()
 _HASH_LETTERS = 64
+_VISIBLE = re.compile(rb"[!-~]{1,%d}" % KEY_LETTERS)
 _RETRY = 2  # seconds that a client is asked to wait
 _MOST_JSON = 1 << 20  # bytes of a batch in JSON, which is read in the event loop
 
@@ -64,7 +60,7 @@ class ServiceOptions:
 
     origins: tuple[str, ...] = ()  # of pages whose scripts may use it
     body_bytes: int = MOST_BYTES
-    body_seconds: float = 30.0
+    body_seconds: float = SECONDS
     open_requests: int = 4096
     requests_per_second: float | None = None
     peer_requests_per_second: float | None = None
@@ -80,6 +76,7 @@ class Service:
         self.collector, self.options = collector, options or ServiceOptions()
         self.requests: Counter[tuple[str, int]] = Counter()
         self.open_requests = 0
+        self._bodies = RequestBodies(collector.refuse_busy, self.options.body_seconds)
         self._limit = RateLimit(self.options.requests_per_second, self.options.peer_requests_per_second)
         keys = None if self.options.keys is None else KeyFolder(self.options.keys)
         self.sealed = SealedBatches(collector, keys)
@@ -87,7 +84,7 @@ class Service:
         self._origins = {origin.encode() for origin in self.options.origins}
         secure = [(b"strict-transport-security", b"max-age=31536000")] if self.options.tls else []
         self._headers: Headers = SECURITY + secure
-        self._ingested: Headers = [*self._headers, (b"content-type", JSON)]
+        self._ingested: Headers = [*SECURITY[:2], *secure, (b"content-type", JSON)]  # the rest is for pages
         self._routes = routed(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -149,7 +146,7 @@ class Service:
         plan, _, route = scope["path"][len(PLANS) :].rpartition("/")
         running = self.running(plan)
         try:
-            outcome = await self._submitted(running, headers, receive, sealed=f"/{route}" == SEALED)
+            outcome = await self._submitted(running, scope, headers, receive, sealed=f"/{route}" == SEALED)
         except ProblemError as error:
             running.refused[error.kind] += 1
             raise
@@ -180,77 +177,43 @@ class Service:
         await send({"type": "http.response.body", "body": body})
 
     async def _submitted(
-        self, running: Running, headers: dict[bytes, bytes], receive: Receive, *, sealed: bool
+        self, running: Running, scope: Scope, headers: dict[bytes, bytes], receive: Receive, *, sealed: bool
     ) -> Outcome:
         """What became of the batch in a request."""
-        campaign, now = running.campaign, time.time()
-        if campaign.state != OPEN or not campaign.is_open(now):
+        campaign = running.campaign
+        if not campaign.is_open(time.time()):
             raise ProblemError("closed", "this campaign is closed: send no more reports of this plan")
         if sealed:
-            return await self.sealed.ingest(self, running, _key(headers), headers, receive)
+            return await self.sealed.ingest(self, running, _key(headers), scope, headers, receive)
         if running.plan.crowd is not None:
             raise ProblemError(
                 "shuffler-needed", "a report of this plan tells too much on its own: seal it, and send it to a shuffler"
             )
-        if self.collector.tokens.needs_client(campaign.number):
+        if self.collector.tokens.needs(CLIENT, campaign.number):
             self.authorize(headers.get(b"authorization"), CLIENT, campaign.number)
-        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        kind = headers.get(b"content-type", b"")
+        if kind != _BATCH:
+            kind = kind.partition(b";")[0].strip().lower()
         if kind not in (_BATCH, JSON) or headers.get(b"content-encoding", b"identity") != b"identity":
             raise ProblemError("content-type", f"send {BATCH}, which plan.pack(reports) makes, or application/json")
         key = _key(headers)
-        body = await self.body(headers, receive, self.options.body_bytes if kind == _BATCH else _MOST_JSON)
+        body = await self.body(scope, headers, receive, self.options.body_bytes if kind == _BATCH else _MOST_JSON)
         try:
             if kind == JSON:
                 body = running.format.from_json(body)
             return await self.collector.submit(running, key, body)
         except WireError as error:
             raise ProblemError(error.reason.replace(" ", "-"), str(error)) from None
-        except RefusedError as error:
+        except RefusedBatchError as error:
             running.rejected.update(error.rejected)
             kind = error.reason.replace(" ", "-")
             if error.rejected or kind not in problems.PROBLEMS:
                 raise ProblemError("rejected", str(error), accepted=0, rejected=error.rejected) from None
             raise ProblemError(kind, str(error)) from None
 
-    async def body(self, headers: dict[bytes, bytes], receive: Receive, most: int) -> bytes:
+    async def body(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, most: int) -> bytes:
         """The body of a request, of so many bytes at most."""
-        length = headers.get(b"content-length")
-        if length is not None:
-            if not length.isdigit():
-                raise ProblemError("bad-request", "the header Content-Length is no number")
-            if int(length) > most:
-                await self._drained(receive, most)
-                raise _too_large(most)
-            self.collector.refuse_busy(int(length))
-        parts, size, more = [], 0, True
-        try:
-            async with asyncio.timeout(self.options.body_seconds):
-                while more:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise ConnectionError
-                    part = message.get("body", b"")
-                    parts.append(part)
-                    size += len(part)
-                    more = message.get("more_body", False)
-                    if size > most:
-                        parts.clear()
-                        if more:
-                            await self._drained(receive, most)
-                        raise _too_large(most)
-        except TimeoutError:
-            raise ProblemError("timeout", "the request did not arrive in time: send it again") from None
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    async def _drained(self, receive: Receive, most: int) -> None:
-        """Read a request that is too large to its end, if that is near: many clients listen only then."""
-        size, more = 0, True
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.options.body_seconds):
-                while more and size <= 4 * most:
-                    message = await receive()
-                    size += len(message.get("body", b""))
-                    more = message.get("more_body", False)
+        return await self._bodies.read(scope, headers, receive, most)
 
     # What routes share -----------------------------------------------------------------------------------------
 
@@ -315,17 +278,9 @@ class Service:
 def _key(headers: dict[bytes, bytes]) -> bytes:
     """The idempotency key of a batch."""
     key = headers.get(b"idempotency-key", b"")
-    if not 0 < len(key) <= KEY_LETTERS or not _visible(key):
+    if _VISIBLE.fullmatch(key) is None:
         raise ProblemError(
             "no-key",
             f"send the header Idempotency-Key, up to {KEY_LETTERS} visible ASCII characters that name this batch",
         )
     return key
-
-
-def _visible(key: bytes) -> bool:
-    return key.isascii() and b" " not in key and key.decode("ascii").isprintable()
-
-
-def _too_large(most: int) -> ProblemError:
-    return ProblemError("too-large", f"a request has at most {most:,} bytes: send the reports in several batches")

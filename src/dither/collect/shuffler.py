@@ -24,17 +24,19 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dither.collect import problems
 from dither.collect.client_http import Address, Connection, UnreachableError
+from dither.collect.http_server import Endpoint, run_server
 from dither.collect.problems import ProblemError
 from dither.collect.rate_limits import RateLimit
+from dither.collect.request_bodies import Receive, RequestBodies, Scope, Send
 from dither.collect.sealed_reports import CONTENT_TYPE, LEAST_BYTES, Head, read_head, split_messages
 from dither.collect.shuffler_store import Outgoing, PlanFacts, ShufflerStore
 from dither.collect.store import OPEN, StoreError
-from dither.errors import ParameterError, WireError, require
+from dither.errors import ParameterError, WireError
 from dither.wire.frames import MOST_BYTES
 
 LEAST_BATCH = 2
@@ -43,13 +45,11 @@ _CONTENT_TYPE = CONTENT_TYPE.encode()
 _HASH_LETTERS = 64
 _QUEUED = 64 << 20  # bytes of requests that wait for the disk
 _OPEN_REQUESTS = 4096
-_BODY_SECONDS = 30.0
 _ASKED_AGAIN = 2.0  # seconds before the collector is asked again about the same plan
 _MOST_ASKED = 1000  # plans that the collector does not know, which are remembered for so long
 _TIMEOUT = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 _FINAL = {400, 409, 410, 413, 415, 422}  # what the collector will say again, however often it is asked
-_GRACE = 20
 _SECURITY = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 
 log = logging.getLogger("dither.shuffle")
@@ -61,13 +61,10 @@ class ShufflerOptions:
 
     to: str
     batch: int = 10_000
-    host: str = "127.0.0.1"
-    port: int = 8081
+    endpoint: Endpoint = field(default_factory=lambda: Endpoint(port=8081))
     origins: tuple[str, ...] = ()
     token: str | None = None  # for the collector, if it wants one of shufflers
     refreshed: float = 10.0  # seconds between questions whether campaigns are open, and which keys are in use
-    tls_certificate: str | None = None
-    tls_key: str | None = None
     allow_http: bool = False  # to a collector on another machine
     requests_per_second: float | None = None
     peer_requests_per_second: float | None = None
@@ -132,19 +129,20 @@ class Shuffler:
         self._asking = asyncio.Semaphore(4)
         self._queue: list[_Request] = []
         self._queued = self._open = 0
+        self._bodies = RequestBodies(self._refuse_busy)
         self._limit = RateLimit(options.requests_per_second, options.peer_requests_per_second)
         self._arrived, self._outgoing = asyncio.Event(), asyncio.Event()
         self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, or the life of the server."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
             await self._answered(scope, receive, send)
 
-    async def _live(self, receive: Any, send: Any) -> None:
+    async def _live(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
@@ -161,7 +159,7 @@ class Shuffler:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
-    async def _answered(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._open += 1
         try:
             if self._open > _OPEN_REQUESTS:
@@ -193,7 +191,7 @@ class Shuffler:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
-    async def _answer(self, scope: Any, receive: Any) -> bytes:
+    async def _answer(self, scope: Scope, receive: Receive) -> bytes:
         path, method = scope["path"], scope["method"]
         if path == "/v1/health" and method == "GET":
             return b'{"status":"ok"}'
@@ -203,7 +201,7 @@ class Shuffler:
             return b"{}"
         if method != "POST":
             raise ProblemError("method", "sealed reports are sent by POST")
-        return await self._taken(path[len(_PLANS) : -len(_SEALED)], dict(scope["headers"]), receive)
+        return await self._taken(path[len(_PLANS) : -len(_SEALED)], scope, receive)
 
     def _cors(self, origin: bytes | None) -> list[tuple[bytes, bytes]]:
         if origin is None or not {origin.decode("latin-1"), "*"} & set(self.options.origins):
@@ -218,24 +216,26 @@ class Shuffler:
 
     # Messages in ---------------------------------------------------------------------------------------------------
 
-    async def _taken(self, plan: str, headers: dict[bytes, bytes], receive: Any) -> bytes:
+    async def _taken(self, plan: str, scope: Scope, receive: Receive) -> bytes:
         """Keep the messages of a request: the answer comes when they are on the disk."""
+        headers = dict(scope["headers"])
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != _CONTENT_TYPE or headers.get(b"content-encoding", b"identity") != b"identity":
             raise ProblemError("content-type", f"send {CONTENT_TYPE}")
-        length = headers.get(b"content-length", b"")
-        size = min(int(length), MOST_BYTES) if length.isdigit() and len(length) < 20 else MOST_BYTES
+        facts = await self._facts(plan)
+        body = await self._bodies.read(scope, headers, receive, MOST_BYTES)
+        self._queued += len(body)  # until it is answered
+        try:
+            return await self._kept(facts, body)
+        finally:
+            self._queued -= len(body)
+
+    def _refuse_busy(self, size: int) -> None:
+        """Turn away so many bytes, if there is no room for them."""
         if self._stopping or self._queued + size > _QUEUED:
             raise ProblemError("busy", "more messages arrive than can be stored: try again later")
-        self._queued += size  # from before it is read until it is answered
-        try:
-            return await self._kept(plan, receive)
-        finally:
-            self._queued -= size
 
-    async def _kept(self, plan: str, receive: Any) -> bytes:
-        facts = await self._facts(plan)
-        body = await _body(receive)
+    async def _kept(self, facts: PlanFacts, body: bytes) -> bytes:
         messages = [(read_head(message), message) for message in split_messages(body, facts.size)]
         facts = await self._checked(facts, [head for head, _ in messages])
         answer = asyncio.get_running_loop().create_future()
@@ -378,45 +378,6 @@ class Shuffler:
             await asyncio.sleep(self.options.refreshed)
 
 
-async def _body(receive: Any) -> bytes:
-    parts, size = list[bytes](), 0
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            more = True
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ConnectionError
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > MOST_BYTES:
-                    raise ProblemError("too-large", f"a request has at most {MOST_BYTES:,} bytes: send fewer messages")
-                more = message.get("more_body", False)
-    except TimeoutError:
-        raise ProblemError("timeout", "the request did not arrive in time: send it again") from None
-    return b"".join(parts)
-
-
 def shuffle(store: ShufflerStore, options: ShufflerOptions, *, ready: Callable[[str], None] | None = None) -> None:
     """Shuffle until the process is told to stop. `ready` is called with the address once the port is open."""
-    from dither.collect.server import ServerOptions, listening
-
-    uvicorn = require("uvicorn", "serve")
-    tls = ServerOptions(tls_certificate=options.tls_certificate, tls_key=options.tls_key).tls()
-    application = Shuffler(store, CollectorLink(options), options)
-    config = uvicorn.Config(
-        application,
-        lifespan="on",
-        log_config=None,
-        access_log=False,  # it would keep addresses
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=_GRACE,
-        **tls,
-    )
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    with listening(options.host, options.port) as listener:
-        host, port = listener.getsockname()[:2]
-        if ready is not None:
-            ready(f"http{'s' * bool(tls)}://{f'[{host}]' if ':' in host else host}:{port}")
-        uvicorn.Server(config).run(sockets=[listener])
+    run_server(Shuffler(store, CollectorLink(options), options), options.endpoint, ready)

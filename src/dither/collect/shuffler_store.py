@@ -91,7 +91,7 @@ class PlanFacts:
         )
 
 
-class Figures(NamedTuple):
+class ShufflerFigures(NamedTuple):
     """How many messages of a plan were taken, wait, are on their way, were forwarded, and were dropped, by the reason.
 
     `taken` is the sum of the others, at every moment.
@@ -311,13 +311,13 @@ class ShufflerStore:
                 _drop(database, plan, "campaign closed", count)
         return count
 
-    def figures(self) -> dict[str, Figures]:
+    def figures(self) -> dict[str, ShufflerFigures]:
         """Counts of each plan."""
         with self._lock, self._told():
             return _figures(self._database)
 
 
-def read_figures(folder: str | os.PathLike[str]) -> dict[str, Figures]:
+def read_figures(folder: str | os.PathLike[str]) -> dict[str, ShufflerFigures]:
     """The counts in a store that a shuffler may be using."""
     place, found = Path(folder) / DATABASE, None
     if place.exists():
@@ -332,12 +332,12 @@ def read_figures(folder: str | os.PathLike[str]) -> dict[str, Figures]:
     return found
 
 
-def _figures(database: sqlite3.Connection) -> dict[str, Figures]:
+def _figures(database: sqlite3.Connection) -> dict[str, ShufflerFigures]:
     sums = """SELECT plan, taken, (SELECT count(*) FROM waiting WHERE waiting.plan = campaign.plan),
         (SELECT coalesce(sum(users), 0) FROM outgoing WHERE outgoing.plan = campaign.plan), forwarded, batches,
         dropped FROM campaign"""
     rows = database.execute(sums).fetchall()
-    return {row[0]: Figures(row[1], row[2], row[3], row[4], row[5], json.loads(row[6])) for row in rows}
+    return {row[0]: ShufflerFigures(row[1], row[2], row[3], row[4], row[5], json.loads(row[6])) for row in rows}
 
 
 def _drop(database: sqlite3.Connection, plan: str, reason: str, count: int) -> None:

@@ -17,7 +17,8 @@ the disk. Their bytes are one row, a *raw group*.
 campaign and marks or removes the groups, in one transaction. So a group is either waiting or in the tally, whenever
 the power fails. Tallies are integers: the result is `plan.tally` of all reports, to the bit, in whatever order.
 
-This file is the protocol; `sqlite_store` is for one collector, `postgres_store` for several on one database.
+This file is the protocol; `sqlite_store` is for one collector, `postgres_store` for several on one database; what both
+do in the same words is in `sql_store`.
 """
 
 import hashlib
@@ -34,6 +35,7 @@ VERSION = 1  # of the tables
 OPEN, CLOSED = "open", "closed"
 NEW, DUPLICATE, CONFLICT = "new", "duplicate", "conflict"
 CLIENT, ANALYST, SHUFFLER = "client", "analyst", "shuffler"
+REVOKED = 0  # the time at which a token expires that was revoked
 
 _KEY_BYTES = 16
 
@@ -192,11 +194,15 @@ class Store(Protocol):
         ...
 
     def add_token(self, token: Token) -> None:
-        """A token that is known from now on."""
+        """A token that is known from now on; one that is known stays what it is, revoked or not."""
         ...
 
     def tokens(self) -> list[Token]:
         """All tokens that are known."""
+        ...
+
+    def revoke_token(self, digest: bytes) -> None:
+        """A token opens nothing any more; it stays known, so that a campaign that asks for tokens goes on asking."""
         ...
 
     def log_query(self, time: int, campaign: int, kind: str, detail: str, token: bytes | None) -> None:

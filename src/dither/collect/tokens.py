@@ -1,8 +1,9 @@
 """Tokens: who may send reports, and who may read results.
 
 A token is a long random text that somebody holds; the store has its SHA-256, so whoever reads the store cannot use it.
-A random text needs no slow hash: there is nothing to guess. A token is for one role (`client` or `analyst`), for one
-campaign or for all, and may expire. A campaign with a token for clients takes reports from those alone; without one it
+A random text needs no slow hash: there is nothing to guess. A token is for one role (`client`, `analyst` or
+`shuffler`), for one campaign or for all. It may expire, and it can be revoked, which collectors know within a second. A
+campaign with a token for clients takes reports from those alone, also when all of them were revoked; without one it
 takes them from everybody. Results need an analyst's token always.
 
 Comparing takes the same time whatever was sent: every digest that is known is compared, each in constant time.
@@ -11,13 +12,13 @@ Comparing takes the same time whatever was sent: every digest that is known is c
 import hashlib
 import hmac
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from dither.collect.store import CLIENT, Token
+from dither.collect.store import REVOKED, Token
 from dither.core.randomness import token as random_text
 from dither.errors import ParameterError
 
 SHORTEST = 16  # characters of a token that somebody chose
+_NAME_LETTERS = 12
 
 
 def new_token() -> str:
@@ -30,6 +31,11 @@ def token_digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
+def token_name(digest: bytes) -> str:
+    """What a token is called in lists and in the log of queries."""
+    return digest.hex()[:_NAME_LETTERS]
+
+
 def checked_token(text: str) -> str:
     """A token from a file, long enough."""
     if len(text) < SHORTEST or not text.isascii() or not text.isprintable() or " " in text:
@@ -37,24 +43,16 @@ def checked_token(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True)
 class TokenBook:
     """The tokens that are known at this time."""
 
-    tokens: tuple[Token, ...]
-
-    @classmethod
-    def of(cls, tokens: Iterable[Token]) -> "TokenBook":
-        """A book of these tokens."""
-        return cls(tuple(tokens))
+    def __init__(self, tokens: Iterable[Token] = ()) -> None:
+        self.tokens = tuple(tokens)
+        self._needed = {(token.role, token.campaign) for token in self.tokens}
 
     def needs(self, role: str, campaign: int) -> bool:
         """Whether only those with a token for a role may do what it is for: as soon as there is such a token."""
-        return any(token.role == role and token.campaign in (None, campaign) for token in self.tokens)
-
-    def needs_client(self, campaign: int) -> bool:
-        """Whether only clients with a token may send reports."""
-        return self.needs(CLIENT, campaign)
+        return (role, campaign) in self._needed or (role, None) in self._needed
 
     def refusal(self, authorization: bytes | None, role: str, campaign: int, now: float) -> tuple[str, bytes | None]:
         """Why a request with this header may not do it, as a kind of problem, or nothing; and whose token it is."""
@@ -67,6 +65,8 @@ class TokenBook:
                 found = token
         if found is None:
             return "bad-token", None
+        if found.expires == REVOKED:
+            return "revoked-token", digest
         if found.expires is not None and now >= found.expires:
             return "expired-token", digest
         if found.role != role or found.campaign not in (None, campaign):

@@ -15,7 +15,7 @@ import io
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -147,6 +147,15 @@ class FolderPlace:
             with self.filesystem.open_output_stream(hidden) as stream:
                 yield stream
             self.filesystem.move(hidden, f"{self.path}/{name}")
+
+    def remove(self, name: str) -> None:
+        """Remove a file in it, if it is there."""
+        if self.filesystem is None:
+            with write_errors(self.path), suppress(FileNotFoundError):
+                os.unlink(f"{self.path}/{name}")
+            return
+        with self._reached(), suppress(FileNotFoundError):
+            self.filesystem.delete_file(f"{self.path}/{name}")
 
     @contextmanager
     def _reached(self) -> Iterator[None]:

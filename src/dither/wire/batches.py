@@ -35,7 +35,7 @@ from dither.wire.frames import (
     SECTION_BYTES,
     TOO_LARGE,
     Frame,
-    Section,
+    FrameSection,
     frame_bytes,
     read_frame,
 )
@@ -161,7 +161,7 @@ class BatchFormat:
         kinds = {own.simulated for own in some.values()}
         if len(kinds) > 1:
             raise ReportError("some of these reports are simulated from a seed, and others are not: pack them apart")
-        sections = tuple(Section(part, self._widths[part], len(own)) for part, own in some.items())
+        sections = tuple(FrameSection(part, self._widths[part], len(own)) for part, own in some.items())
         frame = Frame(self._hash, number, kinds == {True}, sections)
         return frame_bytes(frame, (report_bytes(self._mechanisms[part], own) for part, own in some.items()))
 

@@ -46,7 +46,7 @@ _SIMULATED = 1
 _FEWER = "send the reports in several batches"
 
 
-class Section(NamedTuple):
+class FrameSection(NamedTuple):
     """Reports about one part, all of one width."""
 
     part: int
@@ -59,7 +59,7 @@ class Section(NamedTuple):
         return self.width * self.reports
 
 
-_section = partial(tuple.__new__, Section)  # what Section._make does, without a call in Python for each
+_section = partial(tuple.__new__, FrameSection)  # what FrameSection._make does, without a call in Python for each
 
 
 class Frame(NamedTuple):
@@ -68,7 +68,7 @@ class Frame(NamedTuple):
     plan: bytes
     round: int
     simulated: bool
-    sections: tuple[Section, ...]
+    sections: tuple[FrameSection, ...]
 
     @property
     def reports(self) -> int:
@@ -84,9 +84,9 @@ class Frame(NamedTuple):
 def frame_bytes(frame: Frame, reports: Iterable[bytes]) -> bytes:
     """A batch: the frame, and the bytes of the reports of its sections.
 
-    >>> batch = frame_bytes(Frame(bytes(32), 0, False, (Section(1, 2, 3),)), [b"aabbcc"])
+    >>> batch = frame_bytes(Frame(bytes(32), 0, False, (FrameSection(1, 2, 3),)), [b"aabbcc"])
     >>> len(batch), read_frame(batch).sections
-    (70, (Section(part=1, width=2, reports=3),))
+    (70, (FrameSection(part=1, width=2, reports=3),))
     """
     counted = frame.reports
     if counted > MOST_REPORTS:

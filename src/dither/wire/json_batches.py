@@ -27,7 +27,7 @@ from dither.wire.frames import (
     TOO_LARGE,
     UNKNOWN_VERSION,
     Frame,
-    Section,
+    FrameSection,
     frame_bytes,
 )
 
@@ -69,7 +69,7 @@ def bytes_of_json(text: bytes | str, fingerprint: str, numbers: dict[str, int], 
                 raise WireError(MALFORMED, "a report in this batch has no bytes")
             blocks.setdefault((part, len(data)), []).append(data)
     ordered = sorted(blocks.items())
-    sections = tuple(Section(part, width, len(reports)) for (part, width), reports in ordered)
+    sections = tuple(FrameSection(part, width, len(reports)) for (part, width), reports in ordered)
     frame = Frame(bytes.fromhex(fingerprint), found.round, found.simulated, sections)
     return frame_bytes(frame, [report for _, reports in ordered for report in reports])
 

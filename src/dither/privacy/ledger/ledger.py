@@ -60,6 +60,7 @@ from dither.privacy.ledger.store import Answer, Book, Reserved
 
 CHANGES, PERIODS = "changes", "periods"
 _NOT_YET = Answer(0, b"", b"")
+_NAME = 32  # letters
 
 
 class Ledger:
@@ -180,6 +181,21 @@ class Ledger:
             return any(answer.number == number and answer.report for answer in there)
         with self._book() as book:
             return _keeps(book, outlined(plan).fingerprint, period)
+
+    def has_answered(self, plan: PlanLike | Mechanism, *, period: str | int | None = None) -> bool:
+        """Whether there is a report to a plan already, in this period of one with rounds, which would be repeated."""
+        if period is not None:
+            return self.keeps(plan, period)
+        with self._book() as book:
+            return bool(book.answers.get(outlined(plan).fingerprint))
+
+    def name_of_round(self, plan: PlanLike | Mechanism, number: int) -> str:
+        """A name for what this device sends in a round of a plan: the same whenever it is asked for.
+
+        It looks random to whoever has not this ledger, and nobody can tell that two of them are of one device.
+        """
+        with self._book() as book:
+            return store.keyed(book.key, outlined(plan).fingerprint, "name of a round", b"%d" % number).hex()[:_NAME]
 
     def has_round(self, plan: PlanLike | Mechanism, period: str | int) -> bool:
         """Whether a plan that was reserved by periods has a report for this one, or a round left to make it.
