@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,14 @@ import pytest
 from collect.collectors import batches, other_plan, small_plan
 from dither.collect.sqlite_store import APPLICATION, DATABASE, LOCK, MIGRATIONS, SqliteStore
 from dither.collect.store import (
+    ACCEPTED,
     ANALYST,
     CLOSED,
     CONFLICT,
     DUPLICATE,
     NEW,
     VERSION,
+    Arrival,
     Outcome,
     Store,
     StoreError,
@@ -103,6 +106,26 @@ def test_the_same_key_in_two_campaigns_is_two_keys(store):
     outcomes, groups = store.commit(group)
     assert [outcome.status for outcome in outcomes] == [NEW, NEW]
     assert {store.bodies(groups[first])[0], store.bodies(groups[second])[0]} == {b"one", b"two"}
+
+
+def test_arrivals_are_counted_with_their_batch_and_added_up_after_a_day(store, monkeypatch):
+    number, now = campaign_of(store), 1_800_000_300.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    first = submitted(number, "a", b"one", 3, out_of_range=2)
+    store.commit([first, submitted(number, "b", b"two", 4)])
+    store.commit([first, submitted(number, "b", b"another")])  # a retry is no arrival, and a conflict is none
+    minute = 30_000_005
+    found = [Arrival(minute, ACCEPTED, 7), Arrival(minute, "out of range", 2)]
+    assert store.arrivals(number) == found
+    store.scrub(now + 24 * 3600)
+    assert store.arrivals(number) == found
+    store.scrub(now + 26 * 3600)
+    assert store.arrivals(number) == [each._replace(minute=30_000_000) for each in found]
+    store.commit([submitted(number, "c", b"four", 1)])
+    store.scrub(now + 26 * 3600)  # added to what is there
+    assert store.arrivals(number)[0].reports == 8
+    store.delete_campaign(number)
+    assert store.arrivals(number) == []
 
 
 def test_tallies_are_those_of_all_reports_to_the_bit(store):

@@ -189,9 +189,9 @@ def _network(show: "_Show", made: Plan, serve: bool) -> None:
             if serve:
                 compare(show, made, part)
                 show.note(
-                    f"The collector stays up at {address}, and the shuffler with it: {address}/v1/plans lists its "
-                    f"campaign, and {Path(STORE, 'analyst.token').resolve()} has the token for estimates. Ctrl-C ends "
-                    f"both. The report is in {REPORT}, beside it."
+                    f"The collector stays up, and the shuffler with it. Live results: {address}/ (the token is "
+                    f"in {Path(STORE, 'analyst.token').resolve()}). For those who are asked: {address}/join. Ctrl-C "
+                    f"ends both. The report is in {REPORT}, beside it."
                 )
                 _until_stopped()
         if not serve:

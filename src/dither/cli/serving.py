@@ -60,6 +60,7 @@ def _hours(text: str | None, option: str) -> int | None:
 @click.option("--tls-certificate", metavar="FILE", help="Serve HTTPS.")
 @click.option("--tls-key", metavar="FILE", help="The key of the certificate.")
 @click.option("--keys", metavar="FOLDER", help="Keys that open sealed reports; in the store, if it is a folder.")
+@click.option("--shuffler", metavar="URL", help="Where the page for participants sends sealed reports.")
 @click.option("--allow-dear", is_flag=True, help="Collect for plans that take very long to count, too.")
 def serve(
     plan_files: tuple[str, ...],
@@ -79,11 +80,13 @@ def serve(
     tls_certificate: str | None,
     tls_key: str | None,
     keys: str | None,
+    shuffler: str | None,
     allow_dear: bool,
 ) -> None:
     """Take reports over HTTP, store them durably, count each once, and serve live results.
 
-    Campaigns that are in the store already are served too. Stop it with Ctrl-C, or SIGTERM.
+    Campaigns that are in the store already are served too. / is a page of live results, for whoever has a token of an
+    analyst, and /join one for the people who are asked. Stop it with Ctrl-C, or SIGTERM.
 
     \b
     dither serve plan.json --store ./store
@@ -110,6 +113,7 @@ def serve(
         least_reports=least_reports,
         tls=tls_certificate is not None,
         keys=keys or key_folder(place),
+        shuffler=shuffler,
     )
     store = open_store(place, collects=True)
     try:
@@ -130,6 +134,7 @@ def serve(
                 tell(f"collecting for plan {running.plan.fingerprint}: {running.plan.title}")
             if written:
                 tell(f"a token for analysts is in {written}: hand it over, and remove the file")
+            tell("pages: / has live results, for whoever has a token; /join is for those who are asked")
             say(address)
 
         run(collector, Endpoint(host, port, tls_certificate, tls_key), options, ready=ready)

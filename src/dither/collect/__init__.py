@@ -3,6 +3,7 @@
 - `store`, `sqlite_store`, `postgres_store`: what is on disk, and what that promises
 - `collector`: checks batches, commits those that arrive together, counts them in the background; knows no HTTP
 - `live_estimates`: results while they come in
+- `live_page`, `live_streams`, `browser/`: the live page, the page for participants, and what tells them to look
 - `service`, `routes`, `problems`, `openapi`, `metrics`: the HTTP service, an ASGI application
 - `tokens`, `rate_limits`: who may do what, and how often
 - `server`: all of it on a port

@@ -21,6 +21,8 @@ packets for the client to wake up for.
 
 import asyncio
 import math
+import socket
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn import Server
@@ -138,7 +140,15 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 class LimitedServer(Server):
-    """A server that ends connections which are due."""
+    """A server that ends connections which are due, and says when it stops."""
+
+    stopping: Callable[[], None] | None = None
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more connections, and wait for the answers that are open."""
+        if self.stopping is not None:
+            self.stopping()
+        await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second."""

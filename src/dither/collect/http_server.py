@@ -72,8 +72,18 @@ class Endpoint:
         return listener
 
 
-def run_server(application: Any, endpoint: Endpoint, ready: Callable[[str], None] | None = None) -> None:
-    """Serve an application. `ready` is called with the address once the port is open."""
+def run_server(
+    application: Any,
+    endpoint: Endpoint,
+    ready: Callable[[str], None] | None = None,
+    *,
+    stopping: Callable[[], None] | None = None,
+) -> None:
+    """Serve an application. `ready` is called with the address once the port is open.
+
+    `stopping` is called when the server is told to stop, before it waits for the answers that are open: answers without
+    an end of their own end then.
+    """
     uvicorn = require("uvicorn", "serve")
     require("httptools", "serve")
     from dither.collect.http_connections import LimitedProtocol, LimitedServer
@@ -101,7 +111,9 @@ def run_server(application: Any, endpoint: Endpoint, ready: Callable[[str], None
             scheme, name = f"http{'s' * bool(endpoint.tls_certificate)}", f"[{host}]" if ":" in host else host
             ready(f"{scheme}://{name}:{port}")
         _settle_interpreter()
-        LimitedServer(config).run(sockets=[listener])
+        server = LimitedServer(config)
+        server.stopping = stopping
+        server.run(sockets=[listener])
 
 
 class SeldomFilter(logging.Filter):

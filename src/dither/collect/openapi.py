@@ -35,6 +35,15 @@ def _problems(*statuses: int) -> dict[str, Any]:
     }
 
 
+def _query(name: str, text: str) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": False, "description": text, "schema": {"type": "string"}}
+
+
+def _page(name: str, text: str, *problems: int) -> dict[str, Any]:
+    answers = {"200": _answer("The page.", {"type": "string"}, "text/html"), **_problems(*problems)}
+    return {"operationId": name, "summary": text, "responses": answers}
+
+
 def _object(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "required": list(properties), "properties": properties}
 
@@ -173,6 +182,62 @@ def openapi_document() -> dict[str, Any]:
                 },
             },
             "/v1/plans/{plan}/sealed-batches": {"parameters": [_HASH], "post": sealed},
+            "/v1/campaigns": {
+                "get": {
+                    "operationId": "listCampaigns",
+                    "summary": "The campaigns whose results this token may see, with how many reports they have.",
+                    "security": analyst,
+                    "responses": {
+                        "200": _answer("All of them.", {"type": "array", "items": {"type": "object"}}),
+                        **_problems(401, 403, 503),
+                    },
+                }
+            },
+            "/v1/plans/{plan}/live": {
+                "parameters": [_HASH],
+                "get": {
+                    "operationId": "getLivePage",
+                    "summary": "What the live page shows, drawn: pieces of HTML by their name.",
+                    "parameters": [_query("seen", "The version that was seen: what has not changed is left out.")],
+                    "security": analyst,
+                    "responses": {"200": _answer("The pieces.", {"type": "object"}), **_problems(401, 403, 404, 503)},
+                },
+            },
+            "/v1/plans/{plan}/pair": {
+                "parameters": [_HASH],
+                "get": {
+                    "operationId": "getPair",
+                    "summary": "The heat map of two attributes of a question about ranges, and what its cells are.",
+                    "parameters": [
+                        _query("question", "Which ranges, where the plan asks for several."),
+                        _query("first", "An attribute."),
+                        _query("second", "Another one."),
+                    ],
+                    "security": analyst,
+                    "responses": {
+                        "200": _answer("The map.", {"type": "object"}),
+                        **_problems(401, 403, 404, 422, 503),
+                    },
+                },
+            },
+            "/v1/plans/{plan}/events": {
+                "parameters": [_HASH],
+                "get": {
+                    "operationId": "getEvents",
+                    "summary": "A stream of server-sent events: what has changed, until the campaign ends.",
+                    "security": analyst,
+                    "responses": {
+                        "200": _answer("The stream.", text, "text/event-stream"),
+                        **_problems(401, 403, 404, 503),
+                    },
+                },
+            },
+            "/": {"get": _page("getLiveFrame", "The live page, for analysts: asks for a token.")},
+            "/join": {"get": _page("getJoin", "The page for the people who are asked.")},
+            "/join/{plan}": {
+                "parameters": [_HASH],
+                "get": _page("getJoinOfPlan", "The same, of one of several campaigns.", 404),
+            },
             "/v1/health": {
                 "get": {
                     "operationId": "getHealth",

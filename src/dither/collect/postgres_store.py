@@ -64,6 +64,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             campaign INTEGER NOT NULL, key BYTEA NOT NULL, users BIGINT NOT NULL, PRIMARY KEY (campaign, key)
         )""",
     ),
+    (
+        """CREATE TABLE arrival (
+            campaign INTEGER NOT NULL, minute INTEGER NOT NULL, outcome TEXT NOT NULL, reports BIGINT NOT NULL,
+            PRIMARY KEY (campaign, minute, outcome)
+        )""",
+    ),
 )
 
 _ALIVE = """SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = ?

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from dither import __version__
+from dither.collect.live_page import live_routes
 from dither.collect.metrics import CONTENT_TYPE as METRICS
 from dither.collect.metrics import metrics_text
 from dither.collect.openapi import openapi_document
@@ -57,6 +58,7 @@ def routed(service: "Service") -> Callable[..., Awaitable[None]]:
             ("/openapi.json", "openapi", ["GET"]),
         )
     ]
+    routes += live_routes(service)
     for name in ("reports", "sealed-batches"):
         routes.append(routing.Route(f"/v1/plans/{{plan}}/{name}", endpoints.named("reports"), methods=["POST"]))
     router = routing.Router(routes, redirect_slashes=False)
@@ -146,6 +148,9 @@ class Endpoints:
             raise ProblemError("bad-request", 'send {"conditions": ["age between 20 and 40"]}') from None
         await self._note(running, "query", "; ".join(asked.conditions)[:_LOGGED], analyst)
         estimates = self._service.estimates(running)
+        if "text/html" in request.headers.get("accept", ""):
+            drawn = await asyncio.to_thread(estimates.drawn_answers, asked.conditions, asked.question)
+            return self._responses.HTMLResponse(drawn)
         return self._json(await asyncio.to_thread(estimates.answers, asked.conditions, asked.question))
 
     def _analyst(self, request: "Request", running: "Running") -> bytes | None:

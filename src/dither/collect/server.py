@@ -51,4 +51,5 @@ def serve(
     """Serve until the process is told to stop. `ready` is called with the address once the port is open."""
     if not collector.running:
         raise ParameterError("there is no plan to collect for: name a plan.json")
-    run_server(Service(collector, options), endpoint or Endpoint(), ready)
+    service = Service(collector, options)
+    run_server(service, endpoint or Endpoint(), ready, stopping=service.streams.stop)

@@ -24,6 +24,7 @@ from typing import Any
 from dither.collect import problems
 from dither.collect.collector import BusyError, Collector, RefusedBatchError, Running
 from dither.collect.live_estimates import LEAST_REPORTS, LiveEstimates
+from dither.collect.live_streams import LiveStreams
 from dither.collect.openapi import KEY_LETTERS
 from dither.collect.problems import ProblemError
 from dither.collect.rate_limits import RateLimit
@@ -67,6 +68,7 @@ class ServiceOptions:
     least_reports: int = LEAST_REPORTS
     tls: bool = False
     keys: str | None = None  # the folder of the keys that sealed reports are opened with
+    shuffler: str | None = None  # the address that the page for participants sends sealed reports to
 
 
 class Service:
@@ -80,6 +82,7 @@ class Service:
         self._limit = RateLimit(self.options.requests_per_second, self.options.peer_requests_per_second)
         keys = None if self.options.keys is None else KeyFolder(self.options.keys)
         self.sealed = SealedBatches(collector, keys)
+        self.streams = LiveStreams(collector.store)
         self._estimates: dict[str, tuple[Running, LiveEstimates]] = {}
         self._origins = {origin.encode() for origin in self.options.origins}
         secure = [(b"strict-transport-security", b"max-age=31536000")] if self.options.tls else []
@@ -224,7 +227,9 @@ class Service:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self.requests[scope.get("route_name", "other"), message["status"]] += 1
-                message["headers"] = [*message.get("headers", ()), *more]
+                own = message.get("headers", ())  # a page has a policy of its own
+                told = {name for name, _ in own}
+                message["headers"] = [*own, *(line for line in more if line[0] not in told)]
             await send(message)
 
         await self._routes(scope, receive, counted)

@@ -21,9 +21,11 @@ import msgspec
 from dither.collect.store import (
     CONFLICT,
     DUPLICATE,
+    MINUTES,
     NEW,
     OPEN,
     REVOKED,
+    Arrival,
     Campaign,
     Counted,
     Crowds,
@@ -32,17 +34,21 @@ from dither.collect.store import (
     StoreError,
     Submission,
     Token,
+    arrived,
 )
 from dither.planning.plan_tally import PlanTally
 
-HOUR = 3600
+HOUR, MINUTE = 3600, 60
 
 _MOST_ROWS = 512  # of one statement
 _CAMPAIGN = "SELECT number, plan, document, state, closes, keep FROM campaign"
 _INSERT = "INSERT INTO batch (campaign, key, digest, accepted, rejected) VALUES"
 _FIND = """SELECT campaign, key, digest, accepted, rejected FROM (VALUES {}) AS asked CROSS JOIN batch
     WHERE campaign = column1 AND key = column2"""  # in this order: SQLite would look at every row otherwise
-_TABLES = ("raw", "batch", "tally", "token", "query", "crowd")  # with rows of campaigns
+_ARRIVED = """INSERT INTO arrival (campaign, minute, outcome, reports) VALUES (?, ?, ?, ?)
+    ON CONFLICT (campaign, minute, outcome) DO UPDATE SET reports = arrival.reports + excluded.reports"""
+_WAITING = "SELECT coalesce(sum(batches), 0) FROM raw WHERE counted = FALSE AND campaign = ?"
+_TABLES = ("raw", "batch", "tally", "token", "query", "crowd", "arrival")  # with rows of campaigns
 
 Place = tuple[int, bytes]  # of a batch: its campaign, and the hash of its key
 
@@ -134,6 +140,7 @@ class SqlStore(ABC):
             known |= self._known(connection, self._insert(connection, [first[place] for place in fresh]))
             new = [each for place, each in first.items() if place not in known] if known else list(first.values())
             groups = self._inserted_groups(connection, new)
+            self._note_arrivals(connection, int(time.time() // MINUTE), arrived(new))
         if len(new) == len(submissions):
             return [Outcome(NEW, each.accepted, each.rejected) for each in submissions], groups
         return _outcomes(submissions, known), groups
@@ -175,6 +182,17 @@ class SqlStore(ABC):
         text = "INSERT INTO raw (campaign, hour, batches, bodies) VALUES (?, ?, ?, ?) RETURNING number"
         return connection.execute(text, (campaign, hour, batches, bodies)).fetchall()[0][0]
 
+    @staticmethod
+    def _note_arrivals(connection: Any, minute: int, counts: Mapping[tuple[int, str], int]) -> None:
+        """Last of a transaction, and in one order: other collectors wait for these rows."""
+        for (campaign, outcome), reports in counts.items():
+            connection.execute(_ARRIVED, (campaign, minute, outcome, reports))
+
+    def arrivals(self, campaign: int) -> list[Arrival]:
+        """How many reports of a campaign came when, by what became of them, in the order of time."""
+        text = "SELECT minute, outcome, reports FROM arrival WHERE campaign = ? ORDER BY minute, outcome"
+        return [Arrival(*row) for row in self._read(text, campaign)]
+
     def note_crowd(self, campaign: int, key: bytes, users: int) -> None:
         """Note of how many users a shuffled batch is, once."""
         self._write("INSERT INTO crowd VALUES (?, ?, ?) ON CONFLICT DO NOTHING", campaign, key, users)
@@ -188,6 +206,10 @@ class SqlStore(ABC):
         """Raw groups that wait to be counted, the oldest first; all are this collector's."""
         rows = self._read("SELECT number, campaign, length(bodies) FROM raw WHERE counted = FALSE ORDER BY number")
         return [RawGroup(*row) for row in rows]
+
+    def waiting_batches(self, campaign: int) -> int:
+        """How many batches of a campaign wait to be counted, by whomever."""
+        return int(self._read(_WAITING, campaign)[0][0])
 
     def bodies(self, number: int) -> list[bytes]:
         """The batches of a raw group; none if it is not there any more."""
@@ -230,21 +252,31 @@ class SqlStore(ABC):
             tallies = connection.execute(
                 "SELECT round, counts FROM tally WHERE campaign = ? ORDER BY round", (campaign,)
             ).fetchall()
-            waits = "SELECT coalesce(sum(batches), 0) FROM raw WHERE counted = FALSE AND campaign = ?"
-            waiting = int(connection.execute(waits, (campaign,)).fetchone()[0])
+            waiting = int(connection.execute(_WAITING, (campaign,)).fetchone()[0])
         if row is None:
             raise StoreError("this campaign was deleted from the store")
         found = {number: PlanTally.from_bytes(bytes(counts)) for number, counts in tallies}
         return Counted(found, waiting, int(row[0]) + waiting)
 
     def scrub(self, now: float) -> int:
-        """Remove raw batches that were counted and whose time is over."""
+        """Remove raw batches that were counted and whose time is over; add the minutes of early arrivals up."""
+        self._add_minutes_up((int(now // MINUTE) - MINUTES) // 60 * 60)
         late = """SELECT raw.number FROM raw JOIN campaign ON campaign.number = raw.campaign
                   WHERE counted = TRUE AND raw.hour + campaign.keep <= ?"""
         hour = int(now // HOUR)
         if not self._read(f"{late} LIMIT 1", hour):
             return 0
         return self._write(f"DELETE FROM raw WHERE number IN ({late})", hour)  # noqa: S608 - names from here
+
+    def _add_minutes_up(self, end: int) -> None:
+        """Arrivals before a minute become one number an hour."""
+        early = "FROM arrival WHERE minute < ? AND minute <> minute / 60 * 60"
+        if not self._read(f"SELECT 1 {early} LIMIT 1", end):
+            return
+        with self._transaction() as connection:  # of two collectors that do this, the second finds nothing to delete
+            removed = f"DELETE {early} RETURNING campaign, minute, outcome, reports"
+            for campaign, minute, outcome, reports in connection.execute(removed, (end,)).fetchall():
+                self._note_arrivals(connection, minute // 60 * 60, {(campaign, outcome): reports})
 
     # Tokens and queries ----------------------------------------------------------------------------------------
 

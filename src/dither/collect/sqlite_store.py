@@ -66,6 +66,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             campaign INTEGER NOT NULL, key BLOB NOT NULL, users INTEGER NOT NULL, PRIMARY KEY (campaign, key)
         ) STRICT, WITHOUT ROWID""",
     ),
+    (
+        """CREATE TABLE arrival (
+            campaign INTEGER NOT NULL, minute INTEGER NOT NULL, outcome TEXT NOT NULL, reports INTEGER NOT NULL,
+            PRIMARY KEY (campaign, minute, outcome)
+        ) STRICT, WITHOUT ROWID""",
+    ),
 )
 
 

@@ -17,12 +17,17 @@ the disk. Their bytes are one row, a *raw group*.
 campaign and marks or removes the groups, in one transaction. So a group is either waiting or in the tally, whenever
 the power fails. Tallies are integers: the result is `plan.tally` of all reports, to the bit, in whatever order.
 
+**Arrivals** are counts of reports by the minute and by what became of them, written with the batch that they came in.
+They hold no address, no key and nothing of a report. After a day the minutes of an hour are added up: who reported
+alone in a minute is then one of those who did in an hour.
+
 This file is the protocol; `sqlite_store` is for one collector, `postgres_store` for several on one database; what both
 do in the same words is in `sql_store`.
 """
 
 import hashlib
 import hmac
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
@@ -30,12 +35,15 @@ from typing import Literal, NamedTuple, Protocol
 from dither.errors import DitherError
 from dither.planning.plan_tally import PlanTally
 
-VERSION = 1  # of the tables
+VERSION = 2  # of the tables
 
 OPEN, CLOSED = "open", "closed"
 NEW, DUPLICATE, CONFLICT = "new", "duplicate", "conflict"
 CLIENT, ANALYST, SHUFFLER = "client", "analyst", "shuffler"
 REVOKED = 0  # the time at which a token expires that was revoked
+
+ACCEPTED = "accepted"  # what became of a report that is counted; otherwise it is the reason why it is not
+MINUTES = 24 * 60  # for how long arrivals are kept by the minute
 
 _KEY_BYTES = 16
 
@@ -110,6 +118,14 @@ class Counted:
     batches: int = field(default=0)  # that were ever acknowledged
 
 
+class Arrival(NamedTuple):
+    """How many reports came in a minute, and what became of them; after a day, in the hour that begins with it."""
+
+    minute: int  # since 1970
+    outcome: str  # ACCEPTED, or why they were rejected
+    reports: int
+
+
 class Crowds(NamedTuple):
     """The batches that a shuffler forwarded: how many, of how many users, and how many the smallest has."""
 
@@ -157,8 +173,16 @@ class Store(Protocol):
         """The shuffled batches of a campaign."""
         ...
 
+    def arrivals(self, campaign: int) -> list[Arrival]:
+        """How many reports of a campaign came when, by what became of them, in the order of time."""
+        ...
+
     def waiting(self) -> list[RawGroup]:
         """Raw groups that wait to be counted, the oldest first: this collector's, and those of dead ones."""
+        ...
+
+    def waiting_batches(self, campaign: int) -> int:
+        """How many batches of a campaign are acknowledged and wait to be counted, by whomever."""
         ...
 
     def bodies(self, number: int) -> list[bytes]:
@@ -186,7 +210,10 @@ class Store(Protocol):
         ...
 
     def scrub(self, now: float) -> int:
-        """Remove raw batches that were counted and whose time is over, and what the log holds of them; how many."""
+        """Remove raw batches that were counted and whose time is over, and what the log holds of them; how many.
+
+        Arrivals of more than a day ago become those of an hour.
+        """
         ...
 
     def checkpoint(self) -> None:
@@ -234,3 +261,17 @@ def key_hash(plan: str, key: bytes) -> bytes:
 def body_digest(key: bytes, body: bytes) -> bytes:
     """What is stored of the bytes of a batch, and says nothing about them to those who do not have the key."""
     return hmac.digest(key, body, "sha256")
+
+
+def arrived(new: Sequence[Submission]) -> dict[tuple[int, str], int]:
+    """How many reports of each campaign new batches bring, by what became of them; in an order that is always the same.
+
+    >>> arrived([Submission(1, b"", b"", b"", 5, {}), Submission(1, b"", b"", b"", 2, {"malformed": 1})])
+    {(1, 'accepted'): 7, (1, 'malformed'): 1}
+    """
+    counts: Counter[tuple[int, str]] = Counter()
+    for each in new:
+        counts[each.campaign, ACCEPTED] += each.accepted
+        for reason, reports in each.rejected.items():
+            counts[each.campaign, reason] += reports
+    return {place: counts[place] for place in sorted(counts) if counts[place]}

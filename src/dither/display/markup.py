@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-_VOID = frozenset({"br", "img", "meta"})
+_VOID = frozenset({"br", "img", "input", "link", "meta"})
 _NOT_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _ALONE = frozenset({"circle", "line", "path", "rect"})  # of drawings
 

@@ -30,7 +30,7 @@ from dither.planning import Plan
 from dither.planning.group_estimates import GroupEstimates
 from dither.planning.plan_estimates import PlanEstimates
 from dither.ranges.axes import Axis
-from dither.ranges.range_estimate import RangeEstimate
+from dither.ranges.range_estimate import Answers, RangeEstimate
 
 if TYPE_CHECKING:
     import pyarrow
@@ -210,14 +210,18 @@ def _queries(estimate: RangeEstimate) -> int:
 
 
 def _typical(estimate: RangeEstimate) -> tuple[float]:
-    """The error of queries about half of the values of each of two attributes, as the data state it."""
+    """The error of typical queries, as the data state it."""
+    return (rms(typical_answers(estimate).stderr) if estimate.n else math.nan,)
+
+
+def typical_answers(estimate: RangeEstimate) -> Answers:
+    """The answers to queries about half of the values of each of two attributes."""
     axes = list(estimate.axes)
     chosen = combinations(axes, 2) if len(axes) > 1 else ((axis,) for axis in axes)
-    queries = [{axis.name: _half(axis) for axis in some} for some in islice(chosen, _MOST_PAIRS)]
-    return (rms(estimate.answers(queries).stderr) if estimate.n else math.nan,)
+    return estimate.answers([{axis.name: first_half(axis) for axis in some} for some in islice(chosen, _MOST_PAIRS)])
 
 
-def _half(axis: Axis) -> list[str] | tuple[None, Any]:
+def first_half(axis: Axis) -> list[str] | tuple[None, Any]:
     """The first half of an attribute's values, as a query names them."""
     labels = axis.side.labels
     if labels is not None:

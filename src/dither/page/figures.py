@@ -62,11 +62,11 @@ class ErrorBars:
         return chosen[np.argsort(-self.value[chosen], kind="stable")].tolist()
 
 
-def bars(items: ErrorBars, rows: Sequence[int], *, ranked: bool = False) -> Markup:
-    """Shares, one a line; with the number of each, if they are `ranked`."""
+def bars(items: ErrorBars, rows: Sequence[int], *, ranked: bool = False, whole: bool = False) -> Markup:
+    """Shares, one a line; with the number of each, if they are `ranked`; of the `whole`, or of the largest of them."""
     shown = np.array(rows, dtype=np.intp)
     ends = [items.high[shown], items.value[shown], *([] if items.truth is None else [items.truth[shown]])]
-    most = min(1.0, _largest(np.concatenate(ends)))
+    most = 1.0 if whole else min(1.0, _largest(np.concatenate(ends)))
     return _lines(
         (
             element("span", f"{place}. " if ranked else "", given(items.names[row]), class_="label"),
@@ -191,6 +191,16 @@ def cumulative(axis: Axis, thresholds: Floats, items: ErrorBars) -> Markup:
     return _placed(field(shapes, told), _number_ticks(axis, axis.edges), grid, "plot")
 
 
+def counts_over_time(counts: Sequence[int], words: Words, told: str) -> Markup:
+    """How many came in each of some spans of time of one length, as steps; `words` stand under them."""
+    value = np.asarray(counts, dtype=np.float64)
+    top = _largest(value)
+    heights = ticks(0.0, top, 4, 1.0)
+    shapes = steps(np.arange(len(value) + 1.0), value, np.zeros_like(value), value, top, heights)
+    grid = [(height / top, f"{height:,.0f}") for height in heights]
+    return _placed(field(shapes, told), words, grid, "plot")
+
+
 def _number_ticks(axis: Axis, edges: Floats, letters: int = _LETTERS) -> Words:
     """Round numbers along an axis, as many as there is room for."""
     first, last = float(edges[0]), float(edges[-1])
@@ -215,10 +225,42 @@ def _placed(drawn: Markup, x: Words, y: Words, kind: str, **style: str) -> Marku
 # Heat maps ---------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class HeatSide:
+    """What the cells along a side of a heat map are: labels, or numbers between edges; from the left or from below.
+
+    Labels beside the picture are read from the top.
+    """
+
+    name: str
+    labels: tuple[str, ...] | None
+    edges: tuple[float, ...]
+    whole: bool
+
+
+def heat_sides(first: Axis, second: Axis, table: Floats) -> tuple[HeatSide, HeatSide]:
+    """What the cells of `heat_map` of the same arguments stand for: across, and up or down."""
+    first, second, table = _turned(first, second, table)
+    shares = np.maximum(np.nan_to_num(table), 0.0)
+    return _heat_side(first, shares, 0), _heat_side(second, shares, 1)
+
+
+def _heat_side(axis: Axis, table: Floats, side: int) -> HeatSide:
+    names = axis.side.labels
+    if names is not None:
+        return HeatSide(axis.name, tuple(names[place] for place in _kept_labels(axis, table, side)), (), False)
+    edges = np.append(axis.edges[_groups(axis.size)], axis.edges[-1]) if axis.size > _MOST_CELLS else axis.edges
+    return HeatSide(axis.name, None, tuple(edges.tolist()), axis.whole)
+
+
+def _turned(first: Axis, second: Axis, table: Floats) -> tuple[Axis, Axis, Floats]:
+    """Labels stand at the side, where there is room for them."""
+    return (second, first, table.T) if first.labelled and not second.labelled else (first, second, table)
+
+
 def heat_map(first: Axis, second: Axis, table: Floats) -> Markup:
     """The table of two attributes as a picture; labels stand at the side, where there is room for them."""
-    if first.labelled and not second.labelled:
-        first, second, table = second, first, table.T
+    first, second, table = _turned(first, second, table)
     shares = np.maximum(np.nan_to_num(table), 0.0)
     across, shares = _side(first, shares, 0)
     up, shares = _side(second, shares, 1)
@@ -253,15 +295,20 @@ def _side(axis: Axis, table: Floats, side: int) -> tuple[Words, Floats]:
     """The words along a side of a heat map, and the table with no more cells than it can show."""
     names = axis.side.labels
     if names is not None:
-        kept = np.arange(axis.size)
-        if axis.size > _MOST_LABELS:
-            kept = np.argsort(-table.sum(axis=1 - side), kind="stable")[:_MOST_LABELS]
-        labels = [given(names[place], _SHORT) for place in kept.tolist()]
+        kept = _kept_labels(axis, table, side)
+        labels = [given(names[place], _SHORT) for place in kept]
         places = (np.arange(len(labels)) + 0.5) / len(labels)
         return list(zip((1 - places if side else places).tolist(), labels, strict=True)), table.take(kept, axis=side)
     if axis.size > _MOST_CELLS:
         table = np.add.reduceat(table, _groups(axis.size), axis=side)
     return _number_ticks(axis, axis.edges, _LETTERS if side else _FEW_LETTERS), table
+
+
+def _kept_labels(axis: Axis, table: Floats, side: int) -> list[int]:
+    """The labels along a side: all, or the largest of very many."""
+    if axis.size <= _MOST_LABELS:
+        return list(range(axis.size))
+    return np.argsort(-table.sum(axis=1 - side), kind="stable")[:_MOST_LABELS].tolist()
 
 
 def _groups(size: int) -> NDArray[np.int64]:

@@ -44,7 +44,7 @@ _Z = 1.96
 _LIARS = 0.01
 _MOVED = "moved by 1% of liars"
 _MOST_GROUPS, _MOST_COLUMNS = 60, 6  # rows and columns of a table by group
-_NOT_HONEST = "Not all of these reports are honest: the results below may be wrong."
+NOT_HONEST = "Not all of these reports are honest: the results below may be wrong."
 
 
 def html_page(
@@ -73,13 +73,13 @@ def html_page(
         element(
             "main",
             _promise(plan, estimates.guarantee, trial),
-            *([] if goodness is None or goodness.passed else [_warning(_NOT_HONEST, goodness.explain())]),
-            _results(Cards(plan, estimates, known), asked, trial),
-            *(_by_group(estimates.by(name)) for name in plan.public),
-            _errors(plan, estimates, truth),
-            _plan(plan, estimates),
+            *([] if goodness is None or goodness.passed else [warning(NOT_HONEST, goodness.explain())]),
+            results_section(Cards(plan, estimates, known), asked, trial),
+            *(group_section(estimates.by(name)) for name in plan.public),
+            errors_section(plan, estimates, truth),
+            plan_section(plan, estimates),
             *([_left_out(estimates.dropped)] if estimates.dropped else []),
-            _limits(estimates, trial),
+            limits_section(estimates, trial),
         ),
         page_foot(plan.fingerprint),
     ]
@@ -99,11 +99,11 @@ def _meta(title: str) -> Markup:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="robots", content="noindex"),
         element("title", title),
-        element("style", _style()),
+        element("style", page_style()),
     )
 
 
-def _style() -> Markup:
+def page_style() -> Markup:
     """The style sheet, with the colours of all plots."""
     blue, vermilion, _, _, _, sky, _ = COLOURS
     colours = f":root {{ --blue: {blue}; --vermilion: {vermilion}; --sky: {sky}; }}\n"
@@ -162,19 +162,19 @@ def _promise(plan: Plan, given_now: Guarantee, truth: bool) -> Markup:
             "These reports were made from a seed, for a trial. Whoever knows the seed knows the noise, so nothing on "
             "this page was protected by it. In a real collection with this plan the following would hold."
         )
-        parts.append(_warning("Simulated: no guarantee.", told))
+        parts.append(warning("Simulated: no guarantee.", told))
     if truth:
         told = (
             "The truths marked on this page were computed from raw records. They are exact, and nothing protects them. "
             "What is promised below is promised of the reports, not of this page: it is for a trial, and must not be "
             "given away as private."
         )
-        parts.append(_warning("With the truth: not a private page.", told))
+        parts.append(warning("With the truth: not a private page.", told))
     parts.append(element("div", *(element("p", line) for line in promise_in_words(promised)), class_="box"))
     return element("section", *parts, class_="prose")
 
 
-def _warning(title: str, told: str) -> Markup:
+def warning(title: str, told: str) -> Markup:
     return element(
         "div", element("p", element("strong", title)), element("p", told), class_="box simulated", role="note"
     )
@@ -183,7 +183,7 @@ def _warning(title: str, told: str) -> Markup:
 # What came out -------------------------------------------------------------------------------------------------------
 
 
-def _results(cards: Cards, queries: Sequence[Query], truth: bool) -> Markup:
+def results_section(cards: Cards, queries: Sequence[Query], truth: bool) -> Markup:
     links = [
         element("li", element("a", given(question, 40), href=f"#{cards.anchors[question]}"))
         for _, _, some in cards.groups
@@ -203,7 +203,7 @@ def _results(cards: Cards, queries: Sequence[Query], truth: bool) -> Markup:
     for heading, kind, some in cards.groups:
         parts += [element("h3", heading), element("div", *some.values(), class_=f"cards {kind}")]
     if queries:
-        parts += [element("h3", "Answers to queries"), _answers(queries)]
+        parts += [element("h3", "Answers to queries"), answers_table(queries)]
     return element("section", *parts)
 
 
@@ -216,7 +216,7 @@ def _checked_queries(queries: Iterable[Query] | None) -> list[Query]:
     return found  # type: ignore[return-value]
 
 
-def _answers(queries: Sequence[Query]) -> Markup:
+def answers_table(queries: Sequence[Query]) -> Markup:
     rows = []
     known = any(query[4] is not None for query in queries)
     for text, value, low, high, truth in queries:
@@ -229,7 +229,7 @@ def _answers(queries: Sequence[Query]) -> Markup:
     return scrolled_table("Answers to queries", heads, rows)
 
 
-def _by_group(found: GroupEstimates) -> Markup:
+def group_section(found: GroupEstimates) -> Markup:
     """The results of each value of a public attribute: a table a question, with intervals for all of it at once."""
     told = [
         f"Every report says {found.name} in the clear. Below are the results of those who reported with each value. "
@@ -273,7 +273,7 @@ def _group_table(found: GroupEstimates, question: str) -> Markup:
 # How far it can be trusted -------------------------------------------------------------------------------------------
 
 
-def _errors(plan: Plan, estimates: PlanEstimates, truth: Mapping[str, Any] | None) -> Markup:
+def errors_section(plan: Plan, estimates: PlanEstimates, truth: Mapping[str, Any] | None) -> Markup:
     table = compared(plan, estimates, truth).columns
     heads = {"predicted": "predicted", "stated": "stated by the data", "refined": "after refining"}
     if truth:
@@ -328,7 +328,7 @@ def _error(question: Question, name: str, error: float) -> str:
 # How it was done -----------------------------------------------------------------------------------------------------
 
 
-def _plan(plan: Plan, estimates: PlanEstimates) -> Markup:
+def plan_section(plan: Plan, estimates: PlanEstimates) -> Markup:
     rows, moved = [], plan.influence(_LIARS)
     shifts = {worth.question: float(worth.worst_shift(moved.share)) for worth in moved.worths}
     for label, asked, part, share in _asked_parts(plan):
@@ -411,7 +411,7 @@ def _counts_as(attribute: Asked) -> list[Any]:
     return [f"whole numbers, {ends}", missing, f"the nearer end; {missing} if it is not whole"]
 
 
-_REASONS = {
+WHY_LEFT_OUT = {
     MALFORMED: "there was no report in the row, or nothing that says what it answers",
     ANOTHER_PLAN: "it was made with another plan, or answers no question of this one",
     WRONG_LENGTH: "it is longer or shorter than a report about its question",
@@ -425,7 +425,7 @@ def _left_out(dropped: Mapping[str, int]) -> Markup:
         "These are in no number on this page. A few come from mistakes of programs. If there are many, a program is "
         "wrong, or somebody disturbs the collection, who may also send reports that look right."
     )
-    rows = [[reason, f"{count:,}", _REASONS[reason]] for reason, count in dropped.items()]
+    rows = [[reason, f"{count:,}", WHY_LEFT_OUT[reason]] for reason, count in dropped.items()]
     return element(
         "section",
         element("h2", "Reports that were left out", id="left-out"),
@@ -439,7 +439,7 @@ def _left_out(dropped: Mapping[str, int]) -> Markup:
 # What it does not tell -----------------------------------------------------------------------------------------------
 
 
-def _limits(estimates: PlanEstimates, truth: bool) -> Markup:
+def limits_section(estimates: PlanEstimates, truth: bool) -> Markup:
     told = [
         "One interval in twenty misses. Who looks at a hundred of them sees about five that do.",
         "Intervals are normal approximations, and cover the randomness of the reports only: not who chose to report, "

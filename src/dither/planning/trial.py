@@ -7,7 +7,7 @@ the `truths` that estimates can be compared with.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from dither.planning.plans import Plan
 from dither.planning.record_tables import columns_of
 from dither.questions.catalogue import named
 from dither.questions.question import Question
+
+if TYPE_CHECKING:
+    from dither.planning.plan_estimates import PlanEstimates
 
 _LEVEL = 0.95
 
@@ -116,8 +119,14 @@ def answers(
     earlier: Sequence[PlanTally] = (),
 ) -> Trial:
     """Answer conditions in the words of SQL from the tally of a collection, and those of its earlier phases."""
+    _asked(plan, conditions, question)  # what cannot be answered is told before anything is estimated
+    return answers_of(plan, plan.estimate(tally, earlier=earlier), conditions, question)
+
+
+def answers_of(plan: Plan, estimates: "PlanEstimates", conditions: Sequence[str], question: str | None = None) -> Trial:
+    """The same from estimates that are there already."""
     chosen, queries = _asked(plan, conditions, question)
-    estimate: Any = plan.estimate(tally, earlier=earlier)[str(chosen)]
+    estimate: Any = estimates[str(chosen)]
     return Trial(plan, chosen, tuple(conditions), estimate.answers(queries))
 
 
@@ -125,7 +134,7 @@ def _asked(plan: Plan, conditions: Sequence[str], question: str | None) -> tuple
     """The question about ranges that is meant, and what the conditions ask of it."""
     from dither.ranges.where import parse
 
-    chosen = _chosen(plan, question)
+    chosen = ranges_question(plan, question)
     return chosen, [_numbered(parse, chosen, number, text, len(conditions)) for number, text in enumerate(conditions)]
 
 
@@ -139,7 +148,7 @@ def _numbered(parse: Callable, question: Question, number: int, text: str, count
     raise ParameterError(f"condition {number + 1}: {reason}")
 
 
-def _chosen(plan: Plan, text: str | None) -> Question:
+def ranges_question(plan: Plan, text: str | None) -> Question:
     """The question about ranges that is meant."""
     asked = [question for question in plan.questions if question.answers_conditions]
     if not asked:
