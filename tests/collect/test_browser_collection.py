@@ -137,14 +137,14 @@ def test_two_thousand_reports_through_the_collector_and_the_shuffler(browser, tm
             found = finished()
             assert (found["accepted"], found["pending"], found["refused"]) == (300 * each, 0, 0)
             going(parts[3], other)
-            finished()
+            assert finished() == {"accepted": 500 * each, "pending": 0, "refused": 0, "duplicates": 0}
             shuffler.kill()
             ended(shuffler)
             shuffler = shuffler_started(
                 tmp_path / "shuffler", collector, BATCH, shuffler.port, "--origin", f"http://127.0.0.1:{port}"
             )
             going(parts[4], other)
-            finished()
+            assert finished() == {"accepted": 500 * each, "pending": 0, "refused": 0, "duplicates": 0}
             waited_for(lambda: figures_of(tmp_path / "shuffler", plan).on_their_way == 0)
             waited_for(lambda: counted(store) == USERS * each)
             shows(live.page, USERS * each)

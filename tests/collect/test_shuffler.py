@@ -9,6 +9,7 @@ import sys
 import time
 from hashlib import sha256
 from pathlib import Path
+from threading import Event
 from typing import Any, cast
 
 import numpy as np
@@ -294,6 +295,33 @@ def test_a_plan_whose_batch_does_not_fit_is_refused(tmp_path: Path):
         shuffler = Shuffler(store, cast(Any, link), ShufflerOptions("http://127.0.0.1", 2))
         status, problem = asked(shuffler, {b"content-type": CONTENT_TYPE.encode(), b"content-length": b"7"}, b"DTHS...")
         assert (status, "a smaller --batch" in problem["detail"]) == (422, True)
+
+
+def test_who_arrives_while_the_first_is_asking_is_not_told_that_the_plan_is_unknown(tmp_path: Path, monkeypatch):
+    """The answer is there, and is being written down."""
+
+    async def all_at_once() -> list[str]:
+        shuffler, writing = Shuffler(store, cast(Any, AnsweringLink()), ShufflerOptions("http://127.0.0.1", 2)), Event()
+        note = store.note_plan
+
+        def noted(plan: str, told: str) -> Any:
+            writing.wait(30)
+            return note(plan, told)
+
+        monkeypatch.setattr(store, "note_plan", noted)
+        first = asyncio.create_task(shuffler._facts(PLAN))
+        while not first.done() and not shuffler._asking.locked() and len(others) < 6:
+            await asyncio.sleep(0.01)
+            others.append(asyncio.create_task(shuffler._facts(PLAN)))
+        await asyncio.sleep(0.1)
+        writing.set()
+        return [facts.plan for facts in await asyncio.gather(first, *others)]
+
+    others: list[Any] = []
+    with ShufflerStore(tmp_path, 2) as store:
+        found = asyncio.run(all_at_once())
+    assert len(found) > 2
+    assert set(found) == {PLAN}
 
 
 # Real processes ------------------------------------------------------------------------------------------------------

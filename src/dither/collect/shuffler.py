@@ -276,11 +276,10 @@ class Shuffler:
                 document = await asyncio.to_thread(self.link.plan, plan)
             except UnreachableError:
                 raise ProblemError("collector", "the collector does not answer: try again later") from None
-            self._asked[plan] = time.monotonic()
-            if document is None:
-                return None
-            self._plans[plan] = await asyncio.to_thread(self.store.note_plan, plan, document)
-        return self._plans[plan]
+            if document is not None:
+                self._plans[plan] = await asyncio.to_thread(self.store.note_plan, plan, document)
+            self._asked[plan] = time.monotonic()  # now that others find what was answered
+        return None if document is None else self._plans[plan]
 
     async def _checked(self, facts: PlanFacts, heads: list[Head]) -> PlanFacts:
         """Refuse messages that no batch can be made of."""
