@@ -118,10 +118,16 @@ class HarmWarning(DitherWarning):
 
 
 def require(module: str, extra: str):
-    """Import an optional module, or say which extra to install."""
+    """Import an optional module, or say which extra to install; also where it is there, and does not work."""
     import importlib
 
+    package = module.partition(".")[0]
     try:
         return importlib.import_module(module)
-    except ImportError:
-        raise MissingExtraError(f"this needs {module.partition('.')[0]}: pip install 'dither[{extra}]'") from None
+    except ModuleNotFoundError as error:
+        lacking = "" if (error.name or package).partition(".")[0] == package else f", whose {error.name} is missing"
+        reason = f"this needs {package}{lacking}: pip install 'dither[{extra}]'"
+    except ImportError as error:
+        told = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = f"this needs {package}, which cannot be imported ({told}): pip install --upgrade 'dither[{extra}]'"
+    raise MissingExtraError(reason)

@@ -20,51 +20,77 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from types import FrameType
 
 import click
+from click.shell_completion import CompletionItem
 
 import dither
 from dither.cli.common import Stopped, close_output, printable
 from dither.errors import DitherError, DitherWarning, RowError
 
-_COMMANDS = {
+_COMMANDS = {  # where each is, and the first sentence of its help, so that --help loads none of them
     "From records to answers, in this order": {
-        "infer": "planning",
-        "plan": "planning",
-        "randomize": "collecting",
-        "tally": "collecting",
-        "merge": "merging",
-        "next": "next_phase",
-        "key": "merging",
-        "estimate": "answering",
-        "top": "ranking",
-        "rounds": "round_results",
-        "query": "answering",
+        "infer": ("planning", "Guess a schema from public or sample data, as a file to edit."),
+        "plan": ("planning", "Plan a collection: the mechanisms, who is asked what, and the error that will come out."),
+        "randomize": ("collecting", "Turn records into reports, as devices would."),
+        "tally": ("collecting", "Count reports: the sums that estimates are made from."),
+        "merge": ("merging", "Add up tallies of one plan, from several files or machines."),
+        "next": ("next_phase", "Plan the second phase from the tally of the first."),
+        "key": ("merging", "Write a key that tallies are sealed with."),
+        "estimate": ("answering", "Estimate what was asked, each number with its error bar."),
+        "top": (
+            "ranking",
+            "List the most frequent words or keys, the first with the largest share, each with its interval.",
+        ),
+        "rounds": (
+            "round_results",
+            "Estimate a collection over time: each round, what changed, and the mean over rounds.",
+        ),
+        "query": ("answering", "Answer conditions in the words of SQL, from a tally or in a trial."),
     },
     "Over a network": {
-        "serve": "serving",
-        "campaign": "serving",
-        "send": "sending",
-        "shuffle": "shuffling",
-        "keys": "shuffling",
-        "export": "exporting",
+        "serve": ("serving", "Take reports over HTTP, store them durably, count each once, and serve live results."),
+        "campaign": ("serving", "Look after the campaigns in a store: list, open, close or delete them, make tokens."),
+        "send": ("sending", "Turn records into reports, and send them to a collector."),
+        "shuffle": (
+            "shuffling",
+            "Mix sealed reports: forward them to the collector in batches, without names, order or times.",
+        ),
+        "keys": ("shuffling", "Make, list and expire the keys of a collector that reports are sealed to."),
+        "export": ("exporting", "Write the raw batches that a collector keeps as Parquet files of reports."),
     },
     "Mechanisms, and what they promise": {
-        "mechanisms": "mechanisms",
-        "certify": "mechanisms",
-        "audit": "mechanisms",
-        "amplify": "mechanisms",
-        "compare": "mechanisms",
-        "statement": "stating",
+        "mechanisms": ("mechanisms", "List every mechanism with its parameters."),
+        "certify": ("mechanisms", "Certify the sampler of a mechanism: exact epsilon and delta from its integers."),
+        "audit": (
+            "mechanisms",
+            "Attack the sampler of a mechanism, and print what leaks at least beside what is promised at most.",
+        ),
+        "amplify": (
+            "mechanisms",
+            "What a shuffler adds: the guarantee of a crowd whose reports are shown in no order.",
+        ),
+        "compare": ("mechanisms", "Rank mechanisms by the error that will come out, without an experiment."),
+        "statement": ("stating", "Say in plain words, for the people asked, what a plan asks, sends and reveals."),
     },
-    "Models": {"train": "train"},
-    "Papers, measured again": {"reproduce": "reproduce"},
-    "A first look": {"demo": "demo", "example": "demo"},
+    "Models": {
+        "train": ("train", "Train a linear model on records, each user with one private report."),
+    },
+    "Papers, measured again": {
+        "reproduce": ("reproduce", "Measure figures, tables and claims of papers again."),
+    },
+    "A first look": {
+        "demo": ("demo", "Go the whole way, from files of flights to a report, showing every command."),
+        "example": ("demo", "Write real records to try things on: flights, as Parquet files."),
+        "doctor": ("doctor", "Look at this installation: what is there, and what each missing extra is for."),
+    },
 }
-_HOMES = {name: home for section in _COMMANDS.values() for name, home in section.items()}
-
+_HOMES = {name: home for section in _COMMANDS.values() for name, (home, _) in section.items()}
+_SENTENCES = {name: text for section in _COMMANDS.values() for name, (_, text) in section.items()}
+_HABITS = {"help": "--help", "version": "--version"}  # commands elsewhere, options here
 
 _SUBSTITUTES = "--invalid substitute puts the substitute of the schema there"
 
@@ -80,12 +106,26 @@ class _Group(click.Group):
             return None
         return getattr(import_module(f"dither.cli.{_HOMES[cmd_name]}"), cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            error.message += _nearest(args[0])
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = formatter.width - 6 - max(map(len, _HOMES))
         for title, names in _COMMANDS.items():
-            found = {name: self.get_command(ctx, name) for name in names}
             with formatter.section(title):
-                formatter.write_dl([(name, each.get_short_help_str(width)) for name, each in found.items() if each])
+                lines = [(name, click.Command(name, help=text)) for name, (_, text) in names.items()]
+                formatter.write_dl([(name, command.get_short_help_str(width)) for name, command in lines])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What a shell completes: names of commands without loading any, since this runs at each press of Tab."""
+        names = [CompletionItem(name, help=text) for name, text in _SENTENCES.items() if name.startswith(incomplete)]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> object:
         with _stoppable(), _warnings_told():
@@ -112,6 +152,17 @@ class _Group(click.Group):
 @click.version_option(dither.__version__, prog_name="dither")
 def main() -> None:
     """Collect data under local differential privacy, with exact guarantees."""
+
+
+def _nearest(name: str) -> str:
+    """What was meant by a command that there is not, if something is near.
+
+    >>> print(_nearest("estimat"), _nearest("help"), _nearest("fly"))
+     Did you mean 'dither estimate'?  Did you mean 'dither --help'?
+    """
+    near = [_HABITS[name]] if name in _HABITS else get_close_matches(name, _HOMES, 2)
+    known = " or ".join(f"'dither {found}'" for found in near)
+    return f" Did you mean {known}?" if known else ""
 
 
 def _with_options(text: str) -> str:

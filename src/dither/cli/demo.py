@@ -20,7 +20,7 @@ def example(folder: str) -> None:
     from dither.display.table import TextTable
     from dither.errors import require
 
-    parquet = require("pyarrow.parquet", "fast")
+    parquet = require("pyarrow.parquet", "demo")
     paths = write_example(folder)
     rows = [parquet.read_metadata(path).num_rows for path in paths]
     show(TextTable({"file": list(map(str, paths)), "flights": rows}))

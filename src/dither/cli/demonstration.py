@@ -271,7 +271,7 @@ def _broken(words: list[str], width: int) -> str:
 
 
 def _rows(paths: list[Path]) -> int:
-    parquet = require("pyarrow.parquet", "fast")
+    parquet = require("pyarrow.parquet", "demo")
     return sum(parquet.read_metadata(path).num_rows for path in paths)
 
 
@@ -287,7 +287,7 @@ class _Found:
         from dither.engines.records import open_records as opened
         from dither.planning.trial import truths
 
-        table = require("pyarrow.parquet", "fast").read_table("estimates.parquet").to_pylist()
+        table = require("pyarrow.parquet", "demo").read_table("estimates.parquet").to_pylist()
         rows = {}
         for question, truth in truths(plan, opened(records, plan.attributes).batches()).items():
             own = [row for row in table if row["question"] == question]
@@ -350,8 +350,8 @@ def _shares(plan: Plan, records: str) -> list[float]:
     from dither.engines.records import open_records as opened
 
     source = opened(records, plan.attributes)
-    table = require("pyarrow", "fast").Table.from_batches(source.batches(), source.schema)
-    with require("duckdb", "fast").connect() as base:
+    table = require("pyarrow", "demo").Table.from_batches(source.batches(), source.schema)
+    with require("duckdb", "demo").connect() as base:
         base.register("flights", table)
         parts = ", ".join(f"avg(({condition})::int)" for condition in QUERIES)
         [shares] = base.execute(f"select {parts} from flights").fetchall()  # noqa: S608

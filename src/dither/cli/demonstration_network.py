@@ -149,12 +149,12 @@ def _reports(made: Plan, file: str) -> tuple[Mapping[str, Reports], Mapping[str,
     """The reports of a file, in two parts: those that are sent as they are, and those that are sealed."""
     from dither.engines.report_rows import unpack_rows
 
-    table = require("pyarrow.parquet", "fast").read_table(file)
+    table = require("pyarrow.parquet", "demo").read_table(file)
     hidden = min(_SEALED, table.num_rows // 4)
     step = max(1, table.num_rows // max(1, hidden))  # rows lie part by part: some of each
     chosen = [place % step == 0 and place // step < hidden for place in range(table.num_rows)]
     (directly, sealed) = (
-        table.filter(require("pyarrow", "fast").array([taken is kind for taken in chosen])) for kind in (False, True)
+        table.filter(require("pyarrow", "demo").array([taken is kind for taken in chosen])) for kind in (False, True)
     )
     return tuple(unpack_rows(made, part.combine_chunks().to_batches()[0]) for part in (directly, sealed))  # type: ignore[return-value]
 

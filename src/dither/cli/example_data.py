@@ -40,7 +40,7 @@ _UNKNOWN = "unknown"  # some carriers report numbers that the register does not 
 
 def flights() -> "pyarrow.Table":
     """All flights as an Arrow table, in the order of the package; the month is a column of its own."""
-    arrow, folder = require("pyarrow", "fast"), _folder()
+    arrow, folder = require("pyarrow", "demo"), _folder()
     raw = _read(folder / "flights.csv.zip")
     delay = raw["arr_delay"].cast(arrow.int16())
     columns = {
@@ -61,7 +61,7 @@ def write_example(folder: str | Path, *, most: int | None = None) -> list[Path]:
 
     January is whole always; of the others `most` flights each, if that is given.
     """
-    compute, parquet = require("pyarrow.compute", "fast"), require("pyarrow.parquet", "fast")
+    compute, parquet = require("pyarrow.compute", "demo"), require("pyarrow.parquet", "demo")
     table, folder, paths = flights(), Path(folder), []
     _make(folder / PUBLIC)
     _make(folder / PRIVATE)
@@ -92,7 +92,7 @@ def _folder() -> Path:
 
 def _read(path: Path) -> "pyarrow.Table":
     """A CSV file, also one in a ZIP file; NA is a null."""
-    csv = require("pyarrow.csv", "fast")
+    csv = require("pyarrow.csv", "demo")
     if path.suffix != ".zip":
         return csv.read_csv(path)
     with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as file:
@@ -101,7 +101,7 @@ def _read(path: Path) -> "pyarrow.Table":
 
 def _makers(folder: Path, tails: "pyarrow.ChunkedArray") -> "pyarrow.Array":
     """The maker of each aircraft, one spelling each."""
-    arrow, compute = require("pyarrow", "fast"), require("pyarrow.compute", "fast")
+    arrow, compute = require("pyarrow", "demo"), require("pyarrow.compute", "demo")
     planes = _read(folder / "planes.csv")
     makers = arrow.array([_maker(name) for name in planes["manufacturer"].to_pylist()])
     return compute.fill_null(makers.take(compute.index_in(tails, planes["tailnum"].combine_chunks())), _UNKNOWN)
@@ -113,7 +113,7 @@ def _maker(spelled: str) -> str:
 
 def _single(keys: "pyarrow.ChunkedArray", values: "pyarrow.ChunkedArray") -> "pyarrow.MapArray":
     """A column of maps, each with one key; empty where there is no value."""
-    arrow, compute = require("pyarrow", "fast"), require("pyarrow.compute", "fast")
+    arrow, compute = require("pyarrow", "demo"), require("pyarrow.compute", "demo")
     keys, values = arrow.chunked_array(keys).combine_chunks(), arrow.chunked_array(values).combine_chunks()
     held = compute.is_valid(values)
     ends = compute.cumulative_sum(held.cast(arrow.int32()))

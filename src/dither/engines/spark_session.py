@@ -75,14 +75,19 @@ def quiet() -> Iterator[None]:
 
 def check_java() -> None:
     """Refuse to start Spark where there is no Java, or one that is too old: its own error would not say what to do."""
-    java = _java()
-    version = None if java is None else _version(java)
-    if java is None or version is None:
+    path, version = java()
+    if path is None or version is None:
         home = os.environ.get("JAVA_HOME")
         where = f"in JAVA_HOME ({home})" if home else "on this machine"
         raise MissingExtraError(f"Spark needs Java {JAVA} or newer, and there is none {where}: {_INSTALL}")
     if version < JAVA:
-        raise MissingExtraError(f"Spark needs Java {JAVA} or newer, and {java} is Java {version}: {_INSTALL}")
+        raise MissingExtraError(f"Spark needs Java {JAVA} or newer, and {path} is Java {version}: {_INSTALL}")
+
+
+def java() -> tuple[str | None, int | None]:
+    """The Java that Spark would start, and its version; None for what there is not."""
+    path = _java()
+    return path, None if path is None else _version(path)
 
 
 def _java() -> str | None:
