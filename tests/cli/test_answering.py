@@ -417,3 +417,40 @@ def test_estimate_says_what_is_wrong(plan, tally, case):
 def test_a_page_and_facts_do_not_share_a_stream(plan, tally):
     assert "both write to standard output" in refused("estimate", plan, tally, "--html", "-", "--json")
     assert done("estimate", plan, tally, "--html", "-").stdout.startswith("<!DOCTYPE html>")
+
+
+# Charts --------------------------------------------------------------------------------------------------------------
+
+
+def test_charts_on_request(plan, tally):
+    plain, drawn = done("estimate", plan, tally).stdout, done("estimate", plan, tally, "--chart").stdout
+    assert not set("█▓░") & set(plain)
+    assert "\x1b" not in drawn
+    assert re.search(r"^nurse +█+▓+░+ +\d+\.?\d*%$", drawn, re.MULTILINE)
+    assert "distribution(age)\n" in drawn  # 82 cells, in a terminal of 100 columns
+    assert re.search(r"^ +18 +99$", drawn, re.MULTILINE)
+    assert "up to the lower end of the 95% interval" in drawn
+    for line in plain.splitlines():
+        assert line in drawn
+    assert "mean(income)\n" not in drawn
+
+
+def test_charts_of_ranges_name_the_attribute(ranges, people, tmp_path):
+    reports, sums = tmp_path / "reports.parquet", tmp_path / "sums.tally"
+    done("randomize", ranges, people, "-o", reports, "--seed", 1)
+    done("tally", ranges, reports, "-o", sums)
+    told = done("estimate", ranges, sums, "--chart").stdout
+    assert "ranges(age, income, job): job\n" in told
+    assert "ranges(age, income, job): age" in told
+
+
+def test_a_terminal_gets_charts_and_machines_do_not(plan, tally):
+    shown = done("estimate", plan, tally)
+    assert json.loads(done("estimate", plan, tally, "--chart", "--json").stdout)
+    env = {"FORCE_COLOR": "1", "NO_COLOR": None, "TERM": "xterm"}  # as on a terminal
+    told = run("estimate", plan, tally, env=env)
+    assert told.exit_code == 0
+    assert "█" in told.stdout
+    assert "\x1b[36m" in told.stdout
+    assert "█" not in run("estimate", plan, tally, "--no-chart", env=env).stdout
+    assert "█" not in shown.stdout

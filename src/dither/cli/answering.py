@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from dither.core.estimate import Estimate
+    from dither.display.bar_charts import BarChart, ColumnChart, Legend
     from dither.engines.records import RecordStream
     from dither.planning import Plan
     from dither.planning.group_estimates import GroupEstimates
@@ -88,6 +89,11 @@ _ERRORS = "The errors that were predicted and made, and the share of all 95% int
     show_default=True,
     help="How budgets that people chose are put together; the last two are right only if their users are alike.",
 )
+@click.option(
+    "--chart/--no-chart",
+    default=None,
+    help="Draw the shares as bars with their intervals. By default on a terminal, and not into a pipe or a file.",
+)
 @key_option("Only a tally that is sealed with the key in this file.")
 @json_option()
 def estimate(
@@ -104,6 +110,7 @@ def estimate(
     sizes: str | None,
     survey_weights: str | None,
     pooling: str,
+    chart: bool | None,
     key_file: str | None,
     as_json: bool,
 ) -> None:
@@ -150,7 +157,7 @@ def estimate(
         answered = {} if asked is None else {"answers": asked.to_dict()["answers"]}
         facts({**to_dict(made, found, by=groups), **errors, **answered})
     elif html != STREAM:
-        show(_table(made, found, real or {}), _explained(made, found, refine))
+        show(_table(made, found, real or {}), *_charts(made, found, chart), _explained(made, found, refine))
         if groups is not None:
             show(_group_table(made, groups), groups.explain())
         if asked is not None:
@@ -272,6 +279,35 @@ def _lines(question: str, attribute: str, each: "Estimate", truth: Any, size: An
     if cut:
         lines.append((f"and {value.size - _TOP:,} more", "", "", ""))
     return [("" if place else question, *line) for place, line in enumerate(lines)]
+
+
+def _charts(made: "Plan", found: "PlanEstimates", wanted: bool | None) -> "list[BarChart | ColumnChart | Legend]":
+    """What can be drawn of all this: shares by their labels, and along an axis."""
+    from rich.console import Console
+
+    from dither.display.bar_charts import BarChart, ColumnChart, Legend, neighbours
+    from dither.page.export import names, numeric_estimates
+
+    console = Console()
+    if not (console.is_terminal if wanted is None else wanted):
+        return []
+    charts: list[BarChart | ColumnChart | Legend] = []
+    for question, attribute, each in numeric_estimates(made, found):
+        value, bounds, size = np.ravel(each.value), each.bounds, np.size(each.value)
+        if question.startswith(_HIDDEN) or size < 2 or bounds is None or bounds[:2] != (0.0, 1.0):
+            continue
+        title, labels = question if f"({attribute})" in question else f"{question}: {attribute}", names(each)
+        if each.ordered and size > _LONG and bounds.total == 1.0:
+            level = 1 - 0.05 / neighbours(size, console.width)  # of each, so that sums of neighbours hold 95%
+            low, high = (np.ravel(end) for end in each.interval(level))
+            charts.append(ColumnChart(title, (labels[0], labels[-1]), value, low, high))
+            continue
+        cut = size > _LONG
+        low, high = (np.ravel(end) for end in each.interval(0.95, simultaneous=cut))
+        rows = np.argsort(-np.nan_to_num(value, nan=-np.inf), kind="stable")[:_LONG] if cut else np.arange(size)
+        kept = [labels[row] for row in rows]
+        charts.append(BarChart(title, kept, value[rows], low[rows], high[rows], rest=size - len(rows)))
+    return [*charts, Legend()] if charts else []
 
 
 def _explained(made: "Plan", found: "PlanEstimates", refine: str) -> str:
