@@ -189,7 +189,7 @@ def _styled(lines: Callable[[int, str], list[str]], options: "ConsoleOptions") -
 
     shades = LETTERS if options.ascii_only else BLOCKS
     for place, line in enumerate([*lines(options.max_width, shades), ""]):
-        text = Text(line, style="" if place else "bold", no_wrap=True, overflow="crop")
+        text = Text(line, style="" if place else "bold", no_wrap=True, overflow="crop" if place else "ellipsis")
         if shades == BLOCKS and place:
             for shade, style in zip(BLOCKS, _STYLES, strict=True):
                 text.highlight_words([shade], style)

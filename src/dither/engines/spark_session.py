@@ -3,14 +3,22 @@
 A session of this process, or of the server that `SPARK_REMOTE` names, is taken as it is: its settings are its owner's.
 Without one, a session on all cores of this machine is made, which listens to this machine only. It stays until the
 process ends, because to start Java takes seconds.
+
+Whoever stops the process meets no Java. It is in a process group of its own, which a signal to ours does not reach, and
+ends by itself when we have ended. A signal that comes while it starts waits until it has started, since what is half
+started would stay for ever. What Java says on its own account is shown only if it does not start; errors of a running
+session come out in Python.
 """
 
 import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,9 +69,10 @@ def current() -> "SparkSession":
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what pyspark says on its own account: a warning about pandas, and a copy of each error in its log."""
-    log = logging.getLogger("SQLQueryContextLogger")
+    """Without what pyspark says on its own account: a warning about pandas, and copies of errors and interrupts."""
+    log, root = logging.getLogger("SQLQueryContextLogger"), logging.getLogger()
     before = log.disabled
+    root.addFilter(_not_of_py4j)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         log.disabled = True
@@ -71,6 +80,11 @@ def quiet() -> Iterator[None]:
             yield
         finally:
             log.disabled = before
+            root.removeFilter(_not_of_py4j)
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
 
 
 def check_java() -> None:
@@ -126,13 +140,51 @@ def _connected(sql: Any) -> "SparkSession":
 
 def _made(sql: Any) -> "SparkSession":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers take the first python of the path
-    builder = sql.SparkSession.builder.master(f"local[{threads()}]")
-    for name, value in _SETTINGS.items():
-        builder = builder.config(name, value)
+    settings = {"spark.master": f"local[{threads()}]", **_SETTINGS}
+    builder = sql.SparkSession.builder.config(map=settings)
     given = os.environ.get("SPARK_LOCAL_IP")
     os.environ["SPARK_LOCAL_IP"] = given or _HERE  # or Spark wonders, aloud, which of the addresses to take
     try:
-        return builder.getOrCreate()
+        with _undisturbed():
+            if os.environ.get("SPARK_API_MODE", "classic") == "classic":
+                _start_java(settings)
+            return builder.getOrCreate()
     finally:
         if given is None:
             del os.environ["SPARK_LOCAL_IP"]
+
+
+def _start_java(settings: dict[str, str]) -> None:
+    """Java for this process, as pyspark starts it, but out of reach of signals to us, and quiet."""
+    spark, gateways = require("pyspark", "spark"), require("pyspark.java_gateway", "spark")
+    if spark.SparkContext._gateway is not None:  # of a session that was stopped
+        return
+    with tempfile.TemporaryFile() as told:
+        try:
+            gateway = gateways.launch_gateway(
+                conf=spark.SparkConf(loadDefaults=False).setAll(list(settings.items())),
+                popen_kwargs={"start_new_session": True, "stderr": told},
+            )
+        except Exception as error:
+            told.seek(0)
+            error.add_note(told.read().decode(errors="replace")[-2000:])
+            raise
+    spark.SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Signals that would stop us wait until this is over."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda number, frame: came.append(number)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        if came:
+            signal.raise_signal(came[0])
