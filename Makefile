@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo tutorial test narrow checked test-wide test-all fuzz check docs audit bench reproduce clean
+.PHONY: help demo tutorial test narrow checked test-wide test-all fuzz check docs audit bench reproduce release clean
 help:
 	@echo "make demo      set up, then go from files of real flights to a report: plan, reports, tallies, answers"
 	@echo "make tutorial  type all the commands of docs/tutorial.md, in a new folder and a new environment"
@@ -15,6 +15,7 @@ help:
 	@echo "make docs      build the documentation into site/"
 	@echo "make bench     speed against other libraries, as ratios in one run"
 	@echo "make reproduce every figure, table and claim of the five papers, in minutes; writes what their pages are made of"
+	@echo "make release   build, check the files, install the wheel in a fresh environment, and try it there"
 	@echo "make audit     attack every mechanism with ten million reports (half an hour)"
 
 $(VENV)/venv:
@@ -100,5 +101,18 @@ bench: $(VENV)/bench
 reproduce: $(VENV)/dev
 	$(BIN)/dither reproduce all --quick --keep $(if $(DATA),--data $(DATA))
 
+# Uploads nothing: what is left to be done by hand is told at the end. Nothing of .venv is used, so that what is tried is
+# what a stranger gets.
+release:
+	rm -rf dist .release
+	@$(PYTHON) -m venv .release/build && $(PYTHON) -m venv .release/fresh
+	@.release/build/bin/python -m pip install --quiet --disable-pip-version-check build twine
+	.release/build/bin/python -m build --outdir dist .
+	.release/build/bin/python -m twine check --strict dist/*
+	@.release/fresh/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cp tests/smoke.py .release/smoke.py && cd .release && PYTHONPATH= fresh/bin/python smoke.py
+	@ls -l dist
+	@grep -n "unreleased" CHANGELOG.md && echo "before it is uploaded: put the date there, into CITATION.cff too, and tag it" || true
+
 clean:
-	rm -rf $(VENV) clients/js/node_modules site dither-demo reproduced .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .release dist clients/js/node_modules site dither-demo reproduced .pytest_cache .ruff_cache .hypothesis
