@@ -109,15 +109,15 @@ def test_a_sound_installation_passes():
 
 
 def test_an_extra_that_is_missing_is_no_error_unless_it_is_named(installed):
-    installed(sqlglot=None)
+    installed(sqlglot=None, cryptography="50.0.0")
     told = done("doctor")
-    assert re.search(r"query\s+lacks sqlglot\s+conditions in", told.stdout)
-    assert "pip install 'dither[query]'" in told.stderr
+    assert re.search(r"query\s+lacks .+\s+conditions in", told.stdout)
+    assert "an extra is installed by its name: pip install 'dither[" in told.stderr
     found = run("doctor", "query")
     assert found.exit_code == 1
-    assert "wrong: sqlglot is missing\nError: something that is needed" in found.stderr
+    assert "wrong: sqlglot is missing\n" in found.stderr
     assert found.stderr.endswith("pip install --upgrade 'dither[query]'\n")
-    assert run("doctor", "pandas", "plot").exit_code == 0
+    assert run("doctor", "seal").exit_code == 0
 
 
 def test_nothing_of_an_extra(installed):
@@ -174,7 +174,7 @@ def test_facts(installed):
     installed(sqlglot=None)
     found = facts("doctor")
     assert found["sound"]
-    assert found["extras"]["query"]["problems"] == ["sqlglot is missing"]
+    assert "sqlglot is missing" in found["extras"]["query"]["problems"]
     assert not found["extras"]["query"]["complete"]
     assert found["extras"]["pandas"]["for"]
     assert set(found["programs"]) == {"Java", "node", "chromium", "PostgreSQL"}

@@ -185,7 +185,7 @@ class BatchFormat:
         """What a batch of this plan says about its reports; these are not looked at. Else it raises `WireError`."""
         try:
             frame = read_frame(data, self._hash, len(self.names), most_bytes=most_bytes)
-        except (TypeError, BufferError):
+        except (TypeError, BufferError, KeyError):  # of a mapping, which Python 3.12 asks for a slice as for any key
             frame = None
         if frame is None:
             raise WireError(MALFORMED, "a batch is bytes: plan.pack(reports) makes them")
