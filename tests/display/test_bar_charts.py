@@ -45,7 +45,8 @@ def test_shades_end_at_the_numbers(width):
     ],
 )
 def test_odd_numbers(numbers, found):
-    assert bar(*numbers, 1.0, 10) == found
+    value, low, high = numbers
+    assert bar(value, low, high, 1.0, 10) == found
 
 
 @pytest.mark.parametrize("width", [24, 60, 80, 200])

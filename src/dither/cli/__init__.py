@@ -112,8 +112,7 @@ class _Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            error.message += _nearest(args[0])
-            raise
+            raise click.UsageError(error.message + _nearest(args[0]), ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = formatter.width - 6 - max(map(len, _HOMES))
