@@ -53,7 +53,10 @@ _COMMANDS = {  # where each is, and the first sentence of its help, so that --he
     },
     "Over a network": {
         "serve": ("serving", "Take reports over HTTP, store them durably, count each once, and serve live results."),
-        "campaign": ("serving", "Look after the campaigns in a store: list, open, close or delete them, make tokens."),
+        "campaign": (
+            "serving",
+            "Look after the campaigns in a store: list, open, close or delete them, make and revoke tokens.",
+        ),
         "send": ("sending", "Turn records into reports, and send them to a collector."),
         "shuffle": (
             "shuffling",
