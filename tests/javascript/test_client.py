@@ -19,9 +19,18 @@ from javascript import vectors as known
 CLIENT = known.ROOT / "clients" / "js"
 BROWSER = known.ROOT / "src" / "dither" / "collect" / "browser"
 NODE = shutil.which("node")
+LEAST_NODE = 20  # as clients/js/package.json says
+
+
+def node_version() -> int:
+    """0 if there is none."""
+    told = subprocess.run([NODE, "--version"], capture_output=True, text=True).stdout if NODE else ""
+    return int(told.strip().lstrip("v").partition(".")[0] or 0)
+
+
 needs_node = pytest.mark.skipif(
-    NODE is None or not (CLIENT / "node_modules" / "esbuild").is_dir(),
-    reason="no node, or no packages of clients/js (npm ci): the client in JavaScript is not tested",
+    node_version() < LEAST_NODE or not (CLIENT / "node_modules" / "esbuild").is_dir(),
+    reason=f"no node of version {LEAST_NODE}, or no packages of clients/js (npm ci): the client is not tested",
 )
 FILE = known.stored_vectors()
 
