@@ -32,7 +32,7 @@ from unittest import mock
 import numpy as np
 
 import dither
-from dither.collect.sealed_reports import HEAD_BYTES, Head, SealedFormat, key_id, sealing_info
+from dither.collect.sealed_reports import HEAD_BYTES, Head, SealedReportFormat, key_id, sealing_info
 from dither.core.domains import CATEGORIES, NUMBERS, RECORDS, SPARSE, WORDS
 from dither.core.lattice import split
 from dither.core.mechanism import Mechanism
@@ -726,7 +726,7 @@ def sealed() -> list[list[str]]:
     found = []
     for name in ("crowd", "groups", "rounds", "several"):
         plan, chance = plan_of(name), random.Random(name)
-        form, fits = SealedFormat(plan), (each for each in records(name, chance))
+        form, fits = SealedReportFormat(plan), (each for each in records(name, chance))
         for seed in range(6):
             record = next(fits)
             try:
