@@ -17,6 +17,11 @@ _KEY = {
     "description": "A name that the client gives to this batch, and to no other; a retry has the same.",
     "schema": {"type": "string", "minLength": 1, "maxLength": KEY_LETTERS, "pattern": "^[!-~]+$"},
 }
+_EVENT = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {"event": {"type": "string"}, "data": {"type": "string", "description": "JSON"}},
+}
 _COUNTS = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}}
 
 
@@ -227,7 +232,7 @@ def openapi_document() -> dict[str, Any]:
                     "summary": "A stream of server-sent events: what has changed, until the campaign ends.",
                     "security": analyst,
                     "responses": {
-                        "200": _answer("The stream.", text, "text/event-stream"),
+                        "200": _answer("The stream, an event each.", _EVENT, "text/event-stream"),
                         **_problems(401, 403, 404, 503),
                     },
                 },
