@@ -16,7 +16,7 @@ import asyncio
 import gzip
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dither.collect.live_streams import CONTENT_TYPE as EVENTS
+from dither.collect.named_endpoints import NamedEndpoints
 from dither.collect.problems import ProblemError
 from dither.collect.store import ACCEPTED, ANALYST, CLIENT
 from dither.errors import ParameterError, require
@@ -77,24 +78,13 @@ def page_files() -> Mapping[str, tuple[str, bytes, bytes]]:
     }
 
 
-class LivePages:
+class LivePages(NamedEndpoints):
     """What each of these routes answers."""
 
     def __init__(self, service: "Service") -> None:
-        self._service = service
-        self._responses = require("starlette.responses", "serve")
+        super().__init__(service)
         shuffler = service.options.shuffler
         self._shuffler = () if shuffler is None else (_origin(shuffler),)
-
-    def named(self, name: str) -> Callable[["Request"], Awaitable["Response"]]:
-        """An endpoint that says which it is, for the counters."""
-        answer = getattr(self, name)
-
-        async def endpoint(request: "Request") -> "Response":
-            request.scope["route_name"] = name
-            return await answer(request)
-
-        return endpoint
 
     # Frames ----------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from dither import __version__
 from dither.collect.live_page import live_routes
 from dither.collect.metrics import CONTENT_TYPE as METRICS
 from dither.collect.metrics import metrics_text
+from dither.collect.named_endpoints import NamedEndpoints
 from dither.collect.openapi import openapi_document
 from dither.collect.problems import ProblemError
 from dither.collect.store import ANALYST
@@ -78,22 +79,8 @@ def routed(service: "Service") -> Callable[..., Awaitable[None]]:
     return application
 
 
-class Endpoints:
+class Endpoints(NamedEndpoints):
     """What each route answers."""
-
-    def __init__(self, service: "Service") -> None:
-        self._service = service
-        self._responses = require("starlette.responses", "serve")
-
-    def named(self, name: str) -> Callable[["Request"], Awaitable["Response"]]:
-        """An endpoint that says which it is, for the counters."""
-        answer = getattr(self, name)
-
-        async def endpoint(request: "Request") -> "Response":
-            request.scope["route_name"] = name
-            return await answer(request)
-
-        return endpoint
 
     def _running(self, request: "Request") -> "Running":
         return self._service.running(request.path_params["plan"])

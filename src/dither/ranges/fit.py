@@ -62,7 +62,7 @@ _LEAST_DEPARTURE = 0.1
 # benchmarks/constants.py ranges.fit._TEMPER`).
 _TEMPER = 16.0
 _FALSE_ALARM, _ENOUGH = 1e-6, 5.0  # of the tests of the fit; and reports that a group of outputs needs for them
-_CLUSTERED = 0.75  # of the correlation of two clusters, in the copula that records are proposed from
+_PROPOSED = 0.75  # of the correlation of two clusters, in the copula that records are proposed from
 _LEAST_RATIO = 1e-6  # to independence, of what the copula puts anywhere
 _SCALINGS, _LAST_SCALINGS = 4, 10
 
@@ -137,7 +137,7 @@ def _proposing(matrix: Floats, pairs: Mapping[tuple[int, int], Pair]) -> Floats:
     """
     found = matrix.copy()
     for (j, k), pair in pairs.items():
-        found[j, k] = found[k, j] = matrix[j, k] * (1 - (1 - _CLUSTERED) * pair.clusters)
+        found[j, k] = found[k, j] = matrix[j, k] * (1 - (1 - _PROPOSED) * pair.clusters)
     return nearest(found)
 
 

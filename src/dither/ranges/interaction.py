@@ -17,7 +17,7 @@ support it (empirical Bayes):
    what they have. Without the clusters a copula is taken for them, and inside of each it has a correlation that is not
    there. Both explain a grid of two clusters, and neither may have an advantage that it does not deserve: the
    correlation was fitted, which is taken off its evidence; and two clusters need margins that have two humps
-   (`two_humps`). Errors of two clusters are half of what they were without it, in one phase and in two
+   (`two_humps`). Errors of two clusters in one phase are half of what they were without it
    (docs/decisions/0062-bent-and-split-pairs.md).
 
 Both steps state what they leave open, as the posterior does, and answers have it in their error bars. How large tau is,
