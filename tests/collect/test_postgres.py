@@ -10,17 +10,15 @@ import pytest
 from collect.collectors import batches, other_plan, serving, small_plan
 from collect.crashes import compare, killed_on_postgres
 from collect.postgres import MISSING, Postgres, as_user, binaries
-from collect.test_store import campaign_of, fold_all, submitted
+from collect.test_store import campaign_of, counts_arrivals, fold_all, submitted
 from dither.collect.export import export_reports
 from dither.collect.postgres_store import PostgresStore
 from dither.collect.store import (
-    ACCEPTED,
     ANALYST,
     CLOSED,
     CONFLICT,
     DUPLICATE,
     NEW,
-    Arrival,
     Crowds,
     Outcome,
     StoreError,
@@ -87,23 +85,7 @@ def test_a_group_may_hold_new_known_and_repeated_batches(store):
 
 
 def test_arrivals_are_counted_with_their_batch_and_added_up_after_a_day(store, monkeypatch):
-    number, now = campaign_of(store), 1_800_000_300.0
-    monkeypatch.setattr(time, "time", lambda: now)
-    first = submitted(number, "a", b"one", 3, out_of_range=2)
-    store.commit([first, submitted(number, "b", b"two", 4)])
-    store.commit([first, submitted(number, "b", b"another")])  # a retry is no arrival, and a conflict is none
-    minute = 30_000_005
-    found = [Arrival(minute, ACCEPTED, 7), Arrival(minute, "out of range", 2)]
-    assert store.arrivals(number) == found
-    store.scrub(now + 24 * 3600)
-    assert store.arrivals(number) == found
-    store.scrub(now + 26 * 3600)
-    assert store.arrivals(number) == [each._replace(minute=30_000_000) for each in found]
-    store.commit([submitted(number, "c", b"four", 1)])
-    store.scrub(now + 26 * 3600)  # added to what is there
-    assert store.arrivals(number)[0].reports == 8
-    store.delete_campaign(number)
-    assert store.arrivals(number) == []
+    counts_arrivals(store, campaign_of(store), monkeypatch)
 
 
 def test_tallies_are_those_of_all_reports_to_the_bit(store):

@@ -108,8 +108,9 @@ def test_the_same_key_in_two_campaigns_is_two_keys(store):
     assert {store.bodies(groups[first])[0], store.bodies(groups[second])[0]} == {b"one", b"two"}
 
 
-def test_arrivals_are_counted_with_their_batch_and_added_up_after_a_day(store, monkeypatch):
-    number, now = campaign_of(store), 1_800_000_300.0
+def counts_arrivals(store: Store, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a campaign, by the minute with their batch, and by the hour after a day."""
+    now = 1_800_000_300.0
     monkeypatch.setattr(time, "time", lambda: now)
     first = submitted(number, "a", b"one", 3, out_of_range=2)
     store.commit([first, submitted(number, "b", b"two", 4)])
@@ -126,6 +127,10 @@ def test_arrivals_are_counted_with_their_batch_and_added_up_after_a_day(store, m
     assert store.arrivals(number)[0].reports == 8
     store.delete_campaign(number)
     assert store.arrivals(number) == []
+
+
+def test_arrivals_are_counted_with_their_batch_and_added_up_after_a_day(store, monkeypatch):
+    counts_arrivals(store, campaign_of(store), monkeypatch)
 
 
 def test_tallies_are_those_of_all_reports_to_the_bit(store):
